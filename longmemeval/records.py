@@ -43,6 +43,10 @@ class Question(Struct, frozen=True):
     date: datetime
     date_text: str
     haystack_id: str
+    appended: str = ""
+    """What the benchmark's own protocol adds to the question in the prompt (LoCoMo: hints and options)."""
+    options: tuple[str, ...] = ()
+    """The answers that `appended` offers, in the order shown; empty where none are."""
 
 
 class Gold(Struct, frozen=True):
@@ -59,6 +63,10 @@ class Gold(Struct, frozen=True):
     """The wrong answer an adversarial question fishes for (LoCoMo)."""
     evidence_raw: tuple[str, ...] = ()
     """The evidence strings as the data has them, faults and repeats included, where `evidence_turns` are repaired."""
+    evidence_texts: tuple[str, ...] = ()
+    """The evidence messages word for word, where the data labels evidence by its text (ConvoMem)."""
+    facets: dict[str, int] = {}
+    """What the benchmark groups its questions by beside the type (ConvoMem: evidence count, context size)."""
 
 
 class Message(Struct, frozen=True, rename={"message_id": "id"}):
@@ -101,6 +109,8 @@ class Recall(Struct, frozen=True):
     milliseconds: float = 0.0
     notes: tuple[str, ...] = ()
     """What was cut or could not be done, and why."""
+    left_out_ids: tuple[str, ...] = ()
+    """Messages that were found but had no room in a budget."""
 
 
 class Usage(Struct, frozen=True):
@@ -143,6 +153,10 @@ class Answer(Struct, frozen=True):
     status: Literal["ok", "error"]
     recall_ids: tuple[str, ...] = ()
     """Ids of all messages that reached the prompt, in prompt order."""
+    cut_ids: tuple[str, ...] = ()
+    """Ids of the messages that were found but kept out of the prompt, by a budget or by the overflow policy."""
+    top_score: float | None = None
+    """The best score of a recalled item; None where the memory gives none."""
     recall_tokens: int = 0
     prompt_tokens: int = 0
     """Tokens of the answering prompt as sent, by the run's token counter; `usage` has what the server counted."""
@@ -174,6 +188,10 @@ class Judgement(Struct, frozen=True):
     attempts: int = 0
     latency_ms: float = 0.0
     error: str = ""
+    score: float | None = None
+    """Credit between 0 and 1 where the judge gives more than right or wrong (F1); the label is then full credit."""
+    votes: tuple[str, ...] = ()
+    """The reply of each vote where a judge votes several times; empty for one vote, whose reply is `raw`."""
 
 
 class DatasetIdentity(Struct, frozen=True):

@@ -1,6 +1,6 @@
 # Makes an environment with everything the project needs, at the versions of constraints.txt. Sourced, not run.
 #
-#   make_environment DIR EXTRAS     e.g. make_environment .venv "dev,local"
+#   make_environment DIR EXTRAS     e.g. make_environment .venv "dev,local,report"
 #
 # Sets HAS_HNSWLIB to yes or no. Does nothing when the environment is already made from the same files.
 

@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from longmemeval.records import Gold, Haystack, Question
+
+Benchmark = Literal["longmemeval", "locomo", "convomem"]
+"""Whose protocol and judges a data set belongs to."""
 
 
 class Dataset(Protocol):
@@ -13,6 +16,11 @@ class Dataset(Protocol):
     @property
     def name(self) -> str:
         """The catalogue name, or the stem of the file for a path."""
+        ...
+
+    @property
+    def benchmark(self) -> Benchmark:
+        """Whose protocol and judges it belongs to."""
         ...
 
     @property

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from longmemeval.datasets.base import Benchmark
 from longmemeval.datasets.locomo_format import (
     ADVERSARIAL,
     CATEGORIES,
@@ -49,6 +50,8 @@ class LocomoDataset:
     Raises:
         DataError: the file cannot be read, is not as the format demands, or is the tainted copy.
     """
+
+    benchmark: Benchmark = "locomo"
 
     def __init__(self, path: Path, name: str = "", captions: bool = True, *, allow_tainted: bool = False) -> None:
         self.path = path

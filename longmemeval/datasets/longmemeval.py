@@ -18,6 +18,7 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 import msgspec
 from msgspec import Meta, Raw, Struct
 
+from longmemeval.datasets.base import Benchmark
 from longmemeval.datasets.faults import Place, malformed, problem_of_id
 from longmemeval.errors import DataError, nearest
 from longmemeval.records import Gold, Haystack, Question, Session, Turn
@@ -112,6 +113,8 @@ class LongMemEvalDataset:
     Raises:
         DataError: the file cannot be read, is not a JSON array of records, or a question is not as the format demands.
     """
+
+    benchmark: Benchmark = "longmemeval"
 
     def __init__(self, path: Path, name: str = "") -> None:
         self.path = path

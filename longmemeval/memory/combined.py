@@ -53,26 +53,27 @@ class SearchingMemory:
         document = _document(fixture, self.working_memory)
         windows = [with_neighbours(store, _places(unit, store), self.parameters.message_range) for unit in found]
         windows += [{place} for place in reversed(last_positions(store, self.parameters.last_messages))]
+        wanted = places = set[int]().union(*windows)
         if self.parameters.budget is not None:
             spent = sum(self.count_tokens(item.text) for item in document)
-            windows = self._within_budget(windows, store, self.parameters.budget - spent, notes)
-        places = set[int]().union(*windows)
-        return Recall(items=(*document, *items_at(store, places, hits)), notes=tuple(notes))
+            places = self._within_budget(windows, store, self.parameters.budget - spent)
+        if left_out := sorted(wanted - places):
+            notes.append(f"budget: {len(left_out)} messages left out, {self.parameters.budget} tokens allowed")
+        return Recall(
+            items=(*document, *items_at(store, places, hits)),
+            notes=tuple(notes),
+            left_out_ids=tuple(store.messages[place].message_id for place in left_out),
+        )
 
-    def _within_budget(
-        self, windows: Sequence[set[int]], store: MemoryStore, left: int, notes: list[str]
-    ) -> list[set[int]]:
-        """The first of `windows` (ranked ones, then the newest messages) that fit `left` tokens together."""
+    def _within_budget(self, windows: Sequence[set[int]], store: MemoryStore, left: int) -> set[int]:
+        """The places of the first `windows` (ranked ones, then the newest messages) that fit `left` tokens together."""
         taken: set[int] = set()
-        for number, window in enumerate(windows):
-            new = window - taken
-            left -= sum(self.count_tokens(store.messages[place].content) for place in new)
+        for window in windows:
+            left -= sum(self.count_tokens(store.messages[place].content) for place in window - taken)
             if left < 0:
-                gone = len(set[int]().union(*windows) - taken)
-                notes.append(f"budget: {gone} messages left out, {self.parameters.budget} tokens allowed")
-                return list(windows[:number])
-            taken |= new
-        return list(windows)
+                break
+            taken |= window
+        return taken
 
 
 def _places(unit: RankedUnit, store: MemoryStore) -> list[int]:

@@ -111,6 +111,8 @@ class Reader:
         prompts: list[SentPrompt] = []
         replies: list[ChatReply] = []
         recall_tokens = sum(self._counter.count(item.text) for item in recall.items)
+        found = [*_message_ids(recall.items), *recall.left_out_ids]
+        top_score = max((item.score for item in recall.items if item.score is not None), default=None)
         shown: tuple[RecalledItem, ...] = ()
         hypothesis, error, prompt_tokens, prompt_sha256 = "", "", 0, ""
         try:
@@ -125,11 +127,15 @@ class Reader:
             hypothesis = replies[-1].text.strip()
         except ModelError as failure:
             error = str(failure)
+        shown_ids = _message_ids(shown)
+        reached = set(shown_ids)
         answer = Answer(
             question_id=question.question_id,
             hypothesis=hypothesis,
             status="error" if error else "ok",
-            recall_ids=tuple(message_id for item in shown for message_id in item.message_ids),
+            recall_ids=shown_ids,
+            cut_ids=tuple(message_id for message_id in dict.fromkeys(found) if message_id not in reached),
+            top_score=top_score,
             recall_tokens=recall_tokens,
             prompt_tokens=prompt_tokens,
             prompt_sha256=prompt_sha256,
@@ -222,6 +228,10 @@ def _limit(configuration: ReadingConfiguration, max_tokens: int) -> int | None:
             fix="Give a larger --context-window or a smaller --max-tokens",
         )
     return window - max_tokens - MARGIN_TOKENS
+
+
+def _message_ids(items: tuple[RecalledItem, ...]) -> tuple[str, ...]:
+    return tuple(message_id for item in items for message_id in item.message_ids)
 
 
 def _noted(messages: tuple[RecalledItem, ...], note: str) -> RecalledItem:

@@ -22,6 +22,8 @@ class JudgeIdentity(Struct, frozen=True):
     parameters: dict[str, Any]
     official: bool
     """Whether this is the benchmark's own judge: its prompts, its model, its parameters."""
+    metric: str = "accuracy"
+    """What the mean over the questions is called: `accuracy` for labels, `F1` and the like for scores."""
 
 
 class Judge(Protocol):
