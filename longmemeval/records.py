@@ -192,6 +192,8 @@ class Judgement(Struct, frozen=True):
     """Credit between 0 and 1 where the judge gives more than right or wrong (F1); the label is then full credit."""
     votes: tuple[str, ...] = ()
     """The reply of each vote where a judge votes several times; empty for one vote, whose reply is `raw`."""
+    vote_labels: tuple[bool | None, ...] = ()
+    """What each of `votes` says; None where it says nothing readable."""
 
 
 class DatasetIdentity(Struct, frozen=True):

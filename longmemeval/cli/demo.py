@@ -23,7 +23,8 @@ def demo(
     """Run the whole pipeline on the shipped sample: every memory configuration, offline, no key, under a minute."""
     from longmemeval.cli.prepare import show as show_preparation
     from longmemeval.pipeline.demo import run_demo
-    from longmemeval.report.summary import footnotes, summarise
+    from longmemeval.pipeline.scored import summarise
+    from longmemeval.report.summary import footnotes
     from longmemeval.report.tables import COMPARISON_COLUMNS, comparison_row
     from longmemeval.settings import folders
 

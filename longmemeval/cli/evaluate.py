@@ -4,12 +4,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import structs
 
 from longmemeval.cli import options as shared
-from longmemeval.cli.output import err, out, print_json, print_table, printable
+from longmemeval.cli.import_run import tell
+from longmemeval.cli.output import out, print_json, print_table, printable
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.evaluate import Evaluation
+    from longmemeval.pipeline.second_opinions import AuditedScore, JudgeAgreement
     from longmemeval.pipeline.selection import Selection
     from longmemeval.settings import Folders
 
@@ -29,8 +32,23 @@ def evaluate(
         typer.Option("--dataset", "-d", help="Data set of --hypotheses; or a run's, if it moved."),
     ] = None,
     judge: Annotated[
-        str, typer.Option(help="A chat model that grades with the official prompts, or offline/lexical (unofficial).")
-    ] = "openai/gpt-4o-2024-08-06",
+        list[str] | None,
+        typer.Option(
+            help="A chat model, which grades with the benchmark's own prompts; SET@MODEL for other prompts (`lenient`, "
+            "`strict`, `convomem`, `longmemeval` or a file); or rules: offline/lexical, offline/locomo-f1, "
+            "offline/mem0-f1, offline/mem0-bleu1. Several judges: give it several times. "
+            "[default: LongMemEval openai/gpt-4o-2024-08-06, LoCoMo offline/locomo-f1, ConvoMem gemini/gemini-2.5-flash]",
+            show_default=False,
+        ),
+    ] = None,
+    votes: Annotated[
+        int,
+        typer.Option(min=1, help="Ask the judge this often about each answer (an odd number); the majority counts."),
+    ] = 1,
+    rejudge: Annotated[bool, typer.Option("--rejudge", help="Judge everything anew, into a file of its own.")] = False,
+    audit: Annotated[
+        Path | None, typer.Option(help="A list of disputed gold labels (errors.json): scores with and without them.")
+    ] = None,
     api_base: shared.ApiBase = None,
     concurrency: shared.Concurrency = 8,
     timeout: shared.Timeout = 120.0,
@@ -46,6 +64,7 @@ def evaluate(
     """Grade stored answers with a judge; the answers are not touched, a second judge is a second file."""
     from longmemeval.llm.registry import ModelOptions
     from longmemeval.pipeline import evaluate as pipeline
+    from longmemeval.pipeline.second_opinions import audit_scores, judge_agreements
     from longmemeval.settings import folders
 
     if (run_id is None) == (hypotheses is None):
@@ -58,22 +77,38 @@ def evaluate(
         run_id = _adopt(hypotheses, dataset, chosen, where)
     elif chosen != shared.selection(None, None, seed, None):
         raise typer.BadParameter("a run is graded whole: the selection was made when it was run")
-    evaluation = pipeline.evaluate(
-        str(run_id),
-        options=pipeline.EvaluateOptions(
-            judge=judge,
-            model_options=ModelOptions(api_base=api_base, timeout_s=timeout, max_attempts=max_attempts),
-            concurrency=concurrency,
-            dataset=dataset,
-        ),
-        where=where,
+    options = pipeline.EvaluateOptions(
+        votes=votes,
+        rejudge=rejudge,
+        model_options=ModelOptions(api_base=api_base, timeout_s=timeout, max_attempts=max_attempts),
+        concurrency=concurrency,
+        dataset=dataset,
     )
+    evaluations = [
+        pipeline.evaluate(str(run_id), options=structs.replace(options, judge=spec or None), where=where)
+        for spec in judge or [""]
+    ]
+    graded, metrics = evaluations[0].graded, [one.metrics for one in evaluations]
+    agreements = judge_agreements(graded, [one.judge for one in metrics], where)
+    audited = audit_scores(audit, graded, metrics, where) if audit else []
     if as_json:
-        print_json(evaluation.metrics)
+        print_json(_document(evaluations, agreements, audited))
     else:
-        show(evaluation, where.results_dir)
-    if evaluation.metrics.overall.not_evaluated:
+        for evaluation in evaluations:
+            show(evaluation, where.results_dir)
+        show_agreements(agreements)
+        show_audit(audited)
+    if any(one.metrics.overall.not_evaluated for one in evaluations):
         raise typer.Exit(1)
+
+
+def _document(
+    evaluations: "list[Evaluation]", agreements: "list[JudgeAgreement]", audited: "list[AuditedScore]"
+) -> object:
+    """The metrics of one judge; of several, all of them and how they agree."""
+    if len(evaluations) == 1 and not audited:
+        return evaluations[0].metrics
+    return {"judges": [one.metrics for one in evaluations], "agreement": agreements, "audit": audited}
 
 
 def _adopt(file: Path, dataset: str, chosen: "Selection", where: "Folders") -> str:
@@ -81,26 +116,22 @@ def _adopt(file: Path, dataset: str, chosen: "Selection", where: "Folders") -> s
     from longmemeval.pipeline.hypotheses import adopt_hypotheses
 
     adopted = adopt_hypotheses(file, load_dataset(dataset, where.data_dir), where.results_dir, selection=chosen)
-    for count, text in (
-        (adopted.unknown, "hypotheses are for questions the data set does not have and are left out"),
-        (adopted.missing, "questions have no hypothesis and count as not evaluated"),
-    ):
-        if count:
-            more = ", …" if len(count) > 5 else ""
-            err.print(f"{len(count)} {text}: {printable(', '.join(count[:5]))}{more}")
+    tell(adopted.unknown, "hypotheses are for questions the data set does not have and are left out")
+    tell(adopted.missing, "questions have no hypothesis and count as not evaluated")
     return adopted.run_id
 
 
 def show(evaluation: "Evaluation", results_dir: Path) -> None:
     """Print the scores of one run."""
-    from longmemeval.report.summary import footnotes, summarise
-    from longmemeval.report.tables import SCORE_COLUMNS, score_rows, usage_line
+    from longmemeval.pipeline.scored import summarise
+    from longmemeval.report.summary import footnotes
+    from longmemeval.report.tables import score_columns, score_rows, usage_line
 
     metrics, manifest = evaluation.metrics, evaluation.manifest
     summary = summarise(results_dir / metrics.run, manifest, metrics)
     rows = [[printable(cell) for cell in row] for row in score_rows(metrics)]
     title = f"{metrics.run}: {summary.memory}, {summary.model}, {manifest.dataset['name']}"
-    print_table(SCORE_COLUMNS, rows, title=printable(title), right=frozenset({1, 2, 3, 4, 5}))
+    print_table(score_columns(metrics), rows, title=printable(title), right=frozenset({1, 2, 3, 4, 5}))
     if metrics.task_averaged is None:
         out.print("Task average: not defined, not all six question types are among the questions.")
     if manifest.kind == "run":
@@ -111,6 +142,52 @@ def show(evaluation: "Evaluation", results_dir: Path) -> None:
     out.print(f"Judged now: {evaluation.newly_judged}; judge id: {metrics.judge.id}")
     for note in footnotes([summary]):
         out.print(printable(note))
+
+
+def show_agreements(agreements: "list[JudgeAgreement]") -> None:
+    """Print how far the judges of a run agree, pair by pair."""
+    for pair in agreements:
+        rows = [
+            [name, _percent(one.agreed), "-" if one.kappa is None else f"{one.kappa:.2f}", str(one.n)]
+            for name, one in (("overall", pair.agreement.overall), *pair.agreement.by_type.items())
+        ]
+        title = f"{pair.a} and {pair.b}"
+        cells = [[printable(cell) for cell in row] for row in rows]
+        print_table(["", "agreed", "Cohen's\nkappa", "n"], cells, title=printable(title), right=frozenset({1, 2, 3}))
+        disputed = pair.agreement.disputed
+        if disputed:
+            more = f" and {len(disputed) - 10} more (--json lists all)" if len(disputed) > 10 else ""
+            out.print(f"Disputed: {printable(', '.join(disputed[:10]))}{more}")
+
+
+def show_audit(audited: "list[AuditedScore]") -> None:
+    """Print the scores with and without the questions whose gold label is disputed."""
+    for one in audited:
+        groups = (
+            ("overall", one.score, one.ceiling.overall),
+            *((n, s, one.ceiling.by_type[n]) for n, s in one.by_type.items()),
+        )
+        rows = [
+            [
+                name,
+                _percent(score.mean),
+                str(score.n),
+                _percent(score.undisputed_mean),
+                str(score.undisputed_n),
+                _percent(top),
+            ]
+            for name, score, top in groups
+        ]
+        columns = ["", one.metric, "n", "without\ndisputed", "n", "ceiling"]
+        title = f"Audit: {one.disputed} of the gold answers are disputed, by {one.judge}"
+        cells = [[printable(cell) for cell in row] for row in rows]
+        print_table(columns, cells, title=printable(title), right=frozenset(range(1, 6)))
+    if audited:
+        out.print("The audit is an opinion about the labels: the official score is the one over all questions.")
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
 
 
 def _latency(p50: float | None, p95: float | None) -> str:

@@ -1,12 +1,15 @@
 """`longmemeval export`."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from longmemeval.cli import options as shared
 from longmemeval.cli.output import err, out, print_json, printable
+
+if TYPE_CHECKING:
+    from longmemeval.settings import Folders
 
 
 def register(app: typer.Typer) -> None:
@@ -15,9 +18,14 @@ def register(app: typer.Typer) -> None:
 
 
 def export(
-    run_id: Annotated[str, typer.Argument(help="A run of `retrieval`.")],
+    run_id: Annotated[str, typer.Argument(help="A run.")],
     format: Annotated[
-        Literal["trec"], typer.Option("--format", help="trec: a run file and a qrels file for trec_eval and the like.")
+        Literal["official", "trec"],
+        typer.Option(
+            "--format",
+            help="official: hypotheses and judged logs as the official scripts read them; trec: a run file and a qrels "
+            "file of a `retrieval` run for trec_eval and the like.",
+        ),
     ],
     output: Annotated[Path | None, typer.Option(help="Folder for the files [default: inside the run's].")] = None,
     dataset: Annotated[str | None, typer.Option("--dataset", "-d", help="Where the run's data set is now.")] = None,
@@ -26,10 +34,19 @@ def export(
     as_json: shared.Json = False,
 ) -> None:
     """Write a run in a format that other tools read."""
-    from longmemeval.pipeline.export_trec import export_trec
     from longmemeval.settings import folders
 
-    written = export_trec(run_id, output, dataset=dataset, where=folders(data_dir=data_dir, results_dir=results_dir))
+    where = folders(data_dir=data_dir, results_dir=results_dir)
+    if format == "trec":
+        _trec(run_id, output, dataset, where, as_json)
+    else:
+        _official(run_id, output, where, as_json)
+
+
+def _trec(run_id: str, output: Path | None, dataset: str | None, where: "Folders", as_json: bool) -> None:
+    from longmemeval.pipeline.export_trec import export_trec
+
+    written = export_trec(run_id, output, dataset=dataset, where=where)
     if as_json:
         print_json(written)
         return
@@ -37,3 +54,19 @@ def export(
     out.print(f"Evidence: {printable(written.qrels_file)}")
     if written.without_gold:
         err.print(f"{written.without_gold:,} questions have no evidence: trec_eval passes them over.")
+
+
+def _official(run_id: str, output: Path | None, where: "Folders", as_json: bool) -> None:
+    from longmemeval.pipeline.official_logs import export_official
+
+    written = export_official(run_id, output, where=where)
+    if as_json:
+        print_json(written)
+        return
+    out.print(f"{written.answers:,} answers: {printable(written.hypotheses)}")
+    for log in written.logs:
+        out.print(f"Judged log: {printable(log)}")
+    if written.unanswered:
+        err.print(f"{len(written.unanswered):,} questions have no answer: the official script does not miss them.")
+    for model in written.unofficial:
+        err.print(f"print_qa_metrics.py takes no log judged by {printable(model)}: it asks for the official judge.")

@@ -1,12 +1,15 @@
 """From judgements to accuracies. Every selected question counts, judged or not."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
 
+from longmemeval.evaluation.abilities import ABILITIES, ability_of
+from longmemeval.evaluation.abstention import Abstaining, abstaining
 from longmemeval.evaluation.judges.longmemeval import OFFICIAL_MODEL
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
+from longmemeval.evaluation.resampling import bootstrap_mean
 from longmemeval.evaluation.statistics import percentile, wilson_interval
 from longmemeval.records import Gold, Judgement, Usage
 
@@ -20,19 +23,24 @@ OFFICIAL_TYPES = (
 )
 """LongMemEval's question types in the order `print_qa_metrics.py` prints them."""
 
+LOCOMO_TYPES = ("single-hop", "multi-hop", "temporal", "open-domain", "adversarial", "open abstention")
+"""LoCoMo's categories in the order of the paper's tables; an adversarial question whose two options were not shown is
+graded as open abstention."""
+
 
 class Score(Struct, frozen=True):
-    """Accuracy over a group of questions; fractions between 0 and 1, not rounded."""
+    """How a group of questions was answered; fractions between 0 and 1, not rounded."""
 
     accuracy: float
-    """`correct / n`; 0 without questions."""
+    """Mean credit: `correct / n` for a judge of labels, the mean score for one of scores (F1); 0 without questions."""
     correct: int
+    """Questions with full credit."""
     n: int
     """All selected questions of the group."""
     not_evaluated: int
     """Questions without a label. They count as wrong."""
     interval: tuple[float, float]
-    """95 % Wilson interval of the accuracy."""
+    """95 % interval of `accuracy`: Wilson's for labels, the bootstrap over haystacks for scores."""
 
 
 class Latency(Struct, frozen=True):
@@ -40,6 +48,26 @@ class Latency(Struct, frozen=True):
 
     p50: float | None
     p95: float | None
+
+
+class VoteSpread(Struct, frozen=True):
+    """How far the votes of a judge that votes several times lie apart."""
+
+    votes: int
+    unanimous: float
+    """Share of the judged questions on which all votes agree."""
+    lowest: float
+    highest: float
+    """Accuracy by the single votes, the least and the most favourable one."""
+
+
+class OfficialFigures(Struct, frozen=True):
+    """What `src/evaluation/print_qa_metrics.py` prints: fractions rounded to 4 places, None where it prints NaN."""
+
+    by_type: dict[str, float | None]
+    task_averaged: float | None
+    overall: float | None
+    abstention: float | None
 
 
 class Metrics(Struct, frozen=True):
@@ -52,16 +80,35 @@ class Metrics(Struct, frozen=True):
     task_averaged: float | None
     """Mean of the types' accuracies, each type weighing the same; None while LongMemEval types are missing."""
     by_type: dict[str, Score]
-    """Official types first, in the official order, then others by name; unanswerable questions count in theirs."""
+    """In the benchmark's own order, others by name; unanswerable questions count in theirs."""
     abstention: Score | None
     """Over the unanswerable questions, which count in their types too; None without any."""
     usage: Usage
     """What the judge's calls cost."""
     latency_ms: Latency
+    answerable: Score | None = None
+    """Over the questions that have an answer (LoCoMo's categories 1 to 4); None where all or none have one."""
+    by_ability: dict[str, Score] = {}
+    """By the vocabulary all benchmarks share (`evaluation/abilities.py`)."""
+    by_facet: dict[str, Score] = {}
+    """By type and what else the benchmark groups by (ConvoMem: evidence count and context size)."""
+    abstaining: Abstaining | None = None
+    """How often abstaining was right, and how many unanswerable questions were refused."""
+    votes: VoteSpread | None = None
+    judgements_sha256: str = ""
+    """Of the file of judgements that was scored."""
+    official_figures: OfficialFigures | None = None
+    """The official script's view of the same labels; None for other benchmarks than LongMemEval."""
 
 
 def compute_metrics(
-    golds: Sequence[Gold], judgements: Mapping[str, Judgement], identity: JudgeIdentity, *, run: str = ""
+    golds: Sequence[Gold],
+    judgements: Mapping[str, Judgement],
+    identity: JudgeIdentity,
+    *,
+    run: str = "",
+    haystacks: Mapping[str, str] | None = None,
+    hypotheses: Mapping[str, str] | None = None,
 ) -> Metrics:
     """Score a run.
 
@@ -70,41 +117,91 @@ def compute_metrics(
         judgements: by question id; those of other questions are ignored.
         identity: of the judge that made them.
         run: the run's id.
+        haystacks: question id to haystack id, where questions share haystacks; None: each has its own.
+        hypotheses: question id to answer text, for the figures of abstaining; None: none are made.
+
+    Raises:
+        HarnessError: a question type is of no known benchmark.
     """
     made = [judgements[gold.question_id] for gold in golds if gold.question_id in judgements]
     evaluated = [judgement for judgement in made if judgement.label is not None]
-    by_type = {
-        question_type: _score([gold for gold in golds if gold.question_type == question_type], judgements)
-        for question_type in _in_official_order({gold.question_type for gold in golds})
-    }
+    scores = _Scorer(judgements, identity.metric, haystacks or {})
+    by_type = scores.grouped(golds, lambda gold: gold.question_type, (*OFFICIAL_TYPES, *LOCOMO_TYPES))
     unanswerable = [gold for gold in golds if gold.abstention]
+    answerable = [gold for gold in golds if not gold.abstention]
+    faceted = sorted((g for g in golds if g.facets), key=lambda g: (g.question_type, *g.facets.values()))
     latencies = [judgement.latency_ms for judgement in made if judgement.attempts > 0]
+    official = bool(golds) and all(gold.question_type in OFFICIAL_TYPES for gold in golds)
+    labels = {judgement.question_id: judgement.label for judgement in evaluated if judgement.label is not None}
     return Metrics(
         run=run,
         judge=msgspec.structs.replace(identity, official=identity.official and _served_officially(evaluated)),
-        overall=_score(golds, judgements),
+        overall=scores.score(golds),
         task_averaged=_task_average({question_type: score.accuracy for question_type, score in by_type.items()}),
         by_type=by_type,
-        abstention=_score(unanswerable, judgements) if unanswerable else None,
+        abstention=scores.score(unanswerable) if unanswerable else None,
         usage=sum((judgement.usage for judgement in made), Usage()),
         latency_ms=Latency(percentile(latencies, 50), percentile(latencies, 95)),
+        answerable=scores.score(answerable) if unanswerable and answerable else None,
+        by_ability=scores.grouped(golds, ability_of, ABILITIES),
+        by_facet=scores.grouped(faceted, _facet, [_facet(gold) for gold in faceted]),
+        abstaining=None if hypotheses is None else abstaining(golds, hypotheses),
+        votes=_vote_spread(made, len(golds)),
+        official_figures=official_figures(golds, labels) if official else None,
     )
 
 
-def _score(golds: Sequence[Gold], judgements: Mapping[str, Judgement]) -> Score:
-    labels = [judgements[gold.question_id].label if gold.question_id in judgements else None for gold in golds]
-    correct, n = labels.count(True), len(labels)
-    return Score(
-        accuracy=correct / n if n else 0.0,
-        correct=correct,
-        n=n,
-        not_evaluated=labels.count(None),
-        interval=wilson_interval(correct, n),
-    )
+def credit(judgement: Judgement | None) -> float | None:
+    """What an answer earned, between 0 and 1; None when it was not evaluated."""
+    if judgement is None or judgement.label is None:
+        return None
+    return float(judgement.label) if judgement.score is None else judgement.score
 
 
-def _in_official_order(types: set[str]) -> list[str]:
-    return [name for name in OFFICIAL_TYPES if name in types] + sorted(types.difference(OFFICIAL_TYPES))
+class _Scorer:
+    """Scores groups of questions by one judge."""
+
+    def __init__(self, judgements: Mapping[str, Judgement], metric: str, haystacks: Mapping[str, str]) -> None:
+        self._judgements = judgements
+        self._labels_only = metric == "accuracy"
+        self._haystacks = haystacks
+
+    def score(self, golds: Sequence[Gold]) -> Score:
+        ids = sorted(gold.question_id for gold in golds)
+        judged = [self._judgements.get(question_id) for question_id in ids]
+        credits = [credit(judgement) for judgement in judged]
+        values = [value or 0.0 for value in credits]
+        correct, n = sum(judgement is not None and judgement.label is True for judgement in judged), len(ids)
+        accuracy = sum(values) / n if n else 0.0
+        if self._labels_only or n < 2:
+            interval = wilson_interval(correct, n)
+        else:
+            interval = bootstrap_mean(values, [self._haystacks.get(question_id, question_id) for question_id in ids])
+        return Score(accuracy, correct, n, credits.count(None), interval)
+
+    def grouped(
+        self, golds: Sequence[Gold], group_of: Callable[[Gold], str], order: Sequence[str] = ()
+    ) -> dict[str, Score]:
+        """The score of each group, in `order`; others follow by name."""
+        groups: dict[str, list[Gold]] = {}
+        for gold in golds:
+            groups.setdefault(group_of(gold), []).append(gold)
+        names = [*(name for name in dict.fromkeys(order) if name in groups), *sorted(groups.keys() - set(order))]
+        return {name: self.score(groups[name]) for name in names}
+
+
+def _facet(gold: Gold) -> str:
+    return ", ".join([gold.question_type, *(f"{name} {value}" for name, value in gold.facets.items())])
+
+
+def _vote_spread(made: Sequence[Judgement], n: int) -> VoteSpread | None:
+    """None for judges that vote once."""
+    ballots = [judgement.vote_labels for judgement in made if judgement.vote_labels]
+    if not ballots:
+        return None
+    accuracies = [votes.count(True) / n for votes in zip(*ballots, strict=True)]
+    unanimous = sum(len(set(ballot)) == 1 for ballot in ballots) / len(ballots)
+    return VoteSpread(len(accuracies), unanimous, min(accuracies), max(accuracies))
 
 
 def _served_officially(judgements: Iterable[Judgement]) -> bool:
@@ -115,15 +212,6 @@ def _task_average(accuracies: Mapping[str, float]) -> float | None:
     """Mean over the types; like the official script's, none unless LongMemEval's six are all there."""
     incomplete = accuracies.keys() < set(OFFICIAL_TYPES)
     return None if incomplete else sum(accuracies.values()) / len(accuracies)
-
-
-class OfficialFigures(Struct, frozen=True):
-    """What `src/evaluation/print_qa_metrics.py` prints: fractions rounded to 4 places, None where it prints NaN."""
-
-    by_type: dict[str, float | None]
-    task_averaged: float | None
-    overall: float | None
-    abstention: float | None
 
 
 def official_figures(golds: Sequence[Gold], labels: Mapping[str, bool]) -> OfficialFigures:

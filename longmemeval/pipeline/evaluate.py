@@ -1,36 +1,47 @@
 """`evaluate`: a judge grades the stored answers of a run; the answers are not touched."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from itertools import count
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
-from longmemeval.datasets.base import Dataset
+from longmemeval.datasets.base import Benchmark, Dataset
 from longmemeval.datasets.catalogue import catalogue
+from longmemeval.datasets.locomo_protocol import official_questions
 from longmemeval.datasets.registry import load_dataset
 from longmemeval.errors import DataError, HarnessError, IntegrityError
-from longmemeval.evaluation.judges.longmemeval import DEFAULT_JUDGE
 from longmemeval.evaluation.judges.protocol import Judge, JudgeIdentity
 from longmemeval.evaluation.metrics import Metrics, compute_metrics
-from longmemeval.evaluation.registry import load_judge
-from longmemeval.files import sha256_text, write_atomic
+from longmemeval.evaluation.registry import default_judge, load_judge
+from longmemeval.files import sha256_file, sha256_text, write_atomic
 from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.registry import ModelOptions, load_chat_model
 from longmemeval.pipeline.answering import ANSWERS, current_answers
+from longmemeval.pipeline.index import record_score
 from longmemeval.pipeline.journal import Journal, read_journal
 from longmemeval.pipeline.manifest import RunManifest, read_manifest, run_folder
 from longmemeval.pipeline.progress import progress
 from longmemeval.pipeline.workers import in_order
-from longmemeval.records import Answer, Judgement, Question
+from longmemeval.records import Answer, Gold, Judgement, Question
 from longmemeval.settings import Folders, folders
+
+OPEN_ABSTENTION = "open abstention"
+"""The type of an adversarial question of LoCoMo whose two options were not shown: another task than the official one,
+which offers them."""
 
 
 class EvaluateOptions(Struct, frozen=True):
     """How to grade."""
 
-    judge: str = DEFAULT_JUDGE
+    judge: str | None = None
+    """A judge's spec (`evaluation/registry.py`); None: the benchmark's own."""
+    votes: int = 1
+    """How often a chat model is asked about each answer; the majority is the label."""
+    rejudge: bool = False
+    """Judge everything anew, into a file of its own."""
     model_options: ModelOptions = ModelOptions()
     concurrency: int = 8
     dataset: str | None = None
@@ -42,7 +53,12 @@ class Evaluation(Struct, frozen=True):
 
     metrics: Metrics
     newly_judged: int
-    manifest: RunManifest
+    graded: "Graded"
+
+    @property
+    def manifest(self) -> RunManifest:
+        """Of the run that was graded."""
+        return self.graded.manifest
 
 
 def evaluate(run_id: str, *, options: EvaluateOptions = EvaluateOptions(), where: Folders | None = None) -> Evaluation:
@@ -63,16 +79,44 @@ def evaluate(run_id: str, *, options: EvaluateOptions = EvaluateOptions(), where
             f"Run '{run_id}' holds rankings, there is no answer to grade",
             fix="Its figures are in its metrics folder; `longmemeval run` makes answers",
         )
-    dataset = dataset_of(manifest, options.dataset, where)
-    judge = load_judge(options.judge, lambda spec: _judge_model(spec, options))
+    graded = Graded(manifest, dataset_of(manifest, options.dataset, where))
     answers = current_answers(read_journal(folder / ANSWERS, Answer))
+    judge = _judge(folder, graded.dataset.benchmark, answers, options)
     # Held while it is found out what there is to judge: another process may be judging.
     with Journal(judgements_file(folder, judge.identity.id), Judgement) as journal:
-        newly_judged = _judge_answers(journal, dataset, judge, manifest.question_ids, answers, options.concurrency)
-    metrics = metrics_from_files(folder, dataset, judge.identity, manifest)
-    path = folder / "metrics" / f"{judge.identity.id}.json"
-    write_atomic(path, msgspec.json.format(msgspec.json.encode(metrics), indent=2) + b"\n")
-    return Evaluation(metrics, newly_judged, manifest)
+        newly_judged = _judge_answers(journal, graded, judge, answers, options.concurrency)
+    return Evaluation(write_metrics(where.results_dir, folder, graded, judge.identity), newly_judged, graded)
+
+
+class Graded:
+    """The questions of a run as they were asked, with their gold: what judges see and scores are made from.
+
+    Args:
+        manifest: of the run.
+        dataset: what it answered.
+    """
+
+    def __init__(self, manifest: RunManifest, dataset: Dataset) -> None:
+        self.manifest = manifest
+        self.dataset = dataset
+        wanted = set(manifest.question_ids)
+        asked = {question.question_id: question for question in dataset.questions() if question.question_id in wanted}
+        protocol = manifest.settings.get("protocol") or {}
+        if protocol.get("name") == "official":
+            offered = official_questions(dataset, list(asked.values()), protocol["seed"])
+            asked = {question.question_id: question for question in offered}
+        self.questions = {question_id: asked[question_id] for question_id in manifest.question_ids}
+
+    def gold(self, question_id: str) -> Gold:
+        """The gold of a question; an adversarial one whose two options were not shown is of another type."""
+        gold = self.dataset.gold(question_id)
+        if gold.trap is None or self.questions[question_id].options:
+            return gold
+        return msgspec.structs.replace(gold, question_type=OPEN_ABSTENTION)
+
+    def golds(self) -> list[Gold]:
+        """All of them, in the order of the questions."""
+        return [self.gold(question_id) for question_id in self.questions]
 
 
 def dataset_of(manifest: RunManifest, override: str | None, where: Folders) -> Dataset:
@@ -99,11 +143,28 @@ def dataset_of(manifest: RunManifest, override: str | None, where: Folders) -> D
     return dataset
 
 
-def metrics_from_files(folder: Path, dataset: Dataset, identity: JudgeIdentity, manifest: RunManifest) -> Metrics:
-    """The scores of one judge, from the stored judgements alone."""
-    golds = [dataset.gold(question_id) for question_id in manifest.question_ids]
-    judgements = current_judgements(folder, identity.id)
-    return compute_metrics(golds, judgements, identity, run=manifest.run_id)
+def write_metrics(results_dir: Path, folder: Path, graded: Graded, identity: JudgeIdentity) -> Metrics:
+    """Compute the scores of one judge and write `metrics/<judge_id>.json` and the line of the index."""
+    metrics = metrics_from_files(folder, graded, identity)
+    path = folder / "metrics" / f"{identity.id}.json"
+    write_atomic(path, msgspec.json.format(msgspec.json.encode(metrics), indent=2) + b"\n")
+    record_score(results_dir, graded.manifest, metrics)
+    return metrics
+
+
+def metrics_from_files(folder: Path, graded: Graded, identity: JudgeIdentity) -> Metrics:
+    """The scores of one judge, from the stored answers and judgements alone."""
+    answers = current_answers(read_journal(folder / ANSWERS, Answer))
+    judged = judgements_file(folder, identity.id)
+    metrics = compute_metrics(
+        graded.golds(),
+        current_judgements(folder, identity.id),
+        identity,
+        run=graded.manifest.run_id,
+        haystacks={question.question_id: question.haystack_id for question in graded.questions.values()},
+        hypotheses={answer.question_id: answer.hypothesis for answer in answers.values() if answer.status == "ok"},
+    )
+    return msgspec.structs.replace(metrics, judgements_sha256=sha256_file(judged) if judged.exists() else "")
 
 
 def judgements_file(folder: Path, judge_id: str) -> Path:
@@ -124,17 +185,32 @@ def _current(judgements: Iterable[Judgement]) -> dict[str, Judgement]:
     return current
 
 
-def _judge_model(spec: str, options: EvaluateOptions) -> LimitedChatModel:
-    return LimitedChatModel(load_chat_model(spec, options.model_options), options.concurrency)
+def _judge(folder: Path, benchmark: Benchmark, answers: Mapping[str, Answer], options: EvaluateOptions) -> Judge:
+    """The judge to grade with; to judge anew, the next one that is not done with these answers."""
+    spec = options.judge or default_judge(benchmark)
+
+    def model(name: str) -> LimitedChatModel:
+        return LimitedChatModel(load_chat_model(name, options.model_options), options.concurrency)
+
+    def judge(repeat: int) -> Judge:
+        return load_judge(spec, model, benchmark=benchmark, votes=options.votes, repeat=repeat)
+
+    if not options.rejudge or not judgements_file(folder, judge(1).identity.id).exists():
+        return judge(1)
+    return next(again for again in map(judge, count(2)) if _unlabelled(folder, again, answers))
+
+
+def _unlabelled(folder: Path, judge: Judge, answers: Mapping[str, Answer]) -> bool:
+    """Whether this judge has yet to label one of the answers."""
+    judged = current_judgements(folder, judge.identity.id)
+    return any(
+        answer.status == "ok" and (question_id not in judged or judged[question_id].label is None)
+        for question_id, answer in answers.items()
+    )
 
 
 def _judge_answers(
-    journal: Journal[Judgement],
-    dataset: Dataset,
-    judge: Judge,
-    question_ids: Sequence[str],
-    answers: Mapping[str, Answer],
-    concurrency: int,
+    journal: Journal[Judgement], graded: Graded, judge: Judge, answers: Mapping[str, Answer], concurrency: int
 ) -> int:
     """Judge what has no label yet; questions without an answer stay without a judgement. Returns how many."""
     judged = _current(journal.records())
@@ -145,22 +221,21 @@ def _judge_answers(
                 where=str(journal.path),
                 fix="Answers are never rewritten: restore answers.jsonl from a copy",
             )
-    todo = {
-        question_id
-        for question_id in question_ids
+    todo = [
+        question
+        for question_id, question in graded.questions.items()
         if question_id in answers
         and answers[question_id].status == "ok"
         and (question_id not in judged or judged[question_id].label is None)
-    }
+    ]
     if not todo:
         return 0
-    questions = [question for question in dataset.questions() if question.question_id in todo]
-    with progress(f"judge {judge.identity.model}", len(questions)) as bar:
+    with progress(f"judge {judge.identity.model}", len(todo)) as bar:
 
         async def grade(question: Question) -> None:
             hypothesis = answers[question.question_id].hypothesis
-            journal.append(await judge.judge(question, dataset.gold(question.question_id), hypothesis))
+            journal.append(await judge.judge(question, graded.gold(question.question_id), hypothesis))
             bar.advance()
 
-        asyncio.run(in_order(questions, grade, concurrency))
-    return len(questions)
+        asyncio.run(in_order(todo, grade, concurrency))
+    return len(todo)

@@ -1,5 +1,6 @@
 """Answers of another system: a file in the official format becomes a run that can be graded."""
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -24,19 +25,35 @@ from longmemeval.pipeline.selection import Selection, select
 from longmemeval.records import Answer
 
 
-class _Line(Struct, frozen=True):
+class OfficialLabel(Struct, frozen=True):
+    """What the official script adds to a line it has judged."""
+
+    label: bool
+    model: str = ""
+
+
+class HypothesisLine(Struct, frozen=True, omit_defaults=True):
+    """One line of a hypothesis file or, with a label, of a judged log."""
+
     question_id: str
     hypothesis: str
+    autoeval_label: OfficialLabel | None = None
 
 
 class Adopted(Struct, frozen=True):
     """The run made from a file, and what did not match."""
 
     run_id: str
+    sha256: str
+    """Of the file."""
+    lines: dict[str, HypothesisLine]
+    """By question id, of the selected questions only."""
     unknown: tuple[str, ...]
     """Question ids in the file that are not in the data set."""
     missing: tuple[str, ...]
     """Selected questions without a hypothesis: they count as not evaluated."""
+    repeated: tuple[str, ...]
+    """Questions that the file answers twice in the same words: here they count once, in the official script twice."""
 
 
 def adopt_hypotheses(
@@ -64,6 +81,7 @@ def adopt_hypotheses(
     graded = sha256_bytes(msgspec.json.encode([digest, dataset.content_sha256, question_ids]))
     run_id = check_run_id(run_id or f"{_stem(file)}-{graded[:8]}")
     hypotheses = _by_question(lines, file)
+    repeated = tuple(name for name, times in Counter(line.question_id for line in lines).items() if times > 1)
     known = {question.question_id for question in dataset.questions()}
     unknown = tuple(name for name in hypotheses if name not in known)
     if len(unknown) == len(hypotheses):
@@ -75,6 +93,7 @@ def adopt_hypotheses(
     answered = [name for name in question_ids if name in hypotheses]
     missing = tuple(name for name in question_ids if name not in hypotheses)
     folder = results_dir / run_id
+    adopted = Adopted(run_id, digest, {name: hypotheses[name] for name in answered}, unknown, missing, repeated)
     manifest = RunManifest(
         format=FORMAT,
         run_id=run_id,
@@ -91,12 +110,12 @@ def adopt_hypotheses(
     )
     if (folder / "run.json").exists():
         _check_same(read_manifest(folder), manifest)
-        return Adopted(run_id, unknown, missing)
-    answers = [Answer(question_id=name, hypothesis=hypotheses[name], status="ok") for name in answered]
+        return adopted
+    answers = [Answer(question_id=name, hypothesis=hypotheses[name].hypothesis, status="ok") for name in answered]
     journal = b"".join(msgspec.json.encode(answer) + b"\n" for answer in answers)
     write_atomic(folder / ANSWERS, journal)
     write_manifest(folder, msgspec.structs.replace(manifest, files={ANSWERS: sha256_bytes(journal)}))
-    return Adopted(run_id, unknown, missing)
+    return adopted
 
 
 def _check_same(before: RunManifest, new: RunManifest) -> None:
@@ -115,10 +134,10 @@ def _read(file: Path) -> bytes:
         raise HarnessError(f"The hypothesis file cannot be read: {error.strerror}", where=str(file)) from error
 
 
-def _parse(data: bytes, file: Path) -> list[_Line]:
+def _parse(data: bytes, file: Path) -> list[HypothesisLine]:
     if data.lstrip().startswith(b"["):
         try:
-            return msgspec.json.decode(data, type=list[_Line])
+            return msgspec.json.decode(data, type=list[HypothesisLine])
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise HarnessError(f"The file is not a list of hypotheses: {error}", where=str(file)) from error
     lines = []
@@ -126,7 +145,7 @@ def _parse(data: bytes, file: Path) -> list[_Line]:
         if not line.strip():
             continue
         try:
-            lines.append(msgspec.json.decode(line, type=_Line))
+            lines.append(msgspec.json.decode(line, type=HypothesisLine))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise HarnessError(
                 f"The line is not a hypothesis: {error}",
@@ -136,12 +155,12 @@ def _parse(data: bytes, file: Path) -> list[_Line]:
     return lines
 
 
-def _by_question(lines: Iterable[_Line], file: Path) -> dict[str, str]:
-    hypotheses: dict[str, str] = {}
+def _by_question(lines: Iterable[HypothesisLine], file: Path) -> dict[str, HypothesisLine]:
+    hypotheses: dict[str, HypothesisLine] = {}
     for line in lines:
-        if hypotheses.setdefault(line.question_id, line.hypothesis) != line.hypothesis:
+        if hypotheses.setdefault(line.question_id, line) != line:
             raise HarnessError(
-                f"Question '{line.question_id}' has two different hypotheses",
+                f"Question '{line.question_id}' has two different hypotheses or labels",
                 where=str(file),
                 fix="Keep the first attempt only: it is the one that counts",
             )

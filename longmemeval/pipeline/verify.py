@@ -1,20 +1,19 @@
 """`verify`: hashes hold, and every number recomputes from the files."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
-from longmemeval.datasets.base import Dataset
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.evaluation.judges.lexical import LexicalJudge, grade
-from longmemeval.evaluation.judges.longmemeval import TEMPLATES_SHA256, official_label
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
 from longmemeval.evaluation.metrics import Metrics
+from longmemeval.evaluation.recompute import recomputed
 from longmemeval.files import list_folders, safe_name, sha256_bytes, sha256_file, sha256_text
 from longmemeval.pipeline.answering import ANSWERS, PROMPTS, current_answers
-from longmemeval.pipeline.evaluate import dataset_of, judgements_file, metrics_from_files
+from longmemeval.pipeline.evaluate import Graded, dataset_of, judgements_file, metrics_from_files
+from longmemeval.pipeline.index import INDEX, read_index
 from longmemeval.pipeline.journal import read_journal
 from longmemeval.pipeline.manifest import RunManifest, check_run_id, differences, read_manifest
 from longmemeval.pipeline.verify_preparation import check_preparation
@@ -96,9 +95,10 @@ def _check_run(folder: Path, dataset: str | None, where: Folders) -> Iterator[st
         yield from _check_judgements(file, answers)
     metric_files = sorted((folder / "metrics").glob("*.json"))
     if metric_files:
-        data = dataset_of(manifest, dataset, where)
+        graded = Graded(manifest, dataset_of(manifest, dataset, where))
+        index = {(entry.run, entry.judge): entry.accuracy for entry in read_index(where.results_dir)}
         for file in metric_files:
-            yield from _check_metrics(folder, file, data, manifest, answers)
+            yield from _check_metrics(folder, file, graded, answers, index)
 
 
 def _check_files(folder: Path, manifest: RunManifest) -> Iterator[str | None]:
@@ -112,7 +112,7 @@ def _check_files(folder: Path, manifest: RunManifest) -> Iterator[str | None]:
             yield None
 
 
-def _check_answers(folder: Path, manifest: RunManifest, answers: dict[str, Answer]) -> Iterator[str | None]:
+def _check_answers(folder: Path, manifest: RunManifest, answers: Mapping[str, Answer]) -> Iterator[str | None]:
     selected = set(manifest.question_ids)
     strangers = [question_id for question_id in answers if question_id not in selected]
     yield f"{ANSWERS}: answers questions that were not selected: {', '.join(strangers[:5])}" if strangers else None
@@ -134,7 +134,7 @@ def _check_answers(folder: Path, manifest: RunManifest, answers: dict[str, Answe
         yield None if known else f"{PROMPTS}: the prompt of question '{answer.question_id}' is missing"
 
 
-def _check_judgements(file: Path, answers: dict[str, Answer]) -> Iterator[str | None]:
+def _check_judgements(file: Path, answers: Mapping[str, Answer]) -> Iterator[str | None]:
     settled: set[str] = set()
     for judgement in read_journal(file, Judgement):
         name = f"judgements/{file.name}: question '{judgement.question_id}'"
@@ -154,33 +154,43 @@ def _check_judgements(file: Path, answers: dict[str, Answer]) -> Iterator[str | 
 
 
 def _check_metrics(
-    folder: Path, file: Path, dataset: Dataset, manifest: RunManifest, answers: dict[str, Answer]
+    folder: Path, file: Path, graded: Graded, answers: Mapping[str, Answer], index: Mapping[tuple[str, str], float]
 ) -> Iterator[str | None]:
+    name = f"metrics/{file.name}"
     try:
         stored = msgspec.json.decode(file.read_bytes(), type=Metrics)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        yield f"metrics/{file.name}: is damaged: {error}"
+        yield f"{name}: is damaged: {error}"
+        return
+    if stored.judge.id != file.stem:
+        yield f"{name}: holds the figures of judge '{stored.judge.id}'"
         return
     judgements = judgements_file(folder, stored.judge.id)
+    place = f"judgements/{judgements.name}"
     if not judgements.exists() and stored.overall.not_evaluated < stored.overall.n:
-        yield f"metrics/{file.name}: judgements/{judgements.name} is missing"
+        yield f"{name}: {place} is missing"
         return
-    again = metrics_from_files(folder, dataset, stored.judge, manifest)
+    again = metrics_from_files(folder, graded, stored.judge)
+    if stored.judgements_sha256 != again.judgements_sha256:
+        yield f"{place}: was changed after it was scored (its sha256 is not the one in {name})"
     changed = differences(msgspec.to_builtins(stored), msgspec.to_builtins(again))
-    recomputed = f"judgements/{judgements.name} gives other figures ({'; '.join(changed[:3])})"
-    yield f"metrics/{file.name}: {recomputed}" if changed else None
+    yield f"{name}: {place} gives other figures ({'; '.join(changed[:3])})" if changed else None
+    indexed = index.get((graded.manifest.run_id, stored.judge.id), again.overall.accuracy)
+    yield None if indexed == again.overall.accuracy else f"{INDEX}: has another accuracy than {place} gives: {indexed}"
     for judgement in read_journal(judgements, Judgement):
-        if judgement.label is None or judgement.question_id not in answers:
-            continue
-        follows = _label(stored.judge, judgement, dataset, answers[judgement.question_id]) == judgement.label
-        place = f"judgements/{judgements.name}: question '{judgement.question_id}'"
-        yield None if follows else f"{place} has a label that does not follow from what the judge said"
+        yield _check_label(stored.judge, judgement, graded, answers, place)
 
 
-def _label(judge: JudgeIdentity, judgement: Judgement, dataset: Dataset, answer: Answer) -> bool | None:
-    """The label again, where it can be had without a call: from the reply, or by the rules of the lexical judge."""
-    if judge.templates_sha256 == TEMPLATES_SHA256:
-        return official_label(judgement.raw)
-    if judge.id == LexicalJudge().identity.id:
-        return grade(dataset.gold(judgement.question_id), answer.hypothesis).label
-    return judgement.label
+def _check_label(
+    judge: JudgeIdentity, judgement: Judgement, graded: Graded, answers: Mapping[str, Answer], place: str
+) -> str | None:
+    """Whether label and score are those that the stored replies, or the rules of a judge without a model, give."""
+    question = graded.questions.get(judgement.question_id)
+    answer = answers.get(judgement.question_id)
+    if question is None or answer is None or judgement.label is None:
+        return None
+    gold = graded.gold(judgement.question_id)
+    again = recomputed(judge, judgement, question, gold, answer.hypothesis)
+    if (again.label, again.score, again.vote_labels) == (judgement.label, judgement.score, judgement.vote_labels):
+        return None
+    return f"{place}: question '{judgement.question_id}' has a label that does not follow from what the judge said"

@@ -25,11 +25,13 @@ from longmemeval.reading.overflow import MARGIN_TOKENS, Fitted, OverflowPolicy, 
 from longmemeval.reading.templates import NOTE_FIELDS, READER_FIELDS, Template, load_template
 from longmemeval.records import Answer, Question, Recall, RecalledItem, Usage
 
-ReadingMethod = Literal["direct", "con", "con-separate"]
+ReadingMethod = Literal["direct", "con", "con-separate", "short"]
 READING_METHODS: tuple[ReadingMethod, ...] = get_args(ReadingMethod)
 
-# Generation lengths of the official reader (src/generation/run_generation.py).
-_MAX_TOKENS = {"direct": 500, "con": 800, "con-separate": 800}
+_TEMPLATES = {"direct": "direct", "con": "con", "con-separate": "con", "short": "short"}
+# Generation lengths of the official readers: LongMemEval's (src/generation/run_generation.py), and LoCoMo's for short
+# answers (task_eval/gpt_utils.py).
+_MAX_TOKENS = {"direct": 500, "con": 800, "con-separate": 800, "short": 32}
 _NOTE_MAX_TOKENS = 500
 
 
@@ -64,7 +66,7 @@ def reading_configuration(
     return ReadingConfiguration(
         method=method,
         history_format=history_format,
-        template=load_template("direct" if method == "direct" else "con", template, READER_FIELDS),
+        template=load_template(_TEMPLATES[method], template, READER_FIELDS),
         note_template=load_template("note", note_template, NOTE_FIELDS) if method == "con-separate" else None,
         max_tokens=max_tokens or _MAX_TOKENS[method],
         on_overflow=on_overflow,
@@ -156,7 +158,7 @@ class Reader:
         def render(shown: Recall) -> str:
             history = render_history(shown, chunks_of(shown), self._configuration.history_format)
             return self._configuration.template.fill(
-                {"history": history, "question_date": question.date_text, "question": question.text}
+                {"history": history, "question_date": question.date_text, "question": _asked(question)}
             )
 
         return fit(recall, render, self._counter.count, self._limit, self._configuration.on_overflow)
@@ -171,7 +173,7 @@ class Reader:
                     "session_date": official_date(chunk.date),
                     "session": session,
                     "question_date": question.date_text,
-                    "question": question.text,
+                    "question": _asked(question),
                 }
             )
 
@@ -228,6 +230,11 @@ def _limit(configuration: ReadingConfiguration, max_tokens: int) -> int | None:
             fix="Give a larger --context-window or a smaller --max-tokens",
         )
     return window - max_tokens - MARGIN_TOKENS
+
+
+def _asked(question: Question) -> str:
+    """The question as prompts show it."""
+    return f"{question.text} {question.appended}" if question.appended else question.text
 
 
 def _message_ids(items: tuple[RecalledItem, ...]) -> tuple[str, ...]:

@@ -1,10 +1,9 @@
 """Rows of the tables that the command line prints. Rounding happens here and nowhere before."""
 
 from longmemeval.evaluation.metrics import Metrics, Score
+from longmemeval.pipeline.scored import RunSummary
 from longmemeval.records import Usage
-from longmemeval.report.summary import RunSummary
 
-SCORE_COLUMNS = ["", "accuracy", "95 % interval", "correct", "n", "not\nevaluated"]
 COMPARISON_COLUMNS = [
     "memory",
     "accuracy, 95 % interval",
@@ -15,12 +14,21 @@ COMPARISON_COLUMNS = [
 ]
 
 
+def score_columns(metrics: Metrics) -> list[str]:
+    """Headings for `score_rows`: a judge of scores gives means and full credit instead of accuracy and correct."""
+    labels = metrics.judge.metric == "accuracy"
+    return ["", metrics.judge.metric, "95 % interval", "correct" if labels else "full\ncredit", "n", "not\nevaluated"]
+
+
 def score_rows(metrics: Metrics) -> list[list[str]]:
-    """Overall, task average, types and abstention, one row each, for `SCORE_COLUMNS`."""
+    """Overall, task average, types, facets and abstention, one row each, for `score_columns`."""
     rows = [_score_row("overall", metrics.overall)]
+    if metrics.answerable:
+        rows.append(_score_row("answerable only", metrics.answerable))
     average = "-" if metrics.task_averaged is None else percent(metrics.task_averaged)
     rows.append(["task average", average, "", "", "", ""])
     rows += [_score_row(name, score) for name, score in metrics.by_type.items()]
+    rows += [_score_row(f"  {name}", score) for name, score in metrics.by_facet.items()]
     if metrics.abstention:
         rows.append(_score_row("abstention", metrics.abstention))
     return rows

@@ -62,9 +62,11 @@ def test_answers_keep_every_byte_and_a_second_judge_is_a_second_file(tmp_path: P
     answer_all(dataset, where)
     before = tree(where.results_dir)
     first = evaluate("r", options=OFFLINE, where=where)
-    after_first = tree(where.results_dir)
+    after_first = tree(where.results_dir, without=("index.jsonl",))
+    index = (where.results_dir / "index.jsonl").read_text()
     second = judged(where, server)
     after_second = tree(where.results_dir)
+    assert (where.results_dir / "index.jsonl").read_text().startswith(index)
     assert {name: after_second[name] for name in before} == before
     assert {name: after_second[name] for name in after_first} == after_first
     judges = {first.metrics.judge.id, second.metrics.judge.id}

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from longmemeval.evaluation.measures.notation import Measure
 from longmemeval.evaluation.metrics import OFFICIAL_TYPES
+from longmemeval.evaluation.resampling import bootstrap_mean, share_haystacks
 from longmemeval.evaluation.statistics import wilson_interval
 
 IntervalMethod = Literal["wilson", "bootstrap", "bootstrap over haystacks"]
@@ -106,31 +107,15 @@ def _interval(
 ) -> tuple[tuple[float, float] | None, IntervalMethod | None]:
     """The interval of a mean, and how it was made.
 
-    Wilson's for proportions. Else, and whenever questions share haystacks and so are not independent (LoCoMo asks
-    some 200 about one conversation), the percentile bootstrap (Efron and Tibshirani 1993, section 13.3), which then
-    draws whole haystacks. Questions that all share one haystack are drawn one by one: the interval holds for that
-    haystack. A bootstrap of equal values has no width; proportions keep Wilson's there.
+    Wilson's for proportions. Else, and whenever questions share haystacks and so are not independent, the bootstrap,
+    which then draws whole haystacks. A bootstrap of equal values has no width; proportions keep Wilson's there.
     """
-    shared = 1 < len(set(haystacks)) < len(values)
+    shared = share_haystacks(haystacks)
     if binary and (not shared or len(set(values)) == 1):
         return wilson_interval(round(fsum(values)), len(values), options.confidence), "wilson"
     if len(values) == 1:
         return None, None
-    if shared:
-        return _bootstrap(values, haystacks, options), "bootstrap over haystacks"
-    return _bootstrap(values, range(len(values)), options), "bootstrap"
-
-
-def _bootstrap(
-    values: Sequence[float], clusters: Sequence[str] | Sequence[int], options: IntervalOptions
-) -> tuple[float, float]:
-    """Percentile interval of the mean over resampled clusters; the seed alone decides what is drawn."""
-    import numpy as np
-
-    labels, members = np.unique(np.asarray(clusters), return_inverse=True)
-    sums, sizes = np.bincount(members, weights=values), np.bincount(members)
-    drawn = np.random.default_rng(options.seed).integers(len(labels), size=(options.resamples, len(labels)))
-    means = sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
-    tail = (1 - options.confidence) / 2
-    low, high = np.quantile(means, [tail, 1 - tail])
-    return float(low), float(high)
+    interval = bootstrap_mean(
+        values, haystacks, resamples=options.resamples, seed=options.seed, confidence=options.confidence
+    )
+    return interval, "bootstrap over haystacks" if shared else "bootstrap"

@@ -1,0 +1,61 @@
+"""`longmemeval import`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from longmemeval.cli import options as shared
+from longmemeval.cli.output import err, out, print_json, print_table, printable
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("import")(import_run)
+
+
+def import_run(
+    file: Annotated[Path, typer.Argument(help="JSONL: question_id, hypothesis and, in a judged log, autoeval_label.")],
+    dataset: shared.DatasetName,
+    run_id: Annotated[str | None, typer.Option(help="Name of the run [default: the file's name and a hash].")] = None,
+    data_dir: shared.DataDir = None,
+    results_dir: shared.ResultsDir = None,
+    as_json: shared.Json = False,
+) -> None:
+    """Make a run of a hypothesis file or a judged log in the official format, to evaluate, compare and report."""
+    from longmemeval.datasets.registry import load_dataset
+    from longmemeval.pipeline.official_logs import import_official
+    from longmemeval.report.tables import score_columns, score_rows
+    from longmemeval.settings import folders
+
+    where = folders(data_dir=data_dir, results_dir=results_dir)
+    imported = import_official(file, load_dataset(dataset, where.data_dir), run_id=run_id, where=where)
+    if as_json:
+        print_json(imported)
+    else:
+        out.print(f"Run {printable(imported.run_id)}: {imported.answered:,} answers")
+    tell(imported.unknown, "lines are about questions the data set does not have and are left out")
+    tell(imported.missing, "questions have no hypothesis and count as not evaluated")
+    tell(imported.repeated, "questions stand there twice: the official script counts them twice, this run once")
+    tell(imported.unlabelled, "answers have no label and count as not evaluated")
+    metrics = imported.metrics
+    if as_json:
+        return
+    if metrics is None:
+        err.print(f"Next: longmemeval evaluate {printable(imported.run_id)}")
+        return
+    rows = [[printable(cell) for cell in row] for row in score_rows(metrics)]
+    title = f"as judged by {metrics.judge.model}, taken over from the log"
+    print_table(score_columns(metrics), rows, title=printable(title), right=frozenset({1, 2, 3, 4, 5}))
+    figures = metrics.official_figures
+    if figures is not None:
+        shown = {"task-averaged": figures.task_averaged, "overall": figures.overall, "abstention": figures.abstention}
+        told = ", ".join(f"{name} {'nan' if value is None else value}" for name, value in shown.items())
+        out.print(f"The official script prints of this log: {told}")
+
+
+def tell(questions: tuple[str, ...], what: str) -> None:
+    """Count and name on standard error what does not fit."""
+    if questions:
+        more = ", …" if len(questions) > 5 else ""
+        err.print(f"{len(questions)} {what}: {printable(', '.join(questions[:5]))}{more}")

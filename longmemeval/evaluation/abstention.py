@@ -1,0 +1,190 @@
+"""Abstaining: how well a run does it, and how well a threshold on the recall score would do it."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
+from math import inf, nextafter
+
+from msgspec import Struct
+
+from longmemeval.evaluation.judges.lexical import LexicalJudge, is_abstention, normalise
+from longmemeval.files import sha256_text
+from longmemeval.records import Gold
+
+_BINS = 10
+_BY_THRESHOLD = "best recall score below the threshold"
+
+
+class Abstaining(Struct, frozen=True):
+    """Abstaining seen as a search for the unanswerable questions; fractions between 0 and 1, not rounded."""
+
+    abstained: int
+    """Questions on which the run abstained."""
+    unanswerable: int
+    """Questions on which it should have."""
+    right: int
+    """Questions on which it did and should have."""
+    precision: float | None
+    """`right / abstained`; None without abstentions."""
+    recall: float | None
+    """`right / unanswerable`; None without unanswerable questions."""
+    f1: float | None
+    """`2 right / (abstained + unanswerable)`: 0 where the run never abstains, None without unanswerable questions."""
+    method: str
+    """What decided that an answer abstains: the id of the lexical judge, whose phrases it uses, or a threshold."""
+
+
+class HeldOut(Struct, frozen=True):
+    """A threshold on the questions it was not chosen on."""
+
+    n: int
+    abstaining: Abstaining
+    accuracy: float
+    """With the threshold: abstaining is right on unanswerable questions and wrong on others; else the label counts."""
+    judged_accuracy: float
+    """Of the same questions without it."""
+
+
+class ScoreBin(Struct, frozen=True):
+    """Questions with neighbouring recall scores."""
+
+    lowest: float
+    highest: float
+    n: int
+    answerable: float
+    """Share of the `n` that have an answer."""
+    accuracy: float
+    """Share of the `n` that were judged right."""
+
+
+class Calibration(Struct, frozen=True):
+    """What the best recall score tells of a question."""
+
+    threshold: float | None
+    """Abstaining below it gave the highest F1 on the half it was chosen on; None where that half has no unanswerable
+    question with a score."""
+    chosen_on: int
+    """Questions of that half."""
+    held_out: HeldOut | None
+    """On the other half; None without a threshold or without such questions."""
+    unscored: int
+    """Questions without a score. They keep their label and stand in no bin."""
+    curve: tuple[ScoreBin, ...]
+    """Up to ten bins of all questions with a score, equal in number to within one, lowest scores first."""
+
+
+def abstaining(golds: Sequence[Gold], hypotheses: Mapping[str, str]) -> Abstaining | None:
+    """Count abstentions by the rules of the lexical judge.
+
+    Args:
+        golds: of all selected questions.
+        hypotheses: question id to answer text; who gave no answer did not abstain.
+
+    Returns:
+        None where no question is unanswerable and no answer abstains.
+    """
+    said = {gold.question_id: normalise(hypotheses.get(gold.question_id, "")) for gold in golds}
+    abstained = {question_id for question_id, words in said.items() if is_abstention(words)}
+    unanswerable = {gold.question_id for gold in golds if gold.abstention}
+    if not abstained and not unanswerable:
+        return None
+    return _abstaining(abstained, unanswerable, LexicalJudge().identity.id)
+
+
+def calibrate(
+    scores: Mapping[str, float | None],
+    unanswerable: Mapping[str, bool],
+    labels: Mapping[str, bool | None],
+    *,
+    seed: int = 0,
+) -> Calibration:
+    """Choose a threshold on one half of the questions and try it on the other.
+
+    The halves hold equal shares of unanswerable questions, to within one; a hash of seed and id decides.
+
+    Args:
+        scores: `Answer.top_score` by question id; None or missing: no score, so the threshold does not touch it.
+        unanswerable: by question id, of all selected questions.
+        labels: by question id; None or missing: not evaluated, counts as wrong.
+        seed: of the halves.
+    """
+    scored = {one: score for one in sorted(unanswerable) if (score := scores.get(one)) is not None}
+    half, other = _halves(unanswerable, seed)
+    threshold = _best_threshold(half, scored, unanswerable)
+    held_out = None
+    if threshold is not None and other:
+        below = {one for one in other if one in scored and scored[one] < threshold}
+        held_out = HeldOut(
+            n=len(other),
+            abstaining=_abstaining(below, {one for one in other if unanswerable[one]}, _BY_THRESHOLD),
+            accuracy=_share(unanswerable[one] if one in below else labels.get(one) is True for one in other),
+            judged_accuracy=_share(labels.get(one) is True for one in other),
+        )
+    return Calibration(
+        threshold=threshold,
+        chosen_on=len(half),
+        held_out=held_out,
+        unscored=len(unanswerable) - len(scored),
+        curve=_curve(scored, unanswerable, labels),
+    )
+
+
+def _abstaining(abstained: Collection[str], unanswerable: Collection[str], method: str) -> Abstaining:
+    right = len(set(abstained).intersection(unanswerable))
+    return Abstaining(
+        abstained=len(abstained),
+        unanswerable=len(unanswerable),
+        right=right,
+        precision=right / len(abstained) if abstained else None,
+        recall=right / len(unanswerable) if unanswerable else None,
+        f1=2 * right / (len(abstained) + len(unanswerable)) if unanswerable else None,
+        method=method,
+    )
+
+
+def _halves(unanswerable: Mapping[str, bool], seed: int) -> tuple[list[str], list[str]]:
+    """The ids in two halves, each kind of question split evenly; an odd one goes to the first."""
+    halves: tuple[list[str], list[str]] = ([], [])
+    for kind in (False, True):
+        ids = [one for one, value in unanswerable.items() if value is kind]
+        ids.sort(key=lambda one: sha256_text(f"{seed}:{one}"))
+        halves[0].extend(ids[0::2])
+        halves[1].extend(ids[1::2])
+    return halves
+
+
+def _best_threshold(half: Sequence[str], scores: Mapping[str, float], unanswerable: Mapping[str, bool]) -> float | None:
+    """Midway between two neighbouring scores, or just above the highest; of equal F1 the one that abstains least."""
+    total = sum(unanswerable[one] for one in half)
+    ranked = sorted((scores[one], unanswerable[one]) for one in half if one in scores)
+    best, threshold, right = 0.0, None, 0
+    for below, (score, is_right) in enumerate(ranked, start=1):
+        right += is_right
+        following = ranked[below][0] if below < len(ranked) else nextafter(score, inf)
+        f1 = 2 * right / (below + total) if total else 0.0
+        if following > score and f1 > best:
+            # The midpoint of neighbouring floats may round down to `score`, which must fall below the threshold.
+            best, threshold = f1, max((score + following) / 2, nextafter(score, inf))
+    return threshold
+
+
+def _curve(
+    scores: Mapping[str, float], unanswerable: Mapping[str, bool], labels: Mapping[str, bool | None]
+) -> tuple[ScoreBin, ...]:
+    ranked = sorted(scores, key=lambda one: (scores[one], one))
+    bins = min(_BINS, len(ranked))
+    edges = [len(ranked) * index // bins for index in range(bins + 1)] if bins else [0]
+    return tuple(
+        ScoreBin(
+            lowest=scores[ranked[start]],
+            highest=scores[ranked[end - 1]],
+            n=end - start,
+            answerable=_share(not unanswerable[one] for one in ranked[start:end]),
+            accuracy=_share(labels.get(one) is True for one in ranked[start:end]),
+        )
+        for start, end in pairwise(edges)
+    )
+
+
+def _share(values: Iterable[bool]) -> float:
+    values = list(values)
+    return sum(values) / len(values)

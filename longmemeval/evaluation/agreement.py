@@ -1,0 +1,67 @@
+"""How far two judges agree on the same answers."""
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+
+class Concordance(Struct, frozen=True):
+    """Two judges' labels on a group of questions."""
+
+    n: int
+    """Questions that both judges evaluated."""
+    not_evaluated: int
+    """Questions of the group that at least one of them did not."""
+    agreed: float | None
+    """Share of the `n` with equal labels; None without any."""
+    kappa: float | None
+    """Cohen's kappa; None where both judges give one and the same label throughout, or nothing was evaluated."""
+
+
+class Agreement(Struct, frozen=True):
+    """Two judges' labels on the answers of one run."""
+
+    overall: Concordance
+    by_type: dict[str, Concordance]
+    """By question type, in the order of names."""
+    disputed: tuple[str, ...]
+    """Ids of the questions with different labels, sorted."""
+
+
+def agreement(
+    labels_a: Mapping[str, bool | None], labels_b: Mapping[str, bool | None], types: Mapping[str, str]
+) -> Agreement:
+    """Compare the labels of two judges.
+
+    Args:
+        labels_a: by question id; None or missing: not evaluated.
+        labels_b: the same of the other judge.
+        types: question type by question id, of all questions; labels of others are ignored.
+    """
+    pairs = {one: (labels_a.get(one), labels_b.get(one)) for one in sorted(types)}
+    groups: dict[str, list[tuple[bool | None, bool | None]]] = {name: [] for name in sorted(set(types.values()))}
+    for one, pair in pairs.items():
+        groups[types[one]].append(pair)
+    return Agreement(
+        overall=_concordance(pairs.values()),
+        by_type={name: _concordance(group) for name, group in groups.items()},
+        disputed=tuple(one for one, (a, b) in pairs.items() if a is not None and b is not None and a != b),
+    )
+
+
+def _concordance(pairs: Iterable[tuple[bool | None, bool | None]]) -> Concordance:
+    """Kappa as in Cohen (1960): (observed - expected) / (1 - expected), expected from each judge's own share of rights.
+
+    Counted in whole numbers, n² times the shares, so that "expected is 1" is exact.
+    """
+    pairs = list(pairs)
+    judged = [(a, b) for a, b in pairs if a is not None and b is not None]
+    n, agreed = len(judged), sum(a == b for a, b in judged)
+    right_a, right_b = sum(a for a, _ in judged), sum(b for _, b in judged)
+    expected = right_a * right_b + (n - right_a) * (n - right_b)
+    return Concordance(
+        n=n,
+        not_evaluated=len(pairs) - n,
+        agreed=agreed / n if n else None,
+        kappa=(n * agreed - expected) / (n * n - expected) if expected < n * n else None,
+    )

@@ -1,0 +1,174 @@
+"""Audits of a benchmark's labels: which questions somebody disputes, and what a score is without them.
+
+An audit is an opinion about the data. Its figures stand beside the official score, never in its place.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence, Set
+from pathlib import Path
+from statistics import fmean
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.datasets.base import Dataset
+from longmemeval.errors import HarnessError, nearest
+from longmemeval.files import sha256_bytes
+from longmemeval.records import Gold
+
+WRONG_CITATION = "WRONG_CITATION"
+"""The gold answer is right, only its evidence is not: no score of answers suffers."""
+UNSPECIFIED = "UNSPECIFIED"
+"""The type of an entry that gives none."""
+ERROR_TYPES = (
+    *("HALLUCINATION", "TEMPORAL_ERROR", "ATTRIBUTION_ERROR", "AMBIGUOUS", "INCOMPLETE"),
+    *(UNSPECIFIED, WRONG_CITATION),
+)
+"""The types of the public audit of LoCoMo (dial481/locomo-audit), and our own for lists of mere ids."""
+
+_PUBLISHED_ID = re.compile(r"locomo_(\d{1,3})_qa(\d{1,6})", re.ASCII)
+_SHOWN = 5
+
+
+class Audit(Struct, frozen=True):
+    """Which questions of a data set an audit disputes, and why."""
+
+    sha256: str
+    """Hash of the file's bytes."""
+    by_error_type: dict[str, tuple[str, ...]]
+    """Ids of the disputed questions by error type, types in the order of `ERROR_TYPES`, ids in that of the file."""
+
+    @property
+    def score_corrupting(self) -> frozenset[str]:
+        """Questions whose gold answer is disputed."""
+        types = self.by_error_type.keys() - {WRONG_CITATION}
+        return frozenset(question_id for name in types for question_id in self.by_error_type[name])
+
+    @property
+    def citation_only(self) -> frozenset[str]:
+        """Questions of which only the evidence is disputed."""
+        return frozenset(self.by_error_type.get(WRONG_CITATION, ())) - self.score_corrupting
+
+
+class _Entry(Struct, frozen=True):
+    question_id: str
+    error_type: str = UNSPECIFIED
+    question: str | None = None
+
+
+def read_audit(path: Path, dataset: Dataset) -> Audit:
+    """Read an audit of `dataset`.
+
+    Args:
+        path: a JSON list of objects with a `question_id`, which is one of `dataset` or, as in the `errors.json` of the
+            public audit, `locomo_<place of the conversation>_qa<place in it>`, both counted from 0; with or without an
+            `error_type`, and with or without the text of the `question`, which then has to be that of the data set.
+        dataset: what was audited.
+
+    Raises:
+        HarnessError: the file cannot be read or is no such list, an error type or a question is unknown, or a text
+            is not that of its question.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise HarnessError(f"The audit cannot be read: {error.strerror}", where=str(path)) from error
+    try:
+        entries = msgspec.json.decode(data, type=list[_Entry])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise HarnessError(
+            f"The audit is not a list of disputed questions: {error}",
+            where=str(path),
+            fix='Write it as [{"question_id": …, "error_type": …}, …]',
+        ) from error
+    disputed = _by_our_id(entries, dataset)
+    _check(path, disputed, {question.question_id: question.text for question in dataset.questions()})
+    by_type: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for question_id, entry in disputed:
+        by_type[entry.error_type][question_id] = None
+    return Audit(sha256_bytes(data), {name: tuple(by_type[name]) for name in ERROR_TYPES if name in by_type})
+
+
+def _by_our_id(entries: Sequence[_Entry], dataset: Dataset) -> list[tuple[str, _Entry]]:
+    """The entries with the ids of their questions in `dataset`; ids of neither form stay."""
+    names = [haystack.haystack_id for haystack in dataset.haystacks()] if dataset.benchmark == "locomo" else []
+
+    def our_id(identifier: str) -> str:
+        match = _PUBLISHED_ID.fullmatch(identifier)
+        if match is None or int(match[1]) >= len(names):
+            return identifier
+        return f"{names[int(match[1])]}/q{int(match[2])}"
+
+    return [(our_id(entry.question_id), entry) for entry in entries]
+
+
+def _check(path: Path, disputed: Sequence[tuple[str, _Entry]], texts: Mapping[str, str]) -> None:
+    """Raise a `HarnessError` unless all questions and error types are known and the texts are those in `texts`."""
+    if unknown := [entry.question_id for question_id, entry in disputed if question_id not in texts]:
+        listed = ", ".join(map(repr, unknown[:_SHOWN])) + (", …" if len(unknown) > _SHOWN else "")
+        raise HarnessError(
+            f"The audit disputes questions that the data set does not have, {len(unknown)} in all: {listed}",
+            where=str(path),
+            fix=nearest(unknown[0], texts),
+        )
+    for number, (question_id, entry) in enumerate(disputed, start=1):
+        where = f"{path}, entry {number} (counted from 1), question '{entry.question_id}'"
+        if entry.error_type not in ERROR_TYPES:
+            what = f"The audit has an unknown error type '{entry.error_type}'"
+            raise HarnessError(what, where=where, fix=nearest(entry.error_type, ERROR_TYPES))
+        if entry.question is not None and entry.question.split() != texts[question_id].split():
+            raise HarnessError(
+                f"The audit is of other data: it has {entry.question!r} where the data set has {texts[question_id]!r}",
+                where=where,
+                fix="Load the copy of the data set that was audited",
+            )
+
+
+class AuditedMean(Struct, frozen=True):
+    """A mean score over all questions, and over those nobody disputes."""
+
+    mean: float | None
+    """None without questions."""
+    n: int
+    undisputed_mean: float | None
+    """None without an undisputed question."""
+    undisputed_n: int
+
+
+def audited_mean(scores: Mapping[str, float], disputed: Set[str]) -> AuditedMean:
+    """The mean of `scores` with and without the disputed questions.
+
+    Args:
+        scores: credit by question id, of every selected question: 0 for those that were not evaluated.
+        disputed: question ids; those without a score are ignored.
+    """
+    undisputed = [score for question_id, score in scores.items() if question_id not in disputed]
+    return AuditedMean(_mean(list(scores.values())), len(scores), _mean(undisputed), len(undisputed))
+
+
+class Ceiling(Struct, frozen=True):
+    """The accuracy of answers that are right wherever the gold is: the share of questions not disputed."""
+
+    overall: float | None
+    """None without questions."""
+    by_type: dict[str, float]
+    """By question type, types by name."""
+
+
+def ceiling(golds: Iterable[Gold], disputed: Set[str]) -> Ceiling:
+    """The share of questions that are not disputed.
+
+    Args:
+        golds: of the questions to count. The public audit looked at LoCoMo's categories 1 to 4 alone.
+        disputed: question ids, usually `Audit.score_corrupting`.
+    """
+    kept: defaultdict[str, list[float]] = defaultdict(list)
+    for gold in golds:
+        kept[gold.question_type].append(float(gold.question_id not in disputed))
+    overall = _mean([value for values in kept.values() for value in values])
+    return Ceiling(overall, {name: fmean(kept[name]) for name in sorted(kept)})
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return fmean(values) if values else None

@@ -1,0 +1,215 @@
+"""LoCoMo's own score: the rules of `task_eval/evaluation.py` in the official repository (at 3eb6f2c). No model grades.
+
+Texts are compared as bags of stems: F1 (van Rijsbergen) after a normalisation close to SQuAD's, which here also takes
+"and" away. What is compared depends on the category:
+
+| category | score |
+|---|---|
+| multi-hop | for each comma-separated part of the gold the best F1 of a part of the answer; the mean of these |
+| temporal, single-hop | F1 of answer and gold |
+| open-domain | F1 of answer and gold up to its first semicolon |
+| adversarial | 1 if the answer says that it is not mentioned, else 0; the gold is not read |
+
+Adversarial scores compare with published ones only if the question offered its two options (`Question.options`), as the
+official prompt does; without them they measure open abstention. An answer that picks an option by its letter is read as
+`task_eval/gpt_utils.py` reads it. The official code cannot score the 444 adversarial questions without an `answer`;
+their rule needs none, so here they score.
+"""
+
+import re
+import string
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache
+from statistics import fmean
+from typing import TYPE_CHECKING, NamedTuple
+
+from longmemeval.datasets.locomo_format import CATEGORIES
+from longmemeval.errors import HarnessError, nearest
+from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
+from longmemeval.files import sha256_text
+from longmemeval.records import Gold, Judgement, Question
+
+if TYPE_CHECKING:
+    from nltk.stem import PorterStemmer
+
+LOCOMO_F1 = "offline/locomo-f1"
+
+_VERSION = "LoCoMo F1 v1: task_eval/evaluation.py at 3eb6f2c, Porter stemmer with NLTK's extensions, 3 decimals"
+_DECIMALS = 3
+_ADVERSARIAL = "adversarial"
+_LEFT_OUT_WORDS = re.compile(r"\b(?:a|an|the|and)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ABSTENTION_PHRASES = ("no information available", "not mentioned")
+
+
+class Verdict(NamedTuple):
+    """The credit of one answer."""
+
+    label: bool
+    """Whether the credit is full."""
+    score: float
+    """Between 0 and 1, rounded to 3 decimals."""
+    reason: str
+
+
+class LocomoF1Judge:
+    """Grades by the rules above; official for LoCoMo."""
+
+    @property
+    def identity(self) -> JudgeIdentity:
+        """Who grades."""
+        return _identity()
+
+    async def judge(self, question: Question, gold: Gold, hypothesis: str) -> Judgement:
+        """Grade `hypothesis`; `raw` says what was measured. No prompt is made, so its hash is empty.
+
+        Raises:
+            HarnessError: the question's type is no category of LoCoMo.
+        """
+        verdict = self.grade(question, gold, hypothesis)
+        return Judgement(
+            question_id=question.question_id,
+            label=verdict.label,
+            raw=verdict.reason,
+            judge_id=self.identity.id,
+            prompt_sha256="",
+            answer_sha256=sha256_text(hypothesis),
+            score=verdict.score,
+        )
+
+    def grade(self, question: Question, gold: Gold, hypothesis: str) -> Verdict:
+        """The official score of one answer.
+
+        Raises:
+            HarnessError: the question's type is no category of LoCoMo.
+        """
+        category = category_of(gold)
+        said = hypothesis
+        if category == _ADVERSARIAL and question.options:
+            said = choice(hypothesis, question.options)
+        score = round(official_score(category, gold.answer, said), _DECIMALS)
+        reason = f"F1 {score:.{_DECIMALS}f}"
+        if category == _ADVERSARIAL:
+            reason = f"{'an' if score else 'no'} abstention phrase"
+        if said != hypothesis:
+            reason += f", having chosen '{said}'"
+        return Verdict(score == 1, score, reason)
+
+
+def category_of(gold: Gold) -> str:
+    """The LoCoMo category of a question; one with a trap is adversarial, whatever type its score is counted under.
+
+    Raises:
+        HarnessError: the question's type is no category of LoCoMo.
+    """
+    if gold.trap is not None:
+        return _ADVERSARIAL
+    if gold.question_type not in CATEGORIES.values():
+        raise _no_category(gold.question_type, f"question {gold.question_id}")
+    return gold.question_type
+
+
+def official_score(category_name: str, gold: str | int, prediction: str) -> float:
+    """The score of one answer by the rule of its category, between 0 and 1, not rounded.
+
+    Args:
+        category_name: one of the names in `CATEGORIES`.
+        gold: the right answer; six of the official ones are numbers.
+        prediction: the answer, a chosen option already in words (`choice`).
+
+    Raises:
+        HarnessError: LoCoMo has no such category.
+    """
+    if category_name not in CATEGORIES.values():
+        raise _no_category(category_name)
+    answer = str(gold)
+    if category_name == _ADVERSARIAL:
+        return float(abstention_phrase(prediction))
+    if category_name == "multi-hop":
+        return f1_multi(prediction, answer)
+    return f1(prediction, answer.partition(";")[0] if category_name == "open-domain" else answer)
+
+
+def normalise(text: str) -> str:
+    """`text` in lower case without ASCII punctuation, articles and "and", its words one space apart.
+
+    Hyphens and apostrophes vanish without a gap: "more-or-less" becomes "moreorless".
+    """
+    bare = text.lower().translate(_NO_PUNCTUATION)
+    return " ".join(_LEFT_OUT_WORDS.sub(" ", bare).split())
+
+
+def tokens(text: str) -> list[str]:
+    """The stems of the normalised words (Porter 1980, in NLTK's default mode)."""
+    stemmer = _stemmer()
+    return [stemmer.stem(word) for word in normalise(text).split()]
+
+
+def f1(prediction: str, gold: str) -> float:
+    """Harmonic mean of precision and recall of the shared stems, counted with repeats; 0 without any."""
+    predicted, sought = tokens(prediction), tokens(gold)
+    shared = (Counter(predicted) & Counter(sought)).total()
+    if shared == 0:
+        return 0.0
+    precision, recall = shared / len(predicted), shared / len(sought)
+    return 2 * precision * recall / (precision + recall)
+
+
+def f1_multi(prediction: str, gold: str) -> float:
+    """Mean over the comma-separated parts of `gold` of the best `f1` with a part of `prediction`.
+
+    Parts too many cost nothing, and "and" separates none.
+    """
+    parts = prediction.split(",")
+    return fmean(max(f1(part, sought) for part in parts) for sought in gold.split(","))
+
+
+def abstention_phrase(prediction: str) -> bool:
+    """Whether one of the two official phrases is in `prediction`, in any case."""
+    said = prediction.lower()
+    return any(phrase in said for phrase in _ABSTENTION_PHRASES)
+
+
+def choice(reply: str, options: Sequence[str]) -> str:
+    """What a reply to a question with two options says.
+
+    A reply of one character is a letter, one of three a letter in parentheses; whatever is not the first option's is
+    read as the second's, "No." too. A reply of any other length speaks for itself.
+
+    Args:
+        reply: as the model gave it.
+        options: (a) and (b).
+    """
+    said = reply.strip().lower()
+    if len(said) == 1:
+        return options[said != "a"]
+    if len(said) == 3:
+        return options[said != "(a)"]
+    return reply
+
+
+def _no_category(name: str, where: str = "") -> HarnessError:
+    return HarnessError(f"LoCoMo has no question type '{name}'", where=where, fix=nearest(name, CATEGORIES.values()))
+
+
+@cache
+def _stemmer() -> "PorterStemmer":
+    # Here, because NLTK takes most of a second to load.
+    from nltk.stem import PorterStemmer
+
+    return PorterStemmer()
+
+
+@cache
+def _identity() -> JudgeIdentity:
+    version_sha256 = sha256_text(_VERSION)
+    return JudgeIdentity(
+        id=judge_id("offline-locomo-f1", version_sha256, LOCOMO_F1, {}),
+        model=LOCOMO_F1,
+        templates="LoCoMo F1",
+        templates_sha256=version_sha256,
+        parameters={},
+        official=True,
+        metric="F1",
+    )

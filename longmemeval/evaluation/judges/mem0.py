@@ -1,0 +1,141 @@
+"""The two scores without a model in the Mem0 paper (arXiv 2504.19413, `evaluation/metrics/utils.py` in its repository).
+
+They are not LoCoMo's: nothing is stemmed, no article goes, lists are not taken apart and a gold keeps what follows its
+semicolon. Adversarial questions are left out there; here they get no label, so that they show as not evaluated.
+
+The paper labels LoCoMo's categories wrongly. To set scores beside its Table 1 read
+
+| LoCoMo category | in the paper |
+|---|---|
+| 1, multi-hop | "single-hop" |
+| 2, temporal | "temporal" |
+| 3, open-domain | "multi-hop" |
+| 4, single-hop | "open domain" |
+
+One deviation, in BLEU-1: texts are not split into sentences before they are split into words, since that takes a model
+NLTK would have to download. It makes a difference only to full stops inside a text of several sentences.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from longmemeval.evaluation.judges.locomo import category_of
+from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
+from longmemeval.files import sha256_text
+from longmemeval.records import Gold, Judgement, Question
+
+MEM0_F1 = "offline/mem0-f1"
+MEM0_BLEU1 = "offline/mem0-bleu1"
+
+_SPACES_FOR_MARKS = str.maketrans(".,!?", "    ")
+_LEFT_OUT = "Mem0's evaluation leaves adversarial questions out: it has no rule to grade them by"
+
+
+class Verdict(NamedTuple):
+    """The credit of one answer, or why there is none."""
+
+    label: bool | None
+    """Whether the credit is full; None for a question that is left out."""
+    score: float | None
+    """Between 0 and 1, not rounded; None for a question that is left out."""
+    reason: str
+
+
+class _Mem0Judge:
+    def __init__(self, identity: JudgeIdentity, measure: Callable[[str, str], float]) -> None:
+        self._identity = identity
+        self._measure = measure
+
+    @property
+    def identity(self) -> JudgeIdentity:
+        """Who grades."""
+        return self._identity
+
+    async def judge(self, question: Question, gold: Gold, hypothesis: str) -> Judgement:
+        """Grade `hypothesis`; an adversarial question gets no label. No prompt is made, so its hash is empty.
+
+        Raises:
+            HarnessError: the question's type is no category of LoCoMo.
+        """
+        verdict = self.grade(question, gold, hypothesis)
+        return Judgement(
+            question_id=question.question_id,
+            label=verdict.label,
+            raw="" if verdict.label is None else verdict.reason,
+            judge_id=self._identity.id,
+            prompt_sha256="",
+            answer_sha256=sha256_text(hypothesis),
+            error=verdict.reason if verdict.label is None else "",
+            score=verdict.score,
+        )
+
+    def grade(self, question: Question, gold: Gold, hypothesis: str) -> Verdict:
+        """The score of one answer.
+
+        Raises:
+            HarnessError: the question's type is no category of LoCoMo.
+        """
+        if category_of(gold) == "adversarial":
+            return Verdict(None, None, _LEFT_OUT)
+        score = self._measure(hypothesis, str(gold.answer))
+        return Verdict(score == 1, score, f"{self._identity.metric} {score:.3f}")
+
+
+class Mem0F1Judge(_Mem0Judge):
+    """Grades by `set_f1`; not LoCoMo's official F1."""
+
+    def __init__(self) -> None:
+        super().__init__(_identity("set-F1", MEM0_F1, {}), set_f1)
+
+
+class Mem0BleuJudge(_Mem0Judge):
+    """Grades by `bleu1`."""
+
+    def __init__(self) -> None:
+        parameters = {"smoothing": "method1", "split_sentences": False, "weights": [1, 0, 0, 0]}
+        super().__init__(_identity("BLEU-1", MEM0_BLEU1, parameters), bleu1)
+
+
+def set_f1(prediction: str, gold: str) -> float:
+    """Harmonic mean of precision and recall of the distinct words both have; 0 without any.
+
+    Words are what is left between spaces in lower case with `.`, `,`, `!` and `?` taken for spaces.
+    """
+    predicted, sought = _words(prediction), _words(gold)
+    shared = len(predicted & sought)
+    if shared == 0:
+        return 0.0
+    precision, recall = shared / len(predicted), shared / len(sought)
+    return 2 * precision * recall / (precision + recall)
+
+
+def bleu1(prediction: str, gold: str) -> float:
+    """BLEU (Papineni et al. 2002) of single words against one reference, brevity penalty included.
+
+    NLTK's `sentence_bleu` with smoothing method 1 on the words of NLTK's Treebank tokenizer in lower case. Texts
+    without any word in common, empty ones too, give 0.
+    """
+    # Here, because NLTK takes most of a second to load.
+    from nltk.tokenize import word_tokenize
+    from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
+
+    predicted, sought = (word_tokenize(text.lower(), preserve_line=True) for text in (prediction, gold))
+    return float(sentence_bleu([sought], predicted, (1, 0, 0, 0), SmoothingFunction().method1))
+
+
+def _words(text: str) -> set[str]:
+    return set(text.lower().translate(_SPACES_FOR_MARKS).split())
+
+
+def _identity(metric: str, spec: str, parameters: dict[str, Any]) -> JudgeIdentity:
+    version = f"Mem0 {metric}"
+    version_sha256 = sha256_text(f"{version} v1: evaluation/metrics/utils.py at b3ede5b7c")
+    return JudgeIdentity(
+        id=judge_id(spec.replace("/", "-"), version_sha256, spec, parameters),
+        model=spec,
+        templates=version,
+        templates_sha256=version_sha256,
+        parameters=parameters,
+        official=False,
+        metric=metric,
+    )

@@ -1,0 +1,267 @@
+"""A judge's prompts as data: a JSON or YAML file, checked when it is read and known by the hash of its content.
+
+    {
+      "name": "mine",                   letters, digits, "_", "." and "-"; judge ids begin with it
+      "source": "…", "licence": "…",    optional: where the texts come from and how they may be used
+      "reply": "yes-no",                how a reply is read, see below
+      "max_tokens": 100,                of a reply; a model that thinks first needs thousands
+      "temperature": 0.0,               optional
+      "templates": {                    the prompts, under names of your own
+        "fact": "… {question} … {answer} … {hypothesis} …",
+        "facts": "… {question} … {answer} … {evidence} … {hypothesis} …",
+        "refusal": "… {question} … {hypothesis} …"
+      },
+      "choose": {                       which of them grades which question
+        "default": "fact",
+        "abstention": "refusal",
+        "user-facts, several evidence": "facts"
+      }
+    }
+
+A template has these places; the first two it must have. Braces that are text are doubled.
+
+| place | holds |
+|---|---|
+| `{question}` | the question, with the options where it offers some |
+| `{hypothesis}` | the answer to grade |
+| `{answer}` | the right answer, or the rubric |
+| `{evidence}` | the messages the answer stands in, each on a line of its own; only ConvoMem has them |
+
+Of `choose` the first entry counts that there is: "abstention" for a question without an answer, "TYPE, several
+evidence" for one with more than one evidence message, "TYPE", "default". The first and the last must be there: who
+invents an answer would be right if an unanswerable question were graded like any other.
+
+| `reply` | right | wrong | both |
+|---|---|---|---|
+| `yes-no` | the word "yes" | the word "no" | unreadable |
+| `right-wrong` | "right" anywhere | "wrong" anywhere | wrong: ConvoMem's own rule (`EvaluationUtils.scala`) |
+| `label-json` | `"label": "correct"` | `"label": "wrong"` | unreadable |
+
+Case does not matter. A reply with neither is unreadable as well: its question is not evaluated, and counted as that.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from string import Formatter
+from typing import Any, NamedTuple
+
+import msgspec
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from longmemeval.datasets.locomo_format import CATEGORIES
+from longmemeval.datasets.longmemeval import QUESTION_TYPES
+from longmemeval.errors import HarnessError, nearest
+from longmemeval.files import sha256_bytes
+from longmemeval.records import Gold, Question
+
+OFFICIAL_SET = "longmemeval"
+"""LongMemEval's own templates, which are kept byte for byte and apart from the sets (`judges/longmemeval.py`)."""
+
+_FOLDER = Path(__file__).with_name("sets")
+SHIPPED_SETS = tuple(sorted(path.stem for path in _FOLDER.glob("*.json")))
+FILE_ENDINGS = (".json", ".yaml", ".yml")
+
+_PLACES = ("question", "answer", "hypothesis", "evidence")
+_NEEDED_PLACES = ("question", "hypothesis")
+_DEFAULT, _ABSTENTION = "default", "abstention"
+_SEVERAL = ", several evidence"
+_CONVOMEM_TYPES = ("user-facts", "assistant-facts", "changing-facts", "preferences", "implicit-connections")
+_CHOICES = (
+    *(_DEFAULT, _ABSTENTION, *QUESTION_TYPES, *CATEGORIES.values(), "open abstention", *_CONVOMEM_TYPES),
+    *(question_type + _SEVERAL for question_type in _CONVOMEM_TYPES),
+)
+
+
+class _Reading(NamedTuple):
+    """What is looked for in a reply in lower case."""
+
+    right: re.Pattern[str]
+    wrong: re.Pattern[str]
+    both: bool | None = None
+
+
+READINGS = {
+    "yes-no": _Reading(re.compile(r"\byes\b"), re.compile(r"\bno\b")),
+    "right-wrong": _Reading(re.compile("right"), re.compile("wrong"), both=False),
+    "label-json": _Reading(re.compile(r'"label"\s*:\s*"correct"'), re.compile(r'"label"\s*:\s*"wrong"')),
+}
+
+
+def read_reply(kind: str, reply: str) -> bool | None:
+    """The label that `reply` gives by the table above, `kind` being one of `READINGS`; None when it is unreadable."""
+    reading, text = READINGS[kind], reply.lower()
+    right, wrong = reading.right.search(text), reading.wrong.search(text)
+    if right and wrong:
+        return reading.both
+    return bool(right) if right or wrong else None
+
+
+class TemplateSet(BaseModel):
+    """The content of a file as described above; made by `load_template_set`, which checks what types cannot say."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$")
+    source: str = ""
+    licence: str = ""
+    reply: str
+    max_tokens: int = Field(ge=1)
+    temperature: float = Field(default=0.0, ge=0.0, le=2.0)
+    templates: dict[str, str]
+    choose: dict[str, str]
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of all that decides a label, as canonical JSON: everything but name, source and licence."""
+        decisive = self.model_dump(exclude={"name", "source", "licence"})
+        return sha256_bytes(msgspec.json.encode(decisive, order="sorted"))
+
+    def prompt(self, question: Question, gold: Gold, hypothesis: str) -> str:
+        """The prompt that asks for a label; filled in one pass, so that braces in the values stay as they are.
+
+        Raises:
+            HarnessError: the template shows the evidence, and the data does not have its text.
+        """
+        name = self._chosen(gold)
+        template = self.templates[name]
+        if not gold.evidence_texts and "evidence" in _places(template):
+            raise HarnessError(
+                f"The template '{name}' of the judge '{self.name}' shows the text of the evidence, which there is not",
+                where=f"question {question.question_id}",
+                fix="Grade with a set whose templates do without {evidence}",
+            )
+        return template.format(
+            question=question.text + (question.appended if question.options else ""),
+            answer=gold.answer,
+            hypothesis=hypothesis,
+            evidence="\n".join(gold.evidence_texts),
+        )
+
+    def _chosen(self, gold: Gold) -> str:
+        if gold.abstention:
+            return self.choose[_ABSTENTION]
+        keys = [gold.question_type, _DEFAULT]
+        if gold.facets.get("evidence", 0) > 1:
+            keys.insert(0, gold.question_type + _SEVERAL)
+        return next(self.choose[key] for key in keys if key in self.choose)
+
+
+def load_template_set(name_or_file: str) -> TemplateSet:
+    """A shipped set by its name, or the user's own by its file.
+
+    Raises:
+        HarnessError: no such set or file, or one that is not as described above, with the nearest valid name.
+    """
+    if name_or_file in SHIPPED_SETS:
+        return _load(_FOLDER / f"{name_or_file}.json")
+    if not name_or_file.endswith(FILE_ENDINGS):
+        raise HarnessError(f"There is no template set '{name_or_file}'", fix=nearest(name_or_file, SHIPPED_SETS))
+    templates = _load(Path(name_or_file))
+    if templates.name.lower() in (*SHIPPED_SETS, OFFICIAL_SET):
+        raise HarnessError(
+            f"The name '{templates.name}' belongs to a set that is shipped",
+            where=name_or_file,
+            fix="Give yours a name of its own, so that their figures are told apart",
+        )
+    return templates
+
+
+def _load(path: Path) -> TemplateSet:
+    document = _read(path)
+    try:
+        templates = TemplateSet.model_validate(document)
+    except ValidationError as error:
+        raise _refusal(error, str(path)) from error
+    if templates.reply not in READINGS:
+        what = f"There is no way '{templates.reply}' to read a reply"
+        raise HarnessError(what, where=f"{path}, reply", fix=nearest(templates.reply, READINGS))
+    for name, text in templates.templates.items():
+        _check_template(text, f"{path}, template '{name}'")
+    _check_choice(templates, f"{path}, choose")
+    return templates
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        text = path.read_text(encoding="utf-8")
+        document = msgspec.json.decode(text) if path.suffix == ".json" else yaml.safe_load(text)
+    except OSError as error:
+        raise HarnessError(f"The template set cannot be read: {error.strerror}", where=str(path)) from error
+    except (msgspec.DecodeError, yaml.YAMLError, ValueError) as error:  # ValueError: not UTF-8, or no such date
+        kind, detail = path.suffix.removeprefix(".").upper(), " ".join(str(error).split())
+        raise HarnessError(f"The template set is not {kind}: {detail}", where=str(path)) from error
+    if not isinstance(document, dict):
+        raise HarnessError("The template set is not an object with name, reply, templates and more", where=str(path))
+    return document
+
+
+def _refusal(error: ValidationError, where: str) -> HarnessError:
+    """The first problem that pydantic found, in our words."""
+    problem = error.errors()[0]
+    field, given = ".".join(map(str, problem["loc"])), problem["input"]
+    if problem["type"] == "extra_forbidden":
+        return HarnessError(
+            f"A template set has no field '{field}'", where=where, fix=nearest(field, TemplateSet.model_fields)
+        )
+    if problem["type"] == "missing":
+        return HarnessError(f"The template set has no '{field}'", where=where, fix=f"Add the field '{field}'")
+    return HarnessError(f"'{field}' of the template set cannot be {given!r}", where=where, fix=problem["msg"])
+
+
+def _check_template(text: str, where: str) -> None:
+    try:
+        places = _places(text)
+    except ValueError as error:
+        raise HarnessError(
+            f"The template cannot be parsed: {error}", where=where, fix="Write {{ and }} for braces that are text"
+        ) from error
+    for place in places:
+        if place not in _PLACES:
+            raise HarnessError(
+                f"The template has an unknown place {{{place}}}",
+                where=where,
+                fix=f"{nearest(place, _PLACES)}. Write {{{{ and }}}} for braces that are text",
+            )
+    for place in _NEEDED_PLACES:
+        if place not in places:
+            raise HarnessError(
+                f"The template does not show {{{place}}}", where=where, fix="Who grades has to see it: add the place"
+            )
+
+
+def _places(text: str) -> list[str]:
+    """The places of a template, each with the format it asks for, if any: none of ours has one.
+
+    Raises:
+        ValueError: single braces.
+    """
+    return [
+        name + (f"!{conversion}" if conversion else "") + (f":{form}" if form else "")
+        for _, name, form, conversion in Formatter().parse(text)
+        if name is not None
+    ]
+
+
+def _check_choice(templates: TemplateSet, where: str) -> None:
+    for needed in (_ABSTENTION, _DEFAULT):
+        if needed not in templates.choose:
+            raise HarnessError(
+                f"No template is chosen for '{needed}'", where=where, fix=f'Add "{needed}" with the name of a template'
+            )
+    for key, name in templates.choose.items():
+        if key not in _CHOICES:
+            raise HarnessError(f"There is no question type '{key}'", where=where, fix=nearest(key, _CHOICES))
+        if name not in templates.templates:
+            raise HarnessError(
+                f"There is no template '{name}', which '{key}' asks for",
+                where=where,
+                fix=nearest(name, templates.templates),
+            )
+    for name in templates.templates:
+        if name not in templates.choose.values():
+            raise HarnessError(
+                f"The template '{name}' is never chosen", where=where, fix="Name it for a question type, or remove it"
+            )

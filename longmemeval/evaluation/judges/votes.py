@@ -1,0 +1,117 @@
+"""Judges that ask more than once: several votes on each answer, or the whole grading done again."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from longmemeval.errors import HarnessError
+from longmemeval.evaluation.judges.protocol import Judge, JudgeIdentity, judge_id
+from longmemeval.records import Gold, Judgement, Question, Usage
+
+MINIMUM_VOTES = 3
+
+
+class VotingJudge:
+    """Asks another judge several times at once; the label is what more than half of the votes say.
+
+    No benchmark's own protocol votes, so it is never official.
+
+    Args:
+        judge: who is asked; on a chat model, since rules always say the same.
+        votes: how often; odd and at least 3.
+
+    Raises:
+        HarnessError: another number of votes.
+    """
+
+    def __init__(self, judge: Judge, votes: int) -> None:
+        if votes < MINIMUM_VOTES or votes % 2 == 0:
+            raise HarnessError(
+                f"{votes} votes have no majority to look for",
+                where="votes",
+                fix=f"Give an odd number from {MINIMUM_VOTES} on, or 1 to ask once",
+            )
+        self._judge = judge
+        self._votes = votes
+        self._identity = msgspec.structs.replace(_extended(judge.identity, {"votes": votes}), official=False)
+
+    @property
+    def identity(self) -> JudgeIdentity:
+        """The judge that is asked, with the number of votes among its parameters."""
+        return self._identity
+
+    async def judge(self, question: Question, gold: Gold, hypothesis: str) -> Judgement:
+        """Grade `hypothesis`; a vote without a label counts for neither side, no majority gives no label.
+
+        `raw` is the count, `latency_ms` that of the slowest vote, `usage` and `attempts` are sums.
+
+        Raises:
+            HarnessError: this judge cannot grade questions of this type.
+            FatalModelError: no call can succeed.
+        """
+        tasks = [asyncio.create_task(self._judge.judge(question, gold, hypothesis)) for _ in range(self._votes)]
+        try:
+            votes = await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+        return _counted(votes, self._identity.id)
+
+
+class RepeatedJudge:
+    """Another judge under an id of its own, so that what it grades again goes into another file.
+
+    Args:
+        judge: who grades.
+        repeat: the how-manieth time it is, from 2.
+    """
+
+    def __init__(self, judge: Judge, repeat: int) -> None:
+        self._judge = judge
+        self._identity = _extended(judge.identity, {"repeat": repeat})
+
+    @property
+    def identity(self) -> JudgeIdentity:
+        """The judge that grades, with the number of the repeat among its parameters."""
+        return self._identity
+
+    async def judge(self, question: Question, gold: Gold, hypothesis: str) -> Judgement:
+        """Grade `hypothesis` as the judge behind does; raises what it raises."""
+        judgement = await self._judge.judge(question, gold, hypothesis)
+        return msgspec.structs.replace(judgement, judge_id=self._identity.id)
+
+
+def majority(labels: Sequence[bool | None]) -> bool | None:
+    """What more than half of `labels` say; None when neither side has that many."""
+    return next((label for label in (True, False) if 2 * labels.count(label) > len(labels)), None)
+
+
+def _counted(votes: Sequence[Judgement], own_id: str) -> Judgement:
+    labels = tuple(vote.label for vote in votes)
+    label, unlabelled = majority(labels), labels.count(None)
+    errors = "; ".join(dict.fromkeys(vote.error for vote in votes if vote.error))
+    return msgspec.structs.replace(
+        votes[0],
+        label=label,
+        raw=f"{labels.count(True)} of {len(votes)} right" + (f", {unlabelled} without a label" if unlabelled else ""),
+        judge_id=own_id,
+        served_model=", ".join(sorted({vote.served_model for vote in votes if vote.served_model})),
+        usage=sum((vote.usage for vote in votes), Usage()),
+        attempts=sum(vote.attempts for vote in votes),
+        latency_ms=max(vote.latency_ms for vote in votes),
+        error=f"No majority: {errors}" if label is None else "",
+        votes=tuple(vote.raw for vote in votes),
+        vote_labels=labels,
+    )
+
+
+def _extended(identity: JudgeIdentity, more: dict[str, Any]) -> JudgeIdentity:
+    parameters = identity.parameters | more
+    readable, _, _ = identity.id.rpartition("-")
+    return msgspec.structs.replace(
+        identity,
+        id=judge_id(readable, identity.templates_sha256, identity.model, parameters),
+        parameters=parameters,
+    )

@@ -1,0 +1,155 @@
+"""Two runs over the same questions: how far apart they are, and whether that is more than noise."""
+
+from collections.abc import Mapping, Sequence
+from math import fsum, sqrt
+from statistics import NormalDist
+from typing import Literal
+
+from msgspec import Struct
+
+from longmemeval.errors import HarnessError
+from longmemeval.evaluation.resampling import RESAMPLES, paired_bootstrap, share_haystacks, sign_flip_p
+
+DISCORDANT = 0.2
+"""Share of the questions that one of two runs gets right and the other wrong, assumed where nothing is known of them.
+Two unrelated runs that are each right on 80 % part on 32 %; runs over the same data stumble over the same questions and
+part on fewer."""
+
+PairedTest = Literal["exact McNemar", "sign-flip permutation", "sign-flip permutation over haystacks"]
+
+
+class Paired(Struct, frozen=True, kw_only=True):
+    """Run `a` minus run `b`; fractions between -1 and 1, not rounded. A question is right if its score is 1."""
+
+    n: int
+    """All questions; one that was not evaluated scores 0."""
+    difference: float
+    """Mean score of `a` minus mean score of `b`: positive where `a` is ahead."""
+    interval: tuple[float, float]
+    """Bootstrap interval of `difference`, over haystacks where questions share them."""
+    both: int
+    """Questions that both runs get right."""
+    a_only: int
+    b_only: int
+    neither: int
+    mcnemar_p: float | None
+    """Of the exact McNemar test, whatever haystacks are shared; None where a score is neither 0 nor 1."""
+    test: PairedTest
+    """McNemar's for labels of independent questions, else the permutation test, which needs neither."""
+    p: float
+    """Of `test`, two-sided, for this pair alone: see `holm`."""
+
+
+def compare_pairs(
+    a: Mapping[str, float | None],
+    b: Mapping[str, float | None],
+    haystacks: Mapping[str, str],
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> Paired:
+    """Compare two runs question by question, `a` minus `b`.
+
+    Args:
+        a: score by question id, between 0 and 1 (labels: 0 and 1, or False and True); None: not evaluated, counts 0.
+        b: scores of the same questions.
+        haystacks: question id to haystack id, where questions share haystacks; others have their own.
+        resamples: draws of the bootstrap and of the permutation test.
+        seed: of both.
+        confidence: of the interval, between 0 and 1.
+
+    Raises:
+        HarnessError: the two runs are over different questions.
+    """
+    if odd := sorted(a.keys() ^ b.keys()):
+        raise HarnessError(
+            f"The two runs are over different questions: {len(odd)} of them stand in one run only",
+            where=f"question {odd[0]!r} first",
+            fix="Compare runs of the same data set and the same selection of questions",
+        )
+    questions = sorted(a)
+    scores = [(float(a[one] or 0), float(b[one] or 0)) for one in questions]
+    clusters = [haystacks.get(one, one) for one in questions]
+    differences = [score_a - score_b for score_a, score_b in scores]
+    right = [(score_a == 1, score_b == 1) for score_a, score_b in scores]
+    a_only, b_only = right.count((True, False)), right.count((False, True))
+    labels_only = all(score in (0, 1) for pair in scores for score in pair)
+    mcnemar_p = mcnemar(a_only, b_only) if labels_only else None
+    shared = share_haystacks(clusters)
+    test: PairedTest
+    if mcnemar_p is not None and not shared:
+        test, p = "exact McNemar", mcnemar_p
+    else:
+        test = "sign-flip permutation over haystacks" if shared else "sign-flip permutation"
+        p = sign_flip_p(differences, clusters, resamples=resamples, seed=seed)
+    return Paired(
+        n=len(questions),
+        difference=fsum(differences) / len(questions) if questions else 0.0,
+        interval=paired_bootstrap(differences, clusters, resamples=resamples, seed=seed, confidence=confidence),
+        both=right.count((True, True)),
+        a_only=a_only,
+        b_only=b_only,
+        neither=right.count((False, False)),
+        mcnemar_p=mcnemar_p,
+        test=test,
+        p=p,
+    )
+
+
+def mcnemar(a_only: int, b_only: int) -> float:
+    """Two-sided p of the exact test of McNemar (1947): the binomial test of the discordant pairs.
+
+    Args:
+        a_only: questions only one run gets right.
+        b_only: questions only the other gets right.
+
+    Returns:
+        1 where there are no discordant pairs.
+    """
+    if a_only + b_only == 0:
+        return 1.0
+    from scipy.stats import binomtest
+
+    return float(binomtest(a_only, a_only + b_only).pvalue)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Adjust p values for their number (Holm 1979): calling those below alpha real errs at all with at most alpha.
+
+    Returns:
+        In the order given, each at least its `p_values` and at most 1.
+    """
+    adjusted = [0.0] * len(p_values)
+    highest = 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = highest
+    return adjusted
+
+
+def minimum_detectable_difference(
+    n: int, *, discordant: float = DISCORDANT, power: float = 0.8, alpha: float = 0.05
+) -> float:
+    """The smallest true difference of two accuracies that McNemar's test shows with probability `power`.
+
+    The normal approximation of Miettinen (1968) as in Connor (1987, Biometrics 43:207-211), solved for the difference
+    d: d √n = z(1 - alpha/2) √discordant + z(power) √(discordant - d²). The exact test is a little weaker. Runs cannot
+    differ by more than the discordant share, so that is raised to the difference where it would be less.
+
+    Args:
+        n: questions both runs answer, independent of each other: where they share haystacks, more is needed.
+        discordant: share of the questions that one run gets right and the other wrong.
+        power: probability of showing the difference, between 0 and 1.
+        alpha: two-sided level of the test, between 0 and 1.
+
+    Returns:
+        Fraction between 0 and 1; 1 also where `n` is so small that no difference would show.
+    """
+    z_alpha, z_power = NormalDist().inv_cdf(1 - alpha / 2), NormalDist().inv_cdf(power)
+    room = n + z_power**2 - z_alpha**2
+    if room <= 0:
+        return 1.0
+    # The quadratic equation in d has the root slope * √discordant, and slope² where the discordant share is d itself.
+    slope = (z_alpha * sqrt(n) + z_power * sqrt(room)) / (n + z_power**2)
+    return min(1.0, max(slope * sqrt(discordant), slope**2))

@@ -1,0 +1,52 @@
+"""Judgements again from what is stored, without a call: what `verify` compares with."""
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+
+from longmemeval.evaluation.judges.longmemeval import TEMPLATES_SHA256, official_label
+from longmemeval.evaluation.judges.protocol import JudgeIdentity
+from longmemeval.evaluation.judges.template_set import READINGS, read_reply
+from longmemeval.evaluation.judges.votes import majority
+from longmemeval.evaluation.registry import RULES
+from longmemeval.records import Gold, Judgement, Question
+
+
+def recomputed(
+    identity: JudgeIdentity, judgement: Judgement, question: Question, gold: Gold, hypothesis: str
+) -> Judgement:
+    """`judgement` with label, score and vote labels as they follow from the stored replies, or from the rules.
+
+    Args:
+        identity: of the judge that made it.
+        judgement: as stored.
+        question: as it was asked.
+        gold: of the question.
+        hypothesis: the answer that was judged.
+
+    Returns:
+        `judgement` unchanged where nothing follows: it was imported, or made by a version of rules or by a way of
+        reading replies that this code does not know.
+    """
+    if identity.model in RULES:
+        judge = RULES[identity.model]()
+        if judge.identity.id != identity.id:
+            return judgement
+        verdict = asyncio.run(judge.judge(question, gold, hypothesis))
+        return msgspec.structs.replace(judgement, label=verdict.label, score=verdict.score)
+    read = _reading(identity)
+    if read is None:
+        return judgement
+    if "votes" not in identity.parameters:
+        return msgspec.structs.replace(judgement, label=read(judgement.raw), score=None)
+    labels = tuple(map(read, judgement.votes))
+    return msgspec.structs.replace(judgement, label=majority(labels), score=None, vote_labels=labels)
+
+
+def _reading(identity: JudgeIdentity) -> Callable[[str], bool | None] | None:
+    """How the judge reads a reply; an empty one, which a failed call leaves too, gives no label."""
+    if identity.templates_sha256 == TEMPLATES_SHA256:
+        return lambda reply: official_label(reply) if reply.strip() else None
+    kind = identity.parameters.get("reply")
+    return (lambda reply: read_reply(kind, reply)) if kind in READINGS else None

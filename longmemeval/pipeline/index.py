@@ -1,0 +1,85 @@
+"""`results/index.jsonl`: every score ever made, one line each, so that scores can be followed over time."""
+
+import fcntl
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.evaluation.metrics import Metrics
+from longmemeval.files import sha256_bytes
+from longmemeval.pipeline.journal import read_journal
+from longmemeval.pipeline.manifest import RunManifest
+
+INDEX = "index.jsonl"
+
+
+class IndexEntry(Struct, frozen=True):
+    """One run as one judge graded it."""
+
+    run: str
+    judge: str
+    official: bool
+    dataset: str
+    dataset_content_sha256: str
+    memory: str
+    model: str
+    settings_sha256: str
+    """Of everything that decides an answer: equal for repeated runs."""
+    metric: str
+    accuracy: float
+    interval: tuple[float, float]
+    n: int
+    not_evaluated: int
+    ended_at: str
+    """When the answers were done."""
+    commit: str
+    """The harness's git commit, empty for an installed package."""
+
+
+def record_score(results_dir: Path, manifest: RunManifest, metrics: Metrics) -> None:
+    """Append the score of a run unless the index holds the same line already."""
+    line = msgspec.json.encode(_entry(manifest, metrics)) + b"\n"
+    path = results_dir / INDEX
+    with path.open("a+b") as index:
+        fcntl.flock(index, fcntl.LOCK_EX)
+        index.seek(0)
+        if line not in index.readlines():
+            index.write(line)
+
+
+def read_index(results_dir: Path) -> list[IndexEntry]:
+    """All lines, oldest first; of a run and judge graded again the newest counts.
+
+    Raises:
+        IntegrityError: a line is damaged.
+    """
+    return read_journal(results_dir / INDEX, IndexEntry)
+
+
+def settings_sha256(manifest: RunManifest) -> str:
+    """What repeated runs share: data, questions and all settings but the number of the repeat."""
+    settings = {name: value for name, value in manifest.settings.items() if name != "repeat"}
+    decisive = [manifest.dataset.get("content_sha256"), manifest.question_ids, settings]
+    return sha256_bytes(msgspec.json.encode(decisive, order="sorted"))
+
+
+def _entry(manifest: RunManifest, metrics: Metrics) -> IndexEntry:
+    settings = manifest.settings
+    return IndexEntry(
+        run=manifest.run_id,
+        judge=metrics.judge.id,
+        official=metrics.judge.official,
+        dataset=manifest.dataset["name"],
+        dataset_content_sha256=manifest.dataset["content_sha256"],
+        memory=settings.get("memory", {}).get("name", ""),
+        model=settings.get("model", {}).get("spec", ""),
+        settings_sha256=settings_sha256(manifest),
+        metric=metrics.judge.metric,
+        accuracy=metrics.overall.accuracy,
+        interval=metrics.overall.interval,
+        n=metrics.overall.n,
+        not_evaluated=metrics.overall.not_evaluated,
+        ended_at=manifest.ended_at,
+        commit=(manifest.environment.get("git") or {}).get("commit", ""),
+    )

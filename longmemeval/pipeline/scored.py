@@ -1,0 +1,156 @@
+"""Graded runs, read back from their files: what comparing, reporting and exporting start from."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.errors import HarnessError, IntegrityError, nearest
+from longmemeval.evaluation.metrics import Metrics
+from longmemeval.evaluation.statistics import percentile
+from longmemeval.pipeline.answering import ANSWERS, current_answers, total_usage
+from longmemeval.pipeline.evaluate import Graded, current_judgements, dataset_of
+from longmemeval.pipeline.journal import read_journal
+from longmemeval.pipeline.manifest import RunManifest, read_manifest, run_folder
+from longmemeval.records import Answer, Judgement, Usage
+from longmemeval.settings import Folders
+
+
+class RunSummary(Struct, frozen=True):
+    """One run in one record: what was run, how one judge scored it, what it cost."""
+
+    run_id: str
+    memory: str
+    reads_gold: bool
+    model: str
+    embedder: str
+    """Spec, or empty when no vectors were read."""
+    metrics: Metrics
+    mean_prompt_tokens: float | None
+    """Mean tokens of the prompt as sent per answered question; None for answers of another system."""
+    usage: Usage
+    latency_p50_ms: float | None
+    latency_p95_ms: float | None
+    shortened: int
+    failed: int
+
+
+def summarise(folder: Path, manifest: RunManifest, metrics: Metrics) -> RunSummary:
+    """The summary of one run.
+
+    Args:
+        folder: the run's folder.
+        manifest: its manifest.
+        metrics: its scores by one judge.
+    """
+    settings = manifest.settings
+    records = read_journal(folder / ANSWERS, Answer)
+    answered = [answer for answer in current_answers(records).values() if answer.status == "ok"]
+    own = manifest.kind == "run"
+    latencies = [answer.latency_ms for answer in answered] if own else []
+    return RunSummary(
+        run_id=manifest.run_id,
+        memory=_memory_name(settings),
+        reads_gold=bool(settings.get("reads_gold")),
+        model=settings["model"]["spec"] if own else f"hypotheses from {settings['hypotheses']['file']}",
+        embedder=(settings.get("embedder") or {}).get("spec", ""),
+        metrics=metrics,
+        mean_prompt_tokens=sum(a.prompt_tokens for a in answered) / len(answered) if own and answered else None,
+        usage=total_usage(records),
+        latency_p50_ms=percentile(latencies, 50),
+        latency_p95_ms=percentile(latencies, 95),
+        shortened=int(manifest.totals.get("shortened", 0)),
+        failed=int(manifest.totals.get("failed", 0)),
+    )
+
+
+def _memory_name(settings: dict[str, Any]) -> str:
+    return str(settings["memory"]["name"]) if "memory" in settings else "(unknown)"
+
+
+class ScoredRun(Struct, frozen=True):
+    """One run as one judge graded it, with everything a comparison looks at."""
+
+    folder: Path
+    manifest: RunManifest
+    summary: RunSummary
+    answers: dict[str, Answer]
+    """The answer that counts, by question id; questions without one are absent."""
+    judgements: dict[str, Judgement]
+    """The judgement that counts, by question id."""
+    graded: Graded
+    """Questions as asked and their gold; shared by the runs on one data set."""
+
+    @property
+    def metrics(self) -> Metrics:
+        """The scores, as stored."""
+        return self.summary.metrics
+
+
+def load_scored(
+    run_ids: Sequence[str], where: Folders, *, judge: str | None = None, dataset: str | None = None
+) -> list[ScoredRun]:
+    """Runs with the scores of one judge; each data set is opened once.
+
+    Args:
+        run_ids: runs that have been graded.
+        where: the folders.
+        judge: id of the judge, or a beginning of it that fits one only; None: the official judge's scores where there
+            are some, else the newest.
+        dataset: where the data is now, if it has moved.
+
+    Raises:
+        HarnessError: no such run, it is not graded (by this judge), or its data set is not there.
+    """
+    gradeds: dict[tuple[str, ...], Graded] = {}
+    scored = []
+    for run_id in run_ids:
+        folder = run_folder(where.results_dir, run_id)
+        manifest = read_manifest(folder)
+        metrics = _chosen_metrics(folder, judge)
+        protocol = manifest.settings.get("protocol") or {}
+        key = (manifest.dataset["content_sha256"], str(protocol), *manifest.question_ids)
+        if key not in gradeds:
+            gradeds[key] = Graded(manifest, dataset_of(manifest, dataset, where))
+        answers = current_answers(read_journal(folder / ANSWERS, Answer))
+        judgements = current_judgements(folder, metrics.judge.id)
+        summary = summarise(folder, manifest, metrics)
+        scored.append(ScoredRun(folder, manifest, summary, answers, judgements, gradeds[key]))
+    return scored
+
+
+def stored_metrics(folder: Path) -> list[Metrics]:
+    """The scores of a run by all its judges, the newest last.
+
+    Raises:
+        IntegrityError: a file of scores is damaged.
+    """
+    files = sorted((folder / "metrics").glob("*.json"), key=lambda path: (path.stat().st_mtime_ns, path.name))
+    return [_read_metrics(path) for path in files]
+
+
+def _read_metrics(path: Path) -> Metrics:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Metrics)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise IntegrityError(
+            f"The scores are damaged: {error}", where=str(path), fix="Give `longmemeval evaluate` again"
+        ) from error
+
+
+def _chosen_metrics(folder: Path, judge: str | None) -> Metrics:
+    found = stored_metrics(folder)
+    fitting = [metrics for metrics in found if judge is None or metrics.judge.id.startswith(judge)]
+    exact = [metrics for metrics in fitting if metrics.judge.id == judge]
+    if not found:
+        raise HarnessError(
+            f"Run '{folder.name}' is not graded", where=str(folder), fix=f"Run `longmemeval evaluate {folder.name}`"
+        )
+    if not fitting or (judge is not None and not exact and len(fitting) > 1):
+        what = "several judges of that name" if fitting else "no judge of that name"
+        ids = [metrics.judge.id for metrics in fitting or found]
+        raise HarnessError(f"Run '{folder.name}' has {what}: '{judge}'", fix=nearest(str(judge), ids))
+    official = [metrics for metrics in fitting if metrics.judge.official]
+    return (exact or official or fitting)[-1]

@@ -1,0 +1,64 @@
+import pytest
+
+from longmemeval.datasets.locomo_format import CATEGORIES
+from longmemeval.datasets.longmemeval import QUESTION_TYPES
+from longmemeval.evaluation.abilities import ABILITIES, OTHER, ability_of
+from longmemeval.records import Gold
+
+
+def gold(question_type: str, *, abstention: bool = False, facets: dict[str, int] | None = None) -> Gold:
+    return Gold("q1", question_type, "an answer", (), (), abstention, facets=facets or {})
+
+
+@pytest.mark.parametrize(
+    ("question_type", "ability"),
+    [
+        ("single-session-user", "fact-recall"),
+        ("single-session-assistant", "fact-recall"),
+        ("single-session-preference", "preference"),
+        ("multi-session", "multi-hop"),
+        ("temporal-reasoning", "temporal"),
+        ("knowledge-update", "knowledge-update"),
+        ("single-hop", "fact-recall"),
+        ("multi-hop", "multi-hop"),
+        ("temporal", "temporal"),
+        ("open-domain", "inference"),
+        ("adversarial", "abstention"),
+        ("open abstention", "abstention"),
+        ("user-facts", "fact-recall"),
+        ("assistant-facts", "fact-recall"),
+        ("changing-facts", "knowledge-update"),
+        ("abstention", "abstention"),
+        ("preferences", "preference"),
+        ("implicit-connections", "inference"),
+    ],
+)
+def test_every_native_type_has_its_ability(question_type: str, ability: str) -> None:
+    assert ability_of(gold(question_type)) == ability
+    assert ability_of(gold(question_type, abstention=True)) == "abstention"
+
+
+def test_the_loaders_types_are_all_known() -> None:
+    abilities = {ability_of(gold(name)) for name in (*QUESTION_TYPES, *CATEGORIES.values())}
+    assert abilities == set(ABILITIES)
+
+
+@pytest.mark.parametrize(
+    ("question_type", "evidence", "ability"),
+    [
+        ("user-facts", 1, "fact-recall"),
+        ("user-facts", 2, "multi-hop"),
+        ("assistant-facts", 6, "multi-hop"),
+        # Each change is a message of its own: many of them do not make another ability.
+        ("changing-facts", 3, "knowledge-update"),
+        ("preferences", 2, "preference"),
+        ("implicit-connections", 3, "inference"),
+    ],
+)
+def test_several_evidence_messages_make_a_fact_multi_hop(question_type: str, evidence: int, ability: str) -> None:
+    assert ability_of(gold(question_type, facets={"evidence": evidence, "context": 30})) == ability
+
+
+def test_a_type_of_no_known_benchmark_is_other() -> None:
+    assert ability_of(gold("my-own-type")) == OTHER
+    assert ability_of(gold("my-own-type", abstention=True)) == "abstention"

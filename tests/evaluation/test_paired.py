@@ -1,0 +1,210 @@
+import random
+from collections.abc import Mapping
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+
+from longmemeval.errors import HarnessError
+from longmemeval.evaluation.paired import (
+    DISCORDANT,
+    Paired,
+    compare_pairs,
+    holm,
+    mcnemar,
+    minimum_detectable_difference,
+)
+from longmemeval.evaluation.spread import Spread, repeat_spread
+from longmemeval.evaluation.statistics import wilson_interval
+
+Scores = dict[str, float | None]
+
+
+def table(a_only: int, b_only: int, both: int, neither: int) -> tuple[Scores, Scores]:
+    """Two runs with these counts."""
+    pairs = [(1.0, 0.0)] * a_only + [(0.0, 1.0)] * b_only + [(1.0, 1.0)] * both + [(0.0, 0.0)] * neither
+    ids = [f"q{number:04}" for number in range(len(pairs))]
+    return dict(zip(ids, (a for a, _ in pairs), strict=True)), dict(zip(ids, (b for _, b in pairs), strict=True))
+
+
+def test_a_published_table() -> None:
+    # 418 and 366 of 500: 83.6 % [80.1, 86.6] and 73.2 % [69.2, 76.9].
+    a, b = table(81, 29, 337, 53)
+    assert wilson_interval(418, 500) == pytest.approx((0.801, 0.866), abs=5e-4)
+    assert wilson_interval(366, 500) == pytest.approx((0.692, 0.769), abs=5e-4)
+    pair = compare_pairs(a, b, {})
+    assert (pair.n, pair.a_only, pair.b_only, pair.both, pair.neither) == (500, 81, 29, 337, 53)
+    assert pair.difference == pytest.approx(0.104, abs=1e-15)
+    assert pair.interval == pytest.approx((0.064, 0.144), abs=0.003)
+    assert pair.p < 1e-6
+    assert (pair.test, pair.mcnemar_p) == ("exact McNemar", pair.p)
+
+
+def test_a_minus_b() -> None:
+    a, b = table(8, 2, 5, 5)
+    there, back = compare_pairs(a, b, {}), compare_pairs(b, a, {})
+    assert there.difference == 0.3
+    assert back.difference == -0.3
+    assert back.interval == pytest.approx((-there.interval[1], -there.interval[0]), abs=0.051)
+    assert (back.a_only, back.b_only, back.p) == (there.b_only, there.a_only, there.p)
+
+
+@pytest.mark.parametrize(
+    ("a_only", "b_only", "p"),
+    [
+        (0, 0, 1.0),
+        (1, 0, 1.0),
+        (5, 0, 2 / 32),
+        (0, 6, 2 / 64),
+        # 2 (1 + 10 + 45) / 1024.
+        (8, 2, 112 / 1024),
+        (7, 7, 1.0),
+    ],
+)
+def test_mcnemar_by_hand(a_only: int, b_only: int, p: float) -> None:
+    assert mcnemar(a_only, b_only) == pytest.approx(p, abs=1e-12)
+
+
+def test_not_evaluated_counts_as_wrong() -> None:
+    pair = compare_pairs({"x": 1.0, "y": None, "z": None}, {"x": None, "y": None, "z": 1.0}, {})
+    assert (pair.a_only, pair.b_only, pair.neither, pair.difference) == (1, 1, 1, 0.0)
+    assert pair.test == "exact McNemar"
+
+
+def test_booleans_are_labels() -> None:
+    a, b = table(8, 2, 5, 5)
+    assert compare_pairs({one: score == 1 for one, score in a.items()}, b, {}) == compare_pairs(a, b, {})
+
+
+def test_scores_have_a_permutation_test_in_place_of_mcnemars() -> None:
+    # Each of six questions is 0.25 better in `a`: 2 of 64 assignments of signs are as extreme.
+    a: Scores = {f"q{number}": 0.75 if number else 1.0 for number in range(6)}
+    b: Scores = {one: (score or 0) - 0.25 for one, score in a.items()}
+    pair = compare_pairs(a, b, {})
+    assert (pair.mcnemar_p, pair.test, pair.difference) == (None, "sign-flip permutation", 0.25)
+    assert pair.p == pytest.approx(2 / 64, abs=0.008)
+    assert (pair.a_only, pair.neither) == (1, 5)
+
+
+@pytest.mark.parametrize("right", [1.0, 0.9])
+def test_shared_haystacks_are_the_observations(right: float) -> None:
+    # Four conversations of ten questions, `a` ahead on all forty: four observations say little.
+    a: Scores = {f"q{number:02}": right for number in range(40)}
+    b: Scores = dict.fromkeys(a, 0.0)
+    haystacks = {one: f"conversation-{number % 4}" for number, one in enumerate(a)}
+    pair = compare_pairs(a, b, haystacks)
+    assert pair.test == "sign-flip permutation over haystacks"
+    assert pair.p == pytest.approx(2 / 16, abs=0.014)
+    assert pair.mcnemar_p == (mcnemar(40, 0) if right == 1 else None)
+
+
+def test_identical_runs() -> None:
+    a, _ = table(5, 0, 5, 10)
+    pair = compare_pairs(a, a, {})
+    assert (pair.difference, pair.interval, pair.p) == (0.0, (0.0, 0.0), 1.0)
+
+
+def test_without_questions_nothing_is_known() -> None:
+    pair = compare_pairs({}, {}, {})
+    assert (pair.n, pair.difference, pair.interval, pair.p) == (0, 0.0, (-1.0, 1.0), 1.0)
+
+
+def test_other_questions_are_refused() -> None:
+    with pytest.raises(HarnessError, match=r"2 of them.*'only-a'.*same selection"):
+        compare_pairs({"x": 1.0, "only-a": 1.0}, {"x": 1.0, "only-b": 0.0}, {})
+
+
+def test_the_record_survives_json() -> None:
+    a, b = table(3, 1, 2, 2)
+    pair = compare_pairs(a, b, {})
+    assert msgspec.json.decode(msgspec.json.encode(pair), type=Paired) == pair
+
+
+@given(
+    st.dictionaries(
+        st.text(max_size=3), st.tuples(st.sampled_from([0.0, 0.5, 1.0, None]), st.sampled_from([0.0, 1.0])), max_size=12
+    ),
+    st.randoms(use_true_random=False),
+)
+def test_order_does_not_matter_and_all_questions_count(
+    scores: Mapping[str, tuple[float | None, float]], order: random.Random
+) -> None:
+    haystacks = {one: str(len(one)) for one in scores}
+    a, b = {one: x for one, (x, _) in scores.items()}, {one: y for one, (_, y) in scores.items()}
+    shuffled = list(scores)
+    order.shuffle(shuffled)
+    pair = compare_pairs(a, b, haystacks, resamples=50)
+    assert pair == compare_pairs({one: a[one] for one in shuffled}, b, haystacks, resamples=50)
+    assert pair.both + pair.a_only + pair.b_only + pair.neither == pair.n == len(scores)
+    assert 0 < pair.p <= 1
+
+
+@pytest.mark.parametrize(
+    ("p_values", "adjusted"),
+    [
+        ([], []),
+        ([0.04], [0.04]),
+        # Times 4, 3, 2, 1 by rank: 0.004, 0.06, 0.06 (0.04 raised to its forerunner), 0.06 (0.03 likewise).
+        ([0.02, 0.001, 0.03, 0.02], [0.06, 0.004, 0.06, 0.06]),
+        # 0.03, 0.04 and 0.6 to 1: times 3, 2, 1.
+        ([0.6, 0.01, 0.02], [0.6, 0.03, 0.04]),
+        ([0.5, 0.6, 0.7], [1.0, 1.0, 1.0]),
+    ],
+)
+def test_holm_by_hand(p_values: list[float], adjusted: list[float]) -> None:
+    assert holm(p_values) == pytest.approx(adjusted)
+
+
+@given(st.lists(st.floats(0, 1), max_size=20))
+def test_holm_keeps_the_order_and_stays_a_probability(p_values: list[float]) -> None:
+    adjusted = holm(p_values)
+    assert all(p <= one <= 1 for p, one in zip(p_values, adjusted, strict=True))
+    ranked = [one for _, one in sorted(zip(p_values, adjusted, strict=True))]
+    assert ranked == sorted(ranked)
+
+
+def test_detectable_difference_of_connors_formula() -> None:
+    # Discordant shares .45 and .05 need (1.959964 √.5 + .841621 √.34)² / .16 = 22.01 pairs for power .8.
+    assert minimum_detectable_difference(22, discordant=0.5) == pytest.approx(0.4, abs=2e-4)
+
+
+@pytest.mark.parametrize(("n", "discordant"), [(500, DISCORDANT), (200, 0.3), (1986, 0.1)])
+def test_detectable_difference_has_the_power_it_names(n: int, discordant: float) -> None:
+    difference = minimum_detectable_difference(n, discordant=discordant)
+    shares = [(discordant + difference) / 2, (discordant - difference) / 2, 1 - discordant]
+    tables = np.random.default_rng(n).multinomial(n, shares, size=4000)
+    a_only, b_only = tables[:, 0], tables[:, 1]
+    shown = np.abs(a_only - b_only) > 1.959964 * np.sqrt(a_only + b_only)
+    assert shown.mean() == pytest.approx(0.8, abs=4 * np.sqrt(0.8 * 0.2 / 4000))
+    # The exact test is a little weaker, as the docstring says.
+    p_values = {
+        (a, b): binomtest(a, a + b).pvalue for a, b in {(int(a), int(b)) for a, b in zip(a_only, b_only, strict=True)}
+    }
+    exact = np.mean([p_values[int(a), int(b)] < 0.05 for a, b in zip(a_only, b_only, strict=True)])
+    assert 0.72 < exact <= shown.mean()
+
+
+def test_detectable_difference_shrinks_with_questions_and_grows_with_demands() -> None:
+    by_n = [minimum_detectable_difference(n) for n in range(1, 2000)]
+    assert by_n == sorted(by_n, reverse=True)
+    assert (by_n[0], by_n[2]) == (1.0, 1.0)
+    assert minimum_detectable_difference(500, power=0.9) > minimum_detectable_difference(500)
+    assert minimum_detectable_difference(500, alpha=0.01) > minimum_detectable_difference(500)
+    # Runs that part on 0.1 % of 500 questions cannot be told apart; one that wins 2 % can: 10 to none.
+    assert 0.001 < minimum_detectable_difference(500, discordant=0.001) < 0.02
+
+
+def test_repeats_by_hand() -> None:
+    # Mean 0.8; deviations -0.02, 0, 0.02: √(0.0008 / 2).
+    spread = repeat_spread([0.82, 0.78, 0.8])
+    assert spread.mean == pytest.approx(0.8)
+    assert spread.sd == pytest.approx(0.02)
+    assert (spread.lowest, spread.highest, spread.n) == (0.78, 0.82, 3)
+    assert repeat_spread([0.8, 0.82, 0.78]) == spread
+
+
+def test_one_run_has_no_spread() -> None:
+    assert repeat_spread([0.7]) == Spread(0.7, None, 0.7, 0.7, 1)

@@ -1,0 +1,190 @@
+import random
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from longmemeval.evaluation.resampling import bootstrap_mean, paired_bootstrap, share_haystacks, sign_flip_p
+from longmemeval.evaluation.statistics import wilson_interval
+
+TABLE = [1.0] * 81 + [-1.0] * 29 + [0.0] * 390
+
+
+def own(n: int) -> list[str]:
+    """A haystack for each of `n` questions."""
+    return [f"h{number:05}" for number in range(n)]
+
+
+def band(share: float, trials: int) -> float:
+    """Four standard errors of a share seen in `trials` simulations: passed by chance 6 times in 100,000."""
+    return float(4 * np.sqrt(share * (1 - share) / trials))
+
+
+def test_bootstrap_of_a_published_table() -> None:
+    low, high = paired_bootstrap(TABLE, own(500))
+    assert (low, high) == pytest.approx((0.064, 0.144), abs=0.003)
+
+
+def test_counting_units_draws_what_drawing_them_one_by_one_draws() -> None:
+    # bootstrap_mean draws indices: another stream, the same distribution.
+    source = random.Random(3)
+    values = [source.choice([-1.0, 0.0, 0.25, 1.0]) for _ in range(300)]
+    clusters = [f"h{source.randrange(40)}" for _ in values]
+    for haystacks in (clusters, own(300)):
+        by_index = bootstrap_mean(values, haystacks, resamples=10_000)
+        assert paired_bootstrap(values, haystacks) == pytest.approx(by_index, abs=0.006)
+
+
+def test_haystacks_are_drawn_whole() -> None:
+    # Two haystacks, nine questions at 1 and one at 0: a draw is 18/18, 9/10 or 0/2.
+    differences, clusters = [1.0] * 9 + [0.0], ["big"] * 9 + ["small"]
+    assert paired_bootstrap(differences, clusters) == (0.0, 1.0)
+    assert paired_bootstrap(differences, clusters, confidence=1e-9) == pytest.approx((0.9, 0.9))
+    assert bootstrap_mean(differences, clusters) == (0.0, 1.0)
+
+
+def test_questions_of_one_haystack_are_drawn_one_by_one() -> None:
+    assert paired_bootstrap(TABLE, ["only"] * 500) == pytest.approx(paired_bootstrap(TABLE, own(500)), abs=0.003)
+    low, high = bootstrap_mean([0.2, 0.8] * 50, ["only"] * 100)
+    assert (low, high) == pytest.approx((0.5 - 1.96 * 0.03, 0.5 + 1.96 * 0.03), abs=0.012)
+
+
+@pytest.mark.parametrize(
+    ("clusters", "shared"),
+    [(["a", "a", "b"], True), (["a", "b", "c"], False), (["a", "a", "a"], False), (["a"], False), ([], False)],
+)
+def test_who_shares(clusters: list[str], shared: bool) -> None:
+    assert share_haystacks(clusters) is shared
+
+
+@pytest.mark.parametrize("differences", [[], [1.0]])
+def test_fewer_than_two_questions_say_nothing(differences: list[float]) -> None:
+    assert paired_bootstrap(differences, own(len(differences))) == (-1.0, 1.0)
+
+
+@pytest.mark.parametrize("method", [paired_bootstrap, sign_flip_p])
+@pytest.mark.parametrize("haystacks", [1, 7, 60])
+def test_the_order_of_the_questions_does_not_matter(method: Callable[..., object], haystacks: int) -> None:
+    source = random.Random(1)
+    pairs = [(source.random() - 0.4, f"h{number % haystacks}") for number in range(60)]
+    shuffled = source.sample(pairs, len(pairs))
+    first, second = (method([d for d, _ in order], [c for _, c in order]) for order in (pairs, shuffled))
+    assert first == second
+
+
+def test_the_seed_decides_what_is_drawn() -> None:
+    differences = [random.Random(number).random() - 0.5 for number in range(60)]
+    assert paired_bootstrap(differences, own(60), seed=1) == paired_bootstrap(differences, own(60), seed=1)
+    assert paired_bootstrap(differences, own(60), seed=1) != paired_bootstrap(differences, own(60), seed=2)
+
+
+def test_the_number_drawn_at_a_time_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    differences = [random.Random(number).random() - 0.4 for number in range(60)]
+    whole = paired_bootstrap(differences, own(60)), sign_flip_p(differences, own(60))
+    monkeypatch.setattr("longmemeval.evaluation.resampling._CELLS", 7_000)
+    assert paired_bootstrap(differences, own(60)) == pytest.approx(whole[0], abs=1e-12)
+    assert sign_flip_p(differences, own(60)) == whole[1]
+
+
+def test_all_pairs_of_twenty_runs_are_fast() -> None:
+    source = random.Random(0)
+    runs = [[float(source.random() < 0.8) for _ in range(500)] for _ in range(20)]
+    pairs = [[x - y for x, y in zip(a, b, strict=True)] for i, a in enumerate(runs) for b in runs[:i]]
+    clusters = own(500)
+    paired_bootstrap(pairs[0], clusters)
+    started = time.perf_counter()
+    for differences in pairs:
+        paired_bootstrap(differences, clusters)
+    assert len(pairs) == 190
+    assert time.perf_counter() - started < 1.5
+
+
+def exact_sign_flip_p(sums: Sequence[float]) -> float:
+    """Over all assignments of signs."""
+    totals = [0.0]
+    for one in sums:
+        totals = [total + sign * one for total in totals for sign in (1, -1)]
+    return float(np.mean(np.abs(totals) >= abs(sum(sums)) - 1e-9))
+
+
+@pytest.mark.parametrize(
+    ("differences", "clusters", "exact"),
+    [
+        # All five positive: 2 of 32 assignments are as extreme.
+        ([0.1, 0.2, 0.3, 0.4, 0.5], own(5), 2 / 32),
+        # Only the sign of all: every one of 2 assignments.
+        ([0.7], own(1), 1.0),
+        ([0.0, 0.0], own(2), 1.0),
+        # 3 - 1 = 2 of {3, 1}: all four of ±2, ±4.
+        ([3.0, -1.0], own(2), 1.0),
+        # Four haystacks of ten questions that fare alike are four observations: 2 of 16, not 2 of 2^40.
+        ([0.5] * 40, [f"h{number % 4}" for number in range(40)], 2 / 16),
+        # All of one haystack: the questions are what is flipped.
+        ([1.0] * 6, ["only"] * 6, 2 / 64),
+    ],
+)
+def test_sign_flips_by_hand(differences: list[float], clusters: list[str], exact: float) -> None:
+    p = sign_flip_p(differences, clusters)
+    assert p == pytest.approx(exact, abs=band(exact, 10_000) + 1e-4)
+
+
+def test_sign_flips_of_unequal_differences() -> None:
+    source = random.Random(5)
+    differences = [round(source.uniform(-0.4, 0.8), 2) for _ in range(14)]
+    exact = exact_sign_flip_p(differences)
+    assert 0.001 < exact < 0.5
+    assert sign_flip_p(differences, own(14)) == pytest.approx(exact, abs=band(exact, 10_000) + 1e-4)
+
+
+def test_sign_flips_never_give_zero() -> None:
+    assert sign_flip_p([1.0] * 500, own(500), resamples=999) == 1 / 1000
+
+
+def clustered(generator: np.random.Generator, mean: float) -> tuple[list[float], list[str]]:
+    """Some 240 differences in 40 haystacks that shift all of theirs alike; `mean` is true of every question."""
+    sizes = generator.integers(3, 10, size=40)
+    shifts = np.repeat(generator.uniform(-0.3, 0.3, size=40), sizes)
+    values = mean + shifts + generator.uniform(-0.2, 0.2, size=len(shifts))
+    return values.tolist(), np.repeat(own(40), sizes).tolist()
+
+
+def test_the_clustered_bootstrap_covers_the_truth() -> None:
+    generator, trials = np.random.default_rng(0), 300
+    by_haystack = by_question = by_mean = 0
+    for _ in range(trials):
+        differences, clusters = clustered(generator, 0.1)
+        low, high = paired_bootstrap(differences, clusters, resamples=1000)
+        by_haystack += low <= 0.1 <= high
+        low, high = bootstrap_mean(differences, clusters)
+        by_mean += low <= 0.1 <= high
+        low, high = bootstrap_mean(differences, own(len(differences)))
+        by_question += low <= 0.1 <= high
+    assert by_haystack / trials == pytest.approx(0.95, abs=band(0.95, trials))
+    assert by_mean / trials == pytest.approx(0.95, abs=band(0.95, trials))
+    # What the haystacks are for: drawn one by one, the same questions pretend to know far more.
+    assert by_question / trials < 0.8
+
+
+def test_p_is_uniform_where_nothing_differs() -> None:
+    generator, trials = np.random.default_rng(1), 400
+    by_haystack, by_question = [], []
+    for _ in range(trials):
+        differences, clusters = clustered(generator, 0.0)
+        by_haystack.append(sign_flip_p(differences, clusters, resamples=499))
+        by_question.append(sign_flip_p(differences, own(len(differences)), resamples=499))
+    for level in (0.05, 0.2, 0.5, 0.8):
+        assert np.mean(np.array(by_haystack) <= level) == pytest.approx(level, abs=band(level, trials))
+    assert np.mean(np.array(by_question) <= 0.05) > 0.05 + band(0.05, trials)
+
+
+@pytest.mark.parametrize(("n", "accuracy"), [(30, 0.5), (100, 0.8), (500, 0.836), (500, 0.95)])
+def test_wilsons_interval_covers_the_truth(n: int, accuracy: float) -> None:
+    trials = 10_000
+    seen = np.random.default_rng(n).binomial(n, accuracy, size=trials)
+    intervals = {count: wilson_interval(count, n) for count in set(seen.tolist())}
+    covered = np.mean([intervals[count][0] <= accuracy <= intervals[count][1] for count in seen.tolist()])
+    # Counts are whole: each end of the interval may take in or leave out one count too many, 1.96 standard deviations
+    # out, where a count is exp(-1.96² / 2) = 0.15 times as likely as the likeliest.
+    discreteness = 2 * 0.15 * np.bincount(seen).max() / trials
+    assert covered == pytest.approx(0.95, abs=band(0.95, trials) + discreteness)
