@@ -9,12 +9,12 @@ from longmemeval.cli.output import err, out, print_json, print_table, printable
 
 if TYPE_CHECKING:
     from longmemeval.datasets.catalogue import CatalogueEntry, Source
-    from longmemeval.datasets.stats import DatasetStats
+    from longmemeval.datasets.stats import DatasetStats, GroupCount
 
 app = typer.Typer(help="List, download, verify and describe data sets.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="A name from `datasets list`.")]
-NameOrPath = Annotated[str, typer.Argument(help="A name from `datasets list`, or the path of a file of that shape.")]
+NameOrPath = Annotated[str, typer.Argument(help="A name from `datasets list`, or the path of data of that shape.")]
 DataDir = Annotated[Path | None, typer.Option(help="Folder of downloaded files [default: data].", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
@@ -54,13 +54,13 @@ def list_datasets(data_dir: DataDir = None, json: Json = False) -> None:
 def download_dataset(name: Name, data_dir: DataDir = None, json: Json = False) -> None:
     """Fetch a data set and check its hash; goes on where an earlier download was cut."""
     from longmemeval.datasets.catalogue import catalogue_entry, data_file
-    from longmemeval.datasets.download import is_intact
+    from longmemeval.datasets.download import is_here
     from longmemeval.settings import folders
 
     entry = catalogue_entry(name)
     folder = folders(data_dir).data_dir
     path = data_file(entry, folder)
-    there = entry.source is None or is_intact(path, entry.source)
+    there = is_here(entry, path)
     if not there:
         _download_with_progress(entry, folder)
     if json:
@@ -75,6 +75,7 @@ def download_dataset(name: Name, data_dir: DataDir = None, json: Json = False) -
 def verify_dataset(name: NameOrPath, data_dir: DataDir = None, json: Json = False) -> None:
     """Check a file: against the catalogue's hash, or, where none is pinned, every record against the format."""
     from longmemeval.datasets.catalogue import catalogue_entry, data_file
+    from longmemeval.datasets.convomem import ConvoMemDataset
     from longmemeval.datasets.registry import is_path, load_dataset
     from longmemeval.settings import folders
 
@@ -83,18 +84,21 @@ def verify_dataset(name: NameOrPath, data_dir: DataDir = None, json: Json = Fals
     if entry and entry.source:
         path = data_file(entry, folder)
         _check_pinned(entry.name, entry.source, path)
+        files: tuple[Path, ...] = (path,)
         document: dict[str, object] = {"sha256": entry.source.sha256, "content_sha256": None, "pinned": True}
         verdict = "size and hash are those of the catalogue"
     else:
         dataset = load_dataset(name, folder)
         path = dataset.path
+        files = dataset.files if isinstance(dataset, ConvoMemDataset) else (path,)
         document = {"sha256": dataset.sha256, "content_sha256": dataset.content_sha256, "pinned": False}
         verdict = f"all {len(dataset):,} questions and their haystacks are as the format demands"
+    size = sum(file.stat().st_size for file in files)
     if json:
-        print_json({"name": name, "path": str(path), "bytes": path.stat().st_size, **document})
+        print_json({"name": name, "path": str(path), "bytes": size, **document})
         return
     out.print(f"{printable(str(path))}: {verdict}")
-    out.print(f"bytes           {path.stat().st_size:,}")
+    out.print(f"bytes           {size:,}")
     out.print(f"sha256          {document['sha256']}")
     if document["content_sha256"]:
         out.print(f"content sha256  {document['content_sha256']}")
@@ -115,9 +119,11 @@ def show_stats(name: NameOrPath, data_dir: DataDir = None, json: Json = False) -
 
 def _status(entry: "CatalogueEntry", data_dir: Path) -> str:
     """Whether an entry's file is here; by its size alone, hashing is left to `verify`."""
-    from longmemeval.datasets.catalogue import data_file
+    from longmemeval.datasets.catalogue import data_file, has_files
 
     path = data_file(entry, data_dir)
+    if entry.instructions:
+        return "yes" if has_files(path) else "no"
     if entry.source is None:
         return "shipped" if path.is_file() else "missing"
     if not path.is_file():
@@ -138,7 +144,8 @@ def _download_with_progress(entry: "CatalogueEntry", data_dir: Path) -> None:
         TransferSpeedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=err) as bar:
+    # Nothing moves for a folder: it is refused.
+    with Progress(*columns, console=err, disable=entry.source is None) as bar:
         task = bar.add_task(entry.name, total=entry.source.bytes if entry.source else None)
         download(entry, data_dir, on_progress=lambda done, total: bar.update(task, completed=done, total=total))
 
@@ -173,6 +180,7 @@ def _print_stats(stats: "DatasetStats") -> None:
     types = [[name, f"{count.total:,}", f"{count.abstention:,}"] for name, count in sorted(stats.by_type.items())]
     types.append(["all", f"{stats.questions:,}", f"{sum(count.abstention for count in stats.by_type.values()):,}"])
     print_table(["question type", "questions", "abstention"], types, right=frozenset({1, 2}))
+    _print_groups(stats.groups)
     span = f"{stats.first_session:%Y-%m-%d %H:%M} to {stats.last_session:%Y-%m-%d %H:%M}" if stats.first_session else ""
     counts = [
         ["haystacks", f"{stats.haystacks:,}"],
@@ -187,7 +195,7 @@ def _print_stats(stats: "DatasetStats") -> None:
             "turns per session (least / mean / most)",
             f"{stats.fewest_turns} / {stats.mean_turns:.1f} / {stats.most_turns}",
         ],
-        ["session dates", span],
+        ["session dates" + (" (stand-ins: the data has none)" if stats.stand_in_dates else ""), span],
         ["answers that are integers", f"{stats.integer_answers:,}"],
         ["evidence sessions", f"{stats.evidence_sessions:,}"],
         ["evidence turns", f"{stats.evidence_turns:,}"],
@@ -196,7 +204,19 @@ def _print_stats(stats: "DatasetStats") -> None:
     if stats.quirks is None:
         return
     quirks = msgspec.structs.asdict(stats.quirks)
-    unknown: dict[str, int] = quirks.pop("unknown_keys")
+    unknown: dict[str, int] = quirks.pop("unknown_keys", {})
     rows = [[name.replace("_", " "), f"{count:,}"] for name, count in quirks.items()]
     rows += [[f"unknown key {printable(key)}", f"{count:,}"] for key, count in sorted(unknown.items())]
     print_table(["quirk", "count"], rows, right=frozenset({1}))
+
+
+def _print_groups(groups: "list[GroupCount]") -> None:
+    """Print the questions by type and whatever else the benchmark groups by."""
+    if not groups:
+        return
+    facets = list(groups[0].facets)
+    rows = [
+        [group.question_type, *(f"{group.facets[name]:,}" for name in facets), f"{group.questions:,}"]
+        for group in groups
+    ]
+    print_table(["question type", *facets, "questions"], rows, right=frozenset(range(1, len(facets) + 2)))

@@ -28,10 +28,12 @@ class CatalogueEntry(Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     description: str
     file: str
-    """The file's name in the data folder."""
+    """The name of the file, or of the folder of files, in the data folder."""
     licence: str
     source: Source | None = None
-    """None for a file that is shipped with the package."""
+    """None for a file that is shipped with the package, and for a folder."""
+    instructions: str | None = None
+    """How to get a folder of files, which is not downloaded: one sentence, `{folder}` stands for the place."""
     citation: str | None = None
     """BibTeX of the paper to cite."""
     superseded_by: str | None = None
@@ -54,11 +56,25 @@ def catalogue_entry(name: str) -> CatalogueEntry:
 
 
 def data_file(entry: CatalogueEntry, data_dir: Path) -> Path:
-    """Where the entry's file is, or would be: in `data_dir`, or inside the package for a shipped one."""
-    if entry.source is not None:
+    """Where the entry's file or folder is, or would be: in `data_dir`, or inside the package for a shipped one."""
+    if entry.source is not None or entry.instructions is not None:
         return data_dir / entry.file
     places = [folder / entry.file for folder in _SHIPPED]
     return next((path for path in places if path.is_file()), places[0])
+
+
+def has_files(folder: Path) -> bool:
+    """Whether the folder of an entry that has `instructions` holds anything to load."""
+    return any(folder.rglob("*.json"))
+
+
+def folder_missing(entry: CatalogueEntry, folder: Path) -> DataError:
+    """The error about an entry whose files nobody has fetched; says how to get them."""
+    return DataError(
+        f"The data set {entry.name!r} is not here, and it is not downloaded: it is a folder of many files",
+        where=str(folder),
+        fix=(entry.instructions or "").format(folder=folder),
+    )
 
 
 def by_hand(source: Source, path: Path) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import tenacity
 
-from longmemeval.datasets.catalogue import CatalogueEntry, Source, by_hand, data_file
+from longmemeval.datasets.catalogue import CatalogueEntry, Source, by_hand, data_file, folder_missing, has_files
 from longmemeval.errors import DataError
 from longmemeval.files import sha256_file
 
@@ -48,7 +48,7 @@ def download(
     place with other bytes is replaced once the new one is whole.
 
     Args:
-        entry: what to fetch; a shipped entry needs no fetching.
+        entry: what to fetch; a shipped entry needs no fetching, a folder cannot be fetched.
         data_dir: the folder of the file; made when needed.
         client: the HTTP client to use; None: a new one that follows redirects.
         on_progress: told after every piece.
@@ -58,13 +58,15 @@ def download(
         The path of the file.
 
     Raises:
-        DataError: no network, no such file at the server, too little disk space, or the bytes are not those of the
-            catalogue; says how to get the file by other means.
+        DataError: no network, no such file at the server, too little disk space, the bytes are not those of the
+            catalogue, or it is a folder that is not there; says how to get the file by other means.
     """
     path = data_file(entry, data_dir)
-    source = entry.source
-    if source is None or is_intact(path, source):
+    if is_here(entry, path):
         return path
+    source = entry.source
+    if source is None:
+        raise folder_missing(entry, path)
     remedy = f"Try again, or {by_hand(source, path)}"
     try:
         data_dir.mkdir(parents=True, exist_ok=True)
@@ -82,6 +84,13 @@ def download(
         reason = error.strerror or str(error)
         raise DataError(f"{entry.name!r} cannot be written: {reason}", where=str(path), fix=remedy) from error
     return path
+
+
+def is_here(entry: CatalogueEntry, path: Path) -> bool:
+    """Whether nothing has to be fetched: the entry is shipped, its file intact, or its folder not empty."""
+    if entry.instructions:
+        return has_files(path)
+    return entry.source is None or is_intact(path, entry.source)
 
 
 def is_intact(path: Path, source: Source) -> bool:

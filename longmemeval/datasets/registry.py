@@ -2,11 +2,21 @@
 
 import json
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 
 from longmemeval.datasets.base import Dataset
-from longmemeval.datasets.catalogue import CatalogueEntry, by_hand, catalogue, catalogue_entry, data_file
+from longmemeval.datasets.catalogue import (
+    CatalogueEntry,
+    by_hand,
+    catalogue,
+    catalogue_entry,
+    data_file,
+    folder_missing,
+    has_files,
+)
+from longmemeval.datasets.convomem import ConvoMemDataset
 from longmemeval.datasets.locomo import LocomoDataset
 from longmemeval.datasets.longmemeval import LongMemEvalDataset, Record
 from longmemeval.errors import DataError
@@ -14,6 +24,8 @@ from longmemeval.settings import folders
 
 _LONGMEMEVAL_KEYS = frozenset(Record.__struct_fields__)
 _LOCOMO_KEYS = frozenset({"conversation", "qa"})
+_CONVOMEM_KEYS = frozenset({"evidence_items", "evidenceItems"})
+_FIRST_KEY = re.compile(rb'\s*\[?\s*\{\s*"(\w+)"')
 _FIRST_PIECE = 1 << 20
 _LONGEST_RECORD = 1 << 26
 
@@ -28,7 +40,8 @@ def load_dataset(
     """Open a data set; which benchmark a file belongs to is told by the keys of its first record.
 
     Args:
-        name_or_path: a catalogue name (a `str`), else the path of a file of LongMemEval's or LoCoMo's shape.
+        name_or_path: a catalogue name (a `str`), else the path of a file of LongMemEval's, LoCoMo's or ConvoMem's
+            shape, or of a folder of ConvoMem's files.
         data_dir: where downloaded files are; None: the folder in force.
         captions: whether LoCoMo's turns keep the captions of shared pictures.
         allow_tainted: whether to accept the copy of LoCoMo in which a caption was edited to hold a gold answer.
@@ -37,7 +50,7 @@ def load_dataset(
         A `Dataset`.
 
     Raises:
-        DataError: the name is unknown, or the file is absent, not of the catalogue's size, of no known shape, or not
+        DataError: the name is unknown, or the data is absent, not of the catalogue's size, of no known shape, or not
             as the format demands.
     """
     if isinstance(name_or_path, str) and not is_path(name_or_path):
@@ -45,7 +58,11 @@ def load_dataset(
         name, path = entry.name, _present(entry, data_dir or folders().data_dir)
     else:
         name, path = "", Path(name_or_path)
+    if os.path.isdir(path):
+        return ConvoMemDataset(path, name)
     keys = _keys_of_first_record(path)
+    if keys & _CONVOMEM_KEYS:
+        return ConvoMemDataset(path, name)
     if keys & _LOCOMO_KEYS:
         return LocomoDataset(path, name, captions, allow_tainted=allow_tainted)
     if keys and not keys & _LONGMEMEVAL_KEYS:
@@ -53,7 +70,7 @@ def load_dataset(
             f"The file has the shape of no known benchmark: the keys of its first record are {sorted(keys)[:12]}",
             where=str(path),
             fix="A record of LongMemEval has question_id, question, haystack_sessions and more; "
-            "one of LoCoMo has sample_id, conversation and qa",
+            "one of LoCoMo has sample_id, conversation and qa; one of ConvoMem has evidence_items or evidenceItems",
         )
     return LongMemEvalDataset(path, name)
 
@@ -66,11 +83,16 @@ def is_path(text: str) -> bool:
 
 
 def _keys_of_first_record(path: Path) -> frozenset[str]:
-    """The keys of the first record of an array, found without reading the whole file; none when there is no record."""
+    """Keys of the first record of an array, or of an object, found without reading the whole file; none without one.
+
+    A first key that only ConvoMem has is enough: a whole file of it can be one record.
+    """
     data, size = b"", _FIRST_PIECE
     # A file that cannot be read is the loader's to explain.
     with suppress(OSError, ValueError), path.open("rb") as handle:
         while len(data) < _LONGEST_RECORD and (piece := handle.read(size)):
+            if not data and (first := _FIRST_KEY.match(piece)) and first[1].decode() in _CONVOMEM_KEYS:
+                return frozenset({first[1].decode()})
             data += piece
             size = 3 * len(data)
             if record := _first_record(data):
@@ -79,18 +101,20 @@ def _keys_of_first_record(path: Path) -> frozenset[str]:
 
 
 def _first_record(data: bytes) -> dict[str, object] | None:
-    """The first object of an array of which `data` is the beginning; None when it does not end there."""
-    array = data.decode(errors="ignore").lstrip()
+    """The first object of the text, or array, of which `data` is the beginning; None when it does not end there."""
+    text = data.decode(errors="ignore").lstrip().removeprefix("[").lstrip()
     try:
-        record, _ = json.JSONDecoder().raw_decode(array.removeprefix("[").lstrip())
+        record, _ = json.JSONDecoder().raw_decode(text)
     except (ValueError, RecursionError):
         return None
-    return record if array.startswith("[") and isinstance(record, dict) else None
+    return record if isinstance(record, dict) else None
 
 
 def _present(entry: CatalogueEntry, data_dir: Path) -> Path:
     """The entry's file, there and of the right size; its hash is left to `datasets verify`, which is slower."""
     path = data_file(entry, data_dir)
+    if entry.instructions and not has_files(path):
+        raise folder_missing(entry, path)
     if entry.source is None:
         return path
     if not path.is_file():

@@ -5,6 +5,8 @@ from datetime import datetime
 from msgspec import Struct, field
 
 from longmemeval.datasets.base import Dataset
+from longmemeval.datasets.convomem import ConvoMemDataset
+from longmemeval.datasets.convomem_quirks import ConvoMemQuirks, convomem_quirks
 from longmemeval.datasets.locomo import LocomoDataset
 from longmemeval.datasets.locomo_quirks import LocomoQuirks, locomo_quirks
 from longmemeval.datasets.longmemeval import LongMemEvalDataset
@@ -19,8 +21,16 @@ class TypeCount(Struct):
     abstention: int = 0
 
 
+class GroupCount(Struct):
+    """Questions of one type that agree in all else the benchmark groups by."""
+
+    question_type: str
+    facets: dict[str, int]
+    questions: int = 0
+
+
 class DatasetStats(Struct):
-    """Counts over a whole file, with both of its identities."""
+    """Counts over a whole data set, with both of its identities."""
 
     name: str
     path: str
@@ -30,6 +40,8 @@ class DatasetStats(Struct):
     """Which of the copies in circulation the file is; None where only one release is known."""
     questions: int = 0
     by_type: dict[str, TypeCount] = field(default_factory=dict)
+    groups: list[GroupCount] = field(default_factory=list)
+    """Questions by type and facets (ConvoMem: evidence count, context size), sorted; empty where there are none."""
     integer_answers: int = 0
     evidence_sessions: int = 0
     evidence_turns: int = 0
@@ -50,19 +62,27 @@ class DatasetStats(Struct):
     """Turns per session."""
     first_session: datetime | None = None
     last_session: datetime | None = None
-    quirks: LongMemEvalQuirks | LocomoQuirks | None = None
-    """Oddities of the benchmark the file belongs to; None for one whose oddities are not known."""
+    stand_in_dates: bool = False
+    """Whether the data has no dates (ConvoMem): those above only give the sessions their order."""
+    quirks: LongMemEvalQuirks | LocomoQuirks | ConvoMemQuirks | None = None
+    """Oddities of the benchmark the data belongs to; None for one whose oddities are not known."""
 
 
 def dataset_stats(dataset: Dataset) -> DatasetStats:
-    """Count everything in the file, a record at a time.
+    """Count everything in the data set, a record at a time.
 
     Raises:
         DataError: a record is not as the format demands.
     """
     stats = DatasetStats(dataset.name, str(dataset.path), dataset.sha256, dataset.content_sha256)
+    groups: dict[tuple[str, tuple[tuple[str, int], ...]], GroupCount] = {}
     for question in dataset.questions():
-        _count_question(stats, dataset.gold(question.question_id))
+        gold = dataset.gold(question.question_id)
+        _count_question(stats, gold)
+        if gold.facets:
+            key = gold.question_type, tuple(gold.facets.items())
+            groups.setdefault(key, GroupCount(gold.question_type, gold.facets)).questions += 1
+    stats.groups = [groups[key] for key in sorted(groups)]
     for haystack in dataset.haystacks():
         if haystack.sessions:
             _count_haystack(stats, haystack)
@@ -74,6 +94,9 @@ def dataset_stats(dataset: Dataset) -> DatasetStats:
     elif isinstance(dataset, LocomoDataset):
         stats.copy = dataset.copy
         stats.quirks = locomo_quirks(dataset)
+    elif isinstance(dataset, ConvoMemDataset):
+        stats.stand_in_dates = True
+        stats.quirks = convomem_quirks(dataset)
     return stats
 
 

@@ -11,6 +11,7 @@ from longmemeval.datasets import registry
 from longmemeval.datasets.catalogue import CatalogueEntry, Source
 from longmemeval.errors import DataError, IntegrityError
 from longmemeval.files import sha256_bytes
+from tests.datasets.convomem_files import write_folder
 from tests.datasets.test_download import BODY, FileServer
 from tests.datasets.test_longmemeval import make_record, write
 
@@ -140,3 +141,54 @@ def test_stats(tmp_path: Path) -> None:
     assert "haystacks out of order" in shown.stdout
     assert "2023-05-21 09:30 to 2023-05-22 10:00" in shown.stdout
     assert "record.no\\x1b[31mte" in shown.stdout
+
+
+def test_convomem_is_listed_and_says_how_to_get_it(tmp_path: Path) -> None:
+    def entry() -> dict[str, object]:
+        entries: list[dict[str, object]] = json.loads(call("list", "--data-dir", tmp_path, "--json").stdout)
+        return next(one for one in entries if one["name"] == "convomem")
+
+    before = entry()
+    assert (before["status"], before["path"]) == ("no", str(tmp_path / "convomem"))
+    assert before["licence"] == "CC BY-NC 4.0"
+    assert re.search(r"convomem\s+no\s", call("list", "--data-dir", tmp_path).stdout)
+    error = call("download", "convomem", "--data-dir", tmp_path).exception
+    assert isinstance(error, DataError)
+    assert "Salesforce/ConvoMem" in str(error)
+    assert f"{tmp_path}/convomem/<category>/<n>_evidence/*.json" in str(error)
+    assert not (tmp_path / "convomem").exists()
+    write_folder(tmp_path / "convomem")
+    assert entry()["status"] == "yes"
+    assert "nothing to do" in call("download", "convomem", "--data-dir", tmp_path).stdout
+
+
+def test_verify_of_a_folder_reads_every_file(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "convomem")
+    document = json.loads(call("verify", "convomem", "--data-dir", tmp_path, "--json").stdout)
+    files = [path for path in folder.rglob("*_evidence/**/*.json") if ".cache" not in path.parts]
+    assert document["bytes"] == sum(path.stat().st_size for path in set(files))
+    assert not document["pinned"]
+    shown = call("verify", folder).stdout
+    assert document["sha256"] in shown
+    assert "all 9 questions" in shown
+    (folder / "user_evidence/1_evidence/p1_Nurse.json").write_text('{"evidence_items": [{}]}')
+    error = call("verify", folder).exception
+    assert isinstance(error, DataError)
+    assert "evidence_items[0].question" in str(error)
+
+
+def test_stats_of_convomem(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "convomem")
+    document = json.loads(call("stats", folder, "--json").stdout)
+    assert document["stand_in_dates"]
+    assert document["groups"][0] == {
+        "question_type": "abstention",
+        "facets": {"evidence": 1, "context size": 2},
+        "questions": 1,
+    }
+    shown = call("stats", folder)
+    assert shown.exit_code == 0, shown.exception
+    assert re.search(r"question type +evidence +context size +questions", shown.stdout)
+    assert re.search(r"user-facts +2 +4 +4\s", shown.stdout)
+    assert "stand-ins: the data has none" in shown.stdout
+    assert "unmatched evidence texts" in shown.stdout

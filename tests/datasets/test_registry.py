@@ -9,6 +9,7 @@ from longmemeval.datasets.base import Dataset
 from longmemeval.datasets.catalogue import CatalogueEntry, Source, catalogue, catalogue_entry, data_file
 from longmemeval.datasets.registry import load_dataset
 from longmemeval.errors import DataError
+from tests.datasets.convomem_files import batched_case, city_item, evidence_file, write_folder, write_json
 from tests.datasets.test_longmemeval import make_record, write
 
 
@@ -35,11 +36,13 @@ def test_the_catalogue_lists_every_release() -> None:
         "longmemeval_s_original",
         "longmemeval_m_original",
         "locomo10",
+        "convomem",
         "sample",
     ]
     for name, entry in entries.items():
         assert entry.name == name
-        assert (entry.source is None) == (name == "sample")
+        assert (entry.source is None) == (name in ("convomem", "sample"))
+        assert (entry.instructions is not None) == (name == "convomem")
         assert entry.superseded_by is None or entry.superseded_by in entries
         if entry.source is not None:
             assert entry.source.url.startswith("https://")
@@ -139,3 +142,48 @@ def test_the_shipped_file_is_found_in_the_package_first(tmp_path: Path, monkeypa
     write(package / "sample.json", make_record("from_package"))
     assert [question.question_id for question in load_dataset("sample").questions()] == ["from_package"]
     assert load_dataset("sample").name == "sample"
+
+
+def test_files_of_convomem_are_recognised(tmp_path: Path) -> None:
+    case, evidence = batched_case(), evidence_file(city_item())
+    folder = tmp_path / "user_evidence" / "1_evidence"
+    backwards = {key: case[key] for key in reversed(case)}
+    documents = [
+        [case],
+        case,
+        [backwards],
+        {"note": "x" * 3_000_000} | backwards,
+        evidence,
+        dict(reversed(evidence.items())),
+    ]
+    for number, document in enumerate(documents):
+        dataset = load_dataset(write_json(folder / f"{number}.json", document))
+        assert (dataset.benchmark, dataset.name) == ("convomem", str(number))
+    whole = load_dataset(folder)
+    assert (whole.benchmark, whole.name, len(whole)) == ("convomem", "1_evidence", 10)
+
+
+def test_a_large_file_of_convomem_is_recognised_by_its_beginning(tmp_path: Path) -> None:
+    path = write_json(tmp_path / "user_evidence/1_evidence/cut.json", [batched_case()])
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(DataError, match="looks truncated"):
+        load_dataset(path)
+    assert len(load_dataset(write_json(path, [batched_case()]))) == 2
+    elsewhere = write_json(tmp_path / "cut.json", [batched_case()])
+    elsewhere.write_bytes(elsewhere.read_bytes()[:200])
+    with pytest.raises(DataError, match="names the category"):
+        load_dataset(elsewhere)
+
+
+def test_convomem_by_name(tmp_path: Path) -> None:
+    with pytest.raises(DataError) as caught:
+        load_dataset("convomem", tmp_path)
+    message = str(caught.value)
+    for part in ("Salesforce/ConvoMem", f"{tmp_path}/convomem/<category>/<n>_evidence/*.json"):
+        assert part in message
+    (tmp_path / "convomem").mkdir()
+    with pytest.raises(DataError, match="Salesforce/ConvoMem"):
+        load_dataset("convomem", tmp_path)
+    write_folder(tmp_path / "convomem")
+    dataset = load_dataset("convomem", tmp_path)
+    assert (dataset.name, dataset.path, len(dataset)) == ("convomem", tmp_path / "convomem", 9)

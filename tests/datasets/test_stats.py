@@ -49,6 +49,8 @@ def test_counts(tmp_path: Path) -> None:
     assert (stats.fewest_turns, stats.mean_turns, stats.most_turns) == (1, 1.8, 2)
     assert stats.first_session == datetime(2023, 5, 21, 9, 30)
     assert stats.last_session == datetime(2023, 5, 22, 10, 0)
+    assert not stats.stand_in_dates
+    assert stats.groups == []
     assert isinstance(stats.quirks, LongMemEvalQuirks)
     assert stats.quirks.questions_without_haystack == 1
 

@@ -1,18 +1,17 @@
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from longmemeval.datasets.base import Benchmark
 from longmemeval.errors import ModelError
 from longmemeval.evaluation.judges.imported import imported_identity
 from longmemeval.evaluation.judges.protocol import Judge
 from longmemeval.evaluation.recompute import recomputed
 from longmemeval.evaluation.registry import load_judge
-from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
+from longmemeval.llm.protocol import ChatReply, ChatRequest
 from longmemeval.records import Gold, Judgement, Question, Usage
 
 QUESTION = Question("conv-26/q3", "What does Ann grow?", datetime(2023, 5, 30), "2023/05/30", "conv-26")
@@ -27,25 +26,23 @@ choose: {default: any, abstention: any}
 """
 
 
-def models(replies: Sequence[str | None]) -> Iterator[ChatModel]:
-    """One model that gives these replies in turn; None is a failed call."""
-    outcomes = iter(replies)
+class Model:
+    """Gives these replies in turn; None is a failed call."""
 
-    class Model:
-        spec = "openai/gpt-4o"
+    spec = "openai/gpt-4o"
 
-        async def complete(self, request: ChatRequest) -> ChatReply:
-            text = next(outcomes)
-            if text is None:
-                raise ModelError("content refused")
-            return ChatReply(text, "stop", Usage(calls=1))
+    def __init__(self, replies: Iterable[str | None]) -> None:
+        self._replies = iter(replies)
 
-    yield Model()
+    async def complete(self, request: ChatRequest) -> ChatReply:
+        text = next(self._replies)
+        if text is None:
+            raise ModelError("content refused")
+        return ChatReply(text, "stop", Usage(calls=1))
 
 
-def load(spec: str, *replies: str | None, benchmark: Benchmark = "longmemeval") -> Judge:
-    model = next(models(replies))
-    return load_judge(spec, lambda _: model, benchmark=benchmark, votes=max(1, len(replies)))
+def load(spec: str, *replies: str | None) -> Judge:
+    return load_judge(spec, lambda _: Model(replies), votes=max(1, len(replies)))
 
 
 def graded(judge: Judge, gold: Gold, hypothesis: str = "tulips") -> Judgement:

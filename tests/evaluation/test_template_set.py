@@ -106,7 +106,7 @@ def test_offered_options_are_part_of_the_question_and_hints_are_not(tmp_path: Pa
 
 
 def test_a_template_that_shows_evidence_refuses_data_without_it(tmp_path: Path) -> None:
-    with pytest.raises(HarnessError, match="'facts' of the judge 'mine'.*question q7"):
+    with pytest.raises(HarnessError, match=r"'facts' of the judge 'mine'.*question q7"):
         load(tmp_path).prompt(question(), gold("preferences"), "He.")
 
 

@@ -42,7 +42,6 @@ Case does not matter. A reply with neither is unreadable as well: its question i
 
 import re
 from collections.abc import Mapping
-from functools import cached_property
 from pathlib import Path
 from string import Formatter
 from typing import Any, NamedTuple
@@ -113,7 +112,7 @@ class TemplateSet(BaseModel):
     templates: dict[str, str]
     choose: dict[str, str]
 
-    @cached_property
+    @property
     def sha256(self) -> str:
         """Hash of all that decides a label, as canonical JSON: everything but name, source and licence."""
         decisive = self.model_dump(exclude={"name", "source", "licence"})

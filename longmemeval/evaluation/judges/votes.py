@@ -29,7 +29,7 @@ class VotingJudge:
     def __init__(self, judge: Judge, votes: int) -> None:
         if votes < MINIMUM_VOTES or votes % 2 == 0:
             raise HarnessError(
-                f"{votes} votes have no majority to look for",
+                f"{votes} is not a number of votes that can have a majority",
                 where="votes",
                 fix=f"Give an odd number from {MINIMUM_VOTES} on, or 1 to ask once",
             )

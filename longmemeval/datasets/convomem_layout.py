@@ -1,0 +1,102 @@
+"""Where files of ConvoMem lie: the folders name what the files themselves do not, category and evidence count.
+
+The layout is that of the published data set, `<category>/<n>_evidence/<file>.json`. The field `category` inside an item
+is the theme of its scenario, such as "Professional Life", and means nothing for grading.
+"""
+
+import os
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from longmemeval.errors import DataError, nearest
+
+CATEGORIES = {
+    "user_evidence": "user-facts",
+    "assistant_facts_evidence": "assistant-facts",
+    "changing_evidence": "changing-facts",
+    "abstention_evidence": "abstention",
+    "preference_evidence": "preferences",
+    "implicit_connection_evidence": "implicit-connections",
+}
+"""Folder name -> question type."""
+
+_LAYOUT = "Lay the files out as <category>/<n>_evidence/*.json"
+_EVIDENCE_FOLDER = re.compile(r"([1-9]\d{0,3})_evidence", re.ASCII)
+
+
+class Origin(NamedTuple):
+    """What a file's folders say of it."""
+
+    category: str
+    """The category's folder."""
+    evidence: int | None
+    """Evidence messages per question; None where no folder tells."""
+    prefix: str
+    """What the ids of the file's haystacks begin with: `<category>-<n>e-<folders below and file stem>`."""
+
+
+class Listing(NamedTuple):
+    """The JSON files below a folder, in the order of their paths."""
+
+    files: tuple[tuple[Path, Origin], ...]
+    passed_over: tuple[Path, ...]
+    """Files that lie in no category."""
+
+
+def origin_of(path: Path) -> Origin:
+    """What the folders of `path` say of it.
+
+    Raises:
+        DataError: no folder is a category.
+    """
+    origin = _origin(path)
+    if origin is None:
+        raise _without_category(path)
+    return origin
+
+
+def list_files(folder: Path) -> Listing:
+    """The files of ConvoMem below `folder`, hidden ones left out.
+
+    Raises:
+        DataError: there is none, or one lies in a folder `<n>_evidence` of no known category.
+    """
+    files, passed_over = [], []
+    for path in sorted(folder.rglob("*.json")):
+        if any(part.startswith(".") for part in path.relative_to(folder).parts):
+            continue
+        if origin := _origin(path):
+            files.append((path, origin))
+        elif any(map(_EVIDENCE_FOLDER.fullmatch, _folders(path))):
+            raise _without_category(path)
+        else:
+            passed_over.append(path)
+    if not files:
+        what = "The folder holds no file of ConvoMem, the one benchmark whose data set is a folder"
+        raise DataError(what, where=str(folder), fix=f"{_LAYOUT}. {nearest('', CATEGORIES)}")
+    return Listing(tuple(files), tuple(passed_over))
+
+
+def _folders(path: Path) -> tuple[str, ...]:
+    # Links stay: the files of a download cache are links to files that carry no name.
+    return Path(os.path.abspath(path)).parent.parts
+
+
+def _origin(path: Path) -> Origin | None:
+    folders = _folders(path)
+    levels = [level for level, name in enumerate(folders) if name in CATEGORIES]
+    if not levels:
+        return None
+    category, below = folders[levels[-1]], folders[levels[-1] + 1 :]
+    counts = [int(match[1]) for name in below if (match := _EVIDENCE_FOLDER.fullmatch(name))]
+    rest = [name for name in below if not _EVIDENCE_FOLDER.fullmatch(name)]
+    named = [category, *(f"{count}e" for count in counts[:1]), *rest, path.name.removesuffix(".json")]
+    return Origin(category, counts[0] if counts else None, "-".join(named))
+
+
+def _without_category(path: Path) -> DataError:
+    """No folder is a category; the one above `<n>_evidence`, else the innermost, was probably meant to be it."""
+    meant = next((name for name in reversed(_folders(path)) if not _EVIDENCE_FOLDER.fullmatch(name)), "")
+    what = "No folder of the path names the category of the file's questions"
+    return DataError(what, where=str(path), fix=f"{_LAYOUT}. {nearest(meant, CATEGORIES)}")
