@@ -37,7 +37,8 @@ def evaluate(
             help="A chat model, which grades with the benchmark's own prompts; SET@MODEL for other prompts (`lenient`, "
             "`strict`, `convomem`, `longmemeval` or a file); or rules: offline/lexical, offline/locomo-f1, "
             "offline/mem0-f1, offline/mem0-bleu1. Several judges: give it several times. "
-            "[default: LongMemEval openai/gpt-4o-2024-08-06, LoCoMo offline/locomo-f1, ConvoMem gemini/gemini-2.5-flash]",
+            "[default: LongMemEval openai/gpt-4o-2024-08-06, LoCoMo offline/locomo-f1, "
+            "ConvoMem gemini/gemini-2.5-flash]",
             show_default=False,
         ),
     ] = None,
@@ -124,13 +125,14 @@ def _adopt(file: Path, dataset: str, chosen: "Selection", where: "Folders") -> s
 def show(evaluation: "Evaluation", results_dir: Path) -> None:
     """Print the scores of one run."""
     from longmemeval.pipeline.scored import summarise
-    from longmemeval.report.summary import footnotes
+    from longmemeval.report.summary import footnotes, judge_name
     from longmemeval.report.tables import score_columns, score_rows, usage_line
 
     metrics, manifest = evaluation.metrics, evaluation.manifest
     summary = summarise(results_dir / metrics.run, manifest, metrics)
     rows = [[printable(cell) for cell in row] for row in score_rows(metrics)]
-    title = f"{metrics.run}: {summary.memory}, {summary.model}, {manifest.dataset['name']}"
+    judge = judge_name(metrics.judge)
+    title = f"{metrics.run}: {summary.memory}, {summary.model}, {manifest.dataset['name']}, judged by {judge}"
     print_table(score_columns(metrics), rows, title=printable(title), right=frozenset({1, 2, 3, 4, 5}))
     if metrics.task_averaged is None:
         out.print("Task average: not defined, not all six question types are among the questions.")

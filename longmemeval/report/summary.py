@@ -1,6 +1,7 @@
 """What has to be said under tables of runs."""
 
 from longmemeval.embedding.registry import is_offline_fallback
+from longmemeval.evaluation.judges.protocol import JudgeIdentity
 from longmemeval.pipeline.evaluate import OPEN_ABSTENTION
 from longmemeval.pipeline.scored import RunSummary
 
@@ -15,10 +16,17 @@ FALLBACK_NOTE = (
 )
 
 
+def judge_name(judge: JudgeIdentity) -> str:
+    """The model, with the prompts it was given where they are not the benchmark's own, and how often it was asked."""
+    own = judge.model.startswith("offline/") or judge.templates == "LongMemEval"
+    votes = f", {judge.parameters['votes']} votes" if "votes" in judge.parameters else ""
+    return judge.model + ("" if own else f", prompts: {judge.templates}") + votes
+
+
 def footnotes(summaries: list[RunSummary]) -> list[str]:
     """What has to be said under any table of these runs."""
     notes = []
-    for judge in dict.fromkeys((s.metrics.judge.model, s.metrics.judge.official) for s in summaries):
+    for judge in dict.fromkeys((judge_name(s.metrics.judge), s.metrics.judge.official) for s in summaries):
         name, official = judge
         notes.append(
             f"Judge: {name}. "
