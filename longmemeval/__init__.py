@@ -1,7 +1,7 @@
 """longmemeval: an honest harness for memory systems of LLM agents.
 
-The verbs of the command line, from Python: `load_dataset`, `prepare`, `run`, `evaluate`, `retrieve`. Each is imported
-when it is first used, so that `import longmemeval` costs nothing.
+The verbs of the command line, from Python: `load_dataset`, `prepare`, `run`, `evaluate`, `retrieve`, `compare`,
+`sweep`. Each is imported when it is first used, so that `import longmemeval` costs nothing.
 """
 
 from importlib import import_module
@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from longmemeval.datasets.registry import load_dataset
     from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
+    from longmemeval.pipeline.compare import compare, compare_runs
     from longmemeval.pipeline.evaluate import EvaluateOptions, evaluate
     from longmemeval.pipeline.prepare import PrepareOptions, prepare
     from longmemeval.pipeline.retrieve import RetrievalOptions, retrieve
     from longmemeval.pipeline.run import RunOptions, run
     from longmemeval.pipeline.selection import Selection
+    from longmemeval.pipeline.sweep import sweep
     from longmemeval.reading.reader import reading_configuration
+    from longmemeval.report.write import ReportOptions, render_report, write_report
     from longmemeval.settings import folders
 
 __version__ = "0.1.0"
@@ -24,23 +27,31 @@ __all__ = [
     "EvaluateOptions",
     "MemoryConfiguration",
     "PrepareOptions",
+    "ReportOptions",
     "RetrievalOptions",
     "RunOptions",
     "Selection",
+    "compare",
+    "compare_runs",
     "evaluate",
     "folders",
     "load_dataset",
     "prepare",
     "reading_configuration",
+    "render_report",
     "resolve_configuration",
     "retrieve",
     "run",
+    "sweep",
+    "write_report",
 ]
 
 _HOMES = {
     "load_dataset": "datasets.registry",
     "MemoryConfiguration": "memory.configuration",
     "resolve_configuration": "memory.configuration",
+    "compare": "pipeline.compare",
+    "compare_runs": "pipeline.compare",
     "EvaluateOptions": "pipeline.evaluate",
     "evaluate": "pipeline.evaluate",
     "PrepareOptions": "pipeline.prepare",
@@ -50,7 +61,11 @@ _HOMES = {
     "RunOptions": "pipeline.run",
     "run": "pipeline.run",
     "Selection": "pipeline.selection",
+    "sweep": "pipeline.sweep",
     "reading_configuration": "reading.reader",
+    "ReportOptions": "report.write",
+    "render_report": "report.write",
+    "write_report": "report.write",
     "folders": "settings",
 }
 

@@ -43,6 +43,12 @@ class IntegrityError(HarnessError):
     exit_code = 3
 
 
+class RegressionError(HarnessError):
+    """A run is significantly worse than its baseline, by more than the margin."""
+
+    exit_code = 4
+
+
 class ModelError(HarnessError):
     """One call failed for good: retrying it cannot help, the next question may still succeed."""
 

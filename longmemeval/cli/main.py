@@ -36,13 +36,26 @@ def options(
     """Options before the verb; `--debug` is read by `main`."""
 
 
-for _verb in ("demo", "prepare", "run", "evaluate", "retrieval", "inspect", "verify", "export"):
+for _verb in (
+    "demo",
+    "prepare",
+    "run",
+    "evaluate",
+    "retrieval",
+    "inspect",
+    "verify",
+    "export",
+    "import_run",
+    "compare",
+    "sweep",
+    "report",
+):
     import_module(f"longmemeval.cli.{_verb}").register(app)
 app.add_typer(import_module("longmemeval.cli.datasets").app, name="datasets")
 
 
 def main() -> None:
-    """Run the command line; the process exits with the codes of the design: 0, 1, 2, 3, 130."""
+    """Run the command line; the process exits with the codes of the design: 0, 1, 2, 3, 4, 130."""
     debug = "--debug" in sys.argv[1:]
     try:
         app()

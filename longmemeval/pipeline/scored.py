@@ -35,6 +35,8 @@ class RunSummary(Struct, frozen=True):
     latency_p95_ms: float | None
     shortened: int
     failed: int
+    status: str = "completed"
+    """Of the run, as its manifest says."""
 
 
 def summarise(folder: Path, manifest: RunManifest, metrics: Metrics) -> RunSummary:
@@ -63,6 +65,7 @@ def summarise(folder: Path, manifest: RunManifest, metrics: Metrics) -> RunSumma
         latency_p95_ms=percentile(latencies, 95),
         shortened=int(manifest.totals.get("shortened", 0)),
         failed=int(manifest.totals.get("failed", 0)),
+        status=manifest.status,
     )
 
 
@@ -97,18 +100,25 @@ def load_scored(
     Args:
         run_ids: runs that have been graded.
         where: the folders.
-        judge: id of the judge, or a beginning of it that fits one only; None: the official judge's scores where there
-            are some, else the newest.
+        judge: id of the judge, a beginning of it or its model, whatever fits one only; None: the official judge's
+            scores where there are some, else the newest.
         dataset: where the data is now, if it has moved.
 
     Raises:
-        HarnessError: no such run, it is not graded (by this judge), or its data set is not there.
+        HarnessError: no such run, it is not graded (by this judge) or holds rankings, or its data set is not
+            there.
     """
     gradeds: dict[tuple[str, ...], Graded] = {}
     scored = []
     for run_id in run_ids:
         folder = run_folder(where.results_dir, run_id)
         manifest = read_manifest(folder)
+        if manifest.kind == "retrieval":
+            raise HarnessError(
+                f"Run '{run_id}' holds rankings, no graded answers",
+                where=str(folder),
+                fix="`longmemeval retrieval --memory A --memory B` shows rankings side by side",
+            )
         metrics = _chosen_metrics(folder, judge)
         protocol = manifest.settings.get("protocol") or {}
         key = (manifest.dataset["content_sha256"], str(protocol), *manifest.question_ids)
@@ -142,7 +152,11 @@ def _read_metrics(path: Path) -> Metrics:
 
 def _chosen_metrics(folder: Path, judge: str | None) -> Metrics:
     found = stored_metrics(folder)
-    fitting = [metrics for metrics in found if judge is None or metrics.judge.id.startswith(judge)]
+    fitting = [
+        metrics
+        for metrics in found
+        if judge is None or metrics.judge.id.startswith(judge) or metrics.judge.model == judge
+    ]
     exact = [metrics for metrics in fitting if metrics.judge.id == judge]
     if not found:
         raise HarnessError(

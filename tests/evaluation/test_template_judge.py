@@ -68,7 +68,7 @@ def test_each_set_reads_replies_in_its_own_way(name: str, reply: str, label: boo
 
 
 @pytest.mark.parametrize(
-    ("reply", "error"), [("Perhaps.", "not readable as yes-no"), ("Yes or no?", "not readable"), ("\n ", "empty")]
+    ("reply", "error"), [("Perhaps.", "cannot be read"), ("Yes or no?", "cannot be read"), ("\n ", "is empty")]
 )
 def test_an_unreadable_reply_is_kept_and_not_evaluated(reply: str, error: str, server: ModelServer) -> None:
     server.responder = lambda body: reply

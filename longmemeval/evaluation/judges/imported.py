@@ -1,7 +1,6 @@
 """The judge behind a log that was graded elsewhere: its labels are taken over, how they were made cannot be checked."""
 
-import re
-
+from longmemeval.evaluation.judges.asking import readable
 from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
 
 IMPORTED = "imported log"
@@ -17,9 +16,8 @@ def imported_identity(model: str, log_sha256: str) -> JudgeIdentity:
         log_sha256: hash of the file's bytes.
     """
     parameters = {"log_sha256": log_sha256}
-    readable = re.sub(r"[^A-Za-z0-9._]+", "-", model)[:60].strip("-.") or "unnamed"
     return JudgeIdentity(
-        id=judge_id(f"imported-{readable}", "", model, parameters),
+        id=judge_id(f"imported-{readable(model)}", "", model, parameters),
         model=model,
         templates=IMPORTED,
         templates_sha256="",

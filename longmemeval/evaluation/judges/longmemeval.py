@@ -1,6 +1,5 @@
 """LongMemEval's own judge: the prompts and the rule of `src/evaluation/evaluate_qa.py` in the official repository."""
 
-import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -8,10 +7,11 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from longmemeval.errors import HarnessError, IntegrityError, ModelError, nearest
+from longmemeval.errors import HarnessError, IntegrityError, nearest
+from longmemeval.evaluation.judges.asking import ask, readable
 from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
-from longmemeval.files import sha256_bytes, sha256_text
-from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatRequest
+from longmemeval.files import sha256_bytes
+from longmemeval.llm.protocol import ChatModel
 from longmemeval.records import Gold, Judgement, Question
 
 OFFICIAL_MODEL = "gpt-4o-2024-08-06"
@@ -24,7 +24,6 @@ TEMPLATES_SHA256 = "650f730c92a519e92e7165f769a02bc2c9684c50857a8a11e84e71b96e44
 """Hash of the canonical JSON of {template name: sha256 of its text}."""
 
 _ABSTENTION = "abstention"
-_MAX_READABLE = 60
 
 
 class _Template(Struct, frozen=True, forbid_unknown_fields=True):
@@ -126,35 +125,15 @@ class LongMemEvalJudge:
             FatalModelError: no call can succeed.
         """
         prompt = official_prompt(gold.question_type, question.question_id, question.text, gold.answer, hypothesis)
-        request = ChatRequest(
-            messages=(ChatMessage("user", prompt),),
+        return await ask(
+            self._model,
+            prompt,
+            question,
+            hypothesis,
+            official_label,
+            judge_id=self._identity.id,
             max_tokens=MAX_TOKENS,
             temperature=TEMPERATURE,
-            question_id=question.question_id,
-            question=question.text,
-        )
-        unlabelled = Judgement(
-            question_id=question.question_id,
-            label=None,
-            raw="",
-            judge_id=self._identity.id,
-            prompt_sha256=sha256_text(prompt),
-            answer_sha256=sha256_text(hypothesis),
-        )
-        try:
-            reply = await self._model.complete(request)
-        except ModelError as error:
-            return msgspec.structs.replace(unlabelled, error=str(error))
-        empty = not reply.text.strip()
-        return msgspec.structs.replace(
-            unlabelled,
-            label=None if empty else official_label(reply.text),
-            raw=reply.text,
-            served_model=reply.served_model,
-            usage=reply.usage,
-            attempts=reply.attempts,
-            latency_ms=reply.latency_ms,
-            error=f"The judge's reply is empty (finish reason: {reply.finish_reason})" if empty else "",
         )
 
 
@@ -162,9 +141,8 @@ def _identity(spec: str) -> JudgeIdentity:
     model = DEFAULT_JUDGE if spec == OFFICIAL_MODEL else spec
     # `n` is not sent: one reply is what every chat endpoint gives unless asked for more.
     parameters = {"max_tokens": MAX_TOKENS, "n": 1, "temperature": TEMPERATURE}
-    readable = re.sub(r"[^A-Za-z0-9._]+", "-", model.removeprefix("openai/"))[:_MAX_READABLE].strip("-.")
     return JudgeIdentity(
-        id=judge_id(f"longmemeval-{readable}", TEMPLATES_SHA256, model, parameters),
+        id=judge_id(f"longmemeval-{readable(model)}", TEMPLATES_SHA256, model, parameters),
         model=model,
         templates="LongMemEval",
         templates_sha256=TEMPLATES_SHA256,

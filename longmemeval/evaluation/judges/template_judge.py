@@ -1,17 +1,10 @@
 """A judge made of a template set and a chat model."""
 
-import re
-
-import msgspec
-
-from longmemeval.errors import ModelError
+from longmemeval.evaluation.judges.asking import ask, readable
 from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
 from longmemeval.evaluation.judges.template_set import TemplateSet, read_reply
-from longmemeval.files import sha256_text
-from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatRequest
+from longmemeval.llm.protocol import ChatModel
 from longmemeval.records import Gold, Judgement, Question
-
-_MAX_READABLE = 60
 
 
 class TemplateJudge:
@@ -40,36 +33,15 @@ class TemplateJudge:
             FatalModelError: no call can succeed.
         """
         prompt = self._templates.prompt(question, gold, hypothesis)
-        request = ChatRequest(
-            messages=(ChatMessage("user", prompt),),
+        return await ask(
+            self._model,
+            prompt,
+            question,
+            hypothesis,
+            lambda reply: read_reply(self._templates.reply, reply),
+            judge_id=self._identity.id,
             max_tokens=self._templates.max_tokens,
             temperature=self._templates.temperature,
-            question_id=question.question_id,
-            question=question.text,
-        )
-        unlabelled = Judgement(
-            question_id=question.question_id,
-            label=None,
-            raw="",
-            judge_id=self._identity.id,
-            prompt_sha256=sha256_text(prompt),
-            answer_sha256=sha256_text(hypothesis),
-        )
-        try:
-            reply = await self._model.complete(request)
-        except ModelError as error:
-            return msgspec.structs.replace(unlabelled, error=str(error))
-        label = read_reply(self._templates.reply, reply.text)
-        fault = f"not readable as {self._templates.reply}" if reply.text.strip() else "empty"
-        return msgspec.structs.replace(
-            unlabelled,
-            label=label,
-            raw=reply.text,
-            served_model=reply.served_model,
-            usage=reply.usage,
-            attempts=reply.attempts,
-            latency_ms=reply.latency_ms,
-            error=f"The judge's reply is {fault} (finish reason: {reply.finish_reason})" if label is None else "",
         )
 
 
@@ -80,9 +52,8 @@ def _identity(templates: TemplateSet, model: str) -> JudgeIdentity:
         "reply": templates.reply,
         "temperature": templates.temperature,
     }
-    readable = re.sub(r"[^A-Za-z0-9._]+", "-", model.removeprefix("openai/"))[:_MAX_READABLE].strip("-.")
     return JudgeIdentity(
-        id=judge_id(f"{templates.name}-{readable}", templates.sha256, model, parameters),
+        id=judge_id(f"{templates.name}-{readable(model)}", templates.sha256, model, parameters),
         model=model,
         templates=templates.name,
         templates_sha256=templates.sha256,

@@ -1,0 +1,110 @@
+"""`longmemeval compare`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longmemeval.cli import options as shared
+from longmemeval.cli.output import err, out, print_json, print_table, printable
+
+if TYPE_CHECKING:
+    from longmemeval.pipeline.baseline import AgainstBaseline
+    from longmemeval.pipeline.comparison import Comparison
+    from longmemeval.report.comparison_tables import Table
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("compare")(compare)
+
+
+def compare(
+    run_ids: Annotated[list[str], typer.Argument(metavar="RUN_ID", help="Graded runs; marks refer to the first.")],
+    judge: Annotated[
+        str | None,
+        typer.Option(
+            help="Id of the judge, a beginning of it or its model [default: the official one, else the newest]."
+        ),
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(help="A run, or a file of --save-baseline: exit code 4 if a run is significantly worse."),
+    ] = None,
+    margin: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="How much worse than --against is allowed: 0.02 is 2 points.")
+    ] = 0.0,
+    save_baseline: Annotated[
+        Path | None, typer.Option(help="Write what a later run is held against; for one run.")
+    ] = None,
+    published: Annotated[bool, typer.Option("--published", help="Show published figures below.")] = False,
+    common: Annotated[
+        bool, typer.Option("--common", help="Compare on the questions all runs share, where they answered others too.")
+    ] = False,
+    questions: Annotated[
+        bool, typer.Option("--questions", help="List the questions each run wins and loses against the first.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the resampling.")] = 0,
+    dataset: Annotated[str | None, typer.Option("--dataset", "-d", help="The runs' data set, if it moved.")] = None,
+    data_dir: shared.DataDir = None,
+    prepared_dir: shared.PreparedDir = None,
+    results_dir: shared.ResultsDir = None,
+    as_json: shared.Json = False,
+) -> None:
+    """Set graded runs side by side: what differs by more than noise, what it costs, where questions were lost."""
+    from longmemeval.pipeline.baseline import hold_against, load_baseline, regression
+    from longmemeval.pipeline.baseline import save_baseline as save
+    from longmemeval.pipeline.compare import compare_runs
+    from longmemeval.pipeline.scored import load_scored
+    from longmemeval.report.comparison_document import comparison_document
+    from longmemeval.report.comparison_tables import against_line, published_table
+    from longmemeval.report.published import published_for
+    from longmemeval.settings import folders
+
+    if save_baseline is not None and len(run_ids) > 1:
+        raise typer.BadParameter("--save-baseline takes one run")
+    where = folders(data_dir=data_dir, prepared_dir=prepared_dir, results_dir=results_dir)
+    scored = load_scored(run_ids, where, judge=judge, dataset=dataset)
+    comparison = compare_runs(scored, where, seed=seed, common=common)
+    held: list[AgainstBaseline] = []
+    if against is not None:
+        baseline = load_baseline(against, where, judge=scored[0].metrics.judge.id, dataset=dataset)
+        held = [hold_against(run, baseline, margin=margin, seed=seed) for run in scored]
+    figures = published_for(scored[0].graded.dataset) if published else ()
+    if as_json:
+        print_json(comparison_document(comparison, against=held, published=figures, questions=questions))
+    else:
+        show(comparison, questions=questions)
+        for result in held:
+            out.print(printable(against_line(result)))
+        if published:
+            _show_table(published_table(figures))
+    if error := regression(held):
+        raise error
+    if save_baseline is not None:
+        save(scored[0], save_baseline)
+        err.print(f"Baseline of {printable(run_ids[0])}: {printable(str(save_baseline))}")
+
+
+def show(comparison: "Comparison", *, questions: bool = False) -> None:
+    """Print a comparison.
+
+    Args:
+        comparison: what to print.
+        questions: whether to list the questions won and lost.
+    """
+    from longmemeval.report.comparison_tables import comparison_notes, comparison_tables, question_lists
+
+    for table in comparison_tables(comparison):
+        _show_table(table)
+    if questions:
+        for heading, ids in question_lists(comparison):
+            out.print(printable(f"{heading} ({len(ids)}): {', '.join(ids) or 'none'}"))
+    for note in comparison_notes(comparison):
+        out.print(printable(note))
+
+
+def _show_table(table: "Table") -> None:
+    rows = [[printable(cell) for cell in row] for row in table.rows]
+    figures = frozenset(range(len(table.columns))) - table.left
+    print_table([printable(column) for column in table.columns], rows, title=printable(table.title), right=figures)

@@ -1,0 +1,78 @@
+"""One call of a judge that is a chat model: what all of them share."""
+
+import re
+from collections.abc import Callable
+
+import msgspec
+
+from longmemeval.errors import ModelError
+from longmemeval.files import sha256_text
+from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatRequest
+from longmemeval.records import Judgement, Question
+
+_MAX_READABLE = 60
+
+
+async def ask(
+    model: ChatModel,
+    prompt: str,
+    question: Question,
+    hypothesis: str,
+    read: Callable[[str], bool | None],
+    *,
+    judge_id: str,
+    max_tokens: int,
+    temperature: float,
+) -> Judgement:
+    """Grade `hypothesis` with one call; a call that failed and a reply that says nothing give no label.
+
+    Args:
+        model: who is asked.
+        prompt: the whole prompt.
+        question: which question it is about.
+        hypothesis: the answer that is graded.
+        read: a reply to its label; None when it is unreadable. Empty replies never reach it.
+        judge_id: of the judge.
+        max_tokens: of the reply.
+        temperature: of the call.
+
+    Raises:
+        FatalModelError: no call can succeed.
+    """
+    request = ChatRequest(
+        messages=(ChatMessage("user", prompt),),
+        max_tokens=max_tokens,
+        temperature=temperature,
+        question_id=question.question_id,
+        question=question.text,
+    )
+    unlabelled = Judgement(
+        question_id=question.question_id,
+        label=None,
+        raw="",
+        judge_id=judge_id,
+        prompt_sha256=sha256_text(prompt),
+        answer_sha256=sha256_text(hypothesis),
+    )
+    try:
+        reply = await model.complete(request)
+    except ModelError as error:
+        return msgspec.structs.replace(unlabelled, error=str(error))
+    empty = not reply.text.strip()
+    label = None if empty else read(reply.text)
+    fault = "is empty" if empty else "cannot be read"
+    return msgspec.structs.replace(
+        unlabelled,
+        label=label,
+        raw=reply.text,
+        served_model=reply.served_model,
+        usage=reply.usage,
+        attempts=reply.attempts,
+        latency_ms=reply.latency_ms,
+        error=f"The judge's reply {fault} (finish reason: {reply.finish_reason})" if label is None else "",
+    )
+
+
+def readable(model: str) -> str:
+    """A model's name as the readable part of a judge's id, safe in file names."""
+    return re.sub(r"[^A-Za-z0-9._]+", "-", model.removeprefix("openai/"))[:_MAX_READABLE].strip("-.") or "unnamed"

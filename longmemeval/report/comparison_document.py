@@ -1,0 +1,53 @@
+"""The document that `compare --json` prints; fractions between 0 and 1, nothing rounded."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from longmemeval.pipeline.baseline import AgainstBaseline
+from longmemeval.pipeline.comparison import Comparison, RunFigures
+from longmemeval.report.published import PublishedFigure
+
+
+def comparison_document(
+    comparison: Comparison,
+    *,
+    against: Sequence[AgainstBaseline] = (),
+    published: Sequence[PublishedFigure] = (),
+    questions: bool = False,
+) -> dict[str, Any]:
+    """The comparison as one document.
+
+    Args:
+        comparison: what was found.
+        against: the runs held against a baseline.
+        published: figures of others.
+        questions: whether to list every question.
+    """
+    document: dict[str, Any] = {
+        "dataset": comparison.dataset,
+        "runs": [_run(run) for run in comparison.runs],
+        "pairs": comparison.pairs,
+        "repeats": comparison.repeats,
+        "detectable": comparison.detectable,
+        "warnings": comparison.warnings,
+    }
+    extra = {"against": against, "published": published, "questions": comparison.questions if questions else ()}
+    return document | {name: list(rows) for name, rows in extra.items() if rows}
+
+
+def _run(run: RunFigures) -> dict[str, Any]:
+    """What `evaluate --json` prints of a run, and what the comparison adds; `usage` there is the judge's."""
+    summary: dict[str, Any] = msgspec.to_builtins(run.summary)
+    metrics: dict[str, Any] = summary.pop("metrics")
+    del summary["run_id"]
+    summary["answers_usage"] = summary.pop("usage")
+    added = {
+        "reading": run.reading,
+        "settings_sha256": run.settings_sha256,
+        "evidence_recall": run.evidence_recall,
+        "lost": run.lost,
+        "marks": run.marks,
+    }
+    return metrics | summary | added

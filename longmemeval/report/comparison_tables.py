@@ -1,0 +1,256 @@
+"""What `compare` shows: tables with their cells ready to print, and the sentences around them."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from msgspec import Struct
+
+from longmemeval.evaluation.metrics import Score
+from longmemeval.evaluation.paired import DISCORDANT
+from longmemeval.pipeline.baseline import AgainstBaseline
+from longmemeval.pipeline.compare import points
+from longmemeval.pipeline.comparison import COMMON_ONLY, Comparison, PairResult, QuestionRow, RunFigures
+from longmemeval.report.published import PublishedFigure
+from longmemeval.report.summary import ORACLE_NOTE, footnotes
+from longmemeval.report.tables import cost, interval, percent
+
+_ALL_PAIRS = 10
+"""Up to so many pairs all are shown; of more, those with the first run."""
+_NARROW = 16
+"""Longer names of question types take two lines."""
+_SHARED = "over haystacks"
+"""In the name of a test: the questions share haystacks."""
+
+
+class Table(Struct, frozen=True):
+    """One table, cells ready to print."""
+
+    title: str
+    columns: list[str]
+    rows: list[list[str]]
+    left: frozenset[int] = frozenset({0})
+    """Columns of text; the others are figures."""
+
+
+def comparison_tables(comparison: Comparison) -> Iterator[Table]:
+    """All tables of a comparison that have rows."""
+    tables = (_runs(comparison), _types(comparison), _pairs(comparison), _lost(comparison), _repeats(comparison))
+    yield from (table for table in tables if table.rows)
+
+
+def _metric(comparison: Comparison) -> str:
+    return comparison.runs[0].summary.metrics.judge.metric
+
+
+def _name(run: RunFigures) -> str:
+    """The run's id, with what makes it another kind of figure."""
+    summary = run.summary
+    remarks = ["reads gold"] if summary.reads_gold else []
+    remarks += [summary.status] if summary.status != "completed" else []
+    return summary.run_id + (f"\n({', '.join(remarks)})" if remarks else "")
+
+
+def _runs(comparison: Comparison) -> Table:
+    shown: list[tuple[str, Callable[[RunFigures], str]]] = [("run", _name), ("memory", lambda run: run.summary.memory)]
+    for heading, text in _SETTINGS:
+        if len({text(run) for run in comparison.runs}) > 1:
+            shown.append((heading, text))
+    texts = len(shown)
+    shown += [
+        (f"{_metric(comparison)},\n95 % interval", _score),
+        ("not\nevaluated", lambda run: str(run.summary.metrics.overall.not_evaluated)),
+        ("evidence\nrecall", lambda run: "-" if run.evidence_recall is None else percent(run.evidence_recall)),
+        ("prompt\ntokens", lambda run: _rounded(run.summary.mean_prompt_tokens)),
+        ("cost", lambda run: cost(run.summary.usage)),
+        ("latency\np50, ms", lambda run: _rounded(run.summary.latency_p50_ms)),
+    ]
+    metrics = comparison.runs[0].summary.metrics
+    common = "common " if any(warning.startswith(COMMON_ONLY) for warning in comparison.warnings) else ""
+    return Table(
+        title=f"{comparison.dataset}, {metrics.overall.n:,} {common}questions, judge {metrics.judge.model}",
+        columns=[heading for heading, _ in shown],
+        rows=[[text(run) for _, text in shown] for run in comparison.runs],
+        left=frozenset(range(texts)),
+    )
+
+
+_SETTINGS: tuple[tuple[str, Callable[[RunFigures], str]], ...] = (
+    ("model", lambda run: run.summary.model),
+    ("reading", lambda run: run.reading or "-"),
+    ("embedder", lambda run: run.summary.embedder or "-"),
+)
+"""Columns that are shown where the runs differ in them."""
+
+
+def _score(run: RunFigures) -> str:
+    overall = run.summary.metrics.overall
+    return f"{run.marks} {percent(overall.accuracy)} {interval(overall)}".lstrip()
+
+
+def _rounded(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}"
+
+
+def _types(comparison: Comparison) -> Table:
+    names = list(dict.fromkeys(name for run in comparison.runs for name in run.summary.metrics.by_type))
+
+    def cell(score: Score | None) -> str:
+        return "-" if score is None else f"{score.accuracy * 100:.1f}\n{interval(score)}"
+
+    sizes = {name: score.n for run in comparison.runs for name, score in run.summary.metrics.by_type.items()}
+    return Table(
+        title=f"By question type, {_metric(comparison)} in percent",
+        columns=["run", *(f"{_broken(name)}\nn {sizes[name]:,}" for name in names)],
+        rows=[
+            [_name(run), *(cell(run.summary.metrics.by_type.get(name)) for name in names)] for run in comparison.runs
+        ],
+    )
+
+
+def _broken(name: str) -> str:
+    """A long name on two lines."""
+    head, hyphen, tail = name.rpartition("-")
+    return f"{head}{hyphen}\n{tail}" if hyphen and len(name) > _NARROW else name
+
+
+def _pairs(comparison: Comparison) -> Table:
+    pairs = _shown_pairs(comparison)
+    labels = any(pair.mcnemar for pair in pairs)
+    tests = sorted({pair.test for pair in pairs})
+    discordant = ["only a", "only b", "McNemar\np"] if labels else []
+    columns = ["a", "b", "a - b,\npoints", "95 %\ninterval", *discordant, "p", "p,\nHolm", "verdict"]
+    left = frozenset({0, 1, len(columns) - 1})
+    return Table(f"Pairs ({', '.join(tests)})", columns, [_pair_row(pair, labels) for pair in pairs], left)
+
+
+def _shown_pairs(comparison: Comparison) -> Sequence[PairResult]:
+    if len(comparison.pairs) <= _ALL_PAIRS:
+        return comparison.pairs
+    first = comparison.runs[0].summary.run_id
+    return [pair for pair in comparison.pairs if pair.a == first]
+
+
+def _pair_row(pair: PairResult, labels: bool) -> list[str]:
+    one = pair.mcnemar
+    counts = [str(one.a_only), str(one.b_only), _p(one.p)] if one else ["-", "-", "-"]
+    return [
+        pair.a,
+        pair.b,
+        f"{pair.difference * 100:+.1f}",
+        _points_interval(pair.interval),
+        *(counts if labels else ()),
+        _p(pair.p),
+        _p(pair.p_holm),
+        pair.verdict,
+    ]
+
+
+def _points_interval(bounds: tuple[float, float]) -> str:
+    return f"[{bounds[0] * 100:+.1f}, {bounds[1] * 100:+.1f}]"
+
+
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _lost(comparison: Comparison) -> Table:
+    lost = [(_name(run), run.lost) for run in comparison.runs]
+    stages = list(dict.fromkeys(stage for _, counts in lost for stage in counts))
+    return Table(
+        title="Where wrongly answered questions were lost",
+        columns=["run", *stages],
+        rows=[[name, *(str(counts.get(stage, 0)) for stage in stages)] for name, counts in lost] if stages else [],
+    )
+
+
+def _repeats(comparison: Comparison) -> Table:
+    rows = []
+    for group in comparison.repeats:
+        spread = group.spread
+        sd = "-" if spread.sd is None else f"{spread.sd * 100:.2f}"
+        extremes = f"{percent(spread.lowest)} to {percent(spread.highest)}"
+        rows.append([group.name, ", ".join(group.run_ids), percent(spread.mean), sd, extremes])
+    columns = ["configuration", "runs", f"mean\n{_metric(comparison)}", "sd between\nruns, points", "lowest to highest"]
+    return Table("Repeats: spread between runs, beside the sampling of questions", columns, rows, frozenset({0, 1}))
+
+
+def comparison_notes(comparison: Comparison) -> Iterator[str]:
+    """What has to be said under the tables."""
+    yield detectable_line(comparison)
+    if any(run.marks for run in comparison.runs):
+        yield f"▲ ▼: significantly better or worse than {comparison.runs[0].summary.run_id} (p after Holm below 0.05)."
+    if (pairs := len(comparison.pairs)) > len(_shown_pairs(comparison)):
+        yield f"Shown are the pairs with the first run; all {pairs}, for which Holm adjusts, are under --json."
+    yield from (note for note in footnotes([run.summary for run in comparison.runs]) if note != ORACLE_NOTE)
+    yield from comparison.warnings
+
+
+def detectable_line(comparison: Comparison) -> str:
+    """The smallest difference these questions can show, and what that is based on."""
+    n = comparison.runs[0].summary.metrics.overall.n
+    assumed = f"assuming that two runs part on {DISCORDANT * 100:.0f} % of them"
+    basis = "by how far these runs part" if comparison.pairs else assumed
+    shared = any(_SHARED in pair.test for pair in comparison.pairs)
+    more = "; more, as they share haystacks" if shared else ""
+    return (
+        f"Minimum detectable difference: {points(comparison.detectable)} ({n:,} questions, 80 % power, {basis}{more})."
+    )
+
+
+def question_lists(comparison: Comparison) -> Iterator[tuple[str, list[str]]]:
+    """For each run against the first: which questions it wins, loses, and both get wrong; ids in the data's order."""
+    first, *others = (run.summary.run_id for run in comparison.runs)
+    for place, run_id in enumerate(others, start=1):
+        found: dict[str, list[str]] = {"won": [], "lost": [], "both wrong": []}
+        for row in comparison.questions:
+            if outcome := _outcome(row, place):
+                found[outcome].append(row.question_id)
+        for outcome, ids in found.items():
+            yield f"{run_id} against {first}, {outcome}", ids
+
+
+def _outcome(row: QuestionRow, place: int) -> str:
+    base, own = row.credits[0] or 0.0, row.credits[place] or 0.0
+    if own != base:
+        return "won" if own > base else "lost"
+    return "both wrong" if own < 1 else ""
+
+
+def against_line(result: AgainstBaseline) -> str:
+    """One run and its baseline in one sentence."""
+    verdict = "worse" if result.worse else "not worse"
+    settings = "" if result.same_settings else "; other settings"
+    return (
+        f"{result.run} against {result.baseline}: {result.difference * 100:+.1f} points, 95 % interval "
+        f"{_points_interval(result.interval)}, margin {points(result.margin)}: {verdict} ({len(result.won)} questions "
+        f"won, {len(result.lost)} lost{settings})."
+    )
+
+
+def published_table(figures: Sequence[PublishedFigure]) -> Table:
+    """What others have published, apart from one's own figures; what repeats the row above is left empty."""
+    rows = []
+    for before, figure in zip((None, *figures), figures, strict=False):
+        n = "-" if figure.n is None else f"{figure.n:,}"
+        system = figure.system + (f" ({figure.note})" if figure.note else "")
+        origin = [n, figure.variant, figure.judge, figure.source]
+        if before and _origin(before) == _origin(figure):
+            origin = [""] * len(origin)
+        rows.append([system, figure.reader or "-", _published_value(figure), *origin])
+    return Table(
+        title="Published, graded by others, not comparable unless judge and data are the same",
+        columns=["system", "reader", "figure", "n", "data", "judge", "source"],
+        rows=rows,
+        left=frozenset({0, 1, 2, 4, 5, 6}),
+    )
+
+
+def _origin(figure: PublishedFigure) -> tuple[int | None, str, str, str]:
+    return figure.n, figure.variant, figure.judge, figure.source
+
+
+def _published_value(figure: PublishedFigure) -> str:
+    whole = "" if figure.value is None else f"{figure.metric} {percent(figure.value)}"
+    parts = ", ".join(f"{name} {value * 100:.1f}" for name, value in figure.by_group.items())
+    if not parts:
+        return whole
+    return f"{whole}\n{parts}" if whole else f"{figure.metric}: {parts}"

@@ -1,0 +1,118 @@
+"""Figures that papers print, to set beside one's own; data in `published.json`, checked when it is read."""
+
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from longmemeval.datasets.base import Benchmark, Dataset
+from longmemeval.errors import DataError
+
+_FILE = Path(__file__).with_name("published.json")
+
+Fraction = Annotated[float, Meta(ge=0, le=1)]
+Text = Annotated[str, Meta(min_length=1)]
+
+
+class PublishedFigure(Struct, frozen=True):
+    """One system's figure as it was published; fractions between 0 and 1."""
+
+    dataset: Benchmark
+    variant: str
+    """Which release, part or size of the data."""
+    system: str
+    value: float | None
+    """None where only parts were published."""
+    metric: str
+    n: int | None
+    """Questions; None where it is not told."""
+    judge: str
+    reader: str
+    """The answering model; empty where it is not told or there is none."""
+    source: str
+    by_group: dict[str, float]
+    """By category or context size, under their true names."""
+    note: str
+
+
+class _Figure(Struct, frozen=True, forbid_unknown_fields=True):
+    system: Text
+    value: Fraction | None
+    reader: str = ""
+    by_group: dict[Text, Fraction] = {}
+    note: str = ""
+
+
+class _Table(Struct, frozen=True, forbid_unknown_fields=True):
+    """Figures that share everything but the system."""
+
+    dataset: Benchmark
+    variant: Text
+    catalogue: tuple[Text, ...]
+    """Names in the catalogue of the data meant, or of another release of it."""
+    metric: Text
+    n: Annotated[int, Meta(ge=1)] | None
+    judge: Text
+    source: Text
+    figures: Annotated[tuple[_Figure, ...], Meta(min_length=1)]
+
+
+def published_for(dataset: Dataset) -> tuple[PublishedFigure, ...]:
+    """Figures on a data set's variant if it is a known one, else all on its benchmark."""
+    tables = [table for table in _read(_FILE) if table.dataset == dataset.benchmark]
+    same = [table for table in tables if dataset.name in table.catalogue]
+    return tuple(_figure(table, figure) for table in same or tables for figure in table.figures)
+
+
+def load_published(path: Path = _FILE) -> tuple[PublishedFigure, ...]:
+    """All figures of a file.
+
+    Args:
+        path: a JSON list of tables, each `{"dataset", "variant", "catalogue", "metric", "n", "judge", "source",
+            "figures": [{"system", "value", "reader", "by_group", "note"}]}`.
+
+    Raises:
+        DataError: it is not of that form, a value is no fraction, a figure says nothing or stands there twice.
+    """
+    return tuple(_figure(table, figure) for table in _read(path) for figure in table.figures)
+
+
+@cache
+def _read(path: Path) -> tuple[_Table, ...]:
+    try:
+        tables = msgspec.json.decode(path.read_bytes(), type=tuple[_Table, ...])
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"The published figures are not as their format demands: {error}", where=str(path)) from error
+    named = Counter(
+        (table.dataset, table.variant, table.metric, table.source, figure.system, figure.reader)
+        for table in tables
+        for figure in table.figures
+    )
+    for name, times in named.items():
+        if times > 1:
+            raise DataError(f"A published figure stands there {times} times: {' / '.join(name)}", where=str(path))
+    for table in tables:
+        for figure in table.figures:
+            if figure.value is None and not figure.by_group:
+                what = f"The published figure of {figure.system!r} ({table.source}) has no value and no parts"
+                raise DataError(what, where=str(path))
+    return tables
+
+
+def _figure(table: _Table, figure: _Figure) -> PublishedFigure:
+    return PublishedFigure(
+        dataset=table.dataset,
+        variant=table.variant,
+        system=figure.system,
+        value=figure.value,
+        metric=table.metric,
+        n=table.n,
+        judge=table.judge,
+        reader=figure.reader,
+        source=table.source,
+        by_group=figure.by_group,
+        note=figure.note,
+    )

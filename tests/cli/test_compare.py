@@ -1,0 +1,136 @@
+"""`longmemeval compare`: tables, the document, and exit code 4 for a run that is worse than its baseline."""
+
+import json
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from longmemeval.cli.main import main
+from tests.pipeline.graded_runs import graded_run, labels
+from tests.pipeline.helpers import colours, folders_in
+
+
+class Outcome(NamedTuple):
+    code: object
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[[str], Outcome]:
+    """The command line in a folder with graded runs over 100 questions: good 80, fair 75, bad 50 and odd 80 right."""
+    dataset, where = colours(tmp_path / "d.json", 100), folders_in(tmp_path)
+    for run_id, right in (("good", 80), ("fair", 75), ("bad", 50)):
+        graded_run(dataset, where, run_id, labels(right, 100 - right))
+    hostile = {"memory": {"name": "[bold]x[/]\x1b[31m", "parameters": {}}}
+    graded_run(dataset, where, "odd", labels(80, 20), settings=hostile)
+    graded_run(dataset, where, "few", labels(8, 2))
+    monkeypatch.chdir(tmp_path)
+
+    def call(line: str) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["longmemeval", *shlex.split(line)])
+        try:
+            main()
+        except SystemExit as end:
+            return Outcome(end.code or 0, *capsys.readouterr())
+        return Outcome(0, *capsys.readouterr())
+
+    return call
+
+
+def test_tables(command: Callable[[str], Outcome]) -> None:
+    done = command("compare good fair bad")
+    assert (done.code, done.stderr) == (0, "")
+    assert "d, 100 questions, judge test/strict" in done.stdout
+    assert "80.0 % [71.1, 86.7]" in done.stdout
+    assert "▼ 50.0 %" in done.stdout
+    assert "inside the noise" not in done.stdout.split("Pairs")[0]
+    (close,) = [line for line in done.stdout.splitlines() if line.split()[:2] == ["good", "fair"]]
+    assert close.split()[2] == "+5.0"
+    assert close.rstrip().endswith("inside the noise")
+    assert "Minimum detectable difference:" in done.stdout
+    assert "Published" not in done.stdout
+
+
+def test_json_document(command: Callable[[str], Outcome]) -> None:
+    done = command("compare good bad --against good --margin 0.4 --published --questions --json")
+    assert (done.code, done.stderr) == (0, "")
+    document = json.loads(done.stdout)
+    assert [run["run"] for run in document["runs"]] == ["good", "bad"]
+    (pair,) = document["pairs"]
+    assert (pair["a"], pair["b"], pair["difference"]) == ("good", "bad", pytest.approx(0.3))
+    assert pair["mcnemar"] == {"a_only": 30, "b_only": 0, "p": pytest.approx(2 / 2**30)}
+    assert pair["p_holm"] == pair["mcnemar"]["p"]
+    assert [result["worse"] for result in document["against"]] == [False, False]
+    assert len(document["questions"]) == 100
+    assert document["published"]
+
+
+def test_a_deliberate_regression_ends_with_4(command: Callable[[str], Outcome]) -> None:
+    saved = command("compare good --save-baseline base.json")
+    assert (saved.code, saved.stderr) == (0, "Baseline of good: base.json\n")
+    done = command("compare bad --against base.json")
+    assert done.code == 4
+    assert done.stderr.startswith("Error: Run 'bad' is 30.0 points worse than baseline 'good', 95 % interval")
+    assert (
+        "It lost 30 questions and won 0; lost: q50, q51, q52, q53, q54, q55, q56, q57, q58, q59 and 20 more"
+        in done.stderr
+    )
+    assert done.stderr.count("\n") == 1
+    assert "bad against good: -30.0 points" in done.stdout
+    assert command("compare bad --against base.json --margin 0.4").code == 0
+    assert command("compare fair --against base.json --margin 0.02").code == 0
+    assert command("compare odd --against good").code == 0
+
+
+def test_json_of_a_regression_is_whole(command: Callable[[str], Outcome]) -> None:
+    done = command("compare bad --against good --json")
+    assert done.code == 4
+    assert json.loads(done.stdout)["against"][0]["worse"] is True
+
+
+def test_a_worse_run_makes_no_baseline(command: Callable[[str], Outcome]) -> None:
+    command("compare good --save-baseline base.json")
+    before = Path("base.json").read_bytes()
+    assert command("compare bad --against base.json --save-baseline base.json").code == 4
+    assert Path("base.json").read_bytes() == before
+
+
+def test_questions_published_and_common(command: Callable[[str], Outcome]) -> None:
+    done = command("compare good few --common --questions --published")
+    assert done.code == 0
+    assert "d, 10 common questions" in done.stdout
+    assert "few against good, lost (2): q8, q9" in done.stdout
+    assert "Published, graded by others, not comparable unless judge and data are the same" in done.stdout
+
+
+def test_text_from_files_is_shown_escaped(command: Callable[[str], Outcome]) -> None:
+    done = command("compare odd")
+    assert "[bold]x[/]\\x1b[31m" in done.stdout.replace("\n", "")
+    assert "\x1b" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("compare good few", "--common"),
+        ("compare good goo", "Did you mean 'good'?"),
+        ("compare good good", "given twice"),
+        ("compare good --judge gpt", "no judge of that name: 'gpt'"),
+        ("compare good --against nothing.json", "neither a file nor a run"),
+        ("compare good fair --save-baseline x.json", "takes one run"),
+        ("compare good --against fair --margin 2", "--margin"),
+        ("compare", "RUN_ID"),
+    ],
+)
+def test_mistakes_end_with_2(command: Callable[[str], Outcome], line: str, said: str) -> None:
+    done = command(line)
+    assert (done.code, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr

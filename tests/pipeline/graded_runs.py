@@ -1,0 +1,103 @@
+"""Graded runs made by hand: every label is the test's own, so that what a comparison must find can be counted."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from longmemeval.datasets.base import Dataset
+from longmemeval.evaluation.judges.protocol import JudgeIdentity
+from longmemeval.files import sha256_text
+from longmemeval.pipeline.comparison import Comparison
+from longmemeval.pipeline.evaluate import Graded, judgements_file, write_metrics
+from longmemeval.pipeline.manifest import FORMAT, RunManifest, dataset_record, write_manifest
+from longmemeval.records import Answer, Judgement
+from longmemeval.settings import Folders
+
+STRICT = JudgeIdentity("strict-00000000", "test/strict", "by hand", "0" * 64, {}, official=False)
+LENIENT = JudgeIdentity("lenient-11111111", "test/lenient", "by hand", "1" * 64, {}, official=False)
+F1 = JudgeIdentity("f1-22222222", "test/f1", "by hand", "2" * 64, {}, official=False, metric="F1")
+
+Credit = bool | float | None
+"""A label, a score where the judge gives scores, or None: not evaluated."""
+
+
+def graded_run(
+    dataset: Dataset,
+    where: Folders,
+    run_id: str,
+    credits: Sequence[Credit] | Mapping[str, Credit],
+    *,
+    judge: JudgeIdentity = STRICT,
+    status: Literal["completed", "interrupted"] = "completed",
+    settings: Mapping[str, Any] | None = None,
+) -> Path:
+    """A run that answered the questions of `credits` (a list: the first ones of the data set), graded by `judge`."""
+    if not isinstance(credits, Mapping):
+        ids = [question.question_id for question in dataset.questions()]
+        credits = dict(zip(ids, credits, strict=False))
+    manifest = RunManifest(
+        format=FORMAT,
+        run_id=run_id,
+        kind="run",
+        status=status,
+        dataset=dataset_record(dataset),
+        settings={
+            "memory": {"name": "last-k", "preset": "last-k", "parameters": {}},
+            "reads_gold": False,
+            "model": {"spec": "offline/extractive"},
+            "reading": {"method": "direct", "history_format": "nl"},
+            "preparation": "default",
+            "embedder": None,
+            **(settings or {}),
+        },
+        question_ids=tuple(credits),
+        fixtures={},
+        environment={},
+        started_at="2026-01-01T00:00:00+00:00",
+    )
+    folder = where.results_dir / run_id
+    folder.mkdir(parents=True)
+    write_manifest(folder, manifest)
+    answers = [Answer(question_id=name, hypothesis="said", status="ok", prompt_tokens=100) for name in credits]
+    (folder / "answers.jsonl").write_bytes(b"".join(msgspec.json.encode(answer) + b"\n" for answer in answers))
+    grade(dataset, where, run_id, credits, judge=judge)
+    return folder
+
+
+def grade(
+    dataset: Dataset, where: Folders, run_id: str, credits: Mapping[str, Credit], *, judge: JudgeIdentity = STRICT
+) -> None:
+    """Give a run the judgements of one more judge."""
+    folder = where.results_dir / run_id
+    manifest = msgspec.json.decode((folder / "run.json").read_bytes(), type=RunManifest)
+    answers = msgspec.json.decode(b"[" + b",".join((folder / "answers.jsonl").read_bytes().splitlines()) + b"]")
+    said = {answer["question_id"]: answer["hypothesis"] for answer in answers if answer["status"] == "ok"}
+    path = judgements_file(folder, judge.id)
+    path.parent.mkdir(exist_ok=True)
+    lines = [_judgement(name, credit, judge, said[name]) for name, credit in credits.items() if name in said]
+    path.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+    write_metrics(where.results_dir, folder, Graded(manifest, dataset), judge)
+
+
+def _judgement(question_id: str, credit: Credit, judge: JudgeIdentity, hypothesis: str) -> Judgement:
+    return Judgement(
+        question_id=question_id,
+        label=None if credit is None else credit == 1,
+        raw="",
+        judge_id=judge.id,
+        prompt_sha256="",
+        answer_sha256=sha256_text(hypothesis),
+        score=credit if judge.metric != "accuracy" else None,
+    )
+
+
+def labels(right: int, wrong: int = 0) -> list[bool]:
+    """So many right answers, then so many wrong ones."""
+    return [True] * right + [False] * wrong
+
+
+def ids(comparison: Comparison) -> list[str]:
+    """The runs in their order."""
+    return [run.summary.run_id for run in comparison.runs]

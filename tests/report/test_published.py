@@ -1,0 +1,104 @@
+"""Published figures: the shipped file is whole and adds up; a faulty one is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longmemeval.datasets.longmemeval import LongMemEvalDataset
+from longmemeval.errors import DataError
+from longmemeval.report.published import PublishedFigure, load_published, published_for
+from tests.support import record, write_dataset
+
+LOCOMO_COUNTS = {"single-hop": 841, "multi-hop": 282, "temporal": 321, "open-domain": 96, "adversarial": 446}
+
+
+def mean_by_counts(figure: PublishedFigure) -> float:
+    counts = {name: LOCOMO_COUNTS[name] for name in figure.by_group}
+    return sum(figure.by_group[name] * count for name, count in counts.items()) / sum(counts.values())
+
+
+def test_every_figure_says_where_it_is_from() -> None:
+    figures = load_published()
+    assert {figure.dataset for figure in figures} == {"longmemeval", "locomo", "convomem"}
+    for figure in figures:
+        assert all((figure.system, figure.variant, figure.metric, figure.judge, figure.source))
+        assert figure.n is not None or figure.dataset == "convomem"
+
+
+@pytest.mark.parametrize(
+    ("dataset", "variant", "system", "reader", "value"),
+    [
+        ("longmemeval", "S, first release", "whole history, JSON", "GPT-4o", 0.606),
+        ("longmemeval", "oracle", "evidence sessions, JSON, chain of note", "GPT-4o", 0.924),
+        ("longmemeval", "M, first release", "Stella V5 1.5B, rounds found by text and facts, top 10", "GPT-4o", 0.72),
+        ("locomo", "10 conversations", "conversation, cut to 128K", "gpt-4-turbo", 0.516),
+        ("locomo", "10 conversations", "DRAGON, observations, top 5", "gpt-3.5-turbo", 0.433),
+        ("locomo", "categories 1 to 4", "Mem0", "gpt-4o-mini", 0.6688),
+        ("locomo", "categories 1 to 4", "whole conversation (26,031 tokens)", "gpt-4o-mini", 0.729),
+    ],
+)
+def test_known_figures(dataset: str, variant: str, system: str, reader: str, value: float) -> None:
+    found = [
+        figure.value
+        for figure in load_published()
+        if (figure.dataset, figure.variant, figure.system, figure.reader) == (dataset, variant, system, reader)
+        and figure.value is not None
+    ]
+    assert found == [value]
+
+
+def test_mem0_categories_are_the_true_ones() -> None:
+    """Only under their true names do the categories, weighted by their counts, give the published overalls."""
+    judged = [figure for figure in load_published() if figure.metric == "J" and figure.by_group]
+    assert len(judged) == 6
+    for figure in judged:
+        assert figure.value == pytest.approx(mean_by_counts(figure), abs=1.1e-4), figure.system
+
+
+def test_locomo_overalls_follow_from_the_categories() -> None:
+    """All but that of people, which is printed otherwise; categories and overalls are rounded to a tenth of a point."""
+    printed = [figure for figure in load_published() if figure.dataset == "locomo" and figure.metric == "F1"]
+    assert len(printed) == 22
+    for figure in printed:
+        if figure.system != "people":
+            assert figure.value == pytest.approx(mean_by_counts(figure), abs=0.0021), figure.system
+
+
+def test_figures_of_a_known_variant_come_alone(tmp_path: Path) -> None:
+    path = write_dataset(tmp_path / "mine.json", record())
+    known = published_for(LongMemEvalDataset(path, "longmemeval_m"))
+    assert {figure.variant for figure in known} == {"M, first release"}
+    unknown = published_for(LongMemEvalDataset(path))
+    assert {figure.dataset for figure in unknown} == {"longmemeval"}
+    assert len(unknown) > len(known)
+
+
+def table(**changes: object) -> dict[str, Any]:
+    figure = {"system": "s", "value": 0.5}
+    base: dict[str, Any] = {"dataset": "locomo", "variant": "v", "catalogue": [], "metric": "F1", "n": 10, "judge": "j"}
+    return base | {"source": "p", "figures": [figure]} | changes
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"figures": [{"system": "s", "value": 50.0}]}, "<= 1.0"),
+        ({"figures": [{"system": "s", "value": 0.5, "by_group": {"x": -1.0}}]}, ">= 0.0"),
+        ({"figures": [{"system": "s", "value": None}]}, "no value and no parts"),
+        ({"figures": [{"system": "s", "value": 0.5}, {"system": "s", "value": 0.6}]}, "stands there 2 times"),
+        ({"figures": []}, "length >= 1"),
+        ({"dataset": "locomoco"}, "Invalid enum value"),
+        ({"judge": ""}, "length >= 1"),
+        ({"comment": "x"}, "unknown field `comment`"),
+    ],
+)
+def test_a_faulty_file_is_refused(tmp_path: Path, changes: dict[str, object], said: str) -> None:
+    path = tmp_path / "published.json"
+    path.write_text(json.dumps([table()]))
+    assert load_published(path)[0].value == 0.5
+    other = tmp_path / "faulty.json"
+    other.write_text(json.dumps([table(**changes)]))
+    with pytest.raises(DataError, match=said):
+        load_published(other)
