@@ -8,7 +8,8 @@ of memory. Field names and their meaning are those of the official repository's 
 import hashlib
 import mmap
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
 from functools import cached_property, lru_cache
 from operator import attrgetter
@@ -21,7 +22,7 @@ from msgspec import Meta, Raw, Struct
 from longmemeval.datasets.base import Benchmark
 from longmemeval.datasets.faults import Place, malformed, problem_of_id
 from longmemeval.errors import DataError, nearest
-from longmemeval.records import Gold, Haystack, Question, Session, Turn
+from longmemeval.records import Gold, Haystack, Question, Role, Session, Turn
 
 QUESTION_TYPES = (
     "single-session-user",
@@ -43,6 +44,27 @@ class LabelledTurn(Turn, frozen=True, omit_defaults=True):
     """A turn with its evidence label. A missing label and `false` are the same."""
 
     has_answer: bool = False
+
+
+class _UserTurn(LabelledTurn, frozen=True, gc=False, kw_only=True, tag_field="role", tag="user", rename={"role": "."}):
+    """What the user said; as the role tells the kinds of turns apart, it is no field of the data any more."""
+
+    role: Role = "user"
+
+
+class _SilentTurn(
+    LabelledTurn,
+    frozen=True,
+    gc=False,
+    kw_only=True,
+    tag_field="role",
+    tag="assistant",
+    rename={"role": ".", "content": "-"},
+):
+    """What the assistant said, its text passed over: most of a file."""
+
+    role: Role = "assistant"
+    content: str = ""
 
 
 class _Head(Struct, frozen=True):
@@ -96,6 +118,7 @@ _STRINGS = msgspec.json.Decoder(tuple[str, ...])
 _SESSION_IDS = msgspec.json.Decoder(tuple[_SessionId, ...])
 _TURNS = msgspec.json.Decoder(tuple[tuple[Turn, ...], ...])
 _LABELS = msgspec.json.Decoder(tuple[tuple[_Label, ...], ...])
+_USER_SIDE = msgspec.json.Decoder(tuple[tuple[_UserTurn | _SilentTurn, ...], ...])
 _LABELLED_TURNS = msgspec.json.Decoder(tuple[tuple[LabelledTurn, ...], ...])
 
 
@@ -146,8 +169,14 @@ class LongMemEvalDataset:
     def content_sha256(self) -> str:
         """Hash of every record's known fields as canonical JSON, one a line; checks the whole file on the way."""
         digest = hashlib.sha256()
-        for record in self.records():
-            digest.update(msgspec.json.encode(record) + b"\n")
+        # One record is hashed while the next is read.
+        with ThreadPoolExecutor(1) as hasher:
+            hashed: Future[None] | None = None
+            for record in self.records():
+                line = msgspec.json.encode(record) + b"\n"
+                if hashed:
+                    hashed.result()
+                hashed = hasher.submit(digest.update, line)
         return digest.hexdigest()
 
     def __len__(self) -> int:
@@ -192,25 +221,51 @@ class LongMemEvalDataset:
 
     def records(self) -> Iterator[Record]:
         """All records as the file has them, labels included, fully checked, one in memory at a time."""
-        for number, entry in enumerate(self._entries, start=1):
+        for number in range(1, len(self) + 1):
             history = self._history(number, _LABELLED_TURNS)
-            yield Record(
-                question_id=entry.question_id,
-                question_type=entry.question_type,
-                question=entry.question,
-                question_date=entry.question_date,
-                answer=entry.answer,
-                answer_session_ids=entry.answer_session_ids,
-                haystack_dates=history.date_texts,
-                haystack_session_ids=history.session_ids,
-                haystack_sessions=history.sessions,
-            )
+            yield self._record(number, history.date_texts, history.session_ids, history.sessions)
+
+    def user_side_records(self, question_ids: Collection[str]) -> Iterator[Record]:
+        """The records of these questions in file order, without the texts of assistant turns; dates are not read.
+
+        Half the work of `records`, for what looks at users' turns and labels only.
+        """
+        for number, entry in enumerate(self._entries, start=1):
+            if entry.question_id in question_ids:
+                yield self._record(number, *self._lists(number, _USER_SIDE))
+
+    def _record(
+        self,
+        number: int,
+        date_texts: tuple[str, ...],
+        session_ids: tuple[str, ...],
+        sessions: tuple[tuple[LabelledTurn, ...], ...],
+    ) -> Record:
+        entry = self._entries[number - 1]
+        return Record(
+            question_id=entry.question_id,
+            question_type=entry.question_type,
+            question=entry.question,
+            question_date=entry.question_date,
+            answer=entry.answer,
+            answer_session_ids=entry.answer_session_ids,
+            haystack_dates=date_texts,
+            haystack_session_ids=session_ids,
+            haystack_sessions=sessions,
+        )
 
     def plain_records(self) -> Iterator[dict[str, Any]]:
         """All records as plain dictionaries, keys unknown to the format included, one in memory at a time."""
         decoder = msgspec.json.Decoder(dict[str, Any])
         for raw in _RAWS.decode(self._bytes):
             yield decoder.decode(raw)
+
+    def plain_record(self, question_id: str) -> dict[str, Any]:
+        """The known fields of one record as plain values; turns keep keys that are unknown to the format."""
+        entry = self._entries[self._number(question_id, "question") - 1]
+        decoder = msgspec.json.Decoder(Any)
+        values = ((name, getattr(entry, name)) for name in _Entry.__struct_fields__)
+        return {name: decoder.decode(value) if isinstance(value, Raw) else value for name, value in values}
 
     def _number(self, identifier: str, kind: str) -> int:
         """The record number, counted from 1, of a question or haystack id."""
@@ -222,15 +277,8 @@ class LongMemEvalDataset:
 
     def _history(self, number: int, sessions_decoder: "msgspec.json.Decoder[tuple[_T, ...]]") -> _History[_T]:
         """Decode and check one record's haystack; the decoder says what is wanted of a turn."""
-        entry = self._entries[number - 1]
-        place = _Place(self.path, number, f"question {entry.question_id!r}")
-        date_texts = place.decode("haystack_dates", _STRINGS, entry.haystack_dates)
-        session_ids = place.decode("haystack_session_ids", _SESSION_IDS, entry.haystack_session_ids)
-        sessions = place.decode("haystack_sessions", sessions_decoder, entry.haystack_sessions)
-        if not len(date_texts) == len(session_ids) == len(sessions):
-            lengths = f"{len(date_texts)} dates, {len(session_ids)} session ids and {len(sessions)} sessions"
-            field = "haystack_dates, haystack_session_ids, haystack_sessions"
-            raise place.fault(field, f"The haystack has {lengths}", "The three lists must be equally long")
+        date_texts, session_ids, sessions = self._lists(number, sessions_decoder)
+        entry, place = self._entries[number - 1], self._place(number)
         known = set(session_ids)
         for index, session_id in enumerate(entry.answer_session_ids):
             # A reference file made for grading alone has no haystack to look the evidence up in.
@@ -238,6 +286,23 @@ class LongMemEvalDataset:
                 what = f"The evidence session {session_id!r} is not in the haystack"
                 raise place.fault(f"answer_session_ids[{index}]", what, nearest(session_id, known))
         return _History(place.dates("haystack_dates", date_texts), date_texts, session_ids, sessions)
+
+    def _lists(
+        self, number: int, sessions_decoder: "msgspec.json.Decoder[tuple[_T, ...]]"
+    ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[_T, ...]]:
+        """Decode the three lists of one record's haystack: dates, session ids and sessions, equally many."""
+        entry, place = self._entries[number - 1], self._place(number)
+        date_texts = place.decode("haystack_dates", _STRINGS, entry.haystack_dates)
+        session_ids = place.decode("haystack_session_ids", _SESSION_IDS, entry.haystack_session_ids)
+        sessions = place.decode("haystack_sessions", sessions_decoder, entry.haystack_sessions)
+        if not len(date_texts) == len(session_ids) == len(sessions):
+            lengths = f"{len(date_texts)} dates, {len(session_ids)} session ids and {len(sessions)} sessions"
+            field = "haystack_dates, haystack_session_ids, haystack_sessions"
+            raise place.fault(field, f"The haystack has {lengths}", "The three lists must be equally long")
+        return date_texts, session_ids, sessions
+
+    def _place(self, number: int) -> "_Place":
+        return _Place(self.path, number, f"question {self._entries[number - 1].question_id!r}")
 
 
 @lru_cache(maxsize=1 << 15)

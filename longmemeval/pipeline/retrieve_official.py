@@ -1,15 +1,14 @@
 """The official protocol of `retrieval`: LongMemEval's own corpus, rankers and measures, straight from the data file.
 
-Follows `src/retrieval/run_retrieval.py`. What differs: equal scores are ordered by a stable sort, reversed, so that the
-later document comes first on every machine (there their order is numpy's and changes with its version); and lines of
-the log come in the order of the data set.
+Follows `src/retrieval/run_retrieval.py`, index expansion included. What differs: equal scores are ordered by a stable
+sort, reversed, so that the later document comes first on every machine (there their order is numpy's and changes with
+its version); and lines of the log come in the order of the data set.
 """
 
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cached_property
-from itertools import repeat
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,6 +22,7 @@ from longmemeval.errors import HarnessError, nearest
 from longmemeval.evaluation.measures.official import Granularity, OfficialDocument, official_corpus
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
 from longmemeval.pipeline.rankings import Ranked, RetrievalJob, RetrievalRun, ranking_run
+from longmemeval.pipeline.retrieve_official_expansion import PARAMETERS, OfficialExpansions, official_expansions
 from longmemeval.pipeline.retrieve_official_scoring import OfficialScoring, official_metrics
 from longmemeval.retrieval import official_bm25
 
@@ -35,19 +35,29 @@ Scorer = Callable[[Sequence[str], str], Scores]
 
 
 def plan_official(
-    job: RetrievalJob, configuration: MemoryConfiguration, run_id: str, *, embedder: str, log: Path | None
+    job: RetrievalJob,
+    configuration: MemoryConfiguration,
+    run_id: str,
+    *,
+    embedder: str | None,
+    log: Path | None,
+    prepared: str = "default",
+    expansion_cache: Path | None = None,
 ) -> Callable[[], RetrievalRun]:
     """Check that the protocol can be followed; the function returned does it.
 
     Args:
         job: the data, the questions and the level.
-        configuration: `bm25` or `semantic-recall`; of the latter only the embedder counts.
+        configuration: `bm25` or `semantic-recall`, with expansions or without; of its parameters nothing else counts.
         run_id: of its run.
-        embedder: spec of the embedder for `semantic-recall`.
+        embedder: spec of the embedder for `semantic-recall`; None: the one that `prepare` takes.
         log: where to write the official log; None: nowhere.
+        prepared: the preparation to read expansions from.
+        expansion_cache: a file in the official format to read them from instead.
 
     Raises:
-        HarnessError: the data is not of LongMemEval's shape, or the memory is no official retriever.
+        HarnessError: the data is not of LongMemEval's shape, the memory is no official retriever, or the expansions it
+            asks for are not there.
     """
     dataset = job.dataset
     if not isinstance(dataset, LongMemEvalDataset):
@@ -57,10 +67,14 @@ def plan_official(
             fix="Use --protocol standard: for LoCoMo its recall@k is LoCoMo's official one",
         )
     _check_retriever(configuration)
+    expansions = official_expansions(job, configuration, prepared=prepared, cache_file=expansion_cache)
     dense = None
     if configuration.preset == "semantic-recall":
-        dense = load_embedder(embedder, cache_path=job.where.cache_dir / "embeddings.sqlite")
-    settings = {
+        # What `prepare` loads takes longer than ranking a hundred questions by their words.
+        from longmemeval.pipeline.prepare import DEFAULT_EMBEDDER
+
+        dense = load_embedder(embedder or DEFAULT_EMBEDDER, cache_path=job.where.cache_dir / "embeddings.sqlite")
+    settings: dict[str, Any] = {
         "memory": configuration.model_dump(),
         "reads_gold": False,
         "protocol": "official",
@@ -68,7 +82,9 @@ def plan_official(
         "retriever": RETRIEVERS[configuration.preset],
         "embedder": {"spec": dense.spec, "fingerprint": dense.fingerprint} if dense else None,
     }
-    manifest = job.manifest(run_id, settings, {})
+    if expansions:
+        settings["expansion"] = expansions.settings
+    manifest = job.manifest(run_id, settings, expansions.fixtures if expansions else {})
     scorer = dense_scorer(dense) if dense else official_bm25.scores
 
     def execute() -> RetrievalRun:
@@ -77,12 +93,12 @@ def plan_official(
             ranking_run(job.where.results_dir / run_id, manifest, job.level) as rankings,
             _log_file(log) if log else nullcontext() as lines,
         ):
-            for record, plain in _chosen(dataset, manifest.question_ids, with_plain=lines is not None):
-                ranked = OfficialRanking(record, job.level, scorer)
+            for record in dataset.user_side_records(frozenset(manifest.question_ids)):
+                ranked = OfficialRanking(record, job.level, scorer, expansions)
                 ranking = rankings.ranking(record.question_id, ranked.items)
                 scoring.add(record, [item.id for item in ranking.ranked])
                 if lines:
-                    lines.write(log_line(plain, ranked, job.level))
+                    lines.write(log_line(dataset.plain_record(record.question_id), ranked, job.level))
         return job.finish(manifest, rankings.new, scoring.results(configuration.name))
 
     return execute
@@ -92,10 +108,14 @@ def _check_retriever(configuration: MemoryConfiguration) -> None:
     preset = configuration.preset
     if preset not in RETRIEVERS:
         raise HarnessError(f"The official protocol does not rank by '{preset}'", fix=nearest(preset, RETRIEVERS))
-    if configuration.parameters != resolve_configuration(preset).parameters:
+    # Where a preset ranks in several ways, the dense one is meant.
+    known = {name: configuration.parameters[name] for name in PARAMETERS}
+    official = [resolve_configuration(preset).parameters | known]
+    official += [{**parameters, "retriever": "dense"} for parameters in official if "retriever" in parameters]
+    if configuration.parameters not in official:
         raise HarnessError(
-            f"Under the official protocol '{preset}' has no parameters",
-            fix="Leave out --set, or use --protocol standard",
+            f"Under the official protocol '{preset}' has no parameters but {', '.join(PARAMETERS)}",
+            fix="Leave out the other --set, or use --protocol standard",
         )
 
 
@@ -106,17 +126,22 @@ class OfficialRanking:
         record: the question with its haystack and labels.
         level: what a document is.
         scorer: scores the documents.
+        expansions: what is joined with the corpus.
     """
 
-    def __init__(self, record: Record, level: Granularity, scorer: Scorer) -> None:
+    def __init__(
+        self, record: Record, level: Granularity, scorer: Scorer, expansions: OfficialExpansions | None = None
+    ) -> None:
         self._record = record
         self._level: Granularity = level
         self._scorer = scorer
+        self._expansions = expansions
 
     @cached_property
     def corpus(self) -> list[OfficialDocument]:
-        """The documents in file order."""
-        return official_corpus(self._record, self._level)
+        """The documents in file order, those that expansions add behind them."""
+        corpus = official_corpus(self._record, self._level)
+        return self._expansions.join(self._record, corpus) if self._expansions else corpus
 
     @cached_property
     def scores(self) -> Scores:
@@ -146,20 +171,6 @@ def dense_scorer(embedder: Embedder) -> Scorer:
         return scores
 
     return score
-
-
-def _chosen(
-    dataset: LongMemEvalDataset, question_ids: Sequence[str], *, with_plain: bool
-) -> Iterator[tuple[Record, dict[str, Any]]]:
-    """The chosen records in file order, each with all that the file says (nothing without `with_plain`)."""
-    missing = set(question_ids)
-    plain_records = dataset.plain_records() if with_plain else repeat({})
-    for record, plain in zip(dataset.records(), plain_records, strict=False):
-        if record.question_id in missing:
-            yield record, plain
-            missing.remove(record.question_id)
-        if not missing:
-            return
 
 
 @contextmanager

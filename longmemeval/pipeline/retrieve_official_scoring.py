@@ -1,6 +1,11 @@
 """Scoring official rankings by LongMemEval's measures, over its two denominators."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
 
 from longmemeval.datasets.longmemeval import Record
 from longmemeval.evaluation.measures.aggregate import QuestionValues, aggregate
@@ -11,25 +16,67 @@ from longmemeval.evaluation.measures.official import (
     Denominator,
     Granularity,
     OfficialScores,
-    evaluate_retrieval,
     evaluate_turn_to_session,
     is_counted,
     official_gold,
 )
 from longmemeval.pipeline.rankings import RetrievalResult
 
-_KINDS = (recall_any, recall_all, ndcg_official)
-_MEASURES = tuple(kind @ cutoff for cutoff in OFFICIAL_CUTOFFS for kind in _KINDS)
+_MEASURES = tuple(kind @ cutoff for cutoff in OFFICIAL_CUTOFFS for kind in (recall_any, recall_all, ndcg_official))
+_NAMES = tuple(map(str, _MEASURES))
 _DENOMINATORS: tuple[Denominator, ...] = ("user-evidence", "answerable")
 _GOLD = {
     "session": "official: sessions with a labelled user turn",
     "turn": "official: labelled user turns",
     "turn2session": "official: labelled user turns, scored as sessions",
 }
-_Evaluate = Callable[[Sequence[int], Collection[str], Sequence[str], int], OfficialScores]
-_VIEWS: Mapping[Granularity, Mapping[str, _Evaluate]] = {
-    "session": {"session": evaluate_retrieval},
-    "turn": {"turn": evaluate_retrieval, "turn2session": evaluate_turn_to_session},
+_Scores = dict[int, OfficialScores]
+"""By cutoff."""
+
+
+def ranking_scores(ranked: Sequence[str]) -> _Scores:
+    """What `evaluate_retrieval` gives at every cutoff, bit for bit, in one pass over the ranking.
+
+    Args:
+        ranked: the ids of the whole corpus, best first.
+    """
+    gold = official_gold(ranked)
+    places = [place for place, identifier in enumerate(ranked) if identifier in gold]
+    gains = np.zeros(len(ranked))
+    gains[places] = 1.0
+    # Of an id that comes back the best rank counts.
+    ranks = {ranked[place]: place + 1 for place in reversed(places)}.values()
+    first, last = min(ranks, default=len(ranked) + 1), max(ranks, default=0)
+    return {
+        cutoff: OfficialScores(float(first <= min(cutoff, len(ranked))), float(last <= cutoff), found and found / ideal)
+        for cutoff, found, ideal in zip(
+            OFFICIAL_CUTOFFS, _dcg(gains), _ideal_dcg(len(places), len(ranked)), strict=True
+        )
+    }
+
+
+def _dcg(gains: NDArray[np.float64]) -> list[float]:
+    """`dcg_official` at every cutoff."""
+    if not gains.size:
+        return [0.0] * len(OFFICIAL_CUTOFFS)
+    kept = gains[: OFFICIAL_CUTOFFS[-1]]
+    discounted = kept[1:] / np.log2(np.arange(2, kept.size + 1))
+    return [float(kept[0] + np.sum(discounted[: cutoff - 1])) for cutoff in OFFICIAL_CUTOFFS]
+
+
+@lru_cache(maxsize=1 << 10)
+def _ideal_dcg(gold_items: int, items: int) -> list[float]:
+    return _dcg(np.repeat([1.0, 0.0], [gold_items, items - gold_items]))
+
+
+def _turn_to_session_scores(ranked: Sequence[str]) -> _Scores:
+    places, gold = range(len(ranked)), official_gold(ranked)
+    return {cutoff: evaluate_turn_to_session(places, gold, ranked, cutoff) for cutoff in OFFICIAL_CUTOFFS}
+
+
+_VIEWS: Mapping[Granularity, Mapping[str, Callable[[Sequence[str]], _Scores]]] = {
+    "session": {"session": ranking_scores},
+    "turn": {"turn": ranking_scores, "turn2session": _turn_to_session_scores},
 }
 """As what a ranking is scored."""
 
@@ -51,11 +98,7 @@ class OfficialScoring:
         """Score one question by its ranked corpus ids, all of them."""
         counted = {denominator: is_counted(record, denominator) for denominator in _DENOMINATORS}
         for view, scores in _scores(ranked, self._level).items():
-            values = {
-                str(kind @ cutoff): value
-                for cutoff, three in scores.items()
-                for kind, value in zip(_KINDS, three, strict=True)
-            }
+            values = dict(zip(_NAMES, chain.from_iterable(scores.values()), strict=True))
             question = QuestionValues(record.question_id, record.question_type, record.question_id, values)
             for denominator in _DENOMINATORS:
                 if counted[denominator]:
@@ -96,10 +139,6 @@ def official_metrics(ranked: Sequence[str], level: Granularity) -> dict[str, dic
     }
 
 
-def _scores(ranked: Sequence[str], level: Granularity) -> dict[str, dict[int, OfficialScores]]:
+def _scores(ranked: Sequence[str], level: Granularity) -> dict[str, _Scores]:
     """View -> cutoff -> scores. Only how often an id is in the corpus counts, not where: the ranking is the corpus."""
-    places, gold = range(len(ranked)), official_gold(ranked)
-    return {
-        view: {cutoff: evaluate(places, gold, ranked, cutoff) for cutoff in OFFICIAL_CUTOFFS}
-        for view, evaluate in _VIEWS[level].items()
-    }
+    return {view: evaluate(ranked) for view, evaluate in _VIEWS[level].items()}

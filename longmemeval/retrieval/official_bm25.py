@@ -1,14 +1,14 @@
 """The BM25 of LongMemEval's `flat-bm25`: `BM25Okapi` of the library rank-bm25 with its defaults, equal to the last bit.
 
-rank-bm25 weighs every word of the vocabulary; only the query's words are weighed here. What remains of the vocabulary
-is its average weight, of which words in more than half of the documents get a share.
+rank-bm25 counts words in dictionaries and weighs every one of them. Here words become numbers that numpy counts, and
+only the query's are weighed. What remains of the vocabulary is its average weight, of which words in more than half of
+the documents get a share.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from itertools import chain
 from math import log
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,32 @@ from numpy.typing import NDArray
 _K1 = 1.5
 _B = 0.75
 _EPSILON = 0.25
+
+_MASKS = np.array([(1 << 8 * length) - 1 for length in range(9)], np.uint64)
+"""What of eight bytes, read as a number, belongs to a word of so many bytes."""
+_MIXERS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)
+"""Odd numbers that spread what they are multiplied by (Knuth, The Art of Computer Programming 3, section 6.4)."""
+
+Integers = NDArray[np.int64]
+Keys = NDArray[np.uint64]
+
+# Allocators give freed memory back and get it again page by page, which takes as long as the counting. Once a block of
+# this size was freed (it is never touched), glibc keeps what is smaller.
+np.empty(1 << 24, np.uint8)
+
+
+class _Corpus(NamedTuple):
+    """The words of a corpus as numbers; equal words have equal numbers, which rise in order of first appearance."""
+
+    words: Integers
+    """Of all documents, one after the other."""
+    query: list[int]
+    lengths: Integers
+    """Words in each document."""
+    owners: Integers
+    """The document of each word."""
+    holders: Integers
+    """By number of a word: documents that have it; 0 where no word has the number."""
 
 
 def scores(documents: Sequence[str], query: str) -> NDArray[np.float64]:
@@ -34,41 +60,28 @@ def scores(documents: Sequence[str], query: str) -> NDArray[np.float64]:
     total = np.zeros(len(documents))
     if not documents:
         return total
-    texts = [document.split(" ") for document in documents]
-    # Dictionaries, not sets: they keep the order in which words appear first.
-    vocabularies = [dict.fromkeys(words) for words in texts]
-    query_words = query.split(" ")
+    corpus = _corpus(documents, query)
+    norms = _K1 * (1 - _B + _B * corpus.lengths / (len(corpus.words) / len(documents)))
+    weights = _weights(corpus)
     frequencies = {
-        word: np.array(
-            [words.count(word) if word in own else 0 for words, own in zip(texts, vocabularies, strict=True)]
-        )
-        for word in set(query_words)
+        word: np.bincount(corpus.owners[np.flatnonzero(corpus.words == word)], minlength=len(documents))
+        for word in weights
     }
-    weights = _weights(frequencies, vocabularies)
-    lengths = np.array([len(words) for words in texts])
-    norms = _K1 * (1 - _B + _B * lengths / (sum(map(len, texts)) / len(texts)))
-    for word in query_words:
+    for word in corpus.query:
         total += weights[word] * (frequencies[word] * (_K1 + 1) / (frequencies[word] + norms))
     return total
 
 
-def _weights(
-    frequencies: Mapping[str, NDArray[np.int_]], vocabularies: Sequence[Mapping[str, None]]
-) -> dict[str, float]:
-    """Inverse document frequency of each word; 0 for one in no document, a share of the average for one below 0."""
-    table = _idf_table(len(vocabularies))
-    counts = {word: np.count_nonzero(frequency) for word, frequency in frequencies.items()}
-    weights = {word: float(table[count]) if count else 0.0 for word, count in counts.items()}
+def _weights(corpus: _Corpus) -> dict[int, float]:
+    """Inverse document frequency of the query's words; 0 for one in no document, a share of the average below 0."""
+    table = _idf_table(len(corpus.lengths))
+    weights = {word: float(table[count]) if (count := corpus.holders[word]) else 0.0 for word in corpus.query}
     if min(weights.values()) >= 0:
         return weights
-    floor = _EPSILON * _average_idf(vocabularies, table)
+    # Added up one by one in order of first appearance: another order would round otherwise.
+    counts = corpus.holders[np.flatnonzero(corpus.holders > 0)]
+    floor = _EPSILON * (float(np.cumsum(table[counts])[-1]) / len(counts))
     return {word: floor if weight < 0 else weight for word, weight in weights.items()}
-
-
-def _average_idf(vocabularies: Iterable[Mapping[str, None]], table: NDArray[np.float64]) -> float:
-    """Mean over all words, added up one by one in order of first appearance: another order would round otherwise."""
-    counts = Counter(chain.from_iterable(vocabularies))
-    return float(np.cumsum(table[np.fromiter(counts.values(), np.intp, len(counts))])[-1]) / len(counts)
 
 
 @lru_cache(maxsize=64)
@@ -78,3 +91,64 @@ def _idf_table(documents: int) -> NDArray[np.float64]:
     logarithms = np.array([log(count + 0.5) for count in range(documents + 1)])
     table: NDArray[np.float64] = logarithms[::-1] - logarithms
     return table
+
+
+def _corpus(documents: Sequence[str], query: str) -> _Corpus:
+    texts = [text.encode("utf-8", "surrogatepass") for text in (*documents, query)]
+    # Spaces become zeros, which no word then holds. The zeros behind the last word are for reading beyond it.
+    data = np.frombuffer(b" ".join(texts) + b" " * 16, np.uint8) ^ np.uint8(ord(" "))
+    ends = np.flatnonzero(data[:-15] == 0)
+    numbers = _first_equals(*_keys(data, ends), _MIXERS)
+    # The query is the last text.
+    last_words = np.searchsorted(ends, np.cumsum([len(text) + 1 for text in texts[:-1]]) - 1)
+    words, asked = np.split(numbers, [last_words[-1] + 1])
+    lengths = np.diff(last_words, prepend=-1)
+    owners = np.repeat(np.arange(len(documents)), lengths)
+    bits = len(documents).bit_length()
+    held = np.sort(words << bits | owners)
+    distinct = held[1:][np.flatnonzero(held[1:] != held[:-1])]
+    holders = np.bincount(distinct >> bits, minlength=len(numbers))
+    # The pair before all others: word 0 in document 0.
+    holders[0] += 1
+    return _Corpus(words, asked.tolist(), lengths, owners, holders)
+
+
+def _keys(data: NDArray[np.uint8], ends: Integers) -> tuple[Keys, Keys]:
+    """Two numbers for each word, the same for the same word alone: its first and its next eight bytes.
+
+    Args:
+        data: the words, each with a zero behind it, and 15 zeros more.
+        ends: where those zeros are.
+    """
+    starts = np.append(0, ends[:-1] + 1)
+    lengths = ends - starts
+    eights = np.ndarray((len(data) - 7,), "<u8", data, strides=(1,))
+    head = eights.take(starts) & _MASKS[np.minimum(lengths, 8)]
+    tail = np.zeros_like(head)
+    long = np.flatnonzero(lengths > 8)
+    tail[long] = eights[starts[long] + 8] & _MASKS[np.minimum(lengths[long] - 8, 8)]
+    numbers: dict[bytes, int] = {}
+    for place in long[lengths[long] > 16].tolist():
+        word = data[starts[place] : ends[place]].tobytes()
+        # Its first byte is zero, as no other word's is but the empty one's, whose key is zero.
+        head[place] = numbers.setdefault(word, len(numbers) + 1) << 8
+        tail[place] = 0
+    return head, tail
+
+
+def _first_equals(head: Keys, tail: Keys, mixers: Keys) -> Integers:
+    """For each pair of keys the place where the same pair stands first.
+
+    A hash table without lists: a slot holds the first place that falls into it; those who find another pair there are
+    looked at once more among themselves, spread otherwise.
+    """
+    bits = len(head).bit_length() + 1
+    slots = ((head * mixers[0] + tail * mixers[1]) >> np.uint64(64 - bits)).view(np.int64)
+    table = np.empty(1 << bits, np.int64)
+    # Where an index is repeated, the last assignment stays.
+    table[slots[::-1]] = np.arange(len(head) - 1, -1, -1)
+    found: Integers = table[slots]
+    others = np.flatnonzero((head[found] != head) | (tail[found] != tail))
+    if others.size:
+        found[others] = others[_first_equals(head[others], tail[others], mixers * mixers)]
+    return found

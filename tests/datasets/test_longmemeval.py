@@ -384,3 +384,36 @@ def test_every_valid_file_comes_back(tmp_path_factory: pytest.TempPathFactory, r
 @given(DATES)
 def test_dates_come_back(date: datetime) -> None:
     assert parse_date(date_text(date)) == date
+
+
+def test_user_side_has_no_assistant_text_and_no_other_questions(tmp_path: Path) -> None:
+    dataset = open_records(tmp_path, make_record(), make_record("q2"), make_record("q3"))
+    records = [one for one in dataset.records() if one.question_id != "q2"]
+    seen = list(dataset.user_side_records({"q3", "q1"}))
+    assert [one.question_id for one in seen] == ["q1", "q3"]
+    for one, whole in zip(seen, records, strict=True):
+        assert (one.haystack_dates, one.haystack_session_ids) == (whole.haystack_dates, whole.haystack_session_ids)
+        assert [
+            [(turn.role, turn.content, turn.has_answer) for turn in session] for session in one.haystack_sessions
+        ] == [
+            [(turn.role, turn.content if turn.role == "user" else "", turn.has_answer) for turn in session]
+            for session in whole.haystack_sessions
+        ]
+
+
+@pytest.mark.parametrize(
+    ("turn", "field"),
+    [({"content": "x"}, "role"), ({"role": "user"}, "content"), ({"role": "x", "content": ""}, "role")],
+)
+def test_user_side_tells_where_a_turn_is_wrong(tmp_path: Path, turn: dict[str, str], field: str) -> None:
+    sessions = [[], [], [turn]]
+    dataset = open_records(tmp_path, make_record(haystack_sessions=sessions))
+    with pytest.raises(DataError, match=rf"haystack_sessions\[2\]\[0\]\.{field}"):
+        list(dataset.user_side_records({"q1"}))
+
+
+def test_plain_record_keeps_what_the_file_says_of_turns(tmp_path: Path) -> None:
+    record = make_record(answer=3, haystack_sessions=[[{"role": "user", "content": "a", "mood": 1}], [], []])
+    dataset = open_records(tmp_path, make_record("other"), record | {"unknown": 1})
+    plain = json.loads(json.dumps(dataset.plain_record("q1")))
+    assert plain == record

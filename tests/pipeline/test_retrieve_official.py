@@ -7,15 +7,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
 from longmemeval.datasets.longmemeval import LongMemEvalDataset
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.measures.official import Granularity
+from longmemeval.evaluation.measures.official import Granularity, evaluate_retrieval, official_gold
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
 from longmemeval.pipeline.manifest import read_manifest
 from longmemeval.pipeline.rankings import RetrievalReport, RetrievalResult
 from longmemeval.pipeline.retrieve import RetrievalOptions, retrieve
+from longmemeval.pipeline.retrieve_official_scoring import ranking_scores
 from longmemeval.pipeline.selection import Selection
 from longmemeval.pipeline.verify_retrieval import check_retrieval
 from tests.datasets.test_locomo import make_conversation, open_conversations
@@ -122,6 +125,12 @@ def test_real_question_equals_the_library_and_the_formulas(
         for level, formula in by_level.items()
     }
     assert list(found["metrics"]["session"])[:4] == ["recall_any@1", "recall_all@1", "ndcg_any@1", "recall_any@3"]
+
+
+@given(st.lists(st.sampled_from(["answer_a", "answer_b", "noans_c", "d", "e"]), max_size=70))
+def test_one_pass_over_a_ranking_equals_the_formulas_at_each_cutoff(ranked: list[str]) -> None:
+    gold = official_gold(ranked)
+    assert ranking_scores(ranked) == {k: evaluate_retrieval(range(len(ranked)), gold, ranked, k) for k in CUTOFFS}
 
 
 def many(path: Path) -> LongMemEvalDataset:

@@ -26,6 +26,28 @@ def test_equal_to_the_library(documents: list[str], query: str) -> None:
     assert scores(documents, query).tobytes() == official(documents, query)
 
 
+odd_texts = st.lists(
+    # Words of every length around 8 and 16 bytes, with what could be mistaken for a filling, in any encoding.
+    st.sampled_from(
+        ["x" * n for n in (7, 8, 9, 15, 16, 17, 24)] + ["x" * 16 + "\0", "\0", "a\0", "é" * 9, "日", "\ud800"]
+    )
+    | st.text(st.characters(), max_size=20),
+    max_size=8,
+).map(" ".join)
+
+
+@given(st.lists(odd_texts, min_size=1, max_size=5), odd_texts)
+def test_odd_words_equal_the_library(documents: list[str], query: str) -> None:
+    assert scores(documents, query).tobytes() == official(documents, query)
+
+
+def test_many_words_equal_the_library() -> None:
+    words = [f"word{number * number % 3001}" for number in range(30_000)]
+    documents = [" ".join(words[start : start + 300]) for start in range(0, 30_000, 300)]
+    query = " ".join(words[::4000])
+    assert scores(documents, query).tobytes() == official(documents, query)
+
+
 @pytest.mark.parametrize(
     ("documents", "query"),
     [

@@ -7,17 +7,26 @@ join modes without `split-`. What differs from `joined_texts` and moves scores:
 - A document relabelled `noans` never matches the id it is looked up by and stays as it is; under `separate` its
   expansion comes in with the id that counts as gold.
 - A session that a haystack holds twice is expanded twice, and each pass reaches both documents.
+- Keys of sessions find no document of turns, nor the other way round; under `separate` they come in all the same.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
-from longmemeval.errors import DataError
-from longmemeval.retrieval.expansion.join import JoinMode
-from longmemeval.retrieval.expansion.keys import ExpansionKind
+import msgspec
 
-OfficialExpansion = str | Sequence[str] | None
+from longmemeval.errors import DataError, HarnessError
+from longmemeval.retrieval.expansion.join import JoinMode
+from longmemeval.retrieval.expansion.keys import ExpansionKind, ExpansionLevel
+
+OfficialExpansion = str | Sequence[object] | None
 """A value of an official cache file: one text, a list of facts, or null for an extraction that failed."""
+
+_KINDS: Mapping[ExpansionKind, str] = {"summary": "summ", "keyphrase": "keyphrase", "fact": "userfact"}
+_METHODS = ("session-summ", "session-keyphrase", "session-userfact", "turn-keyphrase", "turn-userfact")
+_CACHE = msgspec.json.Decoder(dict[str, str | list[object] | None])
 
 
 class CorpusItem(NamedTuple):
@@ -26,6 +35,67 @@ class CorpusItem(NamedTuple):
     corpus_id: str
     text: str
     timestamp: str
+
+
+def official_method(kind: ExpansionKind, level: ExpansionLevel, granularity: ExpansionLevel) -> str:
+    """The official name of an expansion, such as `turn-userfact`.
+
+    Args:
+        kind: what it is.
+        level: what it was made of.
+        granularity: what a document of the corpus is.
+
+    Raises:
+        HarnessError: the official code does not join it, or not with such a corpus.
+    """
+    method = f"{level}-{_KINDS.get(kind, kind)}"
+    if method not in _METHODS:
+        raise HarnessError(
+            f"The official protocol has no expansion of kind '{kind}' at level '{level}'",
+            fix="Set expansion to keyphrase or fact, or to summary with expansion_level=session",
+        )
+    # Facts of sessions escape the check there by a misspelt name.
+    if granularity == "turn" and method in ("session-summ", "session-keyphrase"):
+        raise HarnessError(
+            f"The official protocol joins '{method}' with sessions only",
+            fix="Give --granularity session, or another expansion",
+        )
+    return method
+
+
+def read_official_cache(path: Path, method: str) -> dict[str, OfficialExpansion]:
+    """Expansions from a file as the official scripts write it: a JSON object, id to text, list of facts or null.
+
+    Args:
+        path: the file; the official code wants the method in its path.
+        method: what must be in it.
+
+    Raises:
+        HarnessError: the path does not have the method in it.
+        DataError: the file cannot be read, or is no such object.
+    """
+    if method not in str(path):
+        raise HarnessError(
+            f"The expansion cache is not one of '{method}' by its name",
+            where=str(path),
+            fix="Name the file of that expansion; the official code looks for its name in the path too",
+        )
+    try:
+        cache: dict[str, OfficialExpansion] = dict(_CACHE.decode(path.read_bytes()))
+    except OSError as error:
+        raise DataError(f"The expansion cache cannot be read: {error.strerror}", where=str(path)) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DataError(
+            f"The expansion cache does not hold what the official scripts write: {error}",
+            where=str(path),
+            fix="It must be one JSON object: session or turn id to a text, a list of facts, or null",
+        ) from error
+    for name, value in cache.items():
+        if isinstance(value, list) and len(value) != 1 and not method.endswith("userfact"):
+            raise DataError(
+                f"The entry '{name}' is a list of {len(value)}, an expansion '{method}' is one text", where=str(path)
+            )
+    return cache
 
 
 def official_cache(kind: ExpansionKind, texts: Mapping[str, Sequence[str]]) -> dict[str, OfficialExpansion]:
@@ -47,6 +117,14 @@ def official_cache(kind: ExpansionKind, texts: Mapping[str, Sequence[str]]) -> d
     return {_cache_key(name): separator.join(items) or None for name, items in texts.items()}
 
 
+def official_unit_id(unit_id: str, level: ExpansionLevel) -> str:
+    """The official id of a stored unit: of a session its thread's, of a turn `session:0` becomes `session_1`."""
+    if level == "session":
+        return unit_id
+    session_id, _, index = unit_id.rpartition(":")
+    return f"{session_id}_{int(index) + 1}"
+
+
 def official_join(
     corpus: Sequence[CorpusItem],
     units: Sequence[tuple[str, str]],
@@ -62,17 +140,23 @@ def official_join(
         cache: what an official cache file holds: id without `answer_` and `noans_`, to the expansion.
         mode: `separate` adds at the end, `merge` puts expansion and space before the text, `replace` takes its place.
     """
-    joined = list(corpus)
-    for unit_id, timestamp in units:
-        expansions = _official_texts(cache.get(_cache_key(unit_id)))
-        if mode == "separate":
-            joined += [CorpusItem(unit_id, text, timestamp) for text in expansions]
-        else:
-            joined = [
-                new
-                for item in joined
-                for new in (_expanded(item, expansions, mode) if item.corpus_id == unit_id else [item])
-            ]
+    if mode == "separate":
+        return [
+            *corpus,
+            *(
+                CorpusItem(unit_id, text, timestamp)
+                for unit_id, timestamp in units
+                for text in _official_texts(cache.get(_cache_key(unit_id)))
+            ),
+        ]
+    passes = Counter(unit_id for unit_id, _ in units)
+    joined: list[CorpusItem] = []
+    for item in corpus:
+        items = [item]
+        texts = _official_texts(cache.get(_cache_key(item.corpus_id))) if item.corpus_id in passes else []
+        for _ in range(passes[item.corpus_id]):
+            items = [_expanded(one, text, mode) for one in items for text in texts]
+        joined += items
     return joined
 
 
@@ -89,6 +173,5 @@ def _official_texts(expansion: OfficialExpansion) -> list[str]:
     return [" ".join(map(str, expansion))] if expansion else []
 
 
-def _expanded(item: CorpusItem, expansions: Sequence[str], mode: JoinMode) -> list[CorpusItem]:
-    texts = [f"{text} {item.text}" for text in expansions] if mode == "merge" else expansions
-    return [item._replace(text=text) for text in texts]
+def _expanded(item: CorpusItem, text: str, mode: JoinMode) -> CorpusItem:
+    return item._replace(text=f"{text} {item.text}" if mode == "merge" else text)
