@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec.structs import asdict
 
 from longmemeval.cli import options as shared
 from longmemeval.cli.output import err, out, print_json, print_table, printable
@@ -11,6 +12,7 @@ from longmemeval.cli.output import err, out, print_json, print_table, printable
 if TYPE_CHECKING:
     from longmemeval.pipeline.baseline import AgainstBaseline
     from longmemeval.pipeline.comparison import Comparison
+    from longmemeval.pipeline.scored import ScoredRun
     from longmemeval.report.comparison_tables import Table
 
 
@@ -44,6 +46,10 @@ def compare(
     questions: Annotated[
         bool, typer.Option("--questions", help="List the questions each run wins and loses against the first.")
     ] = False,
+    across: Annotated[
+        bool,
+        typer.Option("--across", help="One table by ability for runs on different data sets; nothing is tested."),
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the resampling.")] = 0,
     dataset: Annotated[str | None, typer.Option("--dataset", "-d", help="The runs' data set, if it moved.")] = None,
     data_dir: shared.DataDir = None,
@@ -65,6 +71,9 @@ def compare(
         raise typer.BadParameter("--save-baseline takes one run")
     where = folders(data_dir=data_dir, prepared_dir=prepared_dir, results_dir=results_dir)
     scored = load_scored(run_ids, where, judge=judge, dataset=dataset)
+    if across:
+        _show_across(scored, as_json=as_json)
+        return
     comparison = compare_runs(scored, where, seed=seed, common=common)
     held: list[AgainstBaseline] = []
     if against is not None:
@@ -84,6 +93,18 @@ def compare(
     if save_baseline is not None:
         save(scored[0], save_baseline)
         err.print(f"Baseline of {printable(run_ids[0])}: {printable(str(save_baseline))}")
+
+
+def _show_across(scored: "list[ScoredRun]", *, as_json: bool) -> None:
+    from longmemeval.report.ability_table import ACROSS_NOTE, ability_table
+    from longmemeval.report.summary import footnotes
+
+    if as_json:
+        print_json({"runs": [{"dataset": run.manifest.dataset["name"], **asdict(run.metrics)} for run in scored]})
+        return
+    _show_table(ability_table(scored))
+    for note in [ACROSS_NOTE, *footnotes([run.summary for run in scored])]:
+        out.print(printable(note))
 
 
 def show(comparison: "Comparison", *, questions: bool = False) -> None:

@@ -126,7 +126,7 @@ def show(evaluation: "Evaluation", results_dir: Path) -> None:
     """Print the scores of one run."""
     from longmemeval.pipeline.scored import summarise
     from longmemeval.report.summary import footnotes, judge_name
-    from longmemeval.report.tables import score_columns, score_rows, usage_line
+    from longmemeval.report.tables import abstention_lines, score_columns, score_rows, usage_line
 
     metrics, manifest = evaluation.metrics, evaluation.manifest
     summary = summarise(results_dir / metrics.run, manifest, metrics)
@@ -136,6 +136,8 @@ def show(evaluation: "Evaluation", results_dir: Path) -> None:
     print_table(score_columns(metrics), rows, title=printable(title), right=frozenset({1, 2, 3, 4, 5}))
     if metrics.task_averaged is None:
         out.print("Task average: not defined, not all six question types are among the questions.")
+    for line in abstention_lines(metrics):
+        out.print(line)
     if manifest.kind == "run":
         latency = _latency(summary.latency_p50_ms, summary.latency_p95_ms)
         out.print(f"Answers: {usage_line(summary.usage)}; {latency}")

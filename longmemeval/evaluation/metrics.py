@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.evaluation.abilities import ABILITIES, ability_of
-from longmemeval.evaluation.abstention import Abstaining, abstaining
+from longmemeval.evaluation.abstention import Abstaining, Calibration, abstaining, calibrate
 from longmemeval.evaluation.judges.longmemeval import OFFICIAL_MODEL
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
 from longmemeval.evaluation.resampling import bootstrap_mean
@@ -94,6 +94,8 @@ class Metrics(Struct, frozen=True):
     """By type and what else the benchmark groups by (ConvoMem: evidence count and context size)."""
     abstaining: Abstaining | None = None
     """How often abstaining was right, and how many unanswerable questions were refused."""
+    calibration: Calibration | None = None
+    """What a threshold on the best recall score would do; None without scores or unanswerable questions."""
     votes: VoteSpread | None = None
     judgements_sha256: str = ""
     """Of the file of judgements that was scored."""
@@ -109,6 +111,7 @@ def compute_metrics(
     run: str = "",
     haystacks: Mapping[str, str] | None = None,
     hypotheses: Mapping[str, str] | None = None,
+    top_scores: Mapping[str, float | None] | None = None,
 ) -> Metrics:
     """Score a run.
 
@@ -119,9 +122,7 @@ def compute_metrics(
         run: the run's id.
         haystacks: question id to haystack id, where questions share haystacks; None: each has its own.
         hypotheses: question id to answer text, for the figures of abstaining; None: none are made.
-
-    Raises:
-        HarnessError: a question type is of no known benchmark.
+        top_scores: question id to the best recall score, for the threshold; None: none is looked for.
     """
     made = [judgements[gold.question_id] for gold in golds if gold.question_id in judgements]
     evaluated = [judgement for judgement in made if judgement.label is not None]
@@ -146,6 +147,7 @@ def compute_metrics(
         by_ability=scores.grouped(golds, ability_of, ABILITIES),
         by_facet=scores.grouped(faceted, _facet, [_facet(gold) for gold in faceted]),
         abstaining=None if hypotheses is None else abstaining(golds, hypotheses),
+        calibration=_calibration(golds, top_scores or {}, labels),
         votes=_vote_spread(made, len(golds)),
         official_figures=official_figures(golds, labels) if official else None,
     )
@@ -192,6 +194,15 @@ class _Scorer:
 
 def _facet(gold: Gold) -> str:
     return ", ".join([gold.question_type, *(f"{name} {value}" for name, value in gold.facets.items())])
+
+
+def _calibration(
+    golds: Sequence[Gold], top_scores: Mapping[str, float | None], labels: Mapping[str, bool]
+) -> Calibration | None:
+    unanswerable = {gold.question_id: gold.abstention for gold in golds}
+    if not any(unanswerable.values()) or all(top_scores.get(one) is None for one in unanswerable):
+        return None
+    return calibrate(top_scores, unanswerable, labels)
 
 
 def _vote_spread(made: Sequence[Judgement], n: int) -> VoteSpread | None:

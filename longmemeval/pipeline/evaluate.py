@@ -154,7 +154,7 @@ def write_metrics(results_dir: Path, folder: Path, graded: Graded, identity: Jud
 
 def metrics_from_files(folder: Path, graded: Graded, identity: JudgeIdentity) -> Metrics:
     """The scores of one judge, from the stored answers and judgements alone."""
-    answers = current_answers(read_journal(folder / ANSWERS, Answer))
+    answers = current_answers(read_journal(folder / ANSWERS, Answer)).values()
     judged = judgements_file(folder, identity.id)
     metrics = compute_metrics(
         graded.golds(),
@@ -162,7 +162,8 @@ def metrics_from_files(folder: Path, graded: Graded, identity: JudgeIdentity) ->
         identity,
         run=graded.manifest.run_id,
         haystacks={question.question_id: question.haystack_id for question in graded.questions.values()},
-        hypotheses={answer.question_id: answer.hypothesis for answer in answers.values() if answer.status == "ok"},
+        hypotheses={answer.question_id: answer.hypothesis for answer in answers if answer.status == "ok"},
+        top_scores={answer.question_id: answer.top_score for answer in answers},
     )
     return msgspec.structs.replace(metrics, judgements_sha256=sha256_file(judged) if judged.exists() else "")
 

@@ -1,5 +1,6 @@
 """Rows of the tables that the command line prints. Rounding happens here and nowhere before."""
 
+from longmemeval.evaluation.abstention import Abstaining
 from longmemeval.evaluation.metrics import Metrics, Score
 from longmemeval.pipeline.scored import RunSummary
 from longmemeval.records import Usage
@@ -36,6 +37,29 @@ def score_rows(metrics: Metrics) -> list[list[str]]:
 
 def _score_row(name: str, score: Score) -> list[str]:
     return [name, percent(score.accuracy), interval(score), str(score.correct), str(score.n), str(score.not_evaluated)]
+
+
+def abstention_lines(metrics: Metrics) -> list[str]:
+    """What abstaining did, and what a threshold on the recall score would have done, a line each."""
+    lines = []
+    if (found := metrics.abstaining) is not None:
+        parts = [f"{name} {percent(value)}" for name, value in _named(found) if value is not None]
+        counts = (
+            f"{found.right} of {found.abstained} abstentions were right, {found.unanswerable} questions had no answer"
+        )
+        lines.append(f"Abstaining: {', '.join([*parts, counts])}.")
+    if metrics.calibration is not None and (held_out := metrics.calibration.held_out) is not None:
+        parts = [f"{name} {percent(value)}" for name, value in _named(held_out.abstaining) if value is not None]
+        lines.append(
+            f"Abstaining below a recall score of {metrics.calibration.threshold:.3g} (chosen on "
+            f"{metrics.calibration.chosen_on} questions) would give on the other {held_out.n}: {', '.join(parts)}; "
+            f"accuracy {percent(held_out.accuracy)} instead of {percent(held_out.judged_accuracy)}."
+        )
+    return lines
+
+
+def _named(found: Abstaining) -> list[tuple[str, float | None]]:
+    return [("precision", found.precision), ("recall", found.recall), ("F1", found.f1)]
 
 
 def comparison_row(summary: RunSummary) -> list[str]:

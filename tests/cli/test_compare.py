@@ -10,6 +10,11 @@ from typing import NamedTuple
 import pytest
 
 from longmemeval.cli.main import main
+from longmemeval.datasets.locomo import LocomoDataset
+from longmemeval.pipeline.evaluate import evaluate
+from longmemeval.pipeline.hypotheses import adopt_hypotheses
+from tests.datasets.test_locomo import make_conversation
+from tests.datasets.test_longmemeval import write
 from tests.pipeline.graded_runs import graded_run, labels
 from tests.pipeline.helpers import colours, folders_in
 
@@ -134,3 +139,25 @@ def test_mistakes_end_with_2(command: Callable[[str], Outcome], line: str, said:
     assert (done.code, done.stdout) == (2, "")
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_runs_on_different_data_share_a_table_by_ability(command: Callable[[str], Outcome], tmp_path: Path) -> None:
+    talks = LocomoDataset(write(tmp_path / "talks.json", make_conversation()))
+    where = folders_in(tmp_path)
+    lines = [{"question_id": question.question_id, "hypothesis": "Oslo"} for question in talks.questions()]
+    (tmp_path / "answers.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    run_id = adopt_hypotheses(tmp_path / "answers.jsonl", talks, where.results_dir, run_id="talks").run_id
+    evaluate(run_id, where=where)
+    refused = command("compare good talks")
+    assert refused.code == 2
+    shown = command("compare good talks --across")
+    assert (shown.code, shown.stderr) == (0, "")
+    heading = next(line for line in shown.stdout.splitlines() if line.split()[:1] == ["run"])
+    assert heading.split()[-1] == "abstention"
+    assert "80.0 %" in shown.stdout
+    assert "no difference between them is tested" in " ".join(shown.stdout.split())
+    document = json.loads(command("compare good talks --across --json").stdout)
+    assert [run["dataset"] for run in document["runs"]] == ["d", "talks"]
+    assert set(document["runs"][1]["by_ability"]) == {
+        "fact-recall", "multi-hop", "temporal", "inference", "abstention",
+    }  # fmt: skip

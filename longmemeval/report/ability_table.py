@@ -1,0 +1,32 @@
+"""Runs on different benchmarks in one table, by the abilities their question types share. Nothing is compared."""
+
+from collections.abc import Sequence
+
+from longmemeval.evaluation.abilities import ABILITIES, OTHER
+from longmemeval.evaluation.metrics import Score
+from longmemeval.pipeline.scored import ScoredRun
+from longmemeval.report.comparison_tables import Table
+from longmemeval.report.summary import judge_name
+from longmemeval.report.tables import interval, percent
+
+ACROSS_NOTE = (
+    "Figures of different data, judges or metrics do not compare: rows stand one under the other, no difference "
+    "between them is tested."
+)
+
+
+def ability_table(scored: Sequence[ScoredRun]) -> Table:
+    """A row per run, a column per ability that any of them asks for; each cell with its interval and its count."""
+    abilities = [name for name in (*ABILITIES, OTHER) if any(name in run.metrics.by_ability for run in scored)]
+    rows = []
+    for run in scored:
+        metrics = run.metrics
+        judge = f"{judge_name(metrics.judge)}\n{metrics.judge.metric}"
+        cells = [_cell(metrics.by_ability.get(ability)) for ability in abilities]
+        rows.append([metrics.run, run.manifest.dataset["name"], judge, _cell(metrics.overall), *cells])
+    columns = ["run", "data set", "judge", "overall", *(ability.replace("-", "-\n") for ability in abilities)]
+    return Table("By ability, across data sets", columns, rows, left=frozenset({0, 1, 2}))
+
+
+def _cell(score: Score | None) -> str:
+    return "-" if score is None else f"{percent(score.accuracy)}\n{interval(score)}\nn {score.n:,}"
