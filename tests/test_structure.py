@@ -69,6 +69,8 @@ MAY_READ_GOLD = {
     "pipeline/run.py",
     "pipeline/second_opinions.py",
     "pipeline/selection.py",
+    "pipeline/sweep_estimate.py",
+    "pipeline/sweep_state.py",
     "pipeline/verify.py",
     "report/page_charts.py",
     "report/question_data.py",

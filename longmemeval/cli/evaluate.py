@@ -50,6 +50,7 @@ def evaluate(
     audit: Annotated[
         Path | None, typer.Option(help="A list of disputed gold labels (errors.json): scores with and without them.")
     ] = None,
+    max_cost: shared.MaxCost = None,
     api_base: shared.ApiBase = None,
     concurrency: shared.Concurrency = 8,
     timeout: shared.Timeout = 120.0,
@@ -64,6 +65,7 @@ def evaluate(
 ) -> None:
     """Grade stored answers with a judge; the answers are not touched, a second judge is a second file."""
     from longmemeval.llm.registry import ModelOptions
+    from longmemeval.llm.spending import SpendingLimit
     from longmemeval.pipeline import evaluate as pipeline
     from longmemeval.pipeline.second_opinions import audit_scores, judge_agreements
     from longmemeval.settings import folders
@@ -83,6 +85,7 @@ def evaluate(
         rejudge=rejudge,
         model_options=ModelOptions(api_base=api_base, timeout_s=timeout, max_attempts=max_attempts),
         concurrency=concurrency,
+        spending=None if max_cost is None else SpendingLimit(max_cost),
         dataset=dataset,
     )
     evaluations = [

@@ -34,6 +34,10 @@ ApiBase = Annotated[
     str | None, typer.Option("--api-base", help="An OpenAI-compatible endpoint, e.g. http://localhost:8000/v1.")
 ]
 Concurrency = Annotated[int, typer.Option("--concurrency", min=1, help="Model calls under way at one time.")]
+MaxCost = Annotated[
+    float | None,
+    typer.Option("--max-cost", min=0.0, help="Most US dollars to spend: no call is begun that could exceed them."),
+]
 Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds for one attempt of a model call.")]
 MaxAttempts = Annotated[int, typer.Option("--max-attempts", min=1, help="Attempts per model call, the first included.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]

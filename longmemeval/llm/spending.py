@@ -34,7 +34,7 @@ class SpendingLimit:
             raise SpendingLimitError(
                 f"The next call could cost ${dollars:.4f}; ${self.spent:.4f} of ${self.dollars:.4f} are spent and "
                 f"${self._reserved:.4f} are set aside for calls under way",
-                fix="Give a higher --max-cost and the same command again: it goes on from here",
+                fix="Give the same command with a higher --max-cost: it goes on from here",
             )
         self._reserved += dollars
 
@@ -88,3 +88,8 @@ class SparingChatModel:
             return reply
         finally:
             self._limit.settle(most, cost)
+
+
+def within(model: ChatModel, limit: SpendingLimit | None) -> ChatModel:
+    """`model` bound to `limit`; as it is where there is none."""
+    return model if limit is None else SparingChatModel(model, limit)

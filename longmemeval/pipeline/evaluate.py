@@ -19,6 +19,7 @@ from longmemeval.evaluation.registry import default_judge, load_judge
 from longmemeval.files import sha256_file, sha256_text, write_atomic
 from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.registry import ModelOptions, load_chat_model
+from longmemeval.llm.spending import SpendingLimit, within
 from longmemeval.pipeline.answering import ANSWERS, current_answers
 from longmemeval.pipeline.index import record_score
 from longmemeval.pipeline.journal import Journal, read_journal
@@ -44,6 +45,8 @@ class EvaluateOptions(Struct, frozen=True):
     """Judge everything anew, into a file of its own."""
     model_options: ModelOptions = ModelOptions()
     concurrency: int = 8
+    spending: SpendingLimit | None = None
+    """What the judge's calls may cost; None: no limit."""
     dataset: str | None = None
     """Where the gold is, when the run's data set has moved: a catalogue name or a file."""
 
@@ -191,7 +194,8 @@ def _judge(folder: Path, benchmark: Benchmark, answers: Mapping[str, Answer], op
     spec = options.judge or default_judge(benchmark)
 
     def model(name: str) -> LimitedChatModel:
-        return LimitedChatModel(load_chat_model(name, options.model_options), options.concurrency)
+        loaded = load_chat_model(name, options.model_options)
+        return LimitedChatModel(within(loaded, options.spending), options.concurrency)
 
     def judge(repeat: int) -> Judge:
         return load_judge(spec, model, benchmark=benchmark, votes=options.votes, repeat=repeat)

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -29,6 +30,9 @@ ReadingMethod = Literal["direct", "con", "con-separate", "short"]
 READING_METHODS: tuple[ReadingMethod, ...] = get_args(ReadingMethod)
 
 _TEMPLATES = {"direct": "direct", "con": "con", "con-separate": "con", "short": "short"}
+ABSTENTION = "I don't know: the information is not mentioned in the conversation."
+"""The answer given without a call where the recall is too weak; every judge here reads it as abstaining."""
+
 # Generation lengths of the official readers: LongMemEval's (src/generation/run_generation.py), and LoCoMo's for short
 # answers (task_eval/gpt_utils.py).
 _MAX_TOKENS = {"direct": 500, "con": 800, "con-separate": 800, "short": 32}
@@ -46,6 +50,8 @@ class ReadingConfiguration(Struct, frozen=True):
     on_overflow: OverflowPolicy
     context_window: int | None
     """Tokens the model takes; None when unknown: then nothing is checked, and the manifest says so."""
+    abstain_below: float | None = None
+    """Answer `ABSTENTION` without asking the model where the best recall score is lower; None: always ask."""
 
 
 def reading_configuration(
@@ -57,6 +63,7 @@ def reading_configuration(
     max_tokens: int | None = None,
     on_overflow: OverflowPolicy = "error",
     context_window: int | None = None,
+    abstain_below: float | None = None,
 ) -> ReadingConfiguration:
     """Load the templates and fill in the method's defaults.
 
@@ -71,6 +78,7 @@ def reading_configuration(
         max_tokens=max_tokens or _MAX_TOKENS[method],
         on_overflow=on_overflow,
         context_window=context_window,
+        abstain_below=abstain_below,
     )
 
 
@@ -115,6 +123,9 @@ class Reader:
         recall_tokens = sum(self._counter.count(item.text) for item in recall.items)
         found = [*_message_ids(recall.items), *recall.left_out_ids]
         top_score = max((item.score for item in recall.items if item.score is not None), default=None)
+        threshold = self._configuration.abstain_below
+        if threshold is not None and top_score is not None and top_score < threshold:
+            return Reading(_abstention(question, recall, found, top_score, recall_tokens, threshold), ())
         shown: tuple[RecalledItem, ...] = ()
         hypothesis, error, prompt_tokens, prompt_sha256 = "", "", 0, ""
         try:
@@ -235,6 +246,23 @@ def _limit(configuration: ReadingConfiguration, max_tokens: int) -> int | None:
 def _asked(question: Question) -> str:
     """The question as prompts show it."""
     return f"{question.text} {question.appended}" if question.appended else question.text
+
+
+def _abstention(
+    question: Question, recall: Recall, found: Sequence[str], top_score: float, recall_tokens: int, threshold: float
+) -> Answer:
+    """The answer where the recall is too weak to ask the model; everything found counts as cut."""
+    return Answer(
+        question_id=question.question_id,
+        hypothesis=ABSTENTION,
+        status="ok",
+        cut_ids=tuple(dict.fromkeys(found)),
+        top_score=top_score,
+        recall_tokens=recall_tokens,
+        finish_reason="abstained",
+        notes=(*recall.notes, f"abstained: the best recall score {top_score:.4g} is below {threshold:.4g}"),
+        recall_ms=recall.milliseconds,
+    )
 
 
 def _message_ids(items: tuple[RecalledItem, ...]) -> tuple[str, ...]:

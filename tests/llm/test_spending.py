@@ -44,7 +44,7 @@ def test_calls_go_on_while_there_is_room_for_the_dearest_case() -> None:
     sparing = SparingChatModel(model, limit)
     for _ in range(2):
         asyncio.run(sparing.complete(REQUEST))
-    with pytest.raises(SpendingLimitError, match="the same command again"):
+    with pytest.raises(SpendingLimitError, match="with a higher --max-cost"):
         asyncio.run(sparing.complete(REQUEST))
     assert model.calls == 2
     assert limit.spent == pytest.approx(most() / 5)

@@ -1,0 +1,132 @@
+"""`longmemeval sweep`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longmemeval.cli import options as shared
+from longmemeval.cli.compare import show as show_comparison
+from longmemeval.cli.output import err, out, print_json, print_table, printable
+
+if TYPE_CHECKING:
+    from longmemeval.pipeline.pareto import ParetoPoint
+    from longmemeval.pipeline.sweep import SweepComparison, SweepReport
+    from longmemeval.pipeline.sweep_estimate import RunEstimate, SweepEstimate, Work
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("sweep")(sweep)
+
+
+def sweep(
+    file: Annotated[Path, typer.Argument(metavar="FILE.yaml", help="What to run; docs/sweep.md explains the format.")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what is left to do and what it would cost, and stop.")
+    ] = False,
+    max_cost: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="Most US dollars for all answers and judgements [default: the file's `max_cost`]."),
+    ] = None,
+    data_dir: shared.DataDir = None,
+    prepared_dir: shared.PreparedDir = None,
+    results_dir: shared.ResultsDir = None,
+    as_json: shared.Json = False,
+) -> None:
+    """Run, grade and compare every combination a file asks for; what is done already is not done again."""
+    from longmemeval.pipeline import sweep as pipeline
+    from longmemeval.settings import folders
+
+    where = folders(data_dir=data_dir, prepared_dir=prepared_dir, results_dir=results_dir)
+    report = pipeline.sweep(
+        file, max_cost=max_cost, dry_run=dry_run, where=where, tell=lambda line: err.print(printable(line))
+    )
+    if as_json:
+        print_json(_document(report))
+    elif dry_run:
+        show_estimate(report.estimate, len(report.runs))
+    else:
+        show(report)
+    for failure in report.failures:
+        err.print(printable(f"Failed: {failure.run_id}: {failure.what}"))
+    if report.failures:
+        err.print("The same command tries again what failed.")
+        raise typer.Exit(1)
+
+
+def show(report: "SweepReport") -> None:
+    """Print what the runs came to, and where they are."""
+    for compared in report.comparisons:
+        show_comparison(compared.comparison)
+        _show_front(compared)
+    worked = report.newly_answered or report.newly_judged or report.failures
+    new = f"{report.newly_answered:,} questions answered and {report.newly_judged:,} answers graded"
+    err.print(f"{report.seconds:.1f} s: {new if worked else 'everything was done already'}.")
+    out.print(printable(f"Runs: {report.results}/{report.name}_*"))
+
+
+def show_estimate(estimate: "SweepEstimate", planned: int) -> None:
+    """Print what is left to do, run by run and in all."""
+    from longmemeval.pipeline.sweep_estimate import totals_line
+
+    preparation = estimate.preparation
+    out.print(f"{planned} runs: {estimate.complete} are complete, {len(estimate.runs)} are left.")
+    if preparation.prepared:
+        out.print(printable(f"To prepare: {preparation.prepared} of {preparation.haystacks} haystacks"))
+        for what, amount in preparation.estimate.items():
+            out.print(f"  {what}: {amount:,.4g}" if amount < 1 else f"  {what}: {amount:,.0f}")
+    if estimate.runs:
+        rows = [[printable(cell) for cell in row] for run in estimate.runs for row in _work_rows(run)]
+        columns = ["run", "to do", "calls", "prompt\ntokens", "reply\ntokens ≤", "USD ≤", "known by"]
+        print_table(columns, rows, right=frozenset({2, 3, 4, 5}))
+    out.print(printable(totals_line(estimate)))
+    for note in estimate.notes:
+        out.print(printable(f"Note: {note}."))
+
+
+def _work_rows(run: "RunEstimate") -> list[list[str]]:
+    """The answers of a run, and each judge that is a chat model."""
+    rows = [[run.run_id, f"{run.questions_left:,} answers", *_work_cells(run.answering)]]
+    return rows + [["", f"judge {work.model}", *_work_cells(work)] for work in run.judging if work.calls]
+
+
+def _work_cells(work: "Work") -> list[str]:
+    dollars = "unknown" if work.dollars is None else f"{work.dollars:,.4f}"
+    return [*map(_count, (work.calls, work.prompt_tokens, work.completion_tokens)), dollars, work.basis]
+
+
+def _count(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}"
+
+
+def _show_front(compared: "SweepComparison") -> None:
+    rows = [_front_row(point, point.name in compared.front) for point in compared.points]
+    metric = compared.comparison.runs[0].summary.metrics.judge.metric
+    print_table(
+        ["run", "on the\nfront", metric, "prompt\ntokens", "latency\np50, ms", "USD"],
+        [[printable(cell) for cell in row] for row in rows],
+        title=printable(f"Pareto front: {metric} against tokens, latency and cost, judge {compared.judge}"),
+        right=frozenset({2, 3, 4, 5}),
+    )
+
+
+def _front_row(point: "ParetoPoint", on_front: bool) -> list[str]:
+    from longmemeval.report.tables import percent
+
+    dollars = "-" if point.cost_usd is None else f"{point.cost_usd:,.4f}"
+    mark = "●" if on_front else ""
+    return [point.name, mark, percent(point.accuracy), _count(point.prompt_tokens), _count(point.latency_ms), dollars]
+
+
+def _document(report: "SweepReport") -> dict[str, object]:
+    """One document: `runs` as `compare --json` has them, `pareto` the ids on the front by the first judge."""
+    from longmemeval.report.comparison_document import comparison_document
+
+    return {
+        "sweep": report.name,
+        "runs": [run for one in report.comparisons for run in comparison_document(one.comparison)["runs"]],
+        "pareto": list(report.comparisons[0].front) if report.comparisons else [],
+        "failed": report.failures,
+        "estimate": report.estimate,
+    }

@@ -1,0 +1,49 @@
+"""A stand-in for a chat model that calls nothing and keeps what would have been sent: the basis of estimates."""
+
+from functools import cached_property
+
+from msgspec import Struct
+
+from longmemeval.llm.protocol import ChatReply, ChatRequest
+from longmemeval.llm.tokens import TokenCounter, token_counter
+from longmemeval.records import Usage
+
+
+class Call(Struct, frozen=True):
+    """One call that would have been made."""
+
+    prompt_tokens: int
+    max_tokens: int
+
+
+class CallCounter:
+    """Counts the tokens of each request; its replies are as long as they may be, so that nothing is underrated.
+
+    Args:
+        spec: of the model it stands for, whose tokens are counted.
+    """
+
+    def __init__(self, spec: str) -> None:
+        self.calls: list[Call] = []
+        self._spec = spec
+
+    @property
+    def spec(self) -> str:
+        """The spec of the model it stands for."""
+        return self._spec
+
+    @cached_property
+    def tokens(self) -> TokenCounter:
+        """The counter of that model."""
+        return token_counter(self._spec)
+
+    async def complete(self, request: ChatRequest) -> ChatReply:
+        """Keep the size of `request`."""
+        prompt_tokens = sum(self.tokens.count(message.content) for message in request.messages)
+        self.calls.append(Call(prompt_tokens, request.max_tokens))
+        return ChatReply(longest_reply(request.max_tokens), "stop", Usage())
+
+
+def longest_reply(tokens: int) -> str:
+    """A text of about that many tokens, whoever counts them."""
+    return " one" * tokens

@@ -1,0 +1,202 @@
+"""What is there of a sweep already: answers, labels, money spent, and whether all of it was begun as is asked now."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from longmemeval.datasets.registry import load_dataset
+from longmemeval.errors import HarnessError
+from longmemeval.evaluation.judges.protocol import Judge, JudgeIdentity
+from longmemeval.evaluation.registry import default_judge, load_judge
+from longmemeval.files import sha256_file, sha256_text
+from longmemeval.llm.protocol import ChatModel
+from longmemeval.llm.registry import load_chat_model
+from longmemeval.llm.spending import SpendingLimit, within
+from longmemeval.pipeline.answering import ANSWERS, current_answers, total_usage
+from longmemeval.pipeline.call_counter import CallCounter
+from longmemeval.pipeline.evaluate import Graded, current_judgements, judgements_file
+from longmemeval.pipeline.index import read_index
+from longmemeval.pipeline.journal import read_journal
+from longmemeval.pipeline.manifest import FORMAT, RunManifest, dataset_record, differences, read_manifest
+from longmemeval.pipeline.question_analysis import endpoint
+from longmemeval.pipeline.scored import stored_metrics
+from longmemeval.pipeline.selection import select
+from longmemeval.pipeline.sweep_plan import PlannedRun, SweepPlan
+from longmemeval.records import Answer, Judgement, Question, Usage
+from longmemeval.redaction import public_url
+from longmemeval.settings import Folders
+
+
+class SweepState:
+    """A sweep's plan beside what stands on disk, which is looked at anew with every question asked here.
+
+    Args:
+        plan: what is asked for.
+        where: the folders.
+
+    Raises:
+        HarnessError: the data set, its selection or a judge is not there.
+    """
+
+    def __init__(self, plan: SweepPlan, where: Folders) -> None:
+        self.plan = plan
+        self.where = where
+        self.dataset = load_dataset(plan.dataset, where.data_dir)
+        self.gold = self.dataset.gold
+        """By question id; for drawing samples by type, for judges, and lent to memories that read gold."""
+        self.questions = select(
+            list(self.dataset.questions()), plan.selection, lambda question_id: self.gold(question_id).question_type
+        )
+        self._planned = RunManifest(
+            format=FORMAT,
+            run_id="",
+            kind="run",
+            status="running",
+            dataset=dataset_record(self.dataset),
+            settings={},
+            question_ids=tuple(question.question_id for question in self.questions),
+            fixtures={},
+            environment={},
+            started_at="",
+        )
+        self.graded = Graded(self._planned, self.dataset)
+        specs = plan.judges or (default_judge(self.dataset.benchmark),)
+        self.judges: dict[str, JudgeIdentity] = {spec: self.judge(spec, CallCounter).identity for spec in specs}
+        """By spec."""
+
+    def judge(self, spec: str, model: Callable[[str], ChatModel]) -> Judge:
+        """The judge of a spec, its chat models made by `model`."""
+        return load_judge(spec, model, benchmark=self.dataset.benchmark, votes=self.plan.votes)
+
+    def folder(self, run: PlannedRun) -> Path:
+        """Where a run is or will be."""
+        return self.where.results_dir / run.run_id
+
+    def answers(self, run: PlannedRun) -> dict[str, Answer]:
+        """The answers of a run that count, failed calls left out."""
+        current = current_answers(read_journal(self.folder(run) / ANSWERS, Answer))
+        return {question_id: answer for question_id, answer in current.items() if answer.status == "ok"}
+
+    def unanswered(self, run: PlannedRun) -> list[Question]:
+        """The questions a run has no answer to."""
+        answers = self.answers(run)
+        return [question for question in self.questions if question.question_id not in answers]
+
+    def is_answered(self, run: PlannedRun) -> bool:
+        """Whether a run is done, and its answers are those it left."""
+        manifest = self._manifest(run)
+        if manifest is None or manifest.status != "completed" or self.unanswered(run):
+            return False
+        return manifest.files.get(ANSWERS) == sha256_file(self.folder(run) / ANSWERS)
+
+    def unlabelled(self, run: PlannedRun, judge_id: str) -> list[str]:
+        """The answered questions that a judge has no label for."""
+        judged = current_judgements(self.folder(run), judge_id)
+        labelled = {question_id for question_id, judgement in judged.items() if judgement.label is not None}
+        return [question_id for question_id in self.answers(run) if question_id not in labelled]
+
+    def is_graded(self, run: PlannedRun, judge_id: str) -> bool:
+        """Whether all answers of a run are labelled and its scores are those of the labels."""
+        folder, judged = self.folder(run), judgements_file(self.folder(run), judge_id)
+        scores = [metrics for metrics in stored_metrics(folder) if metrics.judge.id == judge_id]
+        current = scores and scores[0].judgements_sha256 == (sha256_file(judged) if judged.exists() else "")
+        indexed = any((one.run, one.judge) == (run.run_id, judge_id) for one in read_index(self.where.results_dir))
+        return bool(current) and indexed and not self.unlabelled(run, judge_id)
+
+    def is_complete(self, run: PlannedRun) -> bool:
+        """Whether nothing of a run is left to do."""
+        return self.is_answered(run) and all(self.is_graded(run, judge.id) for judge in self.judges.values())
+
+    def spent(self) -> float:
+        """US dollars that the sweep's runs and judges cost so far."""
+        return sum(self._spent_on(run) for run in self.plan.runs)
+
+    def _spent_on(self, run: PlannedRun) -> float:
+        folder, manifest = self.folder(run), self._manifest(run)
+        usage = total_usage(read_journal(folder / ANSWERS, Answer))
+        if manifest is not None:
+            usage += msgspec.convert(manifest.totals.get("query_model", {}).get("usage", {}), Usage)
+        for judge in self.judges.values():
+            for judgement in read_journal(judgements_file(folder, judge.id), Judgement):
+                usage += judgement.usage
+        return usage.cost_usd
+
+    def check_begun(self) -> None:
+        """Refuse to go on where a planned run was begun as something else.
+
+        Raises:
+            HarnessError: a run of that id has other settings, questions or data.
+        """
+        for run in self.plan.runs:
+            manifest = self._manifest(run)
+            if manifest is None:
+                continue
+            asked = self._asked(run)
+            found = {"repeat": 1, **manifest.settings} | _subject(manifest)
+            if changed := differences(_as_far(found, asked), asked):
+                raise HarnessError(
+                    f"Run '{run.run_id}' was begun with other settings: {'; '.join(changed[:5])}",
+                    where=str(self.plan.file),
+                    fix="Put the settings back, or give the sweep or the entry another `name`: nothing was done yet",
+                )
+
+    def check_models(self, limit: SpendingLimit | None) -> None:
+        """Find out without a call whether the models of what is not done can be called.
+
+        Raises:
+            FatalModelError: no such model, no key, or a price that is not known where there is a limit.
+        """
+        left = [run for run in self.plan.runs if not self.is_answered(run)]
+        for spec, options in dict.fromkeys((run.model.spec, run.model.options) for run in left):
+            within(load_chat_model(spec, options), limit)
+        for spec, judge in self.judges.items():
+            if not all(self.is_answered(run) and self.is_graded(run, judge.id) for run in self.plan.runs):
+                self.judge(spec, lambda name: within(load_chat_model(name, self.plan.judge_options), limit))
+
+    def _manifest(self, run: PlannedRun) -> RunManifest | None:
+        folder = self.folder(run)
+        return read_manifest(folder) if (folder / "run.json").exists() else None
+
+    def _asked(self, run: PlannedRun) -> dict[str, Any]:
+        """What of a run's settings can be told before anything is prepared; the rest `prepare` and `run` check."""
+        reading = run.reading.configuration
+        base = endpoint(run.model.spec, run.model.options)
+        window = {"context_window": reading.context_window} if reading.context_window else {}
+        return _subject(self._planned) | {
+            "memory": run.configuration.model_dump(),
+            "model": {
+                "spec": run.model.spec,
+                "api_base": public_url(base) if base else None,
+                "max_tokens": reading.max_tokens,
+            },
+            "reading": {
+                "method": reading.method,
+                "history_format": reading.history_format,
+                "on_overflow": reading.on_overflow,
+                "template": reading.template.sha256,
+                "note_template": reading.note_template.sha256 if reading.note_template else None,
+                **window,
+            },
+            "preparation": self.plan.prepare.name,
+            "repeat": run.repeat,
+        }
+
+
+def _subject(manifest: RunManifest) -> dict[str, Any]:
+    """What a run is about beside its settings."""
+    digest = sha256_text("\n".join(manifest.question_ids))
+    return {
+        "kind": manifest.kind,
+        "data set content": manifest.dataset["content_sha256"],
+        "questions": f"{len(manifest.question_ids)} ({digest[:12]}…)",
+    }
+
+
+def _as_far(found: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
+    """Of `found` what `asked` speaks of."""
+    return {
+        key: _as_far(found.get(key) or {}, value) if isinstance(value, dict) and value else found.get(key)
+        for key, value in asked.items()
+    }

@@ -1,0 +1,116 @@
+"""`longmemeval sweep`: the shipped example with one command, offline; the second time it only shows."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from longmemeval.pipeline.sweep_plan import plan
+from longmemeval.pipeline.verify import verify
+from tests.pipeline.helpers import folders_in
+from tests.support import ROOT, longmemeval, tree
+
+EXAMPLE = ROOT / "examples" / "sweep.yaml"
+RUNS = [run.run_id for run in plan(EXAMPLE).runs]
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
+    """A folder after the sweep, with its two outputs."""
+    folder = tmp_path_factory.mktemp("any folder")
+    outcome = longmemeval("sweep", EXAMPLE, cwd=folder)
+    return folder, outcome.stdout, outcome.stderr
+
+
+def front_rows(output: str) -> dict[str, list[str]]:
+    """Run id -> cells of its row in the last table."""
+    table = output.partition("Pareto front")[2]
+    rows = (line.split() for line in table.splitlines())
+    return {cells[0]: cells[1:] for cells in rows if cells and cells[0] in RUNS}
+
+
+def test_one_command_runs_grades_and_compares_eight_runs(done: tuple[Path, str, str]) -> None:
+    folder, out, err = done
+    assert len(RUNS) == 8
+    assert "Pairs (exact McNemar)" in out
+    assert "NOT the official judge" in out
+    assert list(front_rows(out)) == RUNS
+    assert "Left to do:" in err
+    assert f"[8/8] {RUNS[7]}: answering 55 questions" in err
+    assert "440 questions answered and 440 answers graded" in err
+    assert out.splitlines()[-1] == "Runs: results/sample_*"
+    assert sorted(path.name for path in (folder / "results").glob("sample_*")) == sorted(RUNS)
+    where = folders_in(folder)
+    assert [verify(run_id, where=where).problems for run_id in RUNS] == [()] * 8
+
+
+def test_second_time_it_only_shows(done: tuple[Path, str, str]) -> None:
+    folder, out, _ = done
+    before = tree(folder)
+    again = longmemeval("sweep", EXAMPLE, cwd=folder)
+    assert again.stdout == out
+    assert again.stderr.count("\n") == 1
+    assert "everything was done already" in again.stderr
+    assert tree(folder) == before
+
+
+def test_json_is_one_document_that_says_what_the_tables_say(done: tuple[Path, str, str]) -> None:
+    folder, out, _ = done
+    document = json.loads(longmemeval("sweep", EXAMPLE, "--json", cwd=folder).stdout)
+    rows = front_rows(out)
+    assert [run["run"] for run in document["runs"]] == RUNS
+    assert [f"{run['overall']['accuracy'] * 100:.1f}" for run in document["runs"]] == [row[-5] for row in rows.values()]
+    assert document["pareto"] == [run_id for run_id, row in rows.items() if row[0] == "●"] != []
+    assert document["failed"] == []
+    assert (document["estimate"]["complete"], document["estimate"]["runs"]) == (8, [])
+
+
+def test_dry_run_says_what_it_would_take_and_does_nothing(tmp_path: Path) -> None:
+    shown = longmemeval("sweep", EXAMPLE, "--dry-run", cwd=tmp_path).stdout
+    assert "8 runs: 0 are complete, 8 are left." in shown
+    assert "To prepare: 55 of 55 haystacks" in shown
+    assert "the prompts of 6 runs, known after prepare" in shown
+    assert list(tmp_path.iterdir()) == []
+    document = json.loads(longmemeval("sweep", EXAMPLE, "--dry-run", "--json", cwd=tmp_path).stdout)
+    assert [run["run_id"] for run in document["estimate"]["runs"]] == RUNS
+    assert (document["runs"], document["pareto"]) == ([], [])
+
+
+def test_what_failed_is_told_last_with_code_1(tmp_path: Path) -> None:
+    (tmp_path / "answers.json").write_text('{"s0": "green"}')
+    (tmp_path / "sweep.yaml").write_text(
+        "name: f\ndataset: sample\nselection: {limit: 2}\nmemories: [none]\njudges: [offline/lexical]\n"
+        "models: [{spec: 'offline/scripted:answers.json', name: script}, {spec: offline/extractive, name: offline}]\n"
+    )
+    failed = longmemeval("sweep", "sweep.yaml", cwd=tmp_path, code=1)
+    assert "Pareto front" in failed.stdout
+    lines = failed.stderr.splitlines()
+    assert lines[-2].startswith("Failed: f_none_script_direct: 2 of 2 questions failed, the first: ")
+    assert lines[-1] == "The same command tries again what failed."
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("name: s\n", "Error: The field 'dataset' is missing (sweep.yaml, line 1: dataset)."),
+        ("name: s\ndataset: sample\nmemoris: [none]\nmodels: [x]\n", "Did you mean 'memories'?"),
+        ("name: [s", "Error: The sweep file is not YAML"),
+    ],
+)
+def test_wrong_file_ends_with_one_paragraph(tmp_path: Path, text: str, told: str) -> None:
+    (tmp_path / "sweep.yaml").write_text(text)
+    refused = longmemeval("sweep", "sweep.yaml", cwd=tmp_path, code=2)
+    assert told in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert refused.stdout == ""
+
+
+def test_limit_of_the_command_goes_before_the_files(tmp_path: Path) -> None:
+    (tmp_path / "sweep.yaml").write_text(
+        "name: s\ndataset: sample\nmemories: [full-history]\nmodels: [openai/gpt-4o]\njudges: [offline/lexical]\n"
+        "max_cost: 1000\n"
+    )
+    key = {"OPENAI_API_KEY": "sk-of-the-tests"}
+    refused = longmemeval("sweep", "sweep.yaml", "--max-cost", "0.01", cwd=tmp_path, code=2, **key)
+    assert "and --max-cost is $0.0100" in refused.stderr
+    assert list(tmp_path.iterdir()) == [tmp_path / "sweep.yaml"]
