@@ -32,21 +32,32 @@ def inspect(
     ] = None,
     session: Annotated[str | None, typer.Option(help="Show this session in full.")] = None,
     prepared: Annotated[str, typer.Option(help="Name of the preparation to recall from.")] = "default",
+    query_model: Annotated[
+        str | None, typer.Option(help="Who analyses the question under decompose=model or time_range_by=model.")
+    ] = None,
+    api_base: shared.ApiBase = None,
     data_dir: shared.DataDir = None,
     prepared_dir: shared.PreparedDir = None,
     as_json: shared.Json = False,
 ) -> None:
     """Show a question or haystack: its sessions, what is stored, and what each memory configuration would recall."""
     from longmemeval.datasets.registry import load_dataset
+    from longmemeval.llm.registry import ModelOptions
     from longmemeval.memory.configuration import resolve_configuration
     from longmemeval.memory.presets import PRESETS
     from longmemeval.pipeline import inspect as pipeline
+    from longmemeval.pipeline.question_analysis import QueryModel
     from longmemeval.settings import folders
 
     where = folders(data_dir=data_dir, prepared_dir=prepared_dir)
     configurations = [resolve_configuration(name) for name in memory or PRESETS]
     inspection = pipeline.inspect(
-        load_dataset(dataset, where.data_dir), identifier, configurations, preparation=prepared, where=where
+        load_dataset(dataset, where.data_dir),
+        identifier,
+        configurations,
+        preparation=prepared,
+        where=where,
+        query_model=QueryModel(query_model, ModelOptions(api_base=api_base)) if query_model else None,
     )
     if as_json:
         print_json(inspection)

@@ -31,6 +31,14 @@ def prepare(
     embedder: Annotated[
         str, typer.Option(help="hashing[:DIM] (offline fallback), fastembed:NAME, fastembed:FOLDER or openai:MODEL.")
     ] = "hashing",
+    embed_text: Annotated[
+        Literal["content", "speaker", "dated", "neighbours"],
+        typer.Option(help="What is embedded of a message: alone, behind its speaker or date, or with its neighbours."),
+    ] = "content",
+    query_prefix: Annotated[
+        str, typer.Option(help="What the embedding model wants before a question; kept in the fixtures for `run`.")
+    ] = "",
+    document_prefix: Annotated[str, typer.Option(help="What it wants before a stored text.")] = "",
     index: Annotated[Literal["hnsw", "exact"], typer.Option(help="HNSW graph, or exact search.")] = "hnsw",
     name: Annotated[str, typer.Option(help="Name of the preparation.")] = "default",
     working_memory_model: Annotated[
@@ -73,6 +81,9 @@ def prepare(
         selection=shared.selection(limit, sample, seed, question_id),
         options=pipeline.PrepareOptions(
             embedder=embedder,
+            embedded_text=embed_text,
+            query_prefix=query_prefix,
+            document_prefix=document_prefix,
             index=index,
             name=name,
             working_memory_model=working_memory_model,

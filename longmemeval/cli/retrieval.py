@@ -26,6 +26,18 @@ def retrieval(
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="key=value for a parameter of the memories; repeat for several.")
     ] = None,
+    reranker: Annotated[str | None, typer.Option(help="Short for --set reranker=SPEC.")] = None,
+    budget: Annotated[
+        int | None,
+        typer.Option(
+            help="Short for --set budget=TOKENS (characters / 4): a ranking ends where the next unit, neighbours "
+            "(message_range) included, no longer fits."
+        ),
+    ] = None,
+    query_model: Annotated[
+        str | None, typer.Option(help="Who analyses the questions under decompose=model or time_range_by=model.")
+    ] = None,
+    api_base: shared.ApiBase = None,
     protocol: Annotated[
         Literal["standard", "official"],
         typer.Option(help="standard: from prepared fixtures; official: LongMemEval's own, straight from the data."),
@@ -51,6 +63,10 @@ def retrieval(
         typer.Option(help="Name of the run, an unfinished one is continued; several memories add theirs to it."),
     ] = None,
     log: Annotated[Path | None, typer.Option(help="Official protocol: write the log in the official format.")] = None,
+    expansion_cache: Annotated[
+        Path | None,
+        typer.Option(help="Official protocol: the expansions as the official scripts write them [the preparation's]."),
+    ] = None,
     limit: shared.Limit = None,
     sample: shared.Sample = None,
     seed: shared.Seed = 0,
@@ -60,17 +76,19 @@ def retrieval(
     results_dir: shared.ResultsDir = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Measure how well memories find the evidence, against the gold labels of the data; no chat model is asked."""
+    """Measure how well memories find the evidence, against the gold labels of the data; nothing is answered."""
     from longmemeval.datasets.registry import load_dataset
-    from longmemeval.memory.configuration import resolve_configuration
+    from longmemeval.llm.registry import ModelOptions
+    from longmemeval.memory.configuration import given_parameters, resolve_configuration
     from longmemeval.pipeline.retrieve import RetrievalOptions, retrieve
     from longmemeval.report.retrieval_tables import retrieval_document
     from longmemeval.settings import folders
 
     where = folders(data_dir=data_dir, prepared_dir=prepared_dir, results_dir=results_dir)
+    overrides = [*(settings or []), *given_parameters(reranker=reranker, budget=budget)]
     report = retrieve(
         load_dataset(dataset, where.data_dir),
-        [resolve_configuration(one, settings or []) for one in memory],
+        [resolve_configuration(one, overrides) for one in memory],
         selection=shared.selection(limit, sample, seed, question_id),
         options=RetrievalOptions(
             protocol=protocol,
@@ -81,6 +99,9 @@ def retrieval(
             embedder=embedder,
             run_id=run_id,
             log=log,
+            expansion_cache=expansion_cache,
+            query_model=query_model,
+            model_options=ModelOptions(api_base=api_base),
         ),
         where=where,
     )

@@ -27,14 +27,37 @@ def run(
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="key=value for a parameter of the memory; repeat for several.")
     ] = None,
+    reranker: Annotated[str | None, typer.Option(help="Short for --set reranker=SPEC.")] = None,
+    budget: Annotated[int | None, typer.Option(help="Short for --set budget=TOKENS: most tokens to recall.")] = None,
+    query_model: Annotated[
+        str | None,
+        typer.Option(
+            help="Who analyses the questions under decompose=model or time_range_by=model [default: --model]."
+        ),
+    ] = None,
     prepared: Annotated[str, typer.Option(help="Name of the preparation to read.")] = "default",
     embedder: Annotated[
         str | None, typer.Option(help="The fixtures' embedder under another name (a moved model folder).")
     ] = None,
     reading: Annotated[
-        Literal["direct", "con", "con-separate"],
-        typer.Option(help="direct; con: notes, then the answer, in one call; con-separate: one note call per session."),
-    ] = "direct",
+        Literal["direct", "con", "con-separate", "short"] | None,
+        typer.Option(
+            help="direct; con: notes, then the answer, in one call; con-separate: one note call per session; short: a "
+            "short phrase, as LoCoMo asks for [default: direct, under the official protocol short]."
+        ),
+    ] = None,
+    protocol: Annotated[
+        Literal["standard", "official"],
+        typer.Option(
+            help="official, for LoCoMo: date hints, and the two options of an adversarial question (order by --seed)."
+        ),
+    ] = "standard",
+    abstain_below: Annotated[
+        float | None,
+        typer.Option(help="Answer that it is not known, without a call, where the best recall score is lower."),
+    ] = None,
+    repeat: Annotated[int, typer.Option(min=1, help="Make N runs of the same, <run id>-r1 to -rN.")] = 1,
+    max_cost: shared.MaxCost = None,
     history_format: Annotated[
         Literal["nl", "json", "official-nl", "official-json"], typer.Option(help="How the history is written out.")
     ] = "nl",
@@ -70,47 +93,61 @@ def run(
     """Answer the questions from prepared fixtures under one memory configuration."""
     from longmemeval.datasets.registry import load_dataset
     from longmemeval.llm.registry import ModelOptions, model_warning
-    from longmemeval.memory.configuration import resolve_configuration
+    from longmemeval.llm.spending import SpendingLimit
+    from longmemeval.memory.configuration import given_parameters, resolve_configuration
     from longmemeval.pipeline import run as pipeline
+    from longmemeval.pipeline.repeats import run_repeats
     from longmemeval.reading.reader import reading_configuration
     from longmemeval.settings import folders
 
     if run_id and resume and run_id != resume:
         raise typer.BadParameter("--run-id and --resume name different runs")
+    if resume and repeat > 1:
+        raise typer.BadParameter("--resume continues one run; with --repeat give --run-id again")
     where = folders(data_dir=data_dir, prepared_dir=prepared_dir, results_dir=results_dir)
     model_options = ModelOptions(api_base=api_base, timeout_s=timeout, max_attempts=max_attempts)
     if warning := model_warning(model, model_options):
         err.print(f"Note: {printable(warning)}.")
-    report = pipeline.run(
-        load_dataset(dataset, where.data_dir),
-        resolve_configuration(memory, settings or []),
-        model,
-        selection=shared.selection(limit, sample, seed, question_id),
-        options=pipeline.RunOptions(
-            reading=reading_configuration(
-                reading,
-                history_format=history_format,
-                template=template,
-                note_template=note_template,
-                max_tokens=max_tokens,
-                on_overflow=on_overflow,
-                context_window=window,
-            ),
-            prepared=prepared,
-            embedder=embedder,
-            model_options=model_options,
-            concurrency=concurrency,
-            run_id=resume or run_id,
-            must_exist=resume is not None,
-            save_prompts=not no_save_prompts,
-        ),
-        where=where,
+    data = load_dataset(dataset, where.data_dir)
+    chosen = shared.selection(limit, sample, seed, question_id)
+    configuration = resolve_configuration(
+        memory, [*(settings or []), *given_parameters(reranker=reranker, budget=budget)]
     )
-    if as_json:
-        print_json(report)
+    method = reading or ("short" if protocol == "official" else "direct")
+    options = pipeline.RunOptions(
+        reading=reading_configuration(
+            method,
+            history_format=history_format,
+            template=template,
+            note_template=note_template,
+            max_tokens=max_tokens,
+            on_overflow=on_overflow,
+            context_window=window,
+            abstain_below=abstain_below,
+        ),
+        prepared=prepared,
+        embedder=embedder,
+        model_options=model_options,
+        query_model=query_model,
+        protocol=protocol,
+        seed=seed,
+        spending=None if max_cost is None else SpendingLimit(max_cost),
+        concurrency=concurrency,
+        run_id=resume or run_id,
+        must_exist=resume is not None,
+        save_prompts=not no_save_prompts,
+        tell=lambda line: err.print(printable(line)),
+    )
+    if repeat > 1:
+        reports = run_repeats(data, configuration, model, repeat, selection=chosen, options=options, where=where)
     else:
-        show(report)
-    if report.failed:
+        reports = [pipeline.run(data, configuration, model, selection=chosen, options=options, where=where)]
+    if as_json:
+        print_json(reports[0] if repeat == 1 else {"runs": reports})
+    else:
+        for report in reports:
+            show(report)
+    if any(report.failed for report in reports):
         raise typer.Exit(1)
 
 

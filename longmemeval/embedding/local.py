@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -23,7 +23,9 @@ _FOLDER_MODEL = "longmemeval-folder-"
 class LocalEmbedder:
     """A model that runs in this process; loaded when the first text is embedded.
 
-    Texts are given to the model as they are: no "query:" or "passage:" is put before them. A text longer than the
+    Texts are given to the model as they are: no "query:" or "passage:" is put before them. Nor does fastembed put one
+    there: its `query_embed` and `passage_embed` are the same as `embed`, but for a model that has an adapter for each
+    (jina-embeddings-v3). That one is refused: its questions would be embedded as passages. A text longer than the
     model's own window (512 tokens for all-MiniLM-L6-v2 as fastembed reads its tokenizer) is cut by the model; that is
     a property of the model, which the spec records.
 
@@ -38,7 +40,7 @@ class LocalEmbedder:
             length 1), or the name of a model that fastembed knows and downloads.
 
     Raises:
-        HarnessError: fastembed is not installed, the folder lacks files, or the name is not known.
+        HarnessError: fastembed is not installed, the folder lacks files, or the name is not known or refused.
     """
 
     def __init__(self, argument: str) -> None:
@@ -53,13 +55,20 @@ class LocalEmbedder:
             self.dimension = _hidden_size(folder / "config.json")
             self.fingerprint = f"onnx:{digest}:mean:normalised"
         elif argument.lower() in names:
-            self._model_name, self.dimension = names[argument.lower()]
+            model = names[argument.lower()]
+            if model.get("tasks"):
+                raise HarnessError(
+                    f"'{argument}' embeds questions and passages by different adapters, which is not supported",
+                    where=self.spec,
+                    fix="Choose a model that embeds both alike",
+                )
+            self._model_name, self.dimension = model["model"], model["dim"]
             self.fingerprint = f"fastembed-{version('fastembed')}:{self._model_name}"
         else:
             raise HarnessError(
                 f"'{argument}' is neither a folder nor a model that fastembed knows",
                 where=self.spec,
-                fix=nearest(argument, (name for name, _ in names.values())),
+                fix=nearest(argument, (model["model"] for model in names.values())),
             )
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -113,8 +122,8 @@ class LocalEmbedder:
         return TextEmbedding(self._model_name, specific_model_path=str(self._folder))
 
 
-def _supported_models() -> dict[str, tuple[str, int]]:
-    """The models fastembed knows by name: lower-cased name to name and dimension."""
+def _supported_models() -> dict[str, dict[str, Any]]:
+    """The models fastembed knows by name: lower-cased name to its own description."""
     try:
         from fastembed import TextEmbedding
     except ImportError as error:
@@ -122,7 +131,7 @@ def _supported_models() -> dict[str, tuple[str, int]]:
             "Local embedding models need the fastembed library", fix="Run: pip install 'longmemeval[local]'"
         ) from error
     models = TextEmbedding.list_supported_models()
-    return {m["model"].lower(): (m["model"], m["dim"]) for m in models if not m["model"].startswith(_FOLDER_MODEL)}
+    return {model["model"].lower(): model for model in models if not model["model"].startswith(_FOLDER_MODEL)}
 
 
 def folder_digest(folder: Path, *, hint: str = "") -> str:

@@ -38,8 +38,11 @@ class SearchingMemory:
     working_memory: bool = False
 
     def rank(self, question: Question, fixture: Fixture) -> list[RankedUnit]:
-        """The whole history, best unit first."""
-        return self.search.rank(question, fixture)
+        """The whole history, best unit first; with a budget the first units that fit it with their neighbours."""
+        ranked = self.search.rank(question, fixture)
+        if self.parameters.budget is None:
+            return ranked
+        return ranked[: self._fitting(self._windows(ranked, fixture.memory), fixture)]
 
     def recall(self, question: Question, fixture: Fixture) -> Recall:
         """The best units with their neighbours, and the newest messages."""
@@ -50,34 +53,36 @@ class SearchingMemory:
             for rank, unit in enumerate(found, start=1)
             for message_id in unit.message_ids
         }
-        document = _document(fixture, self.working_memory)
-        windows = [with_neighbours(store, _places(unit, store), self.parameters.message_range) for unit in found]
+        windows = self._windows(found, store)
         windows += [{place} for place in reversed(last_positions(store, self.parameters.last_messages))]
-        wanted = places = set[int]().union(*windows)
-        if self.parameters.budget is not None:
-            spent = sum(self.count_tokens(item.text) for item in document)
-            places = self._within_budget(windows, store, self.parameters.budget - spent)
+        wanted = set[int]().union(*windows)
+        places = set[int]().union(*windows[: self._fitting(windows, fixture)])
         if left_out := sorted(wanted - places):
             notes.append(f"budget: {len(left_out)} messages left out, {self.parameters.budget} tokens allowed")
         return Recall(
-            items=(*document, *items_at(store, places, hits)),
+            items=(*_document(fixture, self.working_memory), *items_at(store, places, hits)),
             notes=tuple(notes),
             left_out_ids=tuple(store.messages[place].message_id for place in left_out),
         )
 
-    def _within_budget(self, windows: Sequence[set[int]], store: MemoryStore, left: int) -> set[int]:
-        """The places of the first `windows` (ranked ones, then the newest messages) that fit `left` tokens together."""
+    def _windows(self, units: Sequence[RankedUnit], store: MemoryStore) -> list[set[int]]:
+        """For each unit the places of its messages and of their neighbours."""
+        places = ([store.positions[message_id] for message_id in unit.message_ids] for unit in units)
+        return [with_neighbours(store, one, self.parameters.message_range) for one in places]
+
+    def _fitting(self, windows: Sequence[set[int]], fixture: Fixture) -> int:
+        """How many of the first `windows` fit the budget beside the working-memory document; without a budget, all."""
+        if self.parameters.budget is None:
+            return len(windows)
+        document = _document(fixture, self.working_memory)
+        left = self.parameters.budget - sum(self.count_tokens(item.text) for item in document)
         taken: set[int] = set()
-        for window in windows:
-            left -= sum(self.count_tokens(store.messages[place].content) for place in window - taken)
+        for number, window in enumerate(windows):
+            left -= sum(self.count_tokens(fixture.memory.messages[place].content) for place in window - taken)
             if left < 0:
-                break
+                return number
             taken |= window
-        return taken
-
-
-def _places(unit: RankedUnit, store: MemoryStore) -> list[int]:
-    return [store.positions[message_id] for message_id in unit.message_ids]
+        return len(windows)
 
 
 def _document(fixture: Fixture, wanted: bool) -> tuple[RecalledItem, ...]:

@@ -11,6 +11,7 @@ from longmemeval.errors import HarnessError, nearest
 from longmemeval.memory.parameters import Parameters
 from longmemeval.memory.presets import PRESETS, Preset
 from longmemeval.memory.protocol import MemorySystem, MemoryTools, Need
+from longmemeval.retrieval.analysis import AnalysisMethod
 
 
 class MemoryConfiguration(BaseModel):
@@ -41,6 +42,11 @@ def resolve_configuration(name_or_file: str, overrides: Sequence[str] = ()) -> M
     )
 
 
+def given_parameters(**values: str | int | None) -> list[str]:
+    """The `key=value` overrides for those `values` that are not None: options that are short for `--set`."""
+    return [f"{key}={value}" for key, value in values.items() if value is not None]
+
+
 def as_configuration(configuration: MemoryConfiguration | str) -> MemoryConfiguration:
     """A configuration, or the preset or YAML file a string names."""
     return resolve_configuration(configuration) if isinstance(configuration, str) else configuration
@@ -58,14 +64,21 @@ def preset_of(configuration: MemoryConfiguration) -> Preset[Any]:
 def needs_of(configuration: MemoryConfiguration) -> frozenset[Need]:
     """What the fixtures must hold for this configuration with its parameters."""
     parameters = _validate(configuration.preset, configuration.parameters)
-    return preset_of(configuration).needs | parameters.extra_parts
+    needs = preset_of(configuration).needs | parameters.extra_parts
+    return needs | parameters.key_vector_parts if "vectors" in needs else needs
+
+
+def analysis_of(configuration: MemoryConfiguration) -> AnalysisMethod:
+    """Who looks for what in a question under this configuration."""
+    return _validate(configuration.preset, configuration.parameters).analysis
 
 
 def build_memory(configuration: MemoryConfiguration, tools: MemoryTools) -> MemorySystem:
     """The memory system that `configuration` names.
 
     Raises:
-        HarnessError: unknown preset or parameter, bad value, or `tools` without gold for the oracle.
+        HarnessError: unknown preset or parameter, bad value, or `tools` without what they call for (gold for the
+            oracle, a chat model's analyses of the questions).
     """
     return preset_of(configuration).build(_validate(configuration.preset, configuration.parameters), tools)
 

@@ -1,15 +1,25 @@
 """What can be set on each preset. A name that is not declared is refused."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
 
+from longmemeval.retrieval.analysis import AnalysisMethod, Analyst
 from longmemeval.retrieval.dates import DATES_PART
 from longmemeval.retrieval.expansion.join import JoinMode
 from longmemeval.retrieval.expansion.keys import ExpansionKind, ExpansionLevel
 from longmemeval.retrieval.expansion.part import part_name
+from longmemeval.retrieval.expansion.vectors import vectors_part
 from longmemeval.retrieval.fusion import Fusion
 from longmemeval.retrieval.history import Granularity, Side
+
+# YAML reads `off` as false and `on` as true.
+_OffIfFalse = BeforeValidator(lambda value: "off" if value is False else value)
+_RulesIfTrue = BeforeValidator(lambda value: "rules" if value is True else value)
+
+_RANKED_ONLY = ("expansion", "time_range", "decompose", "reranker")
+"""Parameters that work on a ranking of all units."""
 
 
 class Parameters(BaseModel):
@@ -21,6 +31,16 @@ class Parameters(BaseModel):
     def extra_parts(self) -> frozenset[str]:
         """Fixture parts, by name, that these values call for besides what the preset needs."""
         return frozenset()
+
+    @property
+    def key_vector_parts(self) -> frozenset[str]:
+        """Fixture parts that these values call for besides those where the preset reads vectors."""
+        return frozenset()
+
+    @property
+    def analysis(self) -> AnalysisMethod:
+        """Who looks for what in a question."""
+        return AnalysisMethod()
 
 
 class LastMessages(Parameters):
@@ -65,15 +85,17 @@ class RetrievalParameters(LastMessages):
     expansion: ExpansionKind | None = None
     """Keys made at prepare by which units are found too: summaries, keyphrases, facts or events."""
     expansion_level: ExpansionLevel = "turn"
-    """Whether the keys are made of turns or of sessions. They serve units of the same level, in the lexical score."""
+    """Whether the keys are made of turns or of sessions; keys of sessions serve `granularity` session only."""
     expansion_join: JoinMode = "merge"
-    """Keys in front of the text, instead of it, or as documents of their own."""
-    time_range: Literal["off", "boost", "filter"] = "off"
+    """Keys in front of the text, instead of it, or as documents of their own; in the dense score likewise."""
+    time_range: Annotated[Literal["off", "boost", "filter"], _OffIfFalse] = "off"
     """What to do with a time the question names: units of those days move up, or are all that is left."""
+    time_range_by: Analyst = "rules"
+    """Who finds that time: rules, or a chat model (`--query-model`) asked before the run."""
     time_margin_days: int = Field(2, ge=0)
     """Days before and after it that still count."""
-    decompose: bool = False
-    """Search for the parts of a many-part question too, by rules."""
+    decompose: Annotated[Literal["off", "rules", "model"], _OffIfFalse, _RulesIfTrue] = "off"
+    """Search for the parts of a many-part question too, found by rules or by a chat model asked before the run."""
     reranker: str | None = None
     """A cross-encoder that reads the best units again: `fastembed:NAME` or `fastembed:FOLDER`."""
     rerank_depth: int = Field(50, ge=1)
@@ -87,14 +109,39 @@ class RetrievalParameters(LastMessages):
         expansions = {part_name(self.expansion, self.expansion_level)} if self.expansion else set[str]()
         return frozenset(expansions | ({DATES_PART} if self.time_range != "off" else set[str]()))
 
+    @property
+    def key_vector_parts(self) -> frozenset[str]:
+        """The vectors of the expansions that are searched."""
+        return frozenset({vectors_part(part_name(self.expansion, self.expansion_level))} if self.expansion else ())
+
+    @property
+    def analysis(self) -> AnalysisMethod:
+        """Who finds the parts of a question and the time it names."""
+        return AnalysisMethod(
+            parts=self.decompose if self.decompose != "off" else None,
+            time=self.time_range_by if self.time_range != "off" else None,
+        )
+
 
 class SemanticParameters(RetrievalParameters):
     """Parameters of `semantic-recall`."""
 
-    retriever: Literal["nearest", "dense", "hybrid"] = "nearest"
+    retriever: Literal["nearest", "dense", "hybrid"] = Field("nearest", validate_default=True)
     """`nearest`: messages by cosine similarity alone, from the index; `dense` and `hybrid` rank the whole history."""
     scope: Literal["resource", "thread"] = "resource"
     """Search all threads of the resource, or the question's own thread only (`nearest`)."""
+
+    @field_validator("retriever")
+    @classmethod
+    def _refuse_what_nearest_cannot_do(cls, retriever: str, known: ValidationInfo) -> str:
+        unused = [name for name in _RANKED_ONLY if known.data.get(name) not in (None, "off")]
+        if retriever == "nearest" and unused:
+            raise PydanticCustomError(
+                "nearest",
+                "It would pass over {names}: set retriever=hybrid (or dense) with it",
+                {"names": " and ".join(unused)},
+            )
+        return retriever
 
 
 class CombinedParameters(SemanticParameters):

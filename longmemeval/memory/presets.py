@@ -43,7 +43,8 @@ def _oracle(parameters: Parameters, tools: MemoryTools) -> MemorySystem:
 
 def _ranked(method: Method) -> Callable[[RetrievalParameters, MemoryTools], MemorySystem]:
     def build(parameters: RetrievalParameters, tools: MemoryTools) -> MemorySystem:
-        return SearchingMemory(parameters, RankedSearch(method, parameters, tools.embed_query), tools.count_tokens)
+        search = RankedSearch(method, parameters, tools.embed_query, tools.analyse)
+        return SearchingMemory(parameters, search, tools.count_tokens)
 
     return build
 
@@ -54,7 +55,7 @@ def _semantic(working_memory: bool) -> Callable[[SemanticParameters, MemoryTools
         if parameters.retriever == "nearest":
             search = NearestSearch(tools.embed_query, parameters.scope == "thread")
         else:
-            search = RankedSearch(parameters.retriever, parameters, tools.embed_query)
+            search = RankedSearch(parameters.retriever, parameters, tools.embed_query, tools.analyse)
         return SearchingMemory(parameters, search, tools.count_tokens, working_memory)
 
     return build

@@ -9,6 +9,7 @@ from msgspec import Struct
 from longmemeval.arrays import Vector
 from longmemeval.llm.tokens import CharacterCounter
 from longmemeval.records import Gold, Question, Recall
+from longmemeval.retrieval.analysis import QuestionAnalysis
 from longmemeval.storage.fixture import Fixture
 
 Need = str
@@ -47,7 +48,7 @@ class RankingMemory(Protocol):
     """A memory system that can rank the whole history, not only return its best."""
 
     def rank(self, question: Question, fixture: Fixture) -> list[RankedUnit]:
-        """Every unit of the history, best first; ties in the history's order."""
+        """Every unit of the history, best first, ties in the history's order; with a budget those that fit it."""
         ...
 
 
@@ -61,3 +62,5 @@ class MemoryTools:
     """Given to the `oracle` preset alone."""
     count_tokens: Callable[[str], int] = CharacterCounter().count
     """Tokens of a text, by the run's counter; decides what fits a budget."""
+    analyse: Callable[[Question], QuestionAnalysis] | None = None
+    """What a chat model made of a question before the run; None where none was asked."""

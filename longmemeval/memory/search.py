@@ -2,18 +2,24 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 from longmemeval.arrays import Vector
+from longmemeval.errors import HarnessError
 from longmemeval.memory.parameters import RetrievalParameters
 from longmemeval.memory.protocol import RankedUnit
 from longmemeval.records import Question
+from longmemeval.retrieval.analysis import QuestionAnalysis, analyse_by_rules
 from longmemeval.retrieval.lexical import LexicalParameters
+from longmemeval.retrieval.rerank import load_reranker
 from longmemeval.retrieval.retriever import Method, Retriever, RetrieverParameters
 from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.messages import question_thread_id
 
 _KEPT_RETRIEVERS = 4
+
+Analyse = Callable[[Question], QuestionAnalysis]
 
 
 class Search(Protocol):
@@ -65,9 +71,19 @@ class RankedSearch:
         method: lexical, dense or both.
         parameters: the knobs.
         embed_query: a text to its vector; called for all methods but `bm25`.
+        analyse: what a chat model made of a question; None where none was asked.
+
+    Raises:
+        HarnessError: there is no such reranker, or the parameters call for a chat model and none was asked.
     """
 
-    def __init__(self, method: Method, parameters: RetrievalParameters, embed_query: Callable[[str], Vector]) -> None:
+    def __init__(
+        self,
+        method: Method,
+        parameters: RetrievalParameters,
+        embed_query: Callable[[str], Vector],
+        analyse: Analyse | None = None,
+    ) -> None:
         window = parameters.window
         self._parameters = RetrieverParameters(
             method=method,
@@ -85,11 +101,11 @@ class RankedSearch:
             expansion_join=parameters.expansion_join,
             time_range=parameters.time_range,
             time_margin_days=parameters.time_margin_days,
-            decompose=parameters.decompose,
-            reranker=parameters.reranker,
             rerank_depth=parameters.rerank_depth,
         )
         self._embed_query = embed_query
+        self._reranker = load_reranker(parameters.reranker) if parameters.reranker else None
+        self._analyse = _analyst(parameters, analyse)
         # Questions on one haystack follow one another: its retriever is built once for all of them.
         self._retrievers: OrderedDict[Sequence[str], Retriever] = OrderedDict()
 
@@ -97,7 +113,7 @@ class RankedSearch:
         """The best units, equal scores in the history's order."""
         retriever = self._retriever(fixture)
         history = retriever.history
-        best = retriever.ranked(question.text, question.date)[:limit]
+        best = retriever.ranked(self._analyse(question))[:limit]
         units = [(history.units[place], score) for place, score in best]
         return [
             RankedUnit(
@@ -107,14 +123,31 @@ class RankedSearch:
         ]
 
     def notes(self, question: Question, fixture: Fixture) -> tuple[str, ...]:
-        """Why a time that the question seems to name is not used."""
-        note = self._retriever(fixture).time_note(question.text, question.date)
-        return (note,) if note else ()
+        """Why a time that the question seems to name is not used, and where rules stood in for a chat model."""
+        return self._analyse(question).notes
 
     def _retriever(self, fixture: Fixture) -> Retriever:
         key = (fixture.meta.resource_id, *(part.sha256 for part in fixture.meta.parts.values()))
         if key not in self._retrievers:
-            self._retrievers[key] = Retriever(fixture, self._parameters, self._embed_query)
+            self._retrievers[key] = Retriever(fixture, self._parameters, self._embed_query, self._reranker)
             if len(self._retrievers) > _KEPT_RETRIEVERS:
                 self._retrievers.popitem(last=False)
         return self._retrievers[key]
+
+
+def _analyst(parameters: RetrievalParameters, by_model: Analyse | None) -> Analyse:
+    """Who analyses a question: the rules, unless the parameters want a chat model."""
+    method = parameters.analysis
+    if not method.asks_model:
+        return partial(analyse_by_rules, method=method)
+    if by_model is None:
+        wanted = [
+            f"{key}=model"
+            for key, who in (("decompose", method.parts), ("time_range_by", method.time))
+            if who == "model"
+        ]
+        raise HarnessError(
+            f"A chat model is to analyse the questions ({', '.join(wanted)}), and none is named",
+            fix="Name one with --query-model, or set rules in place of model",
+        )
+    return by_model

@@ -16,6 +16,7 @@ from longmemeval.pipeline.journal import Journal, read_journal
 from longmemeval.pipeline.manifest import RunManifest, now, write_manifest
 from longmemeval.pipeline.prepared import PreparedFixtures
 from longmemeval.pipeline.progress import progress
+from longmemeval.pipeline.question_analysis import QuestionAnalyses, analysis_totals
 from longmemeval.pipeline.workers import in_order
 from longmemeval.reading.reader import Reader, Reading, SentPrompt
 from longmemeval.records import Answer, Question, Usage
@@ -36,6 +37,7 @@ class RunReport(Struct, frozen=True):
     shortened: int
     """Questions whose context was cut by the overflow policy."""
     usage: Usage
+    """Of all answers, and of analysing questions now."""
     seconds: float
     errors: tuple[str, ...] = ()
     """The first few, `question id: what`."""
@@ -73,6 +75,8 @@ class Answering:
     answers: Journal[Answer]
     fixtures: PreparedFixtures
     memory: MemorySystem
+    analyses: QuestionAnalyses | None
+    """Asked about the questions that are to be answered before the first of them is."""
     reader: Reader
     concurrency: int
     save_prompts: bool
@@ -81,7 +85,8 @@ class Answering:
         """Answer what has no answer yet; write the manifest before and after.
 
         Raises:
-            FatalModelError: no call can succeed. The manifest says `failed`, answers so far are kept.
+            FatalModelError: no call can succeed. The manifest says `failed`, answers so far are kept; where the
+                questions are analysed first, none is answered.
         """
         started = time.perf_counter()
         answered = current_answers(self.answers.records())
@@ -108,6 +113,8 @@ class Answering:
         return self._report(questions, len(remaining), seconds)
 
     async def _answer_all(self, questions: Sequence[Question]) -> None:
+        if self.analyses:
+            await self.analyses.ask(questions)
         with ExitStack() as stack:
             prompts = stack.enter_context(Journal(self.folder / PROMPTS, SentPrompt)) if self.save_prompts else None
             seen = {(key.question_id, key.sha256) for key in read_journal(self.folder / PROMPTS, _PromptKey)}
@@ -140,6 +147,7 @@ class Answering:
             "shortened": _shortened(answers),
             "usage": structs.asdict(total_usage(records)),
             "seconds": round(self.manifest.totals.get("seconds", 0.0) + seconds, 3),
+            **analysis_totals(self.analyses, self.manifest.totals),
         }
         hashes = {name: sha256_file(self.folder / name) for name in (ANSWERS, PROMPTS) if (self.folder / name).exists()}
         closed = structs.replace(self.manifest, status=status, ended_at=now(), totals=totals, files=hashes)
@@ -157,7 +165,7 @@ class Answering:
             failed=len(failed),
             newly_answered=new,
             shortened=_shortened(answers.values()),
-            usage=total_usage(records),
+            usage=total_usage(records) + (self.analyses.totals.usage if self.analyses else Usage()),
             seconds=round(seconds, 3),
             errors=tuple(f"{answer.question_id}: {answer.error}" for answer in failed[:5]),
         )

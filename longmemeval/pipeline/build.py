@@ -3,11 +3,11 @@
 import os
 import signal
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from threading import Thread
 from typing import Any, Literal
 
-import numpy as np
 from msgspec import Struct
 
 from longmemeval.arrays import Vectors
@@ -23,7 +23,7 @@ from longmemeval.memory.working_memory import (
 )
 from longmemeval.pipeline.manifest import now
 from longmemeval.pipeline.recipes import HNSW_EF_CONSTRUCTION, HNSW_M, HNSW_SEED
-from longmemeval.records import DatasetIdentity, FixtureMeta, Haystack, Message, PartInfo, Usage
+from longmemeval.records import DatasetIdentity, FixtureMeta, Haystack, PartInfo, Usage
 from longmemeval.retrieval.dates import DATES_PART, encode_dates
 from longmemeval.retrieval.expansion import ExpansionMaker, chat_maker, is_expansion_part, kind_and_level, rule_maker
 from longmemeval.retrieval.expansion import encode as encode_expansions
@@ -31,8 +31,6 @@ from longmemeval.storage.fixture import write_fixture
 from longmemeval.storage.memory_store import MemoryStore
 from longmemeval.storage.messages import haystack_messages, resource_id, thread_ids
 from longmemeval.storage.vector_store import VectorItem, VectorStore
-
-INDEX_NAME = "messages"
 
 
 class UpdaterConfiguration(Struct, frozen=True):
@@ -84,6 +82,16 @@ def _cached_model(spec: str, options: ModelOptions, cache_path: Path | None) -> 
     return CachedChatModel(model, cache_path, endpoint=options.api_base or "") if cache_path else model
 
 
+class Embedded(Struct, frozen=True):
+    """The content of a part that holds vectors."""
+
+    index: str
+    """The name of the index."""
+    items: list[VectorItem]
+    vectors: Vectors
+    """One row per item."""
+
+
 class FixtureTask(Struct, frozen=True):
     """One fixture to make or to complete."""
 
@@ -99,8 +107,8 @@ class FixtureTask(Struct, frozen=True):
     """Set when `db` is to hold a working memory."""
     expansions: ExpansionConfiguration = ExpansionConfiguration()
     embedder_spec: str = ""
-    vectors: Vectors | None = None
-    """One row per message that has text, in message order; set when `vector` is to be made."""
+    embedded: dict[str, Embedded] = {}
+    """What the parts that hold vectors are made of, by name."""
 
 
 class PrepareRecord(Struct, frozen=True, omit_defaults=True):
@@ -127,11 +135,6 @@ class Failure(Struct, frozen=True):
     def error(self) -> HarnessError:
         """The error again."""
         return self.kind(self.what, where=self.where, fix=self.fix)
-
-
-def embeddable(messages: list[Message]) -> list[Message]:
-    """The messages that get a vector: all but blank ones."""
-    return [message for message in messages if message.content.strip()]
 
 
 def attempt_fixture(task: FixtureTask) -> PrepareRecord | Failure:
@@ -168,8 +171,8 @@ def build_fixture(task: FixtureTask) -> PrepareRecord:
             store.working_memory = update.document
             usage, notes = update.usage, update.notes
         parts["db"] = store.persist()
-    if "vector" in task.recipes:
-        parts["vector"] = _vector_part(task, embeddable(messages))
+    for name, embedded in task.embedded.items():
+        parts[name] = _vector_part(embedded, task.recipes[name], task.embedder_spec)
     if DATES_PART in task.recipes:
         parts[DATES_PART] = encode_dates(messages)
     for name in (name for name in task.recipes if is_expansion_part(name)):
@@ -200,18 +203,15 @@ def build_fixture(task: FixtureTask) -> PrepareRecord:
     )
 
 
-def _vector_part(task: FixtureTask, messages: list[Message]) -> bytes:
-    recipe = task.recipes["vector"]
-    vectors = task.vectors if task.vectors is not None else np.zeros((0, 1), np.float32)
+def _vector_part(embedded: Embedded, recipe: Mapping[str, Any], embedder_spec: str) -> bytes:
     store = VectorStore()
     store.create(
-        INDEX_NAME,
-        vectors.shape[1],
+        embedded.index,
+        embedded.vectors.shape[1],
         engine="hnswlib" if recipe["index"] == "hnsw" else "exact",
         m=HNSW_M,
         ef_construction=HNSW_EF_CONSTRUCTION,
         seed=HNSW_SEED,
     )
-    items = [VectorItem(message.message_id, message.thread_id, message.index) for message in messages]
-    store.upsert(INDEX_NAME, items, vectors)
-    return store.persist(INDEX_NAME, task.embedder_spec, recipe["embedder"])
+    store.upsert(embedded.index, embedded.items, embedded.vectors)
+    return store.persist(embedded.index, embedder_spec, recipe["embedder"])

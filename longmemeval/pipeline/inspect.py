@@ -1,5 +1,6 @@
 """`inspect`: what a question asks, what its haystack holds, what is stored, what each configuration would recall."""
 
+import asyncio
 from collections.abc import Sequence
 
 from msgspec import Struct, structs
@@ -10,7 +11,8 @@ from longmemeval.files import list_folders, safe_name
 from longmemeval.llm.tokens import token_counter
 from longmemeval.memory.configuration import MemoryConfiguration, build_memory, preset_of
 from longmemeval.memory.protocol import MemoryTools
-from longmemeval.pipeline.prepared import PreparedFixtures, QueryVectors, query_embedder
+from longmemeval.pipeline.prepared import PreparedFixtures, query_vectors
+from longmemeval.pipeline.question_analysis import QueryModel, question_analyses
 from longmemeval.records import PartInfo, Question, Recall, Session
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, read_meta
@@ -53,6 +55,7 @@ def inspect(
     *,
     preparation: str,
     where: Folders,
+    query_model: QueryModel | None = None,
 ) -> Inspection:
     """Look at one question or haystack.
 
@@ -62,6 +65,7 @@ def inspect(
         configurations: the memory configurations to recall with.
         preparation: whose fixture the recall reads.
         where: the folders.
+        query_model: who analyses the question where a configuration wants a chat model for it.
 
     Raises:
         HarnessError: the data set has no such question or haystack.
@@ -79,7 +83,7 @@ def inspect(
         questions=tuple(asked),
         sessions=haystack.sessions,
         stored=tuple(_stored(dataset.name, haystack.haystack_id, where)),
-        recalled=tuple(_recall(dataset, asked[0], one, preparation, where) for one in configurations),
+        recalled=tuple(_recall(dataset, asked[0], one, preparation, where, query_model) for one in configurations),
     )
 
 
@@ -105,15 +109,22 @@ def _stored(dataset: str, haystack_id: str, where: Folders) -> list[StoredFixtur
 
 
 def _recall(
-    dataset: Dataset, question: Question, configuration: MemoryConfiguration, preparation: str, where: Folders
+    dataset: Dataset,
+    question: Question,
+    configuration: MemoryConfiguration,
+    preparation: str,
+    where: Folders,
+    query_model: QueryModel | None,
 ) -> Recalled:
     fixtures = PreparedFixtures(dataset, preparation, where, configuration)
     gold = dataset.gold if preset_of(configuration).reads_gold else None
     try:
         fixture = fixtures.open(question.haystack_id)
-        identity = fixtures.embedder_of([question])
-        embedder = query_embedder(identity, None, None, where) if identity else None
-        memory = build_memory(configuration, MemoryTools(QueryVectors([question], embedder), gold))
+        vectors = query_vectors([question], fixtures.embedder_of([question]), None, None, where)
+        analyses = question_analyses(configuration, query_model, where)
+        if analyses:
+            asyncio.run(analyses.ask([question]))
+        memory = build_memory(configuration, MemoryTools(vectors, gold, analyse=analyses))
         recall = memory.recall(question, fixture)
     except HarnessError as error:
         return Recalled(configuration.name, None, str(error))

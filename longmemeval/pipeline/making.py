@@ -17,21 +17,23 @@ from longmemeval.datasets.base import Dataset
 from longmemeval.embedding.cache import CachedEmbedder
 from longmemeval.errors import HarnessError
 from longmemeval.pipeline.build import (
+    Embedded,
     ExpansionConfiguration,
     Failure,
     FixtureTask,
     PrepareRecord,
     UpdaterConfiguration,
     attempt_fixture,
-    embeddable,
     follow,
 )
+from longmemeval.pipeline.embedded_parts import texts_to_embed
 from longmemeval.pipeline.journal import Journal
 from longmemeval.pipeline.manifest import now
 from longmemeval.pipeline.progress import Progress, progress
-from longmemeval.pipeline.recipes import Recipes
+from longmemeval.pipeline.recipes import KEYS_SHA256, Recipes
+from longmemeval.pipeline.wording import Wording
 from longmemeval.records import DatasetIdentity, FixtureMeta, Haystack, Usage
-from longmemeval.storage.messages import haystack_messages
+from longmemeval.retrieval.expansion import is_vectors_part, keys_part
 
 Backend = Literal["loky", "threading"]
 
@@ -62,6 +64,7 @@ class TaskMaker:
         question_ids: dict[str, tuple[str, ...]],
         recipes: Recipes,
         embedder: CachedEmbedder | None,
+        wording: Wording,
         updater: UpdaterConfiguration | None,
         expansions: ExpansionConfiguration,
     ) -> None:
@@ -70,6 +73,7 @@ class TaskMaker:
         self._question_ids = question_ids
         self._recipes = recipes
         self.embedder = embedder
+        self._wording = wording
         self._updater = updater
         self._expansions = expansions
 
@@ -78,36 +82,46 @@ class TaskMaker:
         started = time.perf_counter()
         paid = self.embedder.usage if self.embedder else Usage()
         haystacks = [self._dataset.haystack(one.haystack_id) for one in window]
-        texts = [
-            [message.content for message in embeddable(haystack_messages(haystack))] if "vector" in one.missing else []
+        wanted = [
+            texts_to_embed(one.missing, haystack, one.folder, one.meta, self._wording)
             for one, haystack in zip(window, haystacks, strict=True)
         ]
-        flat = [text for group in texts for text in group]
-        vectors = self.embedder.embed(flat) if self.embedder and flat else None
+        flat = [text for parts in wanted for part in parts.values() for text in part.texts]
+        rows = self._embed(flat)
         tasks, offset = [], 0
-        for one, haystack, group in zip(window, haystacks, texts, strict=True):
-            rows = None if vectors is None else vectors[offset : offset + len(group)]
-            offset += len(group)
-            tasks.append(self._task(one, haystack, rows))
+        for one, haystack, parts in zip(window, haystacks, wanted, strict=True):
+            embedded = {}
+            for name, part in parts.items():
+                vectors = rows[offset : offset + len(part.texts)]
+                embedded[name] = Embedded(part.index, part.items, vectors)
+                offset += len(part.texts)
+            tasks.append(self._task(one, haystack, embedded))
         usage = self.embedder.usage - paid if self.embedder else paid
         seconds = round(time.perf_counter() - started, 3)
         return tasks, PrepareRecord("embeddings", now(), seconds=seconds, messages=len(flat), usage=usage)
 
-    def _task(self, one: Pending, haystack: Haystack, rows: Vectors | None) -> FixtureTask:
-        if rows is None and self.embedder and "vector" in one.missing:
-            rows = np.zeros((0, self.embedder.dimension), np.float32)
-        kept = {name: info for name, info in (one.meta.parts if one.meta else {}).items() if name not in one.missing}
+    def _embed(self, texts: list[str]) -> Vectors:
+        if self.embedder is None:
+            return np.zeros((0, 1), np.float32)
+        # Asking for the dimension may cost a call.
+        return self.embedder.embed(texts) if texts else np.zeros((0, self.embedder.dimension), np.float32)
+
+    def _task(self, one: Pending, haystack: Haystack, embedded: dict[str, Embedded]) -> FixtureTask:
+        there = one.meta.parts if one.meta else {}
+        recipes = {name: self._recipes.parts[name] for name in one.missing}
+        for name in filter(is_vectors_part, recipes):
+            recipes[name] = recipes[name] | {KEYS_SHA256: there[keys_part(name)].sha256}
         return FixtureTask(
             folder=one.folder,
             dataset=self._identity,
             haystack=haystack,
             question_ids=self._question_ids[one.haystack_id],
-            recipes={name: self._recipes.parts[name] for name in one.missing},
-            kept=kept,
+            recipes=recipes,
+            kept={name: info for name, info in there.items() if name not in one.missing},
             updater=self._updater,
             expansions=self._expansions,
             embedder_spec=self.embedder.spec if self.embedder else "",
-            vectors=rows,
+            embedded=embedded,
         )
 
 

@@ -30,6 +30,7 @@ from longmemeval.pipeline.recipes import (
     recipes_for,
 )
 from longmemeval.pipeline.selection import Selection, select
+from longmemeval.pipeline.wording import EmbeddedText, Wording
 from longmemeval.records import DatasetIdentity, FixtureMeta, Question, Usage
 from longmemeval.retrieval.expansion import is_expansion_part
 from longmemeval.settings import Folders, folders
@@ -42,6 +43,12 @@ class PrepareOptions(Struct, frozen=True):
     """Everything about `prepare` but what to prepare."""
 
     embedder: str = DEFAULT_EMBEDDER
+    embedded_text: EmbeddedText = "content"
+    """What of a message is embedded; see `Wording`."""
+    query_prefix: str = ""
+    """What the embedding model wants before a question; runs take it from the fixtures."""
+    document_prefix: str = ""
+    """What it wants before a stored text."""
     index: IndexEngine = "hnsw"
     name: str = "default"
     """Name of the preparation."""
@@ -108,11 +115,14 @@ def prepare(
     embedder = _embedder(options, where) if "vectors" in needs else None
     updater = _updater(options, where) if "working-memory" in needs else None
     expansions = _expansions(options, where)
+    wording = Wording(options.embedded_text, options.query_prefix, options.document_prefix)
+    wording.check()
     recipes = recipes_for(
         needs,
         working_memory=updater.build().recipe if updater else None,
         embedder=embedder.fingerprint if embedder else None,
         index=options.index,
+        wording=wording,
         expansions={part: expansions.maker(part).recipe for part in sorted(filter(is_expansion_part, needs))},
     )
     identity = DatasetIdentity(dataset.name, dataset.sha256)
@@ -122,17 +132,20 @@ def prepare(
     )
     if options.dry_run:
         pending = _pending(root, haystack_ids, identity, recipes, force=options.force)
-        haystacks = ((dataset.haystack(one.haystack_id), one.missing) for one in pending)
-        figures = estimate(haystacks, embedder, updater)
-        return structs.replace(_counted(report, pending), dry_run=True, estimate=figures)
+        figures = estimate(((dataset.haystack(one.haystack_id), one) for one in pending), embedder, wording, updater)
+        return structs.replace(_counted(report, len(pending)), dry_run=True, estimate=figures)
     # Whoever holds the journal owns the preparation: what stands there is looked at only then.
     with Journal(root / "prepare.jsonl", PrepareRecord) as journal:
-        pending = _pending(root, haystack_ids, identity, recipes, force=options.force)
-        maker = TaskMaker(dataset, identity, _by_haystack(questions), recipes, embedder, updater, expansions)
-        made = make_all(maker, pending, options.jobs, options.backend, journal) if pending else []
+        question_ids = _by_haystack(questions)
+        made: list[PrepareRecord] = []
+        for stage in recipes.stages():
+            pending = _pending(root, haystack_ids, identity, stage, force=options.force)
+            maker = TaskMaker(dataset, identity, question_ids, stage, embedder, wording, updater, expansions)
+            made += make_all(maker, pending, options.jobs, options.backend, journal) if pending else []
+    messages = {one.haystack_id: one.messages for one in made if one.work == "fixture"}
     return structs.replace(
-        _counted(report, pending),
-        messages=sum(one.messages for one in made if one.work == "fixture"),
+        _counted(report, len(messages)),
+        messages=sum(messages.values()),
         embeddings_computed=embedder.misses if embedder else 0,
         embeddings_cached=embedder.hits if embedder else 0,
         usage=sum((one.usage for one in made), Usage()),
@@ -141,8 +154,8 @@ def prepare(
     )
 
 
-def _counted(report: PrepareReport, pending: Sequence[Pending]) -> PrepareReport:
-    return structs.replace(report, prepared=len(pending), already=report.haystacks - len(pending))
+def _counted(report: PrepareReport, prepared: int) -> PrepareReport:
+    return structs.replace(report, prepared=prepared, already=report.haystacks - prepared)
 
 
 def _embedder(options: PrepareOptions, where: Folders) -> CachedEmbedder:

@@ -1,8 +1,10 @@
-"""What `run` and `inspect` read: prepared fixtures, and the vectors of the questions."""
+"""What `run`, `retrieval` and `inspect` read: prepared fixtures, and the vectors of the questions."""
 
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from msgspec import Struct
 
 from longmemeval.arrays import Vector
 from longmemeval.datasets.base import Dataset
@@ -12,10 +14,21 @@ from longmemeval.embedding.registry import load_embedder
 from longmemeval.errors import FixtureError, HarnessError
 from longmemeval.memory.configuration import MemoryConfiguration, needs_of
 from longmemeval.pipeline.manifest import differences
-from longmemeval.records import Question
+from longmemeval.pipeline.recipes import is_made_of_other_keys, recipe_of_all
+from longmemeval.pipeline.wording import wording_of
+from longmemeval.records import FixtureMeta, Question
 from longmemeval.retrieval.dates import DATES_PART
 from longmemeval.settings import Folders, folders
 from longmemeval.storage.fixture import Fixture, fixture_folder
+
+
+class FixtureEmbedder(Struct, frozen=True, omit_defaults=True):
+    """The embedder that made the vectors of a preparation, as run manifests tell it."""
+
+    spec: str
+    fingerprint: str
+    query_prefix: str = ""
+    """What is put before a question."""
 
 
 class PreparedFixtures:
@@ -44,9 +57,10 @@ class PreparedFixtures:
             FixtureError: not prepared, prepared from other data, or not for this configuration.
         """
         folder = fixture_folder(self._where.prepared_dir, self._dataset.name, self._preparation, haystack_id)
-        remedy = f"Run `{self._prepare_command()}`"
         if not (folder / "meta.json").exists():
-            raise FixtureError(f"Haystack '{haystack_id}' is not prepared", where=str(folder), fix=remedy)
+            raise FixtureError(
+                f"Haystack '{haystack_id}' is not prepared", where=str(folder), fix=f"Run `{self._prepare_command()}`"
+            )
         fixture = Fixture.open(folder)
         made_from = fixture.meta.dataset
         if made_from.sha256 != self._dataset.sha256:
@@ -56,20 +70,23 @@ class PreparedFixtures:
                 where=str(folder),
                 fix="Prepare this data set with --force, or under another --name and run with --prepared NAME",
             )
-        for part in self._parts:
-            if part not in fixture.meta.parts:
-                raise FixtureError(
-                    f"The preparation lacks part '{part}', which '{self._configuration.preset}' reads",
-                    where=str(folder),
-                    fix=remedy,
-                )
-        lacks_document = "db" in self._parts and fixture.meta.parts["db"].recipe.get("working_memory") is None
-        if lacks_document and "working-memory" in self._needs:
-            raise FixtureError("The preparation holds no working memory", where=str(folder), fix=remedy)
+        if lacking := self._lacking(fixture.meta):
+            raise FixtureError(lacking, where=str(folder), fix=f"Run `{self._prepare_command(fixture)}`")
         return fixture
 
-    def _prepare_command(self) -> str:
-        """What makes the parts that are missing, ready to be typed."""
+    def _lacking(self, meta: FixtureMeta) -> str:
+        """What a fixture does not have that the configuration reads; empty when it has everything."""
+        for part in self._parts:
+            if part not in meta.parts:
+                return f"The preparation lacks part '{part}', which '{self._configuration.preset}' reads"
+            if is_made_of_other_keys(part, meta):
+                return f"Part '{part}' was made of other keys than the fixture has"
+        if "working-memory" in self._needs and meta.parts["db"].recipe.get("working_memory") is None:
+            return "The preparation holds no working memory"
+        return ""
+
+    def _prepare_command(self, there: Fixture | None = None) -> str:
+        """What makes the parts that are missing beside those that are there, ready to be typed."""
         known = catalogue().get(self._dataset.name)
         by_name = known is not None and data_file(known, self._where.data_dir) == self._dataset.path
         words = ["longmemeval", "prepare", "--dataset", self._dataset.name if by_name else str(self._dataset.path)]
@@ -77,6 +94,8 @@ class PreparedFixtures:
         for sign, keys in (("expansions-", ("expansion", "expansion_level")), (DATES_PART, ("time_range",))):
             for key in keys if any(part.startswith(sign) for part in self._parts) else ():
                 words += ["--set", f"{key}={self._configuration.parameters[key]}"]
+        if there and "vector" in there.meta.parts:
+            words += _embedding_options(there)
         usual = folders()
         for option, given, default in (
             ("--name", self._preparation, "default"),
@@ -109,16 +128,32 @@ class PreparedFixtures:
         return found
 
     def _recipe_read(self, part: str, recipe: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What matters of a recipe: the working memory only where it is read."""
+        """What matters of a recipe: the working memory only where it is read, no fixture's own hashes."""
         reads_document = "working-memory" in self._needs
-        return recipe if part != "db" or reads_document else {**recipe, "working_memory": None}
+        return recipe_of_all(recipe) if part != "db" or reads_document else {**recipe, "working_memory": None}
 
-    def embedder_of(self, questions: Sequence[Question]) -> tuple[str, str] | None:
-        """Spec and fingerprint of the embedder the vectors were made with; None if no vectors are read."""
+    def embedder_of(self, questions: Sequence[Question]) -> FixtureEmbedder | None:
+        """The embedder the vectors were made with; None if no vectors are read."""
         if "vector" not in self._parts or not questions:
             return None
-        identity = self.open(questions[0].haystack_id).embedder
-        return identity.spec, identity.fingerprint
+        fixture = self.open(questions[0].haystack_id)
+        wording = wording_of(fixture.meta.parts["vector"].recipe)
+        return FixtureEmbedder(fixture.embedder.spec, fixture.embedder.fingerprint, wording.query_prefix)
+
+
+def _embedding_options(fixture: Fixture) -> list[str]:
+    """The options of `prepare` by which its vectors are those that the fixture has."""
+    recipe = fixture.meta.parts["vector"].recipe
+    wording = wording_of(recipe)
+    words = ["--embedder", fixture.embedder.spec]
+    for option, made, default in (
+        ("--index", recipe["index"], "hnsw"),
+        ("--embed-text", wording.text, "content"),
+        ("--query-prefix", wording.query_prefix, ""),
+        ("--document-prefix", wording.document_prefix, ""),
+    ):
+        words += [option, made] if made != default else []
+    return words
 
 
 class QueryVectors:
@@ -127,11 +162,13 @@ class QueryVectors:
     Args:
         questions: whose texts may be asked for.
         embedder: the one the fixtures were made with; None when no vectors are read.
+        prefix: what the embedder wants before a question.
     """
 
-    def __init__(self, questions: Sequence[Question], embedder: CachedEmbedder | None) -> None:
+    def __init__(self, questions: Sequence[Question], embedder: CachedEmbedder | None, prefix: str = "") -> None:
         self._questions = questions
         self._embedder = embedder
+        self._prefix = prefix
         self._vectors: dict[str, Vector] = {}
 
     def __call__(self, text: str) -> Vector:
@@ -140,19 +177,25 @@ class QueryVectors:
             raise HarnessError("This configuration reads no vectors")
         if not self._vectors:
             texts = list(dict.fromkeys(question.text for question in self._questions))
-            self._vectors = dict(zip(texts, self._embedder.embed(texts), strict=True))
+            vectors = self._embedder.embed([self._prefix + one for one in texts])
+            self._vectors = dict(zip(texts, vectors, strict=True))
         if text not in self._vectors:
-            self._vectors[text] = self._embedder.embed([text])[0]
+            self._vectors[text] = self._embedder.embed([self._prefix + text])[0]
         return self._vectors[text]
 
 
-def query_embedder(
-    identity: tuple[str, str], override: str | None, api_base: str | None, where: Folders
-) -> CachedEmbedder:
-    """The embedder that made the fixtures, for the questions.
+def query_vectors(
+    questions: Sequence[Question],
+    identity: FixtureEmbedder | None,
+    override: str | None,
+    api_base: str | None,
+    where: Folders,
+) -> QueryVectors:
+    """The vectors of the questions, by the embedder that made the fixtures.
 
     Args:
-        identity: spec and fingerprint as the fixtures tell them.
+        questions: those of the run.
+        identity: the embedder as the fixtures tell it; None when no vectors are read.
         override: another spec for the same model (a folder that was moved).
         api_base: endpoint of the chat model; the embedder's may be the same or the environment's.
         where: the folders.
@@ -160,14 +203,17 @@ def query_embedder(
     Raises:
         FixtureError: neither of them is the model that made the fixtures.
     """
-    spec, fingerprint = identity
+    if identity is None:
+        return QueryVectors(questions, None)
+    spec, cache = override or identity.spec, where.cache_dir / "embeddings.sqlite"
     others = []
     for endpoint in dict.fromkeys((api_base, None)):
-        embedder = load_embedder(override or spec, cache_path=where.cache_dir / "embeddings.sqlite", api_base=endpoint)
-        if embedder.fingerprint == fingerprint:
-            return embedder
+        embedder = load_embedder(spec, cache_path=cache, api_base=endpoint)
+        if embedder.fingerprint == identity.fingerprint:
+            return QueryVectors(questions, embedder, identity.query_prefix)
         others.append(f"{embedder.spec} ({embedder.fingerprint})")
     raise FixtureError(
-        f"The fixtures were embedded by {spec} ({fingerprint}), this is {' or '.join(dict.fromkeys(others))}",
+        f"The fixtures were embedded by {identity.spec} ({identity.fingerprint}), "
+        f"this is {' or '.join(dict.fromkeys(others))}",
         fix="Name the same model by --embedder, its endpoint by OPENAI_BASE_URL, or prepare again under another --name",
     )

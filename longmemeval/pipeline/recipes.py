@@ -1,6 +1,6 @@
 """What a preparation must hold, what it holds, and what is missing."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,8 +10,10 @@ from longmemeval.errors import FixtureError
 from longmemeval.files import list_folders
 from longmemeval.memory.protocol import Need
 from longmemeval.pipeline.manifest import differences
+from longmemeval.pipeline.wording import Wording
 from longmemeval.records import DatasetIdentity, FixtureMeta
 from longmemeval.retrieval.dates import DATES_PART, DATES_RECIPE
+from longmemeval.retrieval.expansion import is_vectors_part, keys_part
 from longmemeval.storage.fixture import part_file, read_meta
 
 IndexEngine = Literal["hnsw", "exact"]
@@ -21,11 +23,21 @@ HNSW_M = 16
 HNSW_EF_CONSTRUCTION = 200
 HNSW_SEED = 0
 
+KEYS_SHA256 = "keys_sha256"
+"""In the recipe of a fixture's vectors of keys: the hash of the part with the keys. It is the fixture's own."""
+
 
 class Recipes(Struct, frozen=True):
     """How each needed part is to be made. A part that no configuration needs has no recipe."""
 
     parts: dict[str, dict[str, Any]]
+
+    def stages(self) -> Iterator["Recipes"]:
+        """The parts in the order they can be made: keys are embedded once they are in the fixture."""
+        late = {name: recipe for name, recipe in self.parts.items() if is_vectors_part(name)}
+        yield Recipes({name: recipe for name, recipe in self.parts.items() if name not in late})
+        if late:
+            yield Recipes(late)
 
 
 def recipes_for(
@@ -34,6 +46,7 @@ def recipes_for(
     working_memory: Mapping[str, Any] | None,
     embedder: str | None,
     index: IndexEngine,
+    wording: Wording,
     expansions: Mapping[str, dict[str, Any]],
 ) -> Recipes:
     """The recipes for what `needs` asks.
@@ -43,6 +56,7 @@ def recipes_for(
         working_memory: recipe of the updater, if working memory is needed.
         embedder: fingerprint of the embedder, if vectors are needed.
         index: `hnsw` or `exact`.
+        wording: what is embedded of a message.
         expansions: recipes of the key expansions that are needed, by part.
     """
     parts: dict[str, dict[str, Any]] = {}
@@ -50,16 +64,19 @@ def recipes_for(
         parts["db"] = {"version": 1, "working_memory": dict(working_memory) if working_memory else None}
     if "vectors" in needs:
         graph = {"m": HNSW_M, "ef_construction": HNSW_EF_CONSTRUCTION, "seed": HNSW_SEED} if index == "hnsw" else {}
-        parts["vector"] = {"version": 1, "embedder": embedder, "index": index, "text": "content", **graph}
+        made = {"version": 1, "embedder": embedder, "index": index, "text": wording.text}
+        parts["vector"] = made | graph | wording.prefixes
     if DATES_PART in needs:
         parts[DATES_PART] = DATES_RECIPE
-    return Recipes(parts | dict(expansions))
+    key_vectors = {"version": 1, "embedder": embedder, "index": "exact", **wording.prefixes}
+    return Recipes(parts | dict(expansions) | dict.fromkeys(sorted(filter(is_vectors_part, needs)), key_vectors))
 
 
 def missing_parts(folder: Path, meta: FixtureMeta | None, recipes: Recipes) -> list[str]:
     """The parts of one fixture that have to be made.
 
-    A `db` that lacks only the working memory counts as missing: it is made again with it.
+    A `db` that lacks only the working memory counts as missing: it is made again with it. So do vectors of keys that
+    were made again since.
     """
     if meta is None:
         return list(recipes.parts)
@@ -68,8 +85,22 @@ def missing_parts(folder: Path, meta: FixtureMeta | None, recipes: Recipes) -> l
         for name, recipe in recipes.parts.items()
         if name not in meta.parts
         or not _serves(name, meta.parts[name].recipe, recipe)
+        or is_made_of_other_keys(name, meta)
         or not any((folder / file).exists() for file in (part_file(name), f"{part_file(name)}.new"))
     ]
+
+
+def is_made_of_other_keys(part: str, meta: FixtureMeta) -> bool:
+    """Whether `part`, which the fixture has, holds vectors of other keys than the fixture's."""
+    if not is_vectors_part(part):
+        return False
+    keys = meta.parts.get(keys_part(part))
+    return keys is None or meta.parts[part].recipe.get(KEYS_SHA256) != keys.sha256
+
+
+def recipe_of_all(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """What a recipe has in common with those of the other fixtures."""
+    return {key: value for key, value in recipe.items() if key != KEYS_SHA256}
 
 
 def is_unfinished(folder: Path) -> bool:
@@ -81,7 +112,7 @@ def _serves(part: str, have: Mapping[str, Any], want: Mapping[str, Any]) -> bool
     """Whether a part made by recipe `have` can be read where `want` is asked for."""
     if part == "db" and want["working_memory"] is None:
         return {**have, "working_memory": None} == want
-    return have == want
+    return recipe_of_all(have) == recipe_of_all(want)
 
 
 def check_unmixed(

@@ -1,4 +1,4 @@
-"""`retrieval`: how well a memory finds the evidence, without any chat model."""
+"""`retrieval`: how well a memory finds the evidence; nothing is answered."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -10,9 +10,10 @@ from msgspec import Struct
 from longmemeval.datasets.base import Dataset
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.evaluation.measures.official import Granularity
+from longmemeval.llm.registry import ModelOptions
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration
 from longmemeval.pipeline.manifest import check_run_id, default_run_id
-from longmemeval.pipeline.prepare import DEFAULT_EMBEDDER
+from longmemeval.pipeline.question_analysis import QueryModel
 from longmemeval.pipeline.rankings import RetrievalJob, RetrievalProtocol, RetrievalReport, RetrievalRun
 from longmemeval.pipeline.retrieve_official import plan_official
 from longmemeval.pipeline.retrieve_scoring import chosen_measures, is_locomo
@@ -25,7 +26,8 @@ class RetrievalOptions(Struct, frozen=True):
     """Everything about `retrieval` but the data and the memories."""
 
     protocol: RetrievalProtocol = "standard"
-    """`standard`: from prepared fixtures; `official`: LongMemEval's own corpus and measures, nothing prepared."""
+    """`standard`: from prepared fixtures; `official`: LongMemEval's own corpus and measures, nothing prepared but
+    expansions."""
     granularity: Granularity | None = None
     """None: turns for LoCoMo, else sessions."""
     measures: tuple[str, ...] = ()
@@ -39,6 +41,12 @@ class RetrievalOptions(Struct, frozen=True):
     """Of the run; with several memories `-<memory>` is put behind it. A begun one is continued."""
     log: Path | None = None
     """Official protocol: where to write the log in the official format."""
+    expansion_cache: Path | None = None
+    """Official protocol: the expansions of `expansion=…`, a file in the official format; None: of the preparation."""
+    query_model: str | None = None
+    """Chat model that analyses the questions, for memories that want one (`decompose=model`)."""
+    model_options: ModelOptions = ModelOptions()
+    """How it is reached; a remote embedder is looked for at the same endpoint."""
 
 
 def retrieve(
@@ -71,14 +79,27 @@ def retrieve(
     chosen = select(list(dataset.questions()), selection, lambda question_id: dataset.gold(question_id).question_type)
     job = RetrievalJob(dataset, chosen, options.granularity or ("turn" if locomo else "session"), where)
     measures = chosen_measures(options.measures, options.cutoffs, locomo=locomo)
+    plan = partial(
+        plan_standard,
+        measures=measures,
+        prepared=options.prepared,
+        embedder=options.embedder,
+        query_model=QueryModel(options.query_model, options.model_options) if options.query_model else None,
+        api_base=options.model_options.api_base,
+    )
+    official = partial(
+        plan_official,
+        embedder=options.embedder,
+        log=options.log,
+        prepared=options.prepared,
+        expansion_cache=options.expansion_cache,
+    )
     plans: list[Callable[[], RetrievalRun]] = []
     for configuration in map(as_configuration, memories):
         run_id = _run_id(job, configuration.name, options, several=len(memories) > 1)
         if options.protocol == "official":
-            embedder = options.embedder or DEFAULT_EMBEDDER
-            plans.append(plan_official(job, configuration, run_id, embedder=embedder, log=options.log))
+            plans.append(official(job, configuration, run_id))
         else:
-            plan = partial(plan_standard, measures=measures, prepared=options.prepared, embedder=options.embedder)
             plans.append(plan(job, configuration, run_id))
     # All are planned before the first begins: a mistake about the last does not show after hours.
     runs = tuple(execute() for execute in plans)
@@ -96,8 +117,12 @@ def _check(options: RetrievalOptions, memories: int) -> None:
     official = options.protocol == "official"
     if official and (options.measures or options.cutoffs):
         raise HarnessError("The official protocol has its own measures and cutoffs", fix="Leave out --measure and --k")
+    if official and options.query_model:
+        raise HarnessError("The official protocol asks no chat model", fix="Leave out --query-model")
     if options.log and not official:
         raise HarnessError("--log writes the official log", fix="Give --protocol official with it")
+    if options.expansion_cache and not official:
+        raise HarnessError("--expansion-cache is read by the official protocol", fix="Give --protocol official with it")
     if options.log and memories > 1:
         raise HarnessError(f"--log names one file for {memories} memories", fix="Give one --memory with it")
 

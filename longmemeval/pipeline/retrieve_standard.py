@@ -1,14 +1,20 @@
 """The standard protocol of `retrieval`: a memory ranks the stored history of each question."""
 
-from collections.abc import Callable, Iterable, Iterator
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
+from pathlib import Path
+
+import msgspec
 
 from longmemeval.evaluation.measures.notation import Measure
 from longmemeval.evaluation.measures.official import Granularity
 from longmemeval.memory.configuration import MemoryConfiguration, build_memory, preset_of
 from longmemeval.memory.protocol import MemorySystem, MemoryTools, RankingMemory
-from longmemeval.pipeline.prepared import PreparedFixtures, QueryVectors, query_embedder
-from longmemeval.pipeline.rankings import Ranked, RetrievalJob, RetrievalRun, ranking_run
+from longmemeval.pipeline.journal import read_journal
+from longmemeval.pipeline.prepared import PreparedFixtures, query_vectors
+from longmemeval.pipeline.question_analysis import QueryModel, counted_in_manifest, question_analyses
+from longmemeval.pipeline.rankings import RANKINGS, Ranked, Ranking, RetrievalJob, RetrievalRun, ranking_run
 from longmemeval.pipeline.retrieve_scoring import StandardScoring
 from longmemeval.records import Question, Recall, RecalledItem
 from longmemeval.storage.fixture import Fixture
@@ -22,6 +28,8 @@ def plan_standard(
     measures: tuple[Measure, ...],
     prepared: str,
     embedder: str | None,
+    query_model: QueryModel | None,
+    api_base: str | None,
 ) -> Callable[[], RetrievalRun]:
     """Check that one memory can rank all questions; the function returned does it and scores the rankings.
 
@@ -32,37 +40,52 @@ def plan_standard(
         measures: what to compute.
         prepared: the preparation to read.
         embedder: the one the fixtures were made with, under another name.
+        query_model: who analyses the questions where the memory wants a chat model for it; None: nobody can.
+        api_base: endpoint of the embedder's model, where it is not its own.
 
     Raises:
-        HarnessError: a fixture is missing or was made from something else, or the embedder is another one.
+        HarnessError: a fixture is missing or was made from something else, the embedder is another one, or a chat
+            model is wanted and none is named.
     """
     fixtures = PreparedFixtures(job.dataset, prepared, job.where, configuration)
     identity = fixtures.embedder_of(job.questions)
     reads_gold = preset_of(configuration).reads_gold
+    analyses = question_analyses(configuration, query_model, job.where)
     settings = {
         "memory": configuration.model_dump(),
         "reads_gold": reads_gold,
         "protocol": "standard",
         "granularity": job.level,
         "preparation": prepared,
-        "embedder": {"spec": identity[0], "fingerprint": identity[1]} if identity else None,
+        "embedder": msgspec.to_builtins(identity),
+        **(analyses.settings if analyses else {}),
     }
     manifest = job.manifest(run_id, settings, fixtures.hashes(job.questions))
-    query_model = identity and query_embedder(identity, embedder, None, job.where)
-    tools = MemoryTools(QueryVectors(job.questions, query_model), job.dataset.gold if reads_gold else None)
+    vectors = query_vectors(job.questions, identity, embedder, api_base, job.where)
+    tools = MemoryTools(vectors, job.dataset.gold if reads_gold else None, analyse=analyses)
     system = build_memory(configuration, tools)
 
     def execute() -> RetrievalRun:
         scoring = StandardScoring(job.dataset, job.level, measures)
         # Questions on one haystack follow one another.
         open_fixture = lru_cache(maxsize=1)(fixtures.open)
-        with ranking_run(job.where.results_dir / run_id, manifest, job.level) as rankings:
-            for question in job.questions:
-                rank = partial(_rank, system, question, open_fixture, job.level)
-                scoring.add(question, rankings.ranking(question.question_id, rank))
+        folder = job.where.results_dir / run_id
+        with counted_in_manifest(folder, analyses):
+            if analyses:
+                asyncio.run(analyses.ask(_unranked(folder, job.questions)))
+            with ranking_run(folder, manifest, job.level) as rankings:
+                for question in job.questions:
+                    rank = partial(_rank, system, question, open_fixture, job.level)
+                    scoring.add(question, rankings.ranking(question.question_id, rank))
         return job.finish(manifest, rankings.new, scoring.results(configuration.name))
 
     return execute
+
+
+def _unranked(folder: Path, questions: Sequence[Question]) -> list[Question]:
+    """The questions that the run in `folder` has no ranking of yet."""
+    ranked = {ranking.question_id for ranking in read_journal(folder / RANKINGS, Ranking)}
+    return [question for question in questions if question.question_id not in ranked]
 
 
 def _rank(

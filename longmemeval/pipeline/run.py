@@ -1,17 +1,21 @@
 """`run`: a model answers the selected questions from prepared fixtures under one memory configuration."""
 
-import os
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct, structs
 
 from longmemeval.datasets.base import Dataset
+from longmemeval.datasets.locomo_protocol import official_questions
 from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.registry import ModelOptions, load_chat_model
+from longmemeval.llm.spending import SpendingLimit, within
 from longmemeval.llm.tokens import context_window, token_counter
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, build_memory, preset_of
 from longmemeval.memory.protocol import MemoryTools
 from longmemeval.pipeline.answering import ANSWERS, Answering, RunReport
+from longmemeval.pipeline.detectable import detectable_note
 from longmemeval.pipeline.journal import Journal
 from longmemeval.pipeline.manifest import (
     FORMAT,
@@ -23,7 +27,8 @@ from longmemeval.pipeline.manifest import (
     now,
     run_folder,
 )
-from longmemeval.pipeline.prepared import PreparedFixtures, QueryVectors, query_embedder
+from longmemeval.pipeline.prepared import FixtureEmbedder, PreparedFixtures, query_vectors
+from longmemeval.pipeline.question_analysis import QueryModel, endpoint, question_analyses
 from longmemeval.pipeline.resume import begun_or_new
 from longmemeval.pipeline.selection import Selection, select
 from longmemeval.reading.reader import Reader, ReadingConfiguration, reading_configuration
@@ -31,23 +36,36 @@ from longmemeval.records import Answer
 from longmemeval.redaction import public_url
 from longmemeval.settings import Folders, folders
 
+Protocol = Literal["standard", "official"]
+
 
 class RunOptions(Struct, frozen=True):
     """Everything about `run` but the data, the memory and the model."""
 
     reading: ReadingConfiguration | None = None
-    """None: method `direct`, history format `nl`, the shipped template."""
+    """None: method `direct`, `short` under the official protocol; history format `nl`, the shipped template."""
     prepared: str = "default"
     """Name of the preparation to read."""
     embedder: str | None = None
     """Overrides the embedder the fixtures name (a moved model folder); must have the same fingerprint."""
     model_options: ModelOptions = ModelOptions()
+    query_model: str | None = None
+    """Who analyses the questions where the memory wants a chat model for it; None: the answering model."""
+    protocol: Protocol = "standard"
+    """`official`: LoCoMo's hints and the two options of adversarial questions, in an order drawn by `seed`."""
+    seed: int = 0
+    repeat: int = 1
+    """Which repeat of the same run this is; it changes nothing but the record."""
+    spending: SpendingLimit | None = None
+    """What the model's calls may cost; None: no limit."""
     concurrency: int = 8
     """Calls under way at one time."""
     run_id: str | None = None
     must_exist: bool = False
     """Set by `--resume`: continuing is all that is wanted."""
     save_prompts: bool = True
+    tell: Callable[[str], None] | None = None
+    """Gets what is worth knowing before the first call: how small a difference so many questions can show."""
 
 
 def run(
@@ -79,35 +97,44 @@ def run(
     where = where or folders()
     configuration = as_configuration(memory)
     chosen = select(list(dataset.questions()), selection, lambda question_id: dataset.gold(question_id).question_type)
+    if options.protocol == "official":
+        chosen = official_questions(dataset, chosen, options.seed)
     run_id = options.run_id or default_run_id(where.results_dir, dataset.name, configuration.name, model_spec)
     folder = where.results_dir / check_run_id(run_id)
     if options.must_exist:
         run_folder(where.results_dir, run_id)
     model = load_chat_model(model_spec, options.model_options)
-    reading = options.reading or reading_configuration()
+    reading = options.reading or reading_configuration("short" if options.protocol == "official" else "direct")
     if reading.context_window is None:
         reading = structs.replace(reading, context_window=context_window(model_spec))
     fixtures = PreparedFixtures(dataset, options.prepared, where, configuration)
     identity = fixtures.embedder_of(chosen)
+    query_model = QueryModel(
+        options.query_model or model_spec, options.model_options, options.concurrency, options.spending
+    )
+    analyses = question_analyses(configuration, query_model, where)
     manifest = RunManifest(
         format=FORMAT,
         run_id=run_id,
         kind="run",
         status="running",
         dataset=dataset_record(dataset),
-        settings=_settings(configuration, model_spec, reading, options, identity),
+        settings=_settings(configuration, model_spec, reading, options, identity)
+        | (analyses.settings if analyses else {}),
         question_ids=tuple(question.question_id for question in chosen),
         fixtures=fixtures.hashes(chosen),
         environment=environment(),
         started_at=now(),
     )
-    embedder = identity and query_embedder(identity, options.embedder, options.model_options.api_base, where)
+    counter = token_counter(model_spec)
     tools = MemoryTools(
-        embed_query=QueryVectors(chosen, embedder),
+        embed_query=query_vectors(chosen, identity, options.embedder, options.model_options.api_base, where),
         gold=dataset.gold if preset_of(configuration).reads_gold else None,
+        count_tokens=counter.count,
+        analyse=analyses,
     )
     system = build_memory(configuration, tools)
-    reader = Reader(reading, LimitedChatModel(model, options.concurrency), token_counter(model_spec))
+    reader = Reader(reading, LimitedChatModel(within(model, options.spending), options.concurrency), counter)
     # Whoever holds the journal owns the run: what stands in the folder is looked at only then.
     with Journal(folder / ANSWERS, Answer) as answers:
         answering = Answering(
@@ -116,10 +143,13 @@ def run(
             answers=answers,
             fixtures=fixtures,
             memory=system,
+            analyses=analyses,
             reader=reader,
             concurrency=options.concurrency,
             save_prompts=options.save_prompts,
         )
+        if options.tell:
+            options.tell(detectable_note(len(chosen)))
         return answering.execute(chosen)
 
 
@@ -128,16 +158,13 @@ def _settings(
     model_spec: str,
     reading: ReadingConfiguration,
     options: RunOptions,
-    embedder: tuple[str, str] | None,
+    embedder: FixtureEmbedder | None,
 ) -> dict[str, Any]:
     """All that decides an answer, and whether its prompt is kept. Texts of templates are told by their hash."""
     templates = {"template": reading.template.sha256}
     if reading.note_template:
         templates["note_template"] = reading.note_template.sha256
-    base = options.model_options.api_base
-    if base is None and model_spec.startswith("openai/"):
-        # Where LiteLLM then looks, in this order.
-        base = os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE")
+    base = endpoint(model_spec, options.model_options)
     return {
         "memory": configuration.model_dump(),
         "reads_gold": preset_of(configuration).reads_gold,
@@ -155,7 +182,20 @@ def _settings(
             **templates,
         },
         "preparation": options.prepared,
-        "embedder": {"spec": embedder[0], "fingerprint": embedder[1]} if embedder else None,
+        "embedder": msgspec.to_builtins(embedder),
         "token_counter": token_counter(model_spec).name,
         "save_prompts": options.save_prompts,
+        **_unusual(reading, options),
     }
+
+
+def _unusual(reading: ReadingConfiguration, options: RunOptions) -> dict[str, Any]:
+    """Settings that are recorded where they are not the usual ones."""
+    settings: dict[str, Any] = {}
+    if options.protocol == "official":
+        settings["protocol"] = {"name": "official", "seed": options.seed}
+    if options.repeat > 1:
+        settings["repeat"] = options.repeat
+    if reading.abstain_below is not None:
+        settings["abstain_below"] = reading.abstain_below
+    return settings

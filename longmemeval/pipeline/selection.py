@@ -74,10 +74,3 @@ def stratified_order(types: dict[str, str], seed: int) -> list[str]:
         for index, question_id in enumerate(group)
     ]
     return [question_id for _, _, question_id in sorted(places)]
-
-
-def how_many(selection: Selection, total: int) -> int:
-    """How many of `total` questions are selected."""
-    if selection.question_ids:
-        return len(set(selection.question_ids))
-    return min(total, selection.limit or total, selection.sample or total)

@@ -1,6 +1,7 @@
 """What `compare` shows: tables with their cells ready to print, and the sentences around them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from string import ascii_uppercase
 
 from msgspec import Struct
 
@@ -17,6 +18,8 @@ _ALL_PAIRS = 10
 """Up to so many pairs all are shown; of more, those with the first run."""
 _NARROW = 16
 """Longer names of question types take two lines."""
+_LONG_ID = 30
+"""Longer run ids would break the tables."""
 _SHARED = "over haystacks"
 """In the name of a test: the questions share haystacks."""
 
@@ -32,9 +35,28 @@ class Table(Struct, frozen=True):
 
 
 def comparison_tables(comparison: Comparison) -> Iterator[Table]:
-    """All tables of a comparison that have rows."""
+    """All tables of a comparison that have rows. Runs with long ids go by letters, which the notes explain."""
     tables = (_runs(comparison), _types(comparison), _pairs(comparison), _lost(comparison), _repeats(comparison))
-    yield from (table for table in tables if table.rows)
+    labels = _letters(comparison)
+    for table in tables:
+        if table.rows:
+            rows = [[_with_letters(cell, labels) for cell in row] for row in table.rows]
+            yield Table(table.title, table.columns, rows, table.left)
+
+
+def _letters(comparison: Comparison) -> dict[str, str]:
+    """Run id to letter, the longest ids first; none where all ids are short enough for a column."""
+    ids = [run.summary.run_id for run in comparison.runs]
+    if max(map(len, ids)) <= _LONG_ID or len(ids) > len(ascii_uppercase):
+        return {}
+    letters = dict(zip(ids, ascii_uppercase, strict=False))
+    return {run_id: letters[run_id] for run_id in sorted(letters, key=len, reverse=True)}
+
+
+def _with_letters(text: str, letters: Mapping[str, str]) -> str:
+    for run_id, letter in letters.items():
+        text = text.replace(run_id, letter)
+    return text
 
 
 def _metric(comparison: Comparison) -> str:
@@ -175,6 +197,13 @@ def _repeats(comparison: Comparison) -> Table:
 
 def comparison_notes(comparison: Comparison) -> Iterator[str]:
     """What has to be said under the tables."""
+    letters = _letters(comparison)
+    yield from sorted(f"{letter}: {run_id}" for run_id, letter in letters.items())
+    for note in _notes(comparison):
+        yield _with_letters(note, letters)
+
+
+def _notes(comparison: Comparison) -> Iterator[str]:
     yield detectable_line(comparison)
     if any(run.marks for run in comparison.runs):
         yield f"▲ ▼: significantly better or worse than {comparison.runs[0].summary.run_id} (p after Holm below 0.05)."

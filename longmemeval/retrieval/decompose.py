@@ -82,8 +82,8 @@ class Decomposition(Struct, frozen=True):
     queries: list[str]
     """The question, then its parts."""
     usage: Usage
-    notes: tuple[str, ...] = ()
-    """Why there are no parts, when the reply could not be read."""
+    problem: str = ""
+    """What is wrong with a reply that could not be read; there are no parts then."""
 
 
 def decompose(question: str) -> list[str]:
@@ -106,15 +106,14 @@ async def decompose_by_model(model: ChatModel, question: str, prompt: str | None
         prompt: text with `$question` and `$limit`; None for the shipped one.
 
     Returns:
-        The question and the parts the model names; the question alone, with a note, when the reply is no JSON list of
-        texts.
+        The question and the parts the model names; the question alone, with the problem, when the reply is no JSON list
+        of texts.
     """
     filled = Template(prompt or shipped_prompt()).safe_substitute(question=question, limit=MAX_QUERIES - 1)
     reply = await model.complete(ChatRequest((ChatMessage("user", filled),), max_tokens=MAX_TOKENS))
     parts = _texts_in(reply.text)
     if parts is None:
-        note = "the question was not decomposed: the model's reply holds no JSON list of texts"
-        return Decomposition([question], reply.usage, (note,))
+        return Decomposition([question], reply.usage, "the model's reply holds no JSON list of texts")
     return Decomposition(_queries(question, parts), reply.usage)
 
 

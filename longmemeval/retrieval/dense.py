@@ -3,7 +3,9 @@
 import numpy as np
 
 from longmemeval.arrays import Vector, Vectors
+from longmemeval.retrieval.expansion.join import JoinMode
 from longmemeval.retrieval.history import HistoryView, Scores
+from longmemeval.retrieval.unit_keys import KeyVectors
 from longmemeval.storage.vector_store import VectorItem
 
 DENSE_WINDOW = (0.5, 0.25)
@@ -13,31 +15,68 @@ DENSE_WINDOW = (0.5, 0.25)
 class DenseIndex:
     """The dense score of every unit of a history.
 
-    A unit of several messages has the mean of their vectors: no text is embedded twice.
+    A unit of several messages has the mean of their vectors: no text is embedded twice. A unit with keys has, before
+    neighbours are blended in:
+
+    - under `merge` the mean of two vectors of length 1, its own and that of its keys (their normalised mean),
+      normalised again;
+    - under `replace` the normalised mean of its keys' vectors;
+    - under `separate` its own. Its score is then the best of its own and its keys' cosine similarities; a key has no
+      neighbours.
 
     Args:
         history: the units.
         items: what the stored vectors stand for; a message without one (blank text) counts as a zero vector.
         vectors: the stored vectors, shape (items, dimension), rows of length 1.
         window: weights of neighbours by distance.
+        keys: the vectors of the units' keys; None: they have none.
+        join: how keys and units are put together.
     """
 
     def __init__(
-        self, history: HistoryView, items: list[VectorItem], vectors: Vectors, window: tuple[float, ...] = DENSE_WINDOW
+        self,
+        history: HistoryView,
+        items: list[VectorItem],
+        vectors: Vectors,
+        window: tuple[float, ...] = DENSE_WINDOW,
+        keys: KeyVectors | None = None,
+        join: JoinMode = "merge",
     ) -> None:
         own = _unit_vectors(history, items, vectors)
+        if keys and join != "separate":
+            own = _joined(own, keys, with_text=join == "merge")
         blended = own.copy()
         for distance, weight in enumerate(window, start=1):
             places = history.neighbours(distance)
             blended[places] += np.float32(weight) * own[places + distance]
             blended[places + distance] += np.float32(weight) * own[places]
-        lengths = np.sqrt(np.square(blended).sum(axis=1, keepdims=True))
-        self._vectors = np.divide(blended, lengths, out=np.zeros_like(blended), where=lengths > 0)
+        self._vectors = _normalised(blended)
+        self._keys = keys if join == "separate" else None
 
     def scores(self, query: Vector) -> Scores:
         """Cosine similarity of each unit with `query`, shape (dimension,), of length 1."""
         similarity: Scores = (self._vectors @ query).astype(np.float64)
+        if self._keys:
+            np.maximum.at(similarity, self._keys.units, (self._keys.vectors @ query).astype(np.float64))
         return similarity
+
+
+def _joined(own: Vectors, keys: KeyVectors, *, with_text: bool) -> Vectors:
+    """The unit vectors, those of units with keys replaced by their keys' or put together with it."""
+    sums = np.zeros_like(own)
+    np.add.at(sums, keys.units, keys.vectors)
+    of_keys = _normalised(sums)
+    joined = own.copy()
+    keyed = np.unique(keys.units)
+    joined[keyed] = _normalised(_normalised(own[keyed]) + of_keys[keyed]) if with_text else of_keys[keyed]
+    return joined
+
+
+def _normalised(vectors: Vectors) -> Vectors:
+    """Rows of length 1; zero rows stay zero."""
+    lengths = np.sqrt(np.square(vectors).sum(axis=1, keepdims=True))
+    normalised: Vectors = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+    return normalised
 
 
 def _unit_vectors(history: HistoryView, items: list[VectorItem], vectors: Vectors) -> Vectors:

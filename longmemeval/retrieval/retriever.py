@@ -1,7 +1,6 @@
 """One retriever over one prepared history: lexical, dense or both, with priors."""
 
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Literal
 
@@ -9,19 +8,19 @@ import numpy as np
 from msgspec import Struct
 
 from longmemeval.arrays import Vector
-from longmemeval.errors import HarnessError
+from longmemeval.retrieval.analysis import QuestionAnalysis
 from longmemeval.retrieval.dates import DATES_PART, Interval, decode_dates
-from longmemeval.retrieval.decompose import decompose, fuse_parts
+from longmemeval.retrieval.decompose import fuse_parts
 from longmemeval.retrieval.dense import DENSE_WINDOW, DenseIndex
 from longmemeval.retrieval.expansion.join import JoinMode, joined_texts
 from longmemeval.retrieval.expansion.keys import ExpansionKind, ExpansionLevel
-from longmemeval.retrieval.expansion.part import decode, part_name
 from longmemeval.retrieval.fusion import Fusion, fuse, order
 from longmemeval.retrieval.history import Granularity, HistoryView, Scores, Side
 from longmemeval.retrieval.lexical import LexicalIndex, LexicalParameters
 from longmemeval.retrieval.priors import Priors, without_names
-from longmemeval.retrieval.rerank import load_reranker, rerank
-from longmemeval.retrieval.time_range import apply_range, in_range, resolve_range
+from longmemeval.retrieval.rerank import Reranker, rerank
+from longmemeval.retrieval.time_range import apply_range, in_range
+from longmemeval.retrieval.unit_keys import UnitKeys
 from longmemeval.storage.fixture import Fixture
 
 Method = Literal["bm25", "dense", "hybrid"]
@@ -46,39 +45,49 @@ class RetrieverParameters(Struct, frozen=True):
     expansion_join: JoinMode = "merge"
     time_range: Literal["off", "boost", "filter"] = "off"
     time_margin_days: int = 2
-    decompose: bool = False
-    """Search for the parts of a many-part question too, by rules."""
-    reranker: str | None = None
-    """A cross-encoder that reads the best units again; None: none does."""
     rerank_depth: int = 50
-    """How many units it reads."""
+    """How many units a reranker reads."""
 
 
 class Retriever:
     """Ranks the units of one history. Building it reads the whole history; a question then takes milliseconds.
 
     Args:
-        fixture: messages, and vectors for all methods but `bm25`.
+        fixture: messages, vectors for all methods but `bm25`, and what the parameters call for.
         parameters: the knobs.
         embed_query: a text to its vector; called for all methods but `bm25`.
+        reranker: reads the best units again; None: none does.
+
+    Raises:
+        HarnessError: keys of sessions are to serve smaller units.
     """
 
-    def __init__(self, fixture: Fixture, parameters: RetrieverParameters, embed_query: Callable[[str], Vector]) -> None:
+    def __init__(
+        self,
+        fixture: Fixture,
+        parameters: RetrieverParameters,
+        embed_query: Callable[[str], Vector],
+        reranker: Reranker | None = None,
+    ) -> None:
         self.history = HistoryView(fixture.memory, parameters.granularity, parameters.side)
         self._fixture = fixture
         self._parameters = parameters
         self._embed_query = embed_query
         self._priors = Priors(self.history)
-        self._lexical = [] if parameters.method == "dense" else _lexical_indexes(self.history, fixture, parameters)
-        self._reranker = load_reranker(parameters.reranker) if parameters.reranker else None
+        keys = None
+        if parameters.expansion:
+            keys = UnitKeys(self.history, fixture, parameters.expansion, parameters.expansion_level)
+        self._lexical = [] if parameters.method == "dense" else _lexical_indexes(self.history, keys, parameters)
+        self._reranker = reranker
         self._dense = None
         if parameters.method != "bm25":
             items, vectors = fixture.vectors.rows(fixture.index_name)
-            self._dense = DenseIndex(self.history, items, vectors, parameters.dense_window)
+            key_vectors = keys.vectors() if keys else None
+            window, join = parameters.dense_window, parameters.expansion_join
+            self._dense = DenseIndex(self.history, items, vectors, window, key_vectors, join)
 
-    def scores(self, question: str) -> Scores:
-        """The score of every unit, for the whole question and, if that is wanted, its parts."""
-        queries = decompose(question) if self._parameters.decompose else [question]
+    def scores(self, queries: Sequence[str]) -> Scores:
+        """The score of every unit, for the whole question, which comes first, and its parts."""
         scores = [self._scores_of(query) for query in queries]
         return fuse_parts(scores) if len(scores) > 1 else scores[0]
 
@@ -98,30 +107,22 @@ class Retriever:
             + weights.date * self._priors.date(question)
         )
 
-    def ranked(self, question: str, asked: datetime) -> list[tuple[int, float]]:
+    def ranked(self, question: QuestionAnalysis) -> list[tuple[int, float]]:
         """Place and score of every unit, best first; ties in the history's order.
 
         With a reranker the first `rerank_depth` stand in its order, with a time range the units inside it before the
         others, or alone; scores stay those of the first stage.
-
-        Args:
-            question: its text.
-            asked: when it is asked; times like "last week" are counted from here.
         """
-        scores = self.scores(question)
+        scores = self.scores(question.queries)
         places = order(scores).tolist()
         if self._reranker:
-            places = rerank(places, self.history.texts, question, self._reranker, self._parameters.rerank_depth)
+            whole, depth = question.queries[0], self._parameters.rerank_depth
+            places = rerank(places, self.history.texts, whole, self._reranker, depth)
         mode = self._parameters.time_range
-        named = resolve_range(question, asked).range if mode != "off" else None
-        if mode != "off" and named:
+        if mode != "off" and question.range:
             margin = self._parameters.time_margin_days
-            places = apply_range(places, [in_range(days, named, margin) for days in self._days], mode)
+            places = apply_range(places, [in_range(days, question.range, margin) for days in self._days], mode)
         return [(place, float(scores[place])) for place in places]
-
-    def time_note(self, question: str, asked: datetime) -> str:
-        """Why a time that the question seems to name is not used; empty when it is, or times are not looked at."""
-        return resolve_range(question, asked).note if self._parameters.time_range != "off" else ""
 
     @cached_property
     def _days(self) -> list[list[Interval]]:
@@ -136,19 +137,15 @@ class Retriever:
         return days
 
 
-def _lexical_indexes(history: HistoryView, fixture: Fixture, parameters: RetrieverParameters) -> list[LexicalIndex]:
+def _lexical_indexes(
+    history: HistoryView, keys: UnitKeys | None, parameters: RetrieverParameters
+) -> list[LexicalIndex]:
     """One index over what the units are found by; a second one where keys are documents of their own."""
-    if parameters.expansion is None:
+    if keys is None:
         return [LexicalIndex(history, parameters.lexical)]
-    if parameters.expansion_level == "session" and history.granularity != "session":
-        raise HarnessError(
-            f"Keys of sessions cannot find units of granularity '{history.granularity}'",
-            fix="Set granularity=session, or expansion_level=turn",
-        )
-    name = part_name(parameters.expansion, parameters.expansion_level)
-    keys = decode(fixture.read_part(name), f"{fixture.path}, part {name}").texts
+    texts = keys.texts()
     if parameters.expansion_join == "separate":
-        alone = ["\n".join(keys.get(unit.unit_id, ())) for unit in history.units]
+        alone = ["\n".join(texts.get(unit.unit_id, ())) for unit in history.units]
         return [LexicalIndex(history, parameters.lexical), LexicalIndex(history, parameters.lexical, alone)]
-    joined = joined_texts(history.texts, [unit.unit_id for unit in history.units], keys, parameters.expansion_join)
+    joined = joined_texts(history.texts, [unit.unit_id for unit in history.units], texts, parameters.expansion_join)
     return [LexicalIndex(history, parameters.lexical, joined.texts)]

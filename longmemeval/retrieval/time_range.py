@@ -4,7 +4,6 @@ A range is found by rules (offline) or by a chat model. Documents with a date in
 as in the official `temp_query_search_pruning.py`, whose margin is 2 days and which only moves up.
 """
 
-import asyncio
 import re
 from collections.abc import Sequence
 from datetime import date, datetime
@@ -123,26 +122,25 @@ class _Reply(Struct, forbid_unknown_fields=True):
     end: date | None
 
 
-def range_by_model(model: ChatModel, question: str, asked: datetime) -> Resolution:
+async def range_by_model(model: ChatModel, question: str, asked: datetime) -> Resolution:
     """The range a question names, by one call of `model`.
 
-    Runs an event loop of its own, so it must not be called from inside a running one. A reply that is no range or ends
-    before it begins gives no range and a note. The model's errors pass through.
+    A reply that is no range or ends before it begins gives no range and a note. The model's errors pass through.
 
     Args:
         model: answers the call; sees the question and its date, nothing else.
         question: its text.
         asked: when it is asked, naive.
     """
-    prompt = Template(_prompt()).substitute(
+    prompt = Template(shipped_prompt()).substitute(
         asked=asked.date().isoformat(), weekday=WEEKDAYS[asked.weekday()].capitalize(), question=question
     )
-    request = ChatRequest((ChatMessage("user", prompt),), max_tokens=MAX_TOKENS)
-    reply = asyncio.run(model.complete(request))
+    reply = await model.complete(ChatRequest((ChatMessage("user", prompt),), max_tokens=MAX_TOKENS))
     return msgspec.structs.replace(_read_reply(reply.text), usage=reply.usage)
 
 
-def _prompt() -> str:
+def shipped_prompt() -> str:
+    """The prompt of `range_by_model`."""
     return (resources.files("longmemeval.retrieval") / "prompts" / "time_range.txt").read_text(encoding="utf-8").strip()
 
 

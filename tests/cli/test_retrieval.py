@@ -93,6 +93,18 @@ def test_settings_reach_the_memory(command: Callable[[str], Outcome]) -> None:
     assert json.loads(done.stdout)["results"][0]["measures"] == {"recall_any@3": 0.0}
 
 
+def test_options_short_for_settings(command: Callable[[str], Outcome]) -> None:
+    line = "retrieval --dataset colours.json --memory bm25 --granularity turn --measure recall_any@5 --json --run-id"
+    by_option, by_setting = command(f"{line} a --budget 12"), command(f"{line} b --set budget=12")
+    whole = command(f"{line} c")
+    assert by_option.stdout == by_setting.stdout
+    assert json.loads(by_option.stdout)["results"][0]["measures"] == {"recall_any@5": 0.0}
+    assert json.loads(whole.stdout)["results"][0]["measures"] == {"recall_any@5": 1.0}
+    settings = [json.loads(Path("results", run, "run.json").read_text())["settings"] for run in "ab"]
+    assert settings[0] == settings[1]
+    assert settings[0]["memory"]["parameters"]["budget"] == 12
+
+
 def test_official_protocol_needs_no_fixture(command: Callable[[str], Outcome], tmp_path: Path) -> None:
     write_dataset(tmp_path / "other.json", colour_record(1), colour_record(2, question_id="q2_abs"))
     line = "retrieval --dataset other.json --memory bm25 --protocol official --granularity turn"
@@ -140,6 +152,11 @@ def test_export(command: Callable[[str], Outcome], tmp_path: Path) -> None:
         (f"{LAST_K} --protocol oficial", "'standard', 'official'"),
         (f"{LAST_K} --protocol official", "does not rank by 'last-k'. Valid: bm25, semantic-recall"),
         (f"{LAST_K} --set last_mesages=3", "Did you mean 'last_messages'?"),
+        (f"{LAST_K} --budget 100", "'last-k' has no parameter 'budget'"),
+        ("retrieval --dataset colours.json --memory bm25 --budget 0", "greater than or equal to 1"),
+        ("retrieval --dataset colours.json --memory bm25 --reranker x:y", "There is no reranker of the kind 'x'"),
+        ("retrieval --dataset colours.json --memory semantic-recall --reranker fastembed:x", "set retriever=hybrid"),
+        ("retrieval --dataset colours.json --memory bm25 --set decompose=model", "Name one with --query-model"),
         (f"{LAST_K} --prepared other", "`longmemeval prepare --dataset colours.json --memory last-k --name other`"),
         (f"{LAST_K} --question-id q9", "no question 'q9'"),
         ("retrieval --dataset colours.json", "--memory"),

@@ -147,3 +147,8 @@ def test_missing_library_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "fastembed", None)
     with pytest.raises(HarnessError, match=r"pip install 'longmemeval\[local\]'"):
         load_embedder("fastembed:anything")
+
+
+def test_a_model_that_embeds_questions_otherwise_is_refused() -> None:
+    with pytest.raises(HarnessError, match="by different adapters, which is not supported"):
+        LocalEmbedder("jinaai/jina-embeddings-v3")

@@ -9,13 +9,17 @@ import pytest
 from longmemeval.errors import HarnessError
 from longmemeval.memory.configuration import (
     MemoryConfiguration,
+    analysis_of,
     as_configuration,
     build_memory,
+    given_parameters,
+    needs_of,
     preset_of,
     resolve_configuration,
 )
 from longmemeval.memory.presets import PRESETS
 from longmemeval.memory.protocol import MemoryTools
+from longmemeval.retrieval.analysis import AnalysisMethod
 
 RETRIEVAL: dict[str, Any] = {
     "granularity": "turn",
@@ -31,8 +35,9 @@ RETRIEVAL: dict[str, Any] = {
     "expansion_level": "turn",
     "expansion_join": "merge",
     "time_range": "off",
+    "time_range_by": "rules",
     "time_margin_days": 2,
-    "decompose": False,
+    "decompose": "off",
     "reranker": None,
     "rerank_depth": 50,
     "budget": None,
@@ -76,6 +81,54 @@ def test_overrides_are_typed_and_the_last_one_counts() -> None:
     assert resolve_configuration("semantic-recall", overrides).parameters == SEMANTIC | changed
 
 
+@pytest.mark.parametrize(
+    ("override", "value"),
+    [
+        ("decompose=off", "off"),
+        ("decompose=false", "off"),
+        ("decompose=true", "rules"),
+        ("decompose=model", "model"),
+        ("time_range=off", "off"),
+    ],
+)
+def test_what_yaml_takes_for_a_truth_value_is_a_word_here(override: str, value: str) -> None:
+    assert resolve_configuration("bm25", [override]).parameters[override.partition("=")[0]] == value
+
+
+def test_ranking_retrievers_take_what_nearest_refuses() -> None:
+    wanted = ["expansion=fact", "time_range=boost", "decompose=rules", "reranker=fastembed:x"]
+    for retriever in ("dense", "hybrid"):
+        resolve_configuration("semantic-recall", [*wanted, f"retriever={retriever}"])
+    with pytest.raises(HarnessError, match="expansion and time_range and decompose and reranker"):
+        resolve_configuration("semantic-recall", wanted)
+
+
+def test_needs_follow_from_the_parameters() -> None:
+    keys, vectors = "expansions-fact-turn", "expansions-fact-turn-vectors"
+    assert needs_of(resolve_configuration("bm25", ["expansion=fact"])) == {"messages", keys}
+    assert needs_of(resolve_configuration("hybrid", ["expansion=fact"])) == {"messages", "vectors", keys, vectors}
+    assert needs_of(resolve_configuration("hybrid", ["time_range=boost"])) == {"messages", "vectors", "dates"}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "method"),
+    [
+        ([], AnalysisMethod()),
+        (["decompose=rules", "time_range=boost"], AnalysisMethod(parts="rules", time="rules")),
+        (["time_range_by=model"], AnalysisMethod()),
+        (["time_range=filter", "time_range_by=model"], AnalysisMethod(time="model")),
+    ],
+)
+def test_who_analyses_a_question(overrides: list[str], method: AnalysisMethod) -> None:
+    assert analysis_of(resolve_configuration("bm25", overrides)) == method
+    assert analysis_of(resolve_configuration("none")) == AnalysisMethod()
+
+
+def test_options_that_are_short_for_parameters() -> None:
+    assert given_parameters(reranker=None, budget=None) == []
+    assert given_parameters(reranker="fastembed:x", budget=0) == ["reranker=fastembed:x", "budget=0"]
+
+
 def test_yaml_file_with_overrides_on_top(tmp_path: Path) -> None:
     text = "preset: combined\nname: größer\nparameters:\n  top_k: 30\n  last_messages: 4\n"
     resolved = resolve_configuration(written(tmp_path, text), ["top_k=31"])
@@ -102,6 +155,11 @@ def test_yaml_file_is_named_after_its_preset_unless_it_says_otherwise(tmp_path: 
         ("last-k", "last_messages=yes", r"last_messages = True\. .*valid integer"),
         ("last-k", "last_messages=", r"last_messages = None\. .*valid integer"),
         ("semantic-recall", "scope=threads", r"scope = 'threads'\. .*'resource' or 'thread'"),
+        ("bm25", "decompose=maybe", r"decompose = 'maybe'\. .*'off', 'rules' or 'model'"),
+        ("bm25", "time_range=on", r"time_range = True\. .*'off', 'boost' or 'filter'"),
+        ("bm25", "time_range_by=hand", r"time_range_by = 'hand'\. .*'rules' or 'model'"),
+        ("semantic-recall", "expansion=fact", r"pass over expansion: set retriever=hybrid \(or dense\) with it"),
+        ("combined", "reranker=fastembed:x", r"retriever = 'nearest'\. It would pass over reranker: set retriever="),
         ("last-k", "last_messages", "not of the form key=value"),
         ("last-k", "=3", "not of the form key=value"),
         ("last-k", "last_messages=[1", r"value in --set 'last_messages=\[1' cannot be read"),

@@ -18,14 +18,17 @@ from longmemeval.memory.configuration import build_memory, resolve_configuration
 from longmemeval.memory.items import Hit, items_at
 from longmemeval.memory.presets import PRESETS
 from longmemeval.memory.protocol import MemoryTools, Need
-from longmemeval.pipeline.build import FixtureTask, UpdaterConfiguration, build_fixture
+from longmemeval.pipeline.build import Embedded, FixtureTask, UpdaterConfiguration, build_fixture
 from longmemeval.pipeline.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.recipes import recipes_for
+from longmemeval.pipeline.wording import Wording
 from longmemeval.reading.history import HISTORY_FORMATS
 from longmemeval.reading.reader import Reader, reading_configuration
 from longmemeval.records import DatasetIdentity, Gold, Haystack, Question, Recall, Session, Turn
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, fixture_folder
+from longmemeval.storage.messages import haystack_messages
+from longmemeval.storage.vector_store import VectorItem
 from tests.support import record, write_dataset
 
 NEEDS: frozenset[Need] = frozenset({"messages", "working-memory", "vectors"})
@@ -61,7 +64,17 @@ def direction(similarity: float) -> list[float]:
 @pytest.fixture(scope="module")
 def fixture(tmp_path_factory: pytest.TempPathFactory) -> Fixture:
     updater = UpdaterConfiguration()
-    recipes = recipes_for(NEEDS, working_memory=updater.build().recipe, embedder="by hand", index="hnsw", expansions={})
+    recipes = recipes_for(
+        NEEDS,
+        working_memory=updater.build().recipe,
+        embedder="by hand",
+        index="hnsw",
+        wording=Wording(),
+        expansions={},
+    )
+    messages = haystack_messages(HAYSTACK)
+    items = [VectorItem(message.message_id, message.thread_id, message.index) for message in messages]
+    vectors = np.array([direction(similarity) for similarity in SIMILARITIES], np.float32)
     folder = tmp_path_factory.mktemp("fixture")
     build_fixture(
         FixtureTask(
@@ -73,7 +86,7 @@ def fixture(tmp_path_factory: pytest.TempPathFactory) -> Fixture:
             kept={},
             updater=updater,
             embedder_spec="by hand",
-            vectors=np.array([direction(similarity) for similarity in SIMILARITIES], np.float32),
+            embedded={"vector": Embedded("messages", items, vectors)},
         )
     )
     return Fixture.open(folder)

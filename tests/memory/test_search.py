@@ -9,6 +9,7 @@ from longmemeval.memory.configuration import build_memory, resolve_configuration
 from longmemeval.memory.protocol import MemorySystem, MemoryTools, RankingMemory
 from longmemeval.pipeline.prepare import prepare
 from longmemeval.records import Question
+from longmemeval.retrieval.analysis import QuestionAnalysis
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, fixture_folder
 from tests.support import record, write_dataset
@@ -124,6 +125,39 @@ def test_budget_is_filled_in_rank_order_and_what_is_left_out_is_noted(fixture: F
     assert enough == whole
 
 
+def test_a_ranking_within_a_budget_is_its_beginning(fixture: Fixture) -> None:
+    whole = ranked("bm25", "paint my bicycle green", fixture, "message_range=0")
+    sizes = [len(fixture.memory.message(unit).content.split()) for unit in whole]
+    for count in range(4):
+        fits = sum(sizes[:count])
+        assert (
+            ranked("bm25", "paint my bicycle green", fixture, "message_range=0", f"budget={fits or 1}") == whole[:count]
+        )
+    wide = ranked("bm25", "paint my bicycle green", fixture, "message_range=1", f"budget={sizes[0]}")
+    assert wide == []
+    assert ranked("bm25", "paint my bicycle green", fixture, "budget=1000") == whole
+
+
+def test_a_chat_model_that_is_wanted_and_not_there_is_told(fixture: Fixture) -> None:
+    with pytest.raises(
+        HarnessError, match=r"\(decompose=model, time_range_by=model\), and none is named.*--query-model"
+    ):
+        ranked("bm25", "aubergine", fixture, "decompose=model", "time_range=boost", "time_range_by=model")
+
+
+def test_what_a_chat_model_made_of_the_question_is_searched_for(fixture: Fixture) -> None:
+    asked = question("What of it?", fixture)
+    analysis = QuestionAnalysis((asked.text, "rivers France", "sister Ada"), notes=("by hand",))
+    tools = MemoryTools(lambda text: EMBEDDER.embed([text])[0], analyse=lambda question: analysis)
+    quiet = ("statement_weight=0", "session_weight=0", "window=[]", "speaker_weight=0", "message_range=0")
+    memory = build_memory(
+        resolve_configuration("bm25", ["decompose=model", "top_k=2", "last_messages=0", *quiet]), tools
+    )
+    recall = memory.recall(asked, fixture)
+    assert [item.message_ids[0] for item in recall.items] == ["rivers:0", "cooking:2"]
+    assert recall.notes == ("by hand",)
+
+
 def test_semantic_recall_can_rank_by_the_hybrid(fixture: Fixture) -> None:
     asked = "What colour did I paint my bicycles?"
     assert ranked("semantic-recall", asked, fixture, "retriever=hybrid") == ranked("hybrid", asked, fixture)
@@ -137,7 +171,7 @@ def test_parts_of_a_question_are_searched_too_if_wanted(fixture: Fixture) -> Non
     """Each part lifts its own best turn by half of the scale; the whole question has that turn's words only in part."""
     asked = question("Which came first, painting the bicycle or grilling the aubergine?", fixture)
     scores = []
-    for override in ("decompose=false", "decompose=true"):
+    for override in ("decompose=off", "decompose=rules"):
         memory = system("bm25", override)
         assert isinstance(memory, RankingMemory)
         scores.append({unit.unit_id: unit.score for unit in memory.rank(asked, fixture)})

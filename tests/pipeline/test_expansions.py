@@ -1,6 +1,7 @@
 """Key expansions from prepare to the ranking."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,11 @@ from longmemeval.datasets.registry import load_dataset
 from longmemeval.errors import FixtureError, HarnessError
 from longmemeval.memory.configuration import MemoryConfiguration, build_memory, resolve_configuration
 from longmemeval.memory.protocol import MemoryTools, RankingMemory
-from longmemeval.pipeline.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.prepared import PreparedFixtures, QueryVectors
+from longmemeval.pipeline.prepare import PrepareOptions, PrepareReport, prepare
+from longmemeval.pipeline.prepared import PreparedFixtures, query_vectors
+from longmemeval.pipeline.verify import verify
 from longmemeval.settings import Folders
+from tests.pipeline.helpers import colours, folders_in
 from tests.server import ModelServer
 from tests.support import longmemeval, record, tree, write_dataset
 
@@ -31,8 +34,10 @@ def bm25(*overrides: str) -> MemoryConfiguration:
 
 def ranking(where: Folders, configuration: MemoryConfiguration, text: str) -> list[str]:
     dataset = load_dataset(where.prepared_dir.parent / "small.json")
-    fixture = PreparedFixtures(dataset, "default", where, configuration).open("q1")
-    memory = build_memory(configuration, MemoryTools(QueryVectors([], None)))
+    fixtures = PreparedFixtures(dataset, "default", where, configuration)
+    fixture = fixtures.open("q1")
+    vectors = query_vectors([], fixtures.embedder_of(list(dataset.questions())), None, None, where)
+    memory = build_memory(configuration, MemoryTools(vectors))
     assert isinstance(memory, RankingMemory)
     (question,) = dataset.questions()
     asked = type(question)("q1", text, question.date, question.date_text, "q1")
@@ -106,3 +111,114 @@ def test_on_the_command_line(where: Folders) -> None:
     )  # fmt: skip
     parts = json.loads((folder / "results" / "r" / "run.json").read_text())["fixtures"]["q1"]
     assert set(parts) == {"db", "expansions-summary-turn"}
+
+
+DENSE = ("retriever=dense", "window=[]", "statement_weight=0", "speaker_weight=0")
+
+
+def semantic(*overrides: str) -> MemoryConfiguration:
+    return resolve_configuration("semantic-recall", [*FACTS, *DENSE, *overrides])
+
+
+def emerald(body: dict[str, object]) -> str:
+    """One key for the turn about the bicycle, in words that the history does not have."""
+    return json.dumps({"items": ["Velocipede is emerald"] if "painted my bicycle" in str(body) else []})
+
+
+@pytest.fixture
+def keyed(where: Folders, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
+    """Fixtures whose one key a chat model made; neither its vector nor any other is there yet."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-key")
+    with ModelServer(emerald) as server:
+        options = PrepareOptions(expansion_model="openai/gpt-4o-mini", api_base=server.url)
+        prepare(load_dataset(where.prepared_dir.parent / "small.json"), [bm25(*FACTS)], options=options, where=where)
+        yield server
+
+
+def add(
+    where: Folders, server: ModelServer, *configurations: MemoryConfiguration, force: bool = False
+) -> PrepareReport:
+    options = PrepareOptions(expansion_model="openai/gpt-4o-mini", api_base=server.url, force=force)
+    dataset = load_dataset(where.prepared_dir.parent / "small.json")
+    return prepare(dataset, configurations, options=options, where=where)
+
+
+def test_keys_are_embedded_where_vectors_are_read(where: Folders, keyed: ModelServer) -> None:
+    before = tree(where.prepared_dir, without=("meta.json", "prepare.jsonl"))
+    report = add(where, keyed, semantic())
+    after = tree(where.prepared_dir, without=("meta.json", "prepare.jsonl"))
+    assert report.parts == ("db", "vector", "expansions-fact-turn", "expansions-fact-turn-vectors")
+    assert (report.prepared, report.messages) == (1, 6)
+    assert {name: after[name] for name in before} == before
+    part = json.loads(after["small/default/q1/expansions-fact-turn-vectors.json"])
+    assert (part["index"]["name"], part["index"]["count"], part["graph"]) == ("keys", 1, None)
+    assert part["items"] == [{"id": "answer_1:0#0", "thread_id": "answer_1", "index": 0}]
+    meta = json.loads((where.prepared_dir / "small/default/q1/meta.json").read_text())
+    recipe = meta["parts"]["expansions-fact-turn-vectors"]["recipe"]
+    assert recipe["embedder"] == "hashing-v1:512"
+    assert recipe["keys_sha256"] == meta["parts"]["expansions-fact-turn"]["sha256"]
+    assert add(where, keyed, semantic(), resolve_configuration("hybrid", FACTS)).prepared == 0
+    assert verify("small/default", where=where).problems == ()
+
+
+def test_a_turn_is_near_by_its_key(where: Folders, keyed: ModelServer) -> None:
+    add(where, keyed, semantic())
+    for join in ("merge", "replace", "separate"):
+        assert ranking(where, semantic(f"expansion_join={join}"), "emerald velocipede")[0] == "answer_1:0"
+        hybrid = resolve_configuration("hybrid", [*FACTS, f"expansion_join={join}"])
+        assert ranking(where, hybrid, "emerald velocipede")[0] == "answer_1:0"
+    by_text = ranking(where, semantic("expansion_join=separate"), "I painted my bicycle green today.")
+    assert by_text[0] == "answer_1:0"
+    assert ranking(where, semantic("expansion_join=replace"), "bicycle paint today") != by_text
+
+
+def test_keys_of_turns_serve_the_session_and_the_round_that_hold_them(where: Folders, keyed: ModelServer) -> None:
+    add(where, keyed, semantic())
+    for configuration in (bm25(*FACTS), semantic()):
+        for granularity, unit in (("session", "answer_1"), ("round", "answer_1:0")):
+            preset, given = configuration.preset, {**configuration.parameters, "granularity": granularity}
+            found = ranking(where, MemoryConfiguration(name="x", preset=preset, parameters=given), "emerald velocipede")
+            assert found[0] == unit
+
+
+def test_lexical_search_needs_no_vectors_of_keys(where: Folders, keyed: ModelServer) -> None:
+    assert ranking(where, bm25(*FACTS), "emerald velocipede")[0] == "answer_1:0"
+    prepare(load_dataset(where.prepared_dir.parent / "small.json"), ["hybrid"], where=where)
+    with pytest.raises(FixtureError, match=r"lacks part 'expansions-fact-turn-vectors'"):
+        ranking(where, resolve_configuration("hybrid", FACTS), "bicycle")
+
+
+def test_vectors_of_keys_that_were_made_again_are_refused_and_made_again(where: Folders, keyed: ModelServer) -> None:
+    add(where, keyed, semantic())
+    keyed.responder = lambda body: emerald(body).replace("emerald", "jade")
+    (where.cache_dir / "replies.sqlite").unlink()
+    add(where, keyed, bm25(*FACTS), force=True)
+    with pytest.raises(FixtureError, match=r"was made of other keys.*--embedder hashing:512"):
+        ranking(where, semantic(), "jade velocipede")
+    assert add(where, keyed, semantic()).prepared == 1
+    assert ranking(where, semantic(), "jade velocipede")[0] == "answer_1:0"
+    assert add(where, keyed, semantic(), force=True).prepared == 1
+    assert verify("small/default", where=where).problems == ()
+
+
+def test_dry_run_counts_texts_of_keys_that_are_there_and_says_where_they_are_not(
+    where: Folders, keyed: ModelServer
+) -> None:
+    dataset = load_dataset(where.prepared_dir.parent / "small.json")
+    options = PrepareOptions(dry_run=True, expansion_model="openai/gpt-4o-mini", api_base=keyed.url)
+    report = prepare(dataset, [semantic()], options=options, where=where)
+    assert report.estimate["distinct texts"] == 6 + 1
+    other = replace(options, name="other")
+    figures = prepare(dataset, [semantic()], options=other, where=where).estimate
+    assert figures["distinct texts"] == 6
+    assert figures["haystacks whose keys are embedded too, not counted yet"] == 1
+
+
+def test_several_fixtures_with_keys_of_their_own_are_one_preparation(tmp_path: Path) -> None:
+    dataset, where = colours(tmp_path / "colours.json", 3), folders_in(tmp_path)
+    prepare(dataset, [semantic()], options=PrepareOptions(jobs=2, backend="threading"), where=where)
+    fixtures = PreparedFixtures(dataset, "default", where, semantic())
+    hashes = fixtures.hashes(list(dataset.questions()))
+    assert len({parts["expansions-fact-turn-vectors"] for parts in hashes.values()}) == 3
+    assert prepare(dataset, [semantic()], where=where).prepared == 0
+    assert verify("colours/default", where=where).problems == ()

@@ -158,7 +158,7 @@ def test_model_names_the_parts() -> None:
     model = Scripted('Here you are:\n```json\n["Anna shopping  Rome", "Anna food Rome"]\n```')
     found = asyncio.run(decompose_by_model(model, QUESTION))
     assert found.queries == [QUESTION, "Anna shopping Rome", "Anna food Rome"]
-    assert found.notes == ()
+    assert found.problem == ""
     assert found.usage.cost_usd == 0.5
     (request,) = model.requests
     (message,) = request.messages
@@ -176,10 +176,10 @@ def test_fewer_than_two_usable_parts_of_a_model_are_none(reply: str) -> None:
 @pytest.mark.parametrize(
     "reply", ["", "I cannot.", '{"queries": "Anna"}', '["Anna food", "Anna', "[1, 2]", "[" * 100_000]
 )
-def test_garbage_of_a_model_leaves_the_question_with_a_note(reply: str) -> None:
+def test_garbage_of_a_model_leaves_the_question_and_is_told(reply: str) -> None:
     found = by_model(reply)
     assert found.queries == [QUESTION]
-    assert found.notes == ("the question was not decomposed: the model's reply holds no JSON list of texts",)
+    assert found.problem == "the model's reply holds no JSON list of texts"
     assert found.usage.calls == 1
 
 

@@ -1,5 +1,6 @@
 """A range by a chat model, and what a range does to a ranked list."""
 
+import asyncio
 import json
 from collections.abc import Sequence
 from datetime import date, datetime
@@ -11,9 +12,13 @@ from hypothesis import strategies as st
 from longmemeval.errors import ModelError
 from longmemeval.llm.protocol import ChatReply, ChatRequest
 from longmemeval.records import Usage
-from longmemeval.retrieval.time_range import TimeRange, apply_range, in_range, range_by_model
+from longmemeval.retrieval.time_range import Resolution, TimeRange, apply_range, in_range, range_by_model
 
 ASKED = datetime(2023, 5, 30, 23, 40)
+
+
+def resolve(model: "Replies", question: str) -> Resolution:
+    return asyncio.run(range_by_model(model, question, ASKED))
 
 
 class Replies:
@@ -42,14 +47,14 @@ class Replies:
     ],
 )
 def test_a_model_names_the_range(reply: str, start: date | None, end: date | None) -> None:
-    resolution = range_by_model(Replies(reply), "What did I do last week?", ASKED)
+    resolution = resolve(Replies(reply), "What did I do last week?")
     assert resolution.range is not None
     assert (resolution.range.start, resolution.range.end, resolution.note) == (start, end, "")
 
 
 @pytest.mark.parametrize("reply", ["null", " null\n", "```\nnull\n```", '{"start": null, "end": null}'])
 def test_a_model_may_find_no_range(reply: str) -> None:
-    resolution = range_by_model(Replies(reply), "What is my name?", ASKED)
+    resolution = resolve(Replies(reply), "What is my name?")
     assert (resolution.range, resolution.note) == (None, "")
 
 
@@ -70,19 +75,19 @@ def test_a_model_may_find_no_range(reply: str) -> None:
     ],
 )
 def test_garbage_and_contradictions_give_no_range_and_a_note(reply: str, reason: str) -> None:
-    resolution = range_by_model(Replies(reply), "What did I do last week?", ASKED)
+    resolution = resolve(Replies(reply), "What did I do last week?")
     assert resolution.range is None
     assert reason in resolution.note
 
 
 @given(st.text())
 def test_no_reply_raises(reply: str) -> None:
-    assert range_by_model(Replies(reply), "What did I do last week?", ASKED).range is None
+    assert resolve(Replies(reply), "What did I do last week?").range is None
 
 
 def test_the_model_sees_the_question_and_its_date_once_and_its_usage_is_kept() -> None:
     model = Replies("null")
-    resolution = range_by_model(model, "What cost $5 ${HOME} {x} last week?", ASKED)
+    resolution = resolve(model, "What cost $5 ${HOME} {x} last week?")
     (request,) = model.requests
     shown = request.messages[-1].content
     assert "What cost $5 ${HOME} {x} last week?" in shown
@@ -93,7 +98,7 @@ def test_the_model_sees_the_question_and_its_date_once_and_its_usage_is_kept() -
 
 def test_a_failed_call_is_not_taken_for_no_range() -> None:
     with pytest.raises(ModelError):
-        range_by_model(Replies(ModelError("the server is gone")), "What did I do last week?", ASKED)
+        resolve(Replies(ModelError("the server is gone")), "What did I do last week?")
 
 
 def days(*pairs: tuple[str, str]) -> list[tuple[date, date]]:
@@ -164,7 +169,7 @@ def test_boosting_is_a_stable_partition(data: st.DataObject) -> None:
 
 def test_the_prompt_asks_for_what_is_read() -> None:
     model = Replies("null")
-    range_by_model(model, "?", ASKED)
+    resolve(model, "?")
     shown = model.requests[0].messages[-1].content
     example = json.loads(shown[shown.index('{"start"') : shown.index("}", shown.index('{"start"')) + 1])
     assert set(example) == {"start", "end"}

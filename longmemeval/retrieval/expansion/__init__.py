@@ -22,6 +22,13 @@ from longmemeval.retrieval.expansion.part import (
     part_name,
 )
 from longmemeval.retrieval.expansion.rules import rule_maker
+from longmemeval.retrieval.expansion.vectors import (
+    decode_key_vectors,
+    is_vectors_part,
+    keys_part,
+    keys_to_embed,
+    vectors_part,
+)
 
 __all__ = [
     "CorpusItem",
@@ -35,12 +42,17 @@ __all__ = [
     "MadeExpansions",
     "chat_maker",
     "decode",
+    "decode_key_vectors",
     "encode",
     "is_expansion_part",
+    "is_vectors_part",
     "joined_texts",
+    "keys_part",
+    "keys_to_embed",
     "kind_and_level",
     "official_cache",
     "official_join",
     "part_name",
     "rule_maker",
+    "vectors_part",
 ]

@@ -39,9 +39,14 @@ def part_name(kind: ExpansionKind, level: ExpansionLevel) -> str:
     return f"expansions-{kind}-{level}"
 
 
+_KINDS_AND_LEVELS: dict[str, tuple[ExpansionKind, ExpansionLevel]] = {
+    part_name(kind, level): (kind, level) for kind in get_args(ExpansionKind) for level in get_args(ExpansionLevel)
+}
+
+
 def is_expansion_part(name: str) -> bool:
     """Whether a part of this name holds expansions."""
-    return name.startswith("expansions-")
+    return name in _KINDS_AND_LEVELS
 
 
 def kind_and_level(name: str) -> tuple[ExpansionKind, ExpansionLevel]:
@@ -50,11 +55,10 @@ def kind_and_level(name: str) -> tuple[ExpansionKind, ExpansionLevel]:
     Raises:
         ValueError: no part has this name.
     """
-    for kind in get_args(ExpansionKind):
-        for level in get_args(ExpansionLevel):
-            if part_name(kind, level) == name:
-                return kind, level
-    raise ValueError(f"{name!r} is not a part of expansions")
+    try:
+        return _KINDS_AND_LEVELS[name]
+    except KeyError:
+        raise ValueError(f"{name!r} is not a part of expansions") from None
 
 
 def encode(kind: ExpansionKind, level: ExpansionLevel, items: Sequence[Expansion]) -> bytes:

@@ -1,0 +1,183 @@
+"""Asking a chat model about the questions of a run before the first is searched for.
+
+Recalling is no place for it: that happens inside the run's event loop, question by question, and waits for nobody.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from longmemeval.errors import HarnessError
+from longmemeval.llm.cache import CachedChatModel
+from longmemeval.llm.protocol import ChatModel
+from longmemeval.llm.registry import ModelOptions, load_chat_model
+from longmemeval.llm.spending import SpendingLimit, within
+from longmemeval.memory.configuration import MemoryConfiguration, analysis_of
+from longmemeval.pipeline.manifest import read_manifest, write_manifest
+from longmemeval.pipeline.progress import progress
+from longmemeval.pipeline.workers import in_order
+from longmemeval.records import Question, Usage
+from longmemeval.redaction import public_url
+from longmemeval.retrieval.analysis import AnalysisMethod, QuestionAnalysis, analyse_by_model
+from longmemeval.settings import Folders
+
+_TOTALS = "query_model"
+"""Where the totals of a manifest tell what it took."""
+
+
+class QueryModel(Struct, frozen=True):
+    """The chat model that analyses questions."""
+
+    spec: str
+    options: ModelOptions = ModelOptions()
+    concurrency: int = 8
+    """Questions asked about at one time."""
+    spending: SpendingLimit | None = None
+    """What its calls may cost, together with those of the answering model; None: no limit."""
+
+
+class AnalysisTotals(Struct, frozen=True):
+    """What analysing took."""
+
+    questions: int = 0
+    by_rules: int = 0
+    """Questions for which the rules stood in, because a call failed or its reply could not be read."""
+    usage: Usage = Usage()
+
+    def __add__(self, other: "AnalysisTotals") -> "AnalysisTotals":
+        return AnalysisTotals(
+            self.questions + other.questions, self.by_rules + other.by_rules, self.usage + other.usage
+        )
+
+
+class QuestionAnalyses:
+    """What a chat model makes of the questions of a run.
+
+    Args:
+        method: what is looked for.
+        model: whom to ask.
+        concurrency: questions asked about at one time.
+        settings: what a run's manifest tells of the model.
+    """
+
+    def __init__(self, method: AnalysisMethod, model: ChatModel, concurrency: int, settings: dict[str, Any]) -> None:
+        self.settings = settings
+        self._method = method
+        self._model = model
+        self._concurrency = concurrency
+        self._found: dict[str, QuestionAnalysis] = {}
+
+    def __call__(self, question: Question) -> QuestionAnalysis:
+        """What was made of `question`, which `ask` was asked about."""
+        return self._found[question.question_id]
+
+    async def ask(self, questions: Sequence[Question]) -> None:
+        """Ask about `questions`, several at a time.
+
+        Args:
+            questions: all that will be searched for.
+
+        Raises:
+            FatalModelError: no call can succeed.
+        """
+        with progress("analyse questions", len(questions)) as bar:
+
+            async def ask(question: Question) -> None:
+                self._found[question.question_id] = await analyse_by_model(self._model, question, self._method)
+                bar.advance()
+
+            await in_order(questions, ask, self._concurrency)
+
+    @property
+    def totals(self) -> AnalysisTotals:
+        """What it took so far."""
+        found = self._found.values()
+        return AnalysisTotals(
+            len(found), sum(one.fell_back for one in found), sum((one.usage for one in found), Usage())
+        )
+
+
+def question_analyses(
+    configuration: MemoryConfiguration, model: QueryModel | None, where: Folders
+) -> QuestionAnalyses | None:
+    """What will ask about questions; None where the configuration wants no chat model, or there is none.
+
+    Args:
+        configuration: says what is looked for, and by whom.
+        model: whom to ask. Its replies are kept: the same question is not paid for twice.
+        where: the folders.
+
+    Raises:
+        FatalModelError: the model cannot be called.
+    """
+    method = analysis_of(configuration)
+    if model is None or not method.asks_model:
+        return None
+    base = endpoint(model.spec, model.options)
+    chat = CachedChatModel(
+        within(load_chat_model(model.spec, model.options), model.spending),
+        where.cache_dir / "replies.sqlite",
+        endpoint=base or "",
+    )
+    settings = {
+        _TOTALS: {
+            "spec": model.spec,
+            "api_base": public_url(base) if base else None,
+            "temperature": 0.0,
+            "templates": method.templates,
+        }
+    }
+    return QuestionAnalyses(method, chat, model.concurrency, settings)
+
+
+def endpoint(spec: str, options: ModelOptions) -> str | None:
+    """Where a model is called, when that is not its provider's own address."""
+    if options.api_base is None and spec.startswith("openai/"):
+        # Where LiteLLM then looks, in this order.
+        return os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE") or None
+    return options.api_base
+
+
+def analysis_totals(analyses: QuestionAnalyses | None, before: Mapping[str, Any]) -> dict[str, Any]:
+    """What the totals of a manifest tell of the analyses; nothing where none were made.
+
+    Args:
+        analyses: those of this session.
+        before: the manifest's totals as an earlier session of the run left them.
+    """
+    if analyses is None:
+        return {}
+    earlier = msgspec.convert(before.get(_TOTALS, {}), AnalysisTotals)
+    return {_TOTALS: msgspec.to_builtins(earlier + analyses.totals)}
+
+
+@contextmanager
+def counted_in_manifest(folder: Path, analyses: QuestionAnalyses | None) -> Iterator[None]:
+    """Have what is asked meanwhile told in the totals of the run in `folder`, on top of what was asked before.
+
+    The run writes its manifest inside; a finished run, for which nothing is asked, is not written to.
+    """
+    file = folder / "run.json"
+    before = read_manifest(folder).totals if file.exists() else {}
+
+    def write() -> None:
+        manifest = read_manifest(folder)
+        totals = manifest.totals | analysis_totals(analyses, before)
+        if totals != manifest.totals:
+            write_manifest(folder, structs.replace(manifest, totals=totals))
+
+    try:
+        yield
+    except BaseException:
+        # The error to tell is the first one.
+        with suppress(HarnessError):
+            if analyses and analyses.totals.questions and file.exists():
+                write()
+        raise
+    if analyses:
+        write()

@@ -1,0 +1,76 @@
+"""The key expansions of one prepared history, by the units they serve."""
+
+from collections import defaultdict
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from longmemeval.arrays import Vectors
+from longmemeval.errors import HarnessError
+from longmemeval.retrieval.expansion.keys import ExpansionKind, ExpansionLevel
+from longmemeval.retrieval.expansion.part import decode, part_name
+from longmemeval.retrieval.expansion.vectors import decode_key_vectors, vectors_part
+from longmemeval.retrieval.history import HistoryView
+from longmemeval.storage.fixture import Fixture
+
+
+class KeyVectors(Struct, frozen=True):
+    """The vectors of keys, and whose they are."""
+
+    vectors: Vectors
+    """Shape (keys, dimension), rows of length 1."""
+    units: NDArray[np.int64]
+    """The place of each key's unit, shape (keys,)."""
+
+
+class UnitKeys:
+    """The keys of one kind. Those of a turn serve the unit that holds it, those of a session the session.
+
+    Args:
+        history: the units.
+        fixture: holds the keys and, where vectors are asked for, theirs.
+        kind: which keys.
+        level: what they were made of.
+
+    Raises:
+        HarnessError: keys of sessions cannot serve units of this granularity.
+    """
+
+    def __init__(self, history: HistoryView, fixture: Fixture, kind: ExpansionKind, level: ExpansionLevel) -> None:
+        if level == "session" and history.granularity != "session":
+            raise HarnessError(
+                f"Keys of sessions cannot find units of granularity '{history.granularity}'",
+                fix="Set granularity=session, or expansion_level=turn",
+            )
+        self._fixture = fixture
+        self._part = part_name(kind, level)
+        self._unit_ids = [unit.unit_id for unit in history.units]
+        self._places = (
+            {unit.thread_id: place for place, unit in enumerate(history.units)}
+            if level == "session"
+            else {
+                message.message_id: place
+                for place, unit in enumerate(history.units)
+                for message in history.messages(unit)
+            }
+        )
+
+    def texts(self) -> dict[str, list[str]]:
+        """Unit id to the texts of its keys; units without any are left out."""
+        texts: dict[str, list[str]] = defaultdict(list)
+        for item in decode(self._fixture.read_part(self._part), self._where(self._part)).items:
+            if item.texts and item.unit_id in self._places:
+                texts[self._unit_ids[self._places[item.unit_id]]] += item.texts
+        return texts
+
+    def vectors(self) -> KeyVectors:
+        """The vectors of all keys that serve a unit."""
+        name = vectors_part(self._part)
+        owners, vectors = decode_key_vectors(self._fixture.read_part(name), self._where(name))
+        serving = [row for row, owner in enumerate(owners) if owner in self._places]
+        units = np.array([self._places[owners[row]] for row in serving], dtype=np.int64)
+        return KeyVectors(vectors[serving], units)
+
+    def _where(self, part: str) -> str:
+        return f"{self._fixture.path}, part {part}"
