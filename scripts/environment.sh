@@ -25,6 +25,26 @@ has_compiler() {
     return 1
 }
 
+# The browser that the tests of pages drive. Installed where that is possible without asking; those tests are skipped
+# where there is none, unless REQUIRE_BROWSER=1.
+find_browser() {
+    local candidate
+    for candidate in chromium chromium-browser google-chrome google-chrome-stable; do
+        if command -v "$candidate" >/dev/null 2>&1; then return 0; fi
+    done
+    return 1
+}
+
+make_browser() {
+    if find_browser; then return 0; fi
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+        echo "Installing Chromium for the tests of pages ..." >&2
+        if { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; } >/dev/null 2>&1 &&
+            find_browser; then return 0; fi
+    fi
+    echo "No Chromium was found: the tests of pages are skipped. Debian, Ubuntu: apt-get install chromium" >&2
+}
+
 make_environment() {
     local directory=$1 extras=$2 python stamp
     python=$(find_python) || return 1

@@ -20,25 +20,29 @@ def register(app: typer.Typer) -> None:
 def export(
     run_id: Annotated[str, typer.Argument(help="A run.")],
     format: Annotated[
-        Literal["official", "trec"],
+        Literal["official", "trec", "csv"],
         typer.Option(
             "--format",
             help="official: hypotheses and judged logs as the official scripts read them; trec: a run file and a qrels "
-            "file of a `retrieval` run for trec_eval and the like.",
+            "file of a `retrieval` run for trec_eval and the like; csv: one row per question; text that a spreadsheet "
+            "would take for a formula begins with an apostrophe.",
         ),
     ],
     output: Annotated[Path | None, typer.Option(help="Folder for the files [default: inside the run's].")] = None,
     dataset: Annotated[str | None, typer.Option("--dataset", "-d", help="Where the run's data set is now.")] = None,
     data_dir: shared.DataDir = None,
+    prepared_dir: shared.PreparedDir = None,
     results_dir: shared.ResultsDir = None,
     as_json: shared.Json = False,
 ) -> None:
     """Write a run in a format that other tools read."""
     from longmemeval.settings import folders
 
-    where = folders(data_dir=data_dir, results_dir=results_dir)
+    where = folders(data_dir=data_dir, prepared_dir=prepared_dir, results_dir=results_dir)
     if format == "trec":
         _trec(run_id, output, dataset, where, as_json)
+    elif format == "csv":
+        _csv(run_id, output, dataset, where, as_json)
     else:
         _official(run_id, output, where, as_json)
 
@@ -54,6 +58,16 @@ def _trec(run_id: str, output: Path | None, dataset: str | None, where: "Folders
     out.print(f"Evidence: {printable(written.qrels_file)}")
     if written.without_gold:
         err.print(f"{written.without_gold:,} questions have no evidence: trec_eval passes them over.")
+
+
+def _csv(run_id: str, output: Path | None, dataset: str | None, where: "Folders", as_json: bool) -> None:
+    from longmemeval.pipeline.export_csv import export_csv
+
+    written = export_csv(run_id, output, dataset=dataset, where=where)
+    if as_json:
+        print_json(written)
+        return
+    out.print(f"{written.questions:,} questions: {printable(written.file)}")
 
 
 def _official(run_id: str, output: Path | None, where: "Folders", as_json: bool) -> None:

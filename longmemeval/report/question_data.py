@@ -1,0 +1,241 @@
+"""Gathering what the page knows of each question from the run's files, cut to a size that opens quickly."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from longmemeval.evaluation.metrics import credit
+from longmemeval.pipeline.answering import PROMPTS
+from longmemeval.pipeline.comparison import QuestionRow
+from longmemeval.pipeline.evaluate import Graded, current_judgements
+from longmemeval.pipeline.journal import read_journal
+from longmemeval.pipeline.scored import ScoredRun, stored_metrics
+from longmemeval.reading.reader import SentPrompt
+from longmemeval.records import Gold, Judgement, Message
+from longmemeval.report.question_records import (
+    Details,
+    Listed,
+    MessageEntry,
+    QuestionDetail,
+    Row,
+    RunDetail,
+    Verdict,
+)
+from longmemeval.report.shorten import Excerpt, excerpt, fair_limit, size_of
+from longmemeval.storage.messages import haystack_messages
+
+_MESSAGES_BUDGET = 2_400_000
+_PROMPTS_BUDGET = 700_000
+_ANSWERS_BUDGET = 500_000
+"""Bytes of the page for recalled messages, for prompts, and for answers and judges' replies: with these the page of a
+run of 500 questions stays under 5 MB."""
+_MESSAGE_OVERHEAD = 60
+"""Bytes of a message beside its text, about."""
+_SHORTEST_MESSAGE = 80
+"""Bytes of a message that are kept however many there are."""
+_MESSAGES_SHOWN = 30
+_CUT_SHOWN = 10
+"""Messages listed per question and run; evidence is always among them."""
+
+
+def rows(questions: Iterable[QuestionRow], graded: Graded) -> list[Row]:
+    """The rows of the table, in the order of the questions."""
+    return [
+        Row(one.question_id, one.question_type, graded.questions[one.question_id].text, one.credits, one.stages)
+        for one in questions
+    ]
+
+
+def details(question_ids: Sequence[str], scored: Sequence[ScoredRun], *, full: bool) -> tuple[Details, list[str]]:
+    """What opens below the rows, and what was left out of it, in words.
+
+    Args:
+        question_ids: in the order of the rows.
+        scored: runs over these questions.
+        full: leave nothing out.
+    """
+    graded = scored[0].graded
+    table = _MessageTable()
+    run_files = [_RunFiles(run) for run in scored]
+    answer_limit = None if full else fair_limit((n for run in run_files for n in run.answer_sizes()), _ANSWERS_BUDGET)
+    prompt_limit = None if full else fair_limit((n for run in run_files for n in run.prompt_sizes()), _PROMPTS_BUDGET)
+    by_haystack: dict[str, list[str]] = {}
+    for question_id in question_ids:
+        by_haystack.setdefault(graded.questions[question_id].haystack_id, []).append(question_id)
+    made: dict[str, QuestionDetail] = {}
+    for haystack_id, ids in by_haystack.items():
+        history = {one.message_id: one for one in haystack_messages(graded.dataset.haystack(haystack_id))}
+        for question_id in ids:
+            listing = _Listing(table, haystack_id, history, graded.gold(question_id), full)
+            runs = tuple(run.detail(question_id, listing, answer_limit, prompt_limit) for run in run_files)
+            made[question_id] = _question_detail(question_id, graded, listing, runs)
+    message_limit = None if full else table.fitting_limit()
+    found = Details(table.entries(message_limit), tuple(made[question_id] for question_id in question_ids))
+    return found, _shortening(found, message_limit, prompt_limit, answer_limit)
+
+
+def _question_detail(
+    question_id: str, graded: Graded, listing: "_Listing", runs: tuple[RunDetail, ...]
+) -> QuestionDetail:
+    question, right = graded.questions[question_id], listing.right
+    return QuestionDetail(
+        date=question.date_text,
+        asked=question.appended,
+        answer=str(right.answer),
+        unanswerable=right.abstention,
+        evidence=listing.evidence(),
+        evidence_is_turns=bool(right.evidence_turns),
+        evidence_sessions=right.evidence_sessions,
+        runs=runs,
+    )
+
+
+def _shortening(found: Details, messages: int | None, prompts: int | None, answers: int | None) -> list[str]:
+    notes = [
+        f"{what} are cut to about {limit:,} bytes."
+        for what, limit in (("Messages", messages), ("Prompts", prompts), ("Answers and judges' replies", answers))
+        if limit is not None
+    ]
+    runs = [run for question in found.questions for run in question.runs]
+    if any(run.recalled.more or run.cut.more for run in runs):
+        notes.append(f"At most {_MESSAGES_SHOWN} recalled and {_CUT_SHOWN} cut messages are listed per question.")
+    if any(run.note_prompts for run in runs):
+        notes.append("Prompts that took notes before the answer are not in this page.")
+    if notes:
+        notes.append("Everything is in answers.jsonl, prompts.jsonl and judgements/ of the run; --full puts it here.")
+    return notes
+
+
+class _MessageTable:
+    """Messages by their place in the page."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[str, str], int] = {}
+        self._messages: list[Message | str] = []
+
+    def number(self, haystack_id: str, message_id: str, history: Mapping[str, Message]) -> int:
+        """The place of a message; of one that the data set does not hold, only its id is known."""
+        key = (haystack_id, message_id)
+        if key not in self._numbers:
+            self._numbers[key] = len(self._messages)
+            self._messages.append(history.get(message_id, message_id))
+        return self._numbers[key]
+
+    def fitting_limit(self) -> int | None:
+        """Bytes to which texts must be cut; None where all have room."""
+        sizes = [size_of(one.content) for one in self._messages if isinstance(one, Message)]
+        limit = fair_limit(sizes, max(0, _MESSAGES_BUDGET - _MESSAGE_OVERHEAD * len(sizes)))
+        return None if limit is None else max(limit, _SHORTEST_MESSAGE)
+
+    def entries(self, limit: int | None) -> tuple[MessageEntry, ...]:
+        return tuple(
+            MessageEntry(one, "", "", Excerpt("(not a message of the data set)"))
+            if isinstance(one, str)
+            else MessageEntry(
+                one.message_id,
+                f"{one.created_at:%Y-%m-%d %H:%M}",
+                one.speaker or one.role,
+                excerpt(one.content, limit),
+            )
+            for one in self._messages
+        )
+
+
+class _Listing:
+    """Which messages of one question are listed: evidence first of all, others as far as there is room."""
+
+    def __init__(
+        self, table: _MessageTable, haystack_id: str, history: Mapping[str, Message], right: Gold, full: bool
+    ) -> None:
+        self.right = right
+        self._table = table
+        self._haystack_id = haystack_id
+        self._history = history
+        self._full = full
+        self._seen: dict[str, None] = {}
+
+    def listed(self, message_ids: Sequence[str], room: int) -> Listed:
+        ids = list(dict.fromkeys(message_ids))
+        self._seen.update(dict.fromkeys(filter(self._is_evidence, ids)))
+        if self._full or len(ids) <= room:
+            return Listed(tuple(map(self._number, ids)))
+        left = room - sum(map(self._is_evidence, ids))
+        shown = []
+        for one in ids:
+            if self._is_evidence(one):
+                shown.append(one)
+            elif left > 0:
+                shown.append(one)
+                left -= 1
+        return Listed(tuple(map(self._number, shown)), len(ids) - len(shown))
+
+    def evidence(self) -> tuple[int, ...]:
+        """The labelled turns; where only sessions are labelled, what was listed of them so far."""
+        return tuple(map(self._number, self.right.evidence_turns or self._seen))
+
+    def _is_evidence(self, message_id: str) -> bool:
+        if self.right.evidence_turns:
+            return message_id in self.right.evidence_turns
+        return message_id.rpartition(":")[0] in self.right.evidence_sessions
+
+    def _number(self, message_id: str) -> int:
+        return self._table.number(self._haystack_id, message_id, self._history)
+
+
+class _RunFiles:
+    """The stored answers, prompts and judgements of one run."""
+
+    def __init__(self, run: ScoredRun) -> None:
+        self._answers = run.answers
+        first = run.metrics.judge.id
+        ids = [first, *(one.judge.id for one in stored_metrics(run.folder) if one.judge.id != first)]
+        self._judgements = {judge: current_judgements(run.folder, judge) for judge in ids}
+        self._prompts: dict[str, SentPrompt] = {}
+        self._note_prompts: dict[str, int] = {}
+        for prompt in read_journal(run.folder / PROMPTS, SentPrompt):
+            if prompt.purpose == "note":
+                self._note_prompts[prompt.question_id] = self._note_prompts.get(prompt.question_id, 0) + 1
+            elif prompt.question_id in run.answers and prompt.sha256 == run.answers[prompt.question_id].prompt_sha256:
+                self._prompts[prompt.question_id] = prompt
+
+    def answer_sizes(self) -> Iterable[int]:
+        yield from (size_of(answer.hypothesis) for answer in self._answers.values())
+        yield from (size_of(one.raw) for judged in self._judgements.values() for one in judged.values())
+
+    def prompt_sizes(self) -> Iterable[int]:
+        return (size_of(message.content) for prompt in self._prompts.values() for message in prompt.messages)
+
+    def detail(
+        self, question_id: str, listing: _Listing, answer_limit: int | None, prompt_limit: int | None
+    ) -> RunDetail:
+        verdicts = tuple(
+            _verdict(judged[question_id], answer_limit) for judged in self._judgements.values() if question_id in judged
+        )
+        answer = self._answers.get(question_id)
+        if answer is None:
+            return RunDetail(False, Excerpt(""), Listed(()), Listed(()), verdicts)
+        prompt = self._prompts.get(question_id)
+        return RunDetail(
+            answered=answer.status == "ok",
+            hypothesis=excerpt(answer.hypothesis, answer_limit),
+            recalled=listing.listed(answer.recall_ids, _MESSAGES_SHOWN),
+            cut=listing.listed(answer.cut_ids, _CUT_SHOWN),
+            verdicts=verdicts,
+            # Instructions stand at the beginning of a prompt, the question at its end.
+            prompt=tuple(excerpt(one.content, prompt_limit, end=40) for one in prompt.messages) if prompt else (),
+            note_prompts=self._note_prompts.get(question_id, 0),
+            prompt_tokens=answer.prompt_tokens,
+            usage=answer.usage,
+            latency_ms=round(answer.latency_ms, 1),
+            error=answer.error,
+            notes=answer.notes,
+        )
+
+
+def _verdict(judgement: Judgement, limit: int | None) -> Verdict:
+    return Verdict(
+        judge=judgement.judge_id,
+        label=judgement.label,
+        raw=excerpt(judgement.raw, limit),
+        score=None if judgement.score is None else credit(judgement),
+        votes=judgement.votes,
+        error=judgement.error,
+    )

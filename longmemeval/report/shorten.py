@@ -1,0 +1,53 @@
+"""Fitting texts into a size: the longest are cut, and every cut says how much is not there."""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+
+class Excerpt(Struct, frozen=True, array_like=True):
+    """The beginning of a text, and its end where that was asked for."""
+
+    text: str
+    left_out: int = 0
+    """Characters that are not there; 0: the text is whole."""
+    end: str = ""
+
+
+def fair_limit(sizes: Iterable[int], budget: int) -> int | None:
+    """The largest limit under which pieces of these sizes, each cut to it, fit into the budget together.
+
+    Returns:
+        None where nothing has to be cut.
+    """
+    ordered = sorted(sizes)
+    left = budget
+    for index, size in enumerate(ordered):
+        share = left // (len(ordered) - index)
+        if size > share:
+            return share
+        left -= size
+    return None
+
+
+def size_of(text: str) -> int:
+    """What a text takes in the page: bytes of UTF-8."""
+    return len(text.encode())
+
+
+def excerpt(text: str, limit: int | None, *, end: int = 0) -> Excerpt:
+    """The beginning of `text`, with a share of its end.
+
+    Args:
+        text: whole.
+        limit: bytes of UTF-8 to keep; None: all.
+        end: percentage of `limit` that is kept of the end.
+    """
+    if limit is None or size_of(text) <= limit:
+        return Excerpt(text)
+    data = text.encode()
+    tail = limit * end // 100
+    # Characters that a cut parts are left out.
+    head_text = data[: limit - tail].decode(errors="ignore")
+    tail_text = data[len(data) - tail :].decode(errors="ignore")
+    return Excerpt(head_text, len(text) - len(head_text) - len(tail_text), tail_text)

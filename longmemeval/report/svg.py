@@ -1,0 +1,110 @@
+"""Matplotlib figures as SVG for a page: coloured by the page's own variables, equal bytes for equal input."""
+
+import io
+import re
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from longmemeval.errors import HarnessError
+from longmemeval.report.text import visible
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from matplotlib.typing import RcKeyType
+
+RUN_COLOURS = 8
+"""The page has a variable for each, `--run-1` and so on; later runs begin again and are told apart by their letters."""
+
+# Stand-ins that matplotlib takes for colours and the page's variables replace.
+INK, MUTED, GRID, SURFACE = "#020201", "#020202", "#020203", "#020204"
+_VARIABLES = {INK: "--ink", MUTED: "--muted", GRID: "--grid", SURFACE: "--surface"} | {
+    f"#0101{number:02x}": f"--run-{number}" for number in range(1, RUN_COLOURS + 1)
+}
+_STYLE: "dict[RcKeyType, object]" = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "longmemeval",
+    "text.parse_math": False,
+    "font.family": "DejaVu Sans",
+    "font.size": 9.0,
+    "text.color": INK,
+    "axes.edgecolor": GRID,
+    "axes.labelcolor": MUTED,
+    "axes.labelsize": 8.5,
+    "axes.facecolor": "none",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "xtick.color": GRID,
+    "ytick.color": GRID,
+    "xtick.labelcolor": MUTED,
+    "ytick.labelcolor": INK,
+    "xtick.labelsize": 8.5,
+    "grid.color": GRID,
+    "grid.linewidth": 0.6,
+    "figure.facecolor": "none",
+}
+
+
+def run_colour(index: int) -> str:
+    """The stand-in for the colour of run `index`, from 0."""
+    return f"#0101{index % RUN_COLOURS + 1:02x}"
+
+
+def need_report_libraries() -> None:
+    """See that the extra `report` is installed.
+
+    Raises:
+        HarnessError: it is not.
+    """
+    try:
+        import jinja2  # imported to see that it is there
+        import matplotlib
+
+        del jinja2, matplotlib
+    except ImportError as error:
+        raise HarnessError(
+            f"An HTML report needs a library that is not installed: {error.name}",
+            fix="pip install 'longmemeval[report]', or choose --format md or latex",
+        ) from error
+
+
+def drawn(name: str, width: float, height: float, draw: Callable[["Figure"], None]) -> str:
+    """A figure as an `svg` element without width and height, hidden from screen readers: its frame has the words.
+
+    Args:
+        name: distinct among the figures of a page; the ids within the element begin with it.
+        width: inches, of 72 units of the element each.
+        height: inches.
+        draw: puts the content on the figure.
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    buffer = io.StringIO()
+    with rc_context(_STYLE), warnings.catch_warnings():
+        # The browser draws the text, with its own fonts.
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        figure = Figure(figsize=(width, height), layout="constrained")
+        draw(figure)
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    return _inline(buffer.getvalue(), name)
+
+
+def _inline(document: str, name: str) -> str:
+    """The `svg` element alone, with the page's colours and fonts, and ids that no other figure has."""
+    text = visible(document[document.index("<svg") :])
+    text = re.sub(r"<metadata>.*?</metadata>|<style .*?</style>|<!--.*?-->", "", text, flags=re.DOTALL)
+    text = re.sub(
+        r"<svg [^>]*?(viewBox=\"[^\"]*\")[^>]*>", r'<svg \1 aria-hidden="true" focusable="false">', text, count=1
+    )
+    text = text.replace("xlink:href", "href")
+    text = re.sub(r" font-family: [^;\"]*;", "", text)
+    used = set(re.findall(r"#([\w.-]+)\"|url\(#([\w.-]+)\)", text))
+    kept = {left or right for left, right in used}
+    text = re.sub(r' id="([^"]+)"', lambda match: f' id="{name}-{match[1]}"' if match[1] in kept else "", text)
+    text = re.sub(r'href="#([^"]+)"', rf'href="#{name}-\1"', text)
+    text = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", text)
+    for colour, variable in _VARIABLES.items():
+        text = text.replace(colour, f"var({variable})")
+    return re.sub(r"\s*\n\s*", " ", text).strip()

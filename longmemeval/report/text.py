@@ -1,0 +1,12 @@
+"""Text from data made safe to show."""
+
+import re
+
+# What a reader does not see but an editor or a browser acts on: control characters, and those that turn the direction
+# of writing around.
+_INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]")
+
+
+def visible(text: str) -> str:
+    """The text with invisible characters written out as `⟨U+202E⟩`; tabs and line ends stay."""
+    return _INVISIBLE.sub(lambda match: f"⟨U+{ord(match[0]):04X}⟩", text)

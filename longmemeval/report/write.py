@@ -1,0 +1,87 @@
+"""`report`: graded runs as one HTML page, or as tables in Markdown or LaTeX."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from longmemeval.files import write_atomic
+from longmemeval.pipeline.compare import compare_runs
+from longmemeval.pipeline.scored import load_scored
+from longmemeval.report.plain import latex, markdown
+from longmemeval.report.published import published_for
+from longmemeval.settings import Folders, folders
+
+ReportFormat = Literal["html", "md", "latex"]
+
+_ENDINGS = {"html": "html", "md": "md", "latex": "tex"}
+
+
+class ReportOptions(Struct, frozen=True):
+    """What the report is made from and how."""
+
+    format: ReportFormat = "html"
+    judge: str | None = None
+    """Id of the judge, or a beginning of it; None: the official judge where it graded, else the newest."""
+    dataset: str | None = None
+    """Where the data is now, if it has moved."""
+    full: bool = False
+    """HTML: leave nothing out of the texts, whatever the size."""
+    published: bool = False
+    """Show published figures on the same benchmark too, apart from one's own."""
+
+
+class WrittenReport(Struct, frozen=True):
+    """The file that was written."""
+
+    file: str
+    bytes: int
+    runs: int
+    questions: int
+
+
+def write_report(
+    run_ids: Sequence[str],
+    output: Path | None = None,
+    *,
+    options: ReportOptions = ReportOptions(),
+    where: Folders | None = None,
+) -> WrittenReport:
+    """Write a report on one run or several over the same questions; the same files give the same bytes.
+
+    Args:
+        run_ids: graded runs, in the order they are to be shown.
+        output: the file; replaced if it is there. None: `report.html`, `report.md` or `report.tex`, here.
+        options: format, judge, and what is in the page.
+        where: the folders; None: from the environment.
+
+    Raises:
+        HarnessError: no such run, it is not graded, the runs cannot be compared, or the extra `report` is missing.
+    """
+    text, runs, questions = _rendered(run_ids, options, where or folders())
+    data = text.encode()
+    output = output or Path(f"report.{_ENDINGS[options.format]}")
+    write_atomic(output, data)
+    return WrittenReport(str(output), len(data), runs, questions)
+
+
+def render_report(
+    run_ids: Sequence[str], *, options: ReportOptions = ReportOptions(), where: Folders | None = None
+) -> str:
+    """The report as text; arguments and errors as of `write_report`."""
+    return _rendered(run_ids, options, where or folders())[0]
+
+
+def _rendered(run_ids: Sequence[str], options: ReportOptions, where: Folders) -> tuple[str, int, int]:
+    """The text, and how many runs and questions it is about."""
+    scored = load_scored(run_ids, where, judge=options.judge, dataset=options.dataset)
+    comparison = compare_runs(scored, where)
+    if options.format == "html":
+        from longmemeval.report.html import html_page
+
+        text = html_page(comparison, scored, where, full=options.full, published=options.published)
+    else:
+        figures = published_for(scored[0].graded.dataset) if options.published else ()
+        text = (markdown if options.format == "md" else latex)(comparison, figures)
+    return text, len(scored), len(comparison.questions)

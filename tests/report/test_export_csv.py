@@ -1,0 +1,100 @@
+"""`export --format csv`: one row per question, safe in a spreadsheet."""
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+from longmemeval.errors import HarnessError
+from longmemeval.pipeline.export_csv import export_csv
+from longmemeval.records import Answer
+from tests.pipeline.graded_runs import F1, STRICT, graded_run
+from tests.pipeline.helpers import colours, folders_in
+from tests.report.report_runs import HOSTILE, hostile_run, replace_answers, three_runs
+from tests.support import longmemeval
+
+
+def rows(file: str | Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(Path(file).read_bytes().decode(), newline="")))
+
+
+def test_a_row_per_question_with_every_judge(tmp_path: Path) -> None:
+    written = export_csv("good", where=three_runs(tmp_path))
+    assert set(written.judges) == {"strict-00000000", "lenient-11111111"}
+    assert Path(written.file) == tmp_path / "results" / "good" / "csv" / "good.csv"
+    table = rows(written.file)
+    assert (len(table), written.questions) == (12, 12)
+    first, last = table[0], table[-1]
+    assert {name: first[name] for name in first if not name.endswith("_ms")} == {
+        "question_id": "q0",
+        "question_type": "single-session-user",
+        "ability": "fact-recall",
+        "question": "What colour is my bicycle0?",
+        "question_date": "2023/05/30 (Tue) 23:40",
+        "gold": "red",
+        "unanswerable": "False",
+        "hypothesis": "answer 0 of good",
+        "status": "ok",
+        "label strict-00000000": "True",
+        "score strict-00000000": "",
+        "label lenient-11111111": "False",
+        "score lenient-11111111": "",
+        # The newest judge decides, and the other one disagrees.
+        "lost_at": "disputed",
+        "recalled": "3",
+        "cut": "1",
+        "evidence_recall": "1.0",
+        "top_score": "0.0",
+        "prompt_tokens": "100",
+        "completion_tokens": "5",
+        "cost_usd": str(0.01 / 12),
+        "error": "",
+    }
+    assert (last["ability"], last["unanswerable"], last["latency_ms"]) == ("abstention", "True", "1200.0")
+
+
+def test_scores_and_missing_answers(tmp_path: Path) -> None:
+    dataset, where = colours(tmp_path / "d.json", 3), folders_in(tmp_path)
+    graded_run(dataset, where, "r", [0.5, None, 1.0], judge=F1)
+    path = where.results_dir / "r" / "answers.jsonl"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:2]))
+    table = rows(export_csv("r", tmp_path / "out", where=where).file)
+    assert [row[f"score {F1.id}"] for row in table] == ["0.5", "", "1.0"]
+    assert [row["status"] for row in table] == ["ok", "ok", "missing"]
+    assert (table[2]["hypothesis"], table[2]["recalled"]) == ("", "")
+    assert (tmp_path / "out" / "r.csv").exists()
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", '=HYPERLINK("x")'])
+def test_no_text_is_a_formula(tmp_path: Path, text: str) -> None:
+    dataset, where = colours(tmp_path / "d.json", 1, answer=text), folders_in(tmp_path)
+    folder = graded_run(dataset, where, "r", [True], judge=STRICT)
+    replace_answers(folder, lambda name: Answer(name, text, "ok", top_score=-1.5))
+    (row,) = rows(export_csv("r", where=where).file)
+    assert (row["hypothesis"], row["gold"]) == (f"'{text}", f"'{text}")
+    # A number is none.
+    assert row["top_score"] == "-1.5"
+
+
+def test_any_text_survives(tmp_path: Path) -> None:
+    where = hostile_run(tmp_path)
+    file = export_csv("one", where=where).file
+    data = Path(file).read_bytes()
+    assert data.count(b"\r\n") == 3
+    assert [row["question"] for row in rows(file)] == [HOSTILE, HOSTILE]
+
+
+def test_an_ungraded_run_is_refused(tmp_path: Path) -> None:
+    where = three_runs(tmp_path)
+    for file in (where.results_dir / "bad" / "metrics").iterdir():
+        file.unlink()
+    with pytest.raises(HarnessError, match="'bad' is not graded"):
+        export_csv("bad", where=where)
+
+
+def test_the_command_says_where_the_file_is(tmp_path: Path) -> None:
+    where = three_runs(tmp_path)
+    done = longmemeval("export", "bad", "--format", "csv", "--output", "out", cwd=tmp_path)
+    assert done.stdout == "12 questions: out/bad.csv\n"
+    assert where.results_dir == tmp_path / "results"

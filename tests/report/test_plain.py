@@ -1,0 +1,77 @@
+"""Markdown and LaTeX: the same figures, every special character disarmed."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from longmemeval.report.plain import escape_latex, escape_markdown
+from longmemeval.report.write import ReportOptions, render_report, write_report
+from longmemeval.settings import Folders
+from tests.report.report_runs import hostile_run, three_runs
+
+
+@pytest.fixture(scope="module")
+def where(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+    return three_runs(tmp_path_factory.mktemp("runs"))
+
+
+def test_markdown_has_the_figures_and_the_verdicts(where: Folders) -> None:
+    text = render_report(["good", "bad"], options=ReportOptions(format="md", judge="strict"), where=where)
+    lines = text.splitlines()
+    assert r"| A semantic | offline/extractive | 91.7 % | \[64.6, 98.5\] | 11 of 12 | 0 | 0.0 % | 100.0 % |" in lines[6]
+    assert lines[6].endswith("| 100 | $0.0100 |")
+    assert r"| multi-session | 100.0 % \[51.0, 100.0\] | 0.0 % \[0.0, 49.0\] |" in lines
+    assert any(line.startswith("| A semantic is better than B last-k | 91.7 | ") for line in lines)
+    assert "latency" not in text
+
+
+def test_latex_is_a_booktabs_table(where: Folders) -> None:
+    text = render_report(["good", "bad"], options=ReportOptions(format="latex", judge="strict"), where=where)
+    assert text.startswith("% Needs \\usepackage{booktabs}.\n")
+    assert text.count(r"\begin{tabular}{llrrrrrrrr}") == 1
+    assert r"A semantic & offline/extractive & 91.7 \% & [64.6, 98.5] & 11 of 12" in text
+    assert r"B last-k $\downarrow$" in text
+    for command in (r"\toprule", r"\midrule", r"\bottomrule", r"\end{table}"):
+        assert text.count(command) == 2
+    assert "NOT the official judge" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "latex", "markdown"),
+    [
+        ("a_b & 5 %", r"a\_b \& 5 \%", r"a\_b \& 5 %"),
+        ("\\~^", r"\textbackslash{}\textasciitilde{}\textasciicircum{}", r"\\\~^"),
+        ("{x}|$1#<", r"\{x\}|\$1\#\textless{}", r"\{x\}\|$1\#\<"),
+        ("≥ two\nlines\x07", r"$\geq$ two lines⟨U+0007⟩", "≥ two lines⟨U+0007⟩"),
+    ],
+)
+def test_special_characters(text: str, latex: str, markdown: str) -> None:
+    assert escape_latex(text) == latex
+    assert escape_markdown(text) == markdown
+
+
+def test_hostile_names_stay_in_their_cell(tmp_path: Path) -> None:
+    where = hostile_run(tmp_path)
+    markdown = render_report(["one", "two"], options=ReportOptions(format="md"), where=where)
+    table = [line for line in markdown.splitlines() if line.startswith("|")]
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in table[:4]} == {11}
+    assert not re.search(r"(?<!\\)<script", markdown)
+    latex = render_report(["one", "two"], options=ReportOptions(format="latex"), where=where)
+    assert {len(re.findall(r"(?<!\\)&", line)) for line in latex.splitlines() if line.startswith("A ")} == {9}
+    assert not re.search(r"(?<!\\)[$#_]", re.sub(r"\$\\(?:geq|uparrow|downarrow)\$", "", latex))
+
+
+@pytest.mark.parametrize(("format", "name"), [("md", "report.md"), ("latex", "report.tex")])
+def test_the_default_file_ends_as_its_format(
+    where: Folders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    options = {"md": ReportOptions(format="md"), "latex": ReportOptions(format="latex")}[format]
+    written = write_report(["bad"], options=options, where=where)
+    assert (written.file, written.bytes, written.runs, written.questions) == (
+        name,
+        (tmp_path / name).stat().st_size,
+        1,
+        12,
+    )
