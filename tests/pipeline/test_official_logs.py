@@ -33,7 +33,12 @@ MODEL = "gpt-4o-2024-08-06"
 @pytest.fixture(scope="module")
 def references(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     """The 500 questions of the real proportions, 30 of them unanswerable, without haystacks."""
-    empty: dict[str, list[str]] = {"haystack_sessions": [], "haystack_dates": [], "haystack_session_ids": [], "answer_session_ids": []}
+    empty: dict[str, list[str]] = {
+        "haystack_sessions": [],
+        "haystack_dates": [],
+        "haystack_session_ids": [],
+        "answer_session_ids": [],
+    }
     records = []
     for name, count in COUNTS.items():
         for number in range(count):

@@ -387,8 +387,9 @@ def test_full_disk_is_one_paragraph_and_the_run_goes_on_afterwards(tmp_path: Pat
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (size // 2, size // 2))
     _, told = process.communicate(timeout=60)
     assert process.returncode == 2
-    assert told.startswith("Error: The record cannot be written: File too large (results/r/prompts.jsonl).")
-    assert told.count("\n") == 1
+    announced, paragraph = told.splitlines()
+    assert announced.startswith("With 12 questions a difference below")
+    assert paragraph.startswith("Error: The record cannot be written: File too large (results/r/prompts.jsonl).")
     kept = answers(where)
     assert 0 < len(kept) < 12
     assert manifest(where)["status"] in ("failed", "running")
