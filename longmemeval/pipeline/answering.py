@@ -1,6 +1,5 @@
 """Asking the model question by question, keeping every answer the moment it is there."""
 
-import asyncio
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
@@ -10,6 +9,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from longmemeval.errors import HarnessError
+from longmemeval.event_loop import complete
 from longmemeval.files import sha256_file
 from longmemeval.memory.protocol import MemorySystem
 from longmemeval.pipeline.journal import Journal, read_journal
@@ -101,7 +101,7 @@ class Answering:
             return self._report(questions, 0, 0.0)
         write_manifest(self.folder, structs.replace(self.manifest, status="running", ended_at="", files={}))
         try:
-            asyncio.run(self._answer_all(remaining))
+            complete(self._answer_all(remaining))
         except BaseException as error:
             # Where the disk is full, the manifest cannot be written either; the error to tell is the first one.
             with suppress(HarnessError):

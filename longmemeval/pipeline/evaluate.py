@@ -1,6 +1,5 @@
 """`evaluate`: a judge grades the stored answers of a run; the answers are not touched."""
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from itertools import count
 from pathlib import Path
@@ -16,6 +15,7 @@ from longmemeval.errors import DataError, HarnessError, IntegrityError
 from longmemeval.evaluation.judges.protocol import Judge, JudgeIdentity
 from longmemeval.evaluation.metrics import Metrics, compute_metrics
 from longmemeval.evaluation.registry import default_judge, load_judge
+from longmemeval.event_loop import complete
 from longmemeval.files import sha256_file, sha256_text, write_atomic
 from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.registry import ModelOptions, load_chat_model
@@ -242,5 +242,5 @@ def _judge_answers(
             journal.append(await judge.judge(question, graded.gold(question.question_id), hypothesis))
             bar.advance()
 
-        asyncio.run(in_order(todo, grade, concurrency))
+        complete(in_order(todo, grade, concurrency))
     return len(todo)

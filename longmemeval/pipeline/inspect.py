@@ -1,12 +1,12 @@
 """`inspect`: what a question asks, what its haystack holds, what is stored, what each configuration would recall."""
 
-import asyncio
 from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
 from longmemeval.datasets.base import Dataset
 from longmemeval.errors import HarnessError, nearest
+from longmemeval.event_loop import complete
 from longmemeval.files import list_folders, safe_name
 from longmemeval.llm.tokens import token_counter
 from longmemeval.memory.configuration import MemoryConfiguration, build_memory, preset_of
@@ -123,7 +123,7 @@ def _recall(
         vectors = query_vectors([question], fixtures.embedder_of([question]), None, None, where)
         analyses = question_analyses(configuration, query_model, where)
         if analyses:
-            asyncio.run(analyses.ask([question]))
+            complete(analyses.ask([question]))
         memory = build_memory(configuration, MemoryTools(vectors, gold, analyse=analyses))
         recall = memory.recall(question, fixture)
     except HarnessError as error:

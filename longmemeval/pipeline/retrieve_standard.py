@@ -1,6 +1,5 @@
 """The standard protocol of `retrieval`: a memory ranks the stored history of each question."""
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
@@ -9,6 +8,7 @@ import msgspec
 
 from longmemeval.evaluation.measures.notation import Measure
 from longmemeval.evaluation.measures.official import Granularity
+from longmemeval.event_loop import complete
 from longmemeval.memory.configuration import MemoryConfiguration, build_memory, preset_of
 from longmemeval.memory.protocol import MemorySystem, MemoryTools, RankingMemory
 from longmemeval.pipeline.journal import read_journal
@@ -72,7 +72,7 @@ def plan_standard(
         folder = job.where.results_dir / run_id
         with counted_in_manifest(folder, analyses):
             if analyses:
-                asyncio.run(analyses.ask(_unranked(folder, job.questions)))
+                complete(analyses.ask(_unranked(folder, job.questions)))
             with ranking_run(folder, manifest, job.level) as rankings:
                 for question in job.questions:
                     rank = partial(_rank, system, question, open_fixture, job.level)

@@ -1,6 +1,5 @@
 """What the rest of a sweep would take, before anything of it is paid for."""
 
-import asyncio
 from collections.abc import Callable, Iterable, Sequence, Sized
 from functools import partial
 
@@ -9,6 +8,7 @@ from msgspec import Struct, structs
 from longmemeval.arrays import Vector
 from longmemeval.embedding.hashing import HashingEmbedder
 from longmemeval.errors import FixtureError
+from longmemeval.event_loop import complete
 from longmemeval.files import sha256_text
 from longmemeval.llm.registry import is_offline, model_warning
 from longmemeval.llm.tokens import context_window
@@ -169,7 +169,7 @@ def _prompts(state: SweepState, run: PlannedRun, questions: Sequence[Question]) 
             failed += (await reader.read(question, recall)).answer.status == "error"
         return failed
 
-    if failed := asyncio.run(read()):
+    if failed := complete(read()):
         manner += f"; {failed} do not fit the model's window and would fail"
     return counter.calls, manner
 
@@ -217,7 +217,7 @@ def _judging(state: SweepState, run: PlannedRun, spec: str) -> Work:
                 answer = answers.get(question.question_id)
                 await judge.judge(question, gold, answer.hypothesis if answer else unwritten)
 
-    asyncio.run(grade())
+    complete(grade())
     basis = f"{_share_of(sampled, left)} prompts"
     return _work(counters[0].spec, counters[0].calls, len(left) / len(sampled), basis)
 

@@ -1,11 +1,11 @@
 """The updater that asks a chat model for edits: one call a session, and one more when the reply cannot be read."""
 
-import asyncio
 from dataclasses import dataclass
 from importlib import resources
 from string import Template
 from typing import Any
 
+from longmemeval.event_loop import complete
 from longmemeval.files import sha256_text
 from longmemeval.llm.json_reply import ask_for_list
 from longmemeval.llm.protocol import ChatMessage, ChatModel
@@ -62,7 +62,7 @@ class _ChatUpdater:
         }
 
     def update(self, document: str, session: Session) -> WorkingMemoryUpdate:
-        return asyncio.run(self._update(document or self.template, session))
+        return complete(self._update(document or self.template, session))
 
     async def _update(self, document: str, session: Session) -> WorkingMemoryUpdate:
         asked = (

@@ -6,6 +6,7 @@ from importlib import resources
 from string import Template
 from typing import Any
 
+from longmemeval.event_loop import complete
 from longmemeval.files import sha256_text
 from longmemeval.llm.json_reply import ask_for_list
 from longmemeval.llm.limit import LimitedChatModel
@@ -73,7 +74,7 @@ class _ChatMaker:
         }
 
     def make(self, store: MemoryStore) -> MadeExpansions:
-        return asyncio.run(self._make(expansion_units(store, self.level)))
+        return complete(self._make(expansion_units(store, self.level)))
 
     async def _make(self, units: list[ExpansionUnit]) -> MadeExpansions:
         model = LimitedChatModel(self.model, _MOST_CALLS)

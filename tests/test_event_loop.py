@@ -1,0 +1,66 @@
+"""Asynchronous work from ordinary code, with and without a loop that runs already."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
+from longmemeval.event_loop import complete
+from longmemeval.pipeline.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.run import RunOptions, run
+from tests.pipeline.helpers import MODEL, prepared_colours
+
+
+async def answer() -> int:
+    await asyncio.sleep(0)
+    return 42
+
+
+async def fail() -> None:
+    raise ValueError("on purpose")
+
+
+def test_without_a_loop() -> None:
+    assert complete(answer()) == 42
+
+
+def test_inside_a_loop() -> None:
+    async def notebook() -> int:
+        return complete(answer())
+
+    assert asyncio.run(notebook()) == 42
+
+
+def test_an_error_comes_through_and_what_is_left_is_cancelled() -> None:
+    cancelled = []
+
+    async def forever() -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            cancelled.append(True)
+            raise
+
+    async def both() -> None:
+        task = asyncio.create_task(forever())
+        await asyncio.sleep(0)
+        assert not task.done()
+        await fail()
+
+    async def notebook() -> None:
+        complete(both())
+
+    with pytest.raises(ValueError, match="on purpose"):
+        asyncio.run(notebook())
+    assert cancelled == [True]
+
+
+def test_run_and_evaluate_inside_a_notebooks_loop(tmp_path: Path) -> None:
+    dataset, where = prepared_colours(tmp_path, memory="semantic-recall")
+
+    async def notebook() -> float:
+        run(dataset, "semantic-recall", MODEL, options=RunOptions(run_id="r"), where=where)
+        return evaluate("r", options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where).metrics.overall.accuracy
+
+    assert asyncio.run(notebook()) == 1.0
