@@ -162,14 +162,6 @@ def parse_date(text: str) -> datetime:
     return datetime(int(year), _MONTHS.index(month) + 1, int(day), hour_of_day, int(minute))
 
 
-def message_id_of(dia_id: str) -> str:
-    """The message id of a turn: `D3:1` → `session_3:0`; raises `ValueError` when `dia_id` is none."""
-    match = re.fullmatch(r"D([1-9]\d*):([1-9]\d*)", dia_id, re.ASCII)
-    if match is None:
-        raise ValueError(f"{dia_id!r} is not a dialogue id")
-    return f"session_{match[1]}:{int(match[2]) - 1}"
-
-
 def dia_id_of(message_id: str) -> str:
     """The dialogue id of a stored turn: `session_3:0` → `D3:1`; raises `ValueError` when `message_id` is none."""
     match = re.fullmatch(r"session_([1-9]\d*):(0|[1-9]\d*)", message_id, re.ASCII)
