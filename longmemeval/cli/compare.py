@@ -7,13 +7,12 @@ import typer
 from msgspec.structs import asdict
 
 from longmemeval.cli import options as shared
-from longmemeval.cli.output import err, out, print_json, print_table, printable
+from longmemeval.cli.output import err, print_json, print_lines, print_table, printable
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.baseline import AgainstBaseline
     from longmemeval.pipeline.comparison import Comparison
     from longmemeval.pipeline.scored import ScoredRun
-    from longmemeval.report.comparison_tables import Table
 
 
 def register(app: typer.Typer) -> None:
@@ -69,6 +68,8 @@ def compare(
 
     if save_baseline is not None and len(run_ids) > 1:
         raise typer.BadParameter("--save-baseline takes one run")
+    if across and (against or save_baseline or published or common or questions):
+        raise typer.BadParameter("--across takes no --against, --save-baseline, --published, --common or --questions")
     where = folders(data_dir=data_dir, prepared_dir=prepared_dir, results_dir=results_dir)
     scored = load_scored(run_ids, where, judge=judge, dataset=dataset)
     if across:
@@ -84,10 +85,9 @@ def compare(
         print_json(comparison_document(comparison, against=held, published=figures, questions=questions))
     else:
         show(comparison, questions=questions)
-        for result in held:
-            out.print(printable(against_line(result)))
+        print_lines(map(against_line, held))
         if published:
-            _show_table(published_table(figures))
+            print_table(published_table(figures))
     if error := regression(held):
         raise error
     if save_baseline is not None:
@@ -102,9 +102,8 @@ def _show_across(scored: "list[ScoredRun]", *, as_json: bool) -> None:
     if as_json:
         print_json({"runs": [{"dataset": run.manifest.dataset["name"], **asdict(run.metrics)} for run in scored]})
         return
-    _show_table(ability_table(scored))
-    for note in [ACROSS_NOTE, *footnotes([run.summary for run in scored])]:
-        out.print(printable(note))
+    print_table(ability_table(scored))
+    print_lines([ACROSS_NOTE, *footnotes([run.summary for run in scored])])
 
 
 def show(comparison: "Comparison", *, questions: bool = False) -> None:
@@ -117,15 +116,9 @@ def show(comparison: "Comparison", *, questions: bool = False) -> None:
     from longmemeval.report.comparison_tables import comparison_notes, comparison_tables, question_lists
 
     for table in comparison_tables(comparison):
-        _show_table(table)
+        print_table(table)
     if questions:
-        for heading, ids in question_lists(comparison):
-            out.print(printable(f"{heading} ({len(ids)}): {', '.join(ids) or 'none'}"))
-    for note in comparison_notes(comparison):
-        out.print(printable(note))
-
-
-def _show_table(table: "Table") -> None:
-    rows = [[printable(cell) for cell in row] for row in table.rows]
-    figures = frozenset(range(len(table.columns))) - table.left
-    print_table([printable(column) for column in table.columns], rows, title=printable(table.title), right=figures)
+        print_lines(
+            f"{heading} ({len(ids)}): {', '.join(ids) or 'none'}" for heading, ids in question_lists(comparison)
+        )
+    print_lines(comparison_notes(comparison))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from longmemeval.cli.output import err, out, print_json, print_table, printable
+from longmemeval.report.table import Table
 
 if TYPE_CHECKING:
     from longmemeval.datasets.catalogue import CatalogueEntry, Source
@@ -47,7 +48,7 @@ def list_datasets(data_dir: DataDir = None, json: Json = False) -> None:
         ]
         for entry in entries
     ]
-    print_table(["name", "MB", "here", "description"], rows, right=frozenset({1}))
+    print_table(Table("", ["name", "MB", "here", "description"], rows, left=frozenset({0, 2, 3})))
 
 
 @app.command("download")
@@ -179,7 +180,7 @@ def _print_stats(stats: "DatasetStats") -> None:
     out.print()
     types = [[name, f"{count.total:,}", f"{count.abstention:,}"] for name, count in sorted(stats.by_type.items())]
     types.append(["all", f"{stats.questions:,}", f"{sum(count.abstention for count in stats.by_type.values()):,}"])
-    print_table(["question type", "questions", "abstention"], types, right=frozenset({1, 2}))
+    print_table(Table("", ["question type", "questions", "abstention"], types))
     _print_groups(stats.groups)
     span = f"{stats.first_session:%Y-%m-%d %H:%M} to {stats.last_session:%Y-%m-%d %H:%M}" if stats.first_session else ""
     counts = [
@@ -200,14 +201,14 @@ def _print_stats(stats: "DatasetStats") -> None:
         ["evidence sessions", f"{stats.evidence_sessions:,}"],
         ["evidence turns", f"{stats.evidence_turns:,}"],
     ]
-    print_table(["count", ""], counts, right=frozenset({1}))
+    print_table(Table("", ["count", ""], counts))
     if stats.quirks is None:
         return
     quirks = msgspec.structs.asdict(stats.quirks)
     unknown: dict[str, int] = quirks.pop("unknown_keys", {})
     rows = [[name.replace("_", " "), f"{count:,}"] for name, count in quirks.items()]
-    rows += [[f"unknown key {printable(key)}", f"{count:,}"] for key, count in sorted(unknown.items())]
-    print_table(["quirk", "count"], rows, right=frozenset({1}))
+    rows += [[f"unknown key {key}", f"{count:,}"] for key, count in sorted(unknown.items())]
+    print_table(Table("", ["quirk", "count"], rows))
 
 
 def _print_groups(groups: "list[GroupCount]") -> None:
@@ -219,4 +220,4 @@ def _print_groups(groups: "list[GroupCount]") -> None:
         [group.question_type, *(f"{group.facets[name]:,}" for name in facets), f"{group.questions:,}"]
         for group in groups
     ]
-    print_table(["question type", *facets, "questions"], rows, right=frozenset(range(1, len(facets) + 2)))
+    print_table(Table("", ["question type", *facets, "questions"], rows))

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from longmemeval.cli import options as shared
-from longmemeval.cli.output import err, out, print_json, print_table, printable
+from longmemeval.cli.output import err, print_json, print_lines, print_table
 
 
 def register(app: typer.Typer) -> None:
@@ -25,7 +25,7 @@ def demo(
     from longmemeval.pipeline.demo import run_demo
     from longmemeval.pipeline.scored import summarise
     from longmemeval.report.summary import footnotes
-    from longmemeval.report.tables import COMPARISON_COLUMNS, comparison_row
+    from longmemeval.report.tables import memory_table
     from longmemeval.settings import folders
 
     started = time.perf_counter()
@@ -38,11 +38,9 @@ def demo(
         print_json({"prepare": outcome.preparation, "runs": [one.metrics for one in outcome.evaluations]})
         return
     show_preparation(outcome.preparation, outcome.embedder)
-    rows = [[printable(cell) for cell in comparison_row(summary)] for summary in summaries]
     title = f"sample, {summaries[0].metrics.overall.n} questions, model {summaries[0].model}"
-    print_table(COMPARISON_COLUMNS, rows, title=title, right=frozenset(range(1, len(COMPARISON_COLUMNS))))
-    for note in footnotes(summaries):
-        out.print(printable(note))
+    print_table(memory_table(title, summaries))
+    print_lines(footnotes(summaries))
     new = outcome.newly_answered
     done = f"{new} questions answered" if new else "everything was answered already"
     err.print(

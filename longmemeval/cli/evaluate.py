@@ -1,5 +1,6 @@
 """`longmemeval evaluate`."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,7 +9,8 @@ from msgspec import structs
 
 from longmemeval.cli import options as shared
 from longmemeval.cli.import_run import tell
-from longmemeval.cli.output import out, print_json, print_table, printable
+from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
+from longmemeval.report.table import Table
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.evaluate import Evaluation
@@ -88,9 +90,9 @@ def evaluate(
         spending=None if max_cost is None else SpendingLimit(max_cost),
         dataset=dataset,
     )
+    specs: Sequence[str | None] = judge or [None]
     evaluations = [
-        pipeline.evaluate(str(run_id), options=structs.replace(options, judge=spec or None), where=where)
-        for spec in judge or [""]
+        pipeline.evaluate(str(run_id), options=structs.replace(options, judge=spec), where=where) for spec in specs
     ]
     graded, metrics = evaluations[0].graded, [one.metrics for one in evaluations]
     agreements = judge_agreements(graded, [one.judge for one in metrics], where)
@@ -102,6 +104,8 @@ def evaluate(
             show(evaluation, where.results_dir)
         show_agreements(agreements)
         show_audit(audited)
+    for evaluation in evaluations:
+        tell_unlabelled(evaluation, where.results_dir)
     if any(one.metrics.overall.not_evaluated for one in evaluations):
         raise typer.Exit(1)
 
@@ -129,38 +133,51 @@ def show(evaluation: "Evaluation", results_dir: Path) -> None:
     """Print the scores of one run."""
     from longmemeval.pipeline.scored import summarise
     from longmemeval.report.summary import footnotes, judge_name
-    from longmemeval.report.tables import abstention_lines, score_columns, score_rows, usage_line
+    from longmemeval.report.tables import abstention_lines, score_table, usage_line
 
     metrics, manifest = evaluation.metrics, evaluation.manifest
     summary = summarise(results_dir / metrics.run, manifest, metrics)
-    rows = [[printable(cell) for cell in row] for row in score_rows(metrics)]
     judge = judge_name(metrics.judge)
     title = f"{metrics.run}: {summary.memory}, {summary.model}, {manifest.dataset['name']}, judged by {judge}"
-    print_table(score_columns(metrics), rows, title=printable(title), right=frozenset({1, 2, 3, 4, 5}))
+    print_table(score_table(title, metrics))
     if metrics.task_averaged is None:
         out.print("Task average: not defined, not all six question types are among the questions.")
-    for line in abstention_lines(metrics):
-        out.print(line)
+    print_lines(abstention_lines(metrics))
     if manifest.kind == "run":
         latency = _latency(summary.latency_p50_ms, summary.latency_p95_ms)
         out.print(f"Answers: {usage_line(summary.usage)}; {latency}")
     latency = _latency(metrics.latency_ms.p50, metrics.latency_ms.p95)
     out.print(f"Judge: {usage_line(metrics.usage)}; {latency}")
     out.print(f"Judged now: {evaluation.newly_judged}; judge id: {metrics.judge.id}")
-    for note in footnotes([summary]):
-        out.print(printable(note))
+    print_lines(footnotes([summary]))
+
+
+def tell_unlabelled(evaluation: "Evaluation", results_dir: Path) -> None:
+    """Say on standard error why answers have no label, the first few by name."""
+    from longmemeval.evaluation.registry import RULES
+    from longmemeval.pipeline.evaluate import current_judgements
+
+    judge = evaluation.metrics.judge
+    judged = current_judgements(results_dir / evaluation.metrics.run, judge.id).values()
+    errors = [f"  {one.question_id}: {one.error}" for one in judged if one.label is None]
+    if errors:
+        again = "" if judge.model in RULES else "; the same command asks again"
+        err.print(f"{len(errors):,} answers have no label by {printable(judge.id)}{again}:")
+        for line in errors[:5]:
+            err.print(printable(line))
 
 
 def show_agreements(agreements: "list[JudgeAgreement]") -> None:
     """Print how far the judges of a run agree, pair by pair."""
     for pair in agreements:
+        if not pair.agreement.overall.n:
+            out.print(printable(f"{pair.a} and {pair.b}: no answer has a label by both"))
+            continue
         rows = [
             [name, _percent(one.agreed), "-" if one.kappa is None else f"{one.kappa:.2f}", str(one.n)]
             for name, one in (("overall", pair.agreement.overall), *pair.agreement.by_type.items())
         ]
-        title = f"{pair.a} and {pair.b}"
-        cells = [[printable(cell) for cell in row] for row in rows]
-        print_table(["", "agreed", "Cohen's\nkappa", "n"], cells, title=printable(title), right=frozenset({1, 2, 3}))
+        print_table(Table(f"{pair.a} and {pair.b}", ["", "agreed", "Cohen's\nkappa", "n"], rows))
         disputed = pair.agreement.disputed
         if disputed:
             more = f" and {len(disputed) - 10} more (--json lists all)" if len(disputed) > 10 else ""
@@ -187,14 +204,15 @@ def show_audit(audited: "list[AuditedScore]") -> None:
         ]
         columns = ["", one.metric, "n", "without\ndisputed", "n", "ceiling"]
         title = f"Audit: {one.disputed} of the gold answers are disputed, by {one.judge}"
-        cells = [[printable(cell) for cell in row] for row in rows]
-        print_table(columns, cells, title=printable(title), right=frozenset(range(1, 6)))
+        print_table(Table(title, columns, rows))
     if audited:
         out.print("The audit is an opinion about the labels: the official score is the one over all questions.")
 
 
 def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1%}"
+    from longmemeval.report.tables import percent
+
+    return "-" if value is None else percent(value)
 
 
 def _latency(p50: float | None, p95: float | None) -> str:

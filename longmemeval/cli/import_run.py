@@ -25,7 +25,7 @@ def import_run(
     """Make a run of a hypothesis file or a judged log in the official format, to evaluate, compare and report."""
     from longmemeval.datasets.registry import load_dataset
     from longmemeval.pipeline.official_logs import import_official
-    from longmemeval.report.tables import score_columns, score_rows
+    from longmemeval.report.tables import score_table
     from longmemeval.settings import folders
 
     where = folders(data_dir=data_dir, results_dir=results_dir)
@@ -44,14 +44,12 @@ def import_run(
     if metrics is None:
         err.print(f"Next: longmemeval evaluate {printable(imported.run_id)}")
         return
-    rows = [[printable(cell) for cell in row] for row in score_rows(metrics)]
-    title = f"as judged by {metrics.judge.model}, taken over from the log"
-    print_table(score_columns(metrics), rows, title=printable(title), right=frozenset({1, 2, 3, 4, 5}))
+    print_table(score_table(f"as judged by {metrics.judge.model}, taken over from the log", metrics))
     figures = metrics.official_figures
     if figures is not None:
         shown = {"task-averaged": figures.task_averaged, "overall": figures.overall, "abstention": figures.abstention}
         told = ", ".join(f"{name} {'nan' if value is None else value}" for name, value in shown.items())
-        out.print(f"The official script prints of this log: {told}")
+        out.print(f"The official script's figures, each question counted once: {told}")
 
 
 def tell(questions: tuple[str, ...], what: str) -> None:

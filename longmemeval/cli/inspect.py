@@ -7,6 +7,7 @@ import typer
 
 from longmemeval.cli import options as shared
 from longmemeval.cli.output import out, print_json, print_table, printable
+from longmemeval.report.table import Table
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.inspect import Inspection, Recalled
@@ -84,15 +85,16 @@ def _show_questions(inspection: "Inspection") -> None:
     rows = [
         [
             str(number),
-            printable(one.session_id),
-            printable(one.date_text),
+            one.session_id,
+            one.date_text,
             str(len(one.turns)),
-            printable(_brief(_opening(one))),
+            _brief(_opening(one)),
         ]
         for number, one in enumerate(inspection.sessions, start=1)
     ]
     title = f"Haystack {inspection.haystack_id}: {len(rows)} sessions"
-    print_table(["#", "session", "date", "turns", "begins"], rows, title=printable(title), right=frozenset({0, 3}))
+    columns = ["#", "session", "date", "turns", "begins"]
+    print_table(Table(title, columns, rows, left=frozenset({1, 2, 4})))
 
 
 def _opening(session: "Session") -> str:
@@ -127,7 +129,7 @@ def _show_stored(inspection: "Inspection") -> None:
 def _show_recall_table(inspection: "Inspection") -> None:
     rows = [_recall_row(one) for one in inspection.recalled]
     columns = ["memory", "messages", "tokens", "best hits"]
-    print_table(columns, rows, title="What each configuration would recall", right=frozenset({1, 2}))
+    print_table(Table("What each configuration would recall", columns, rows, left=frozenset({0, 3})))
 
 
 def _show_recalls(inspection: "Inspection") -> None:
@@ -151,11 +153,11 @@ def _item_line(item: "RecalledItem") -> str:
 
 def _recall_row(one: "Recalled") -> list[str]:
     if one.recall is None:
-        return [printable(one.memory), "-", "-", printable(one.problem)]
+        return [one.memory, "-", "-", one.problem]
     ranked = sorted((item for item in one.recall.items if item.rank is not None), key=lambda item: item.rank or 0)
     hits = "; ".join(f"{item.score or 0:.2f} {_brief(item.text, 40)}" for item in ranked[:3])
     count = sum(item.kind == "message" for item in one.recall.items)
-    return [printable(one.memory), str(count), f"{one.recall.tokens:,}", printable(hits)]
+    return [one.memory, str(count), f"{one.recall.tokens:,}", hits]
 
 
 def _brief(text: str, length: int = 60) -> str:

@@ -71,7 +71,11 @@ def main() -> None:
 
 def _refusal(error: OSError) -> str:
     """What the operating system refuses, and what to do about it."""
-    place = f" ({error.filename})" if error.filename else ""
+    # Of a file that takes another's place the second name is the one that was asked for.
+    name = error.filename2 or error.filename
+    place = f" ({name})" if name else ""
+    if isinstance(error, IsADirectoryError):
+        return f"A folder stands where a file is to be written{place}. Name a file."
     if isinstance(error, NotADirectoryError | FileExistsError):
         remedy = "Remove it, or name other folders by --data-dir, --prepared-dir and --results-dir."
         return f"A file stands where a folder is needed{place}. {remedy}"

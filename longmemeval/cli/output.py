@@ -1,15 +1,18 @@
 """Printing: results to standard output, everything else to standard error."""
 
 import sys
+from collections.abc import Iterable
 
 import msgspec
 from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Table as RichTable
 
-# In a pipe or a file nothing is known of the reader's width: wide enough for every table.
-out = Console(highlight=False, emoji=False, soft_wrap=True, width=None if sys.stdout.isatty() else 120)
+from longmemeval.report.table import Table
+
+# In a pipe or a file nothing is known of the reader's width: wide enough that no run id is broken in two.
+out = Console(highlight=False, emoji=False, soft_wrap=True, width=None if sys.stdout.isatty() else 200)
 err = Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
 
 
@@ -25,22 +28,23 @@ def print_json(document: object) -> None:
     out.file.write(text + "\n")
 
 
-def print_table(
-    columns: list[str], rows: list[list[str]], *, title: str = "", right: frozenset[int] = frozenset()
-) -> None:
-    """Print a table.
+def print_lines(lines: Iterable[str]) -> None:
+    """Print texts that may come from data, each on a line of its own."""
+    for line in lines:
+        out.print(printable(line))
 
-    Args:
-        columns: headings.
-        rows: cells, already escaped by `printable` where they come from data.
-        title: above the table.
-        right: indices of columns that are aligned to the right.
-    """
-    table = Table(
-        title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
+
+def print_table(table: Table) -> None:
+    """Print a table; title, headings and cells may come from data."""
+    shown = RichTable(
+        title=printable(table.title) or None,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
     )
-    for index, column in enumerate(columns):
-        table.add_column(column, justify="right" if index in right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    out.print(table)
+    for index, column in enumerate(table.columns):
+        shown.add_column(printable(column), justify="left" if index in table.left else "right", overflow="fold")
+    for row in table.rows:
+        shown.add_row(*map(printable, row))
+    out.print(shown)

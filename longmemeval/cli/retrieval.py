@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from longmemeval.cli import options as shared
-from longmemeval.cli.output import err, out, print_json, print_table, printable
+from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.rankings import RetrievalReport
@@ -24,7 +24,11 @@ def retrieval(
         typer.Option("--memory", "--memory-config", "-m", help="A preset or a YAML file; repeat for several."),
     ],
     settings: Annotated[
-        list[str] | None, typer.Option("--set", help="key=value for a parameter of the memories; repeat for several.")
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="key=value for a parameter of the memories (listed in docs/parameters.md); repeat for several.",
+        ),
     ] = None,
     reranker: Annotated[str | None, typer.Option(help="Short for --set reranker=SPEC.")] = None,
     budget: Annotated[
@@ -116,11 +120,8 @@ def show(report: "RetrievalReport") -> None:
     from longmemeval.report.retrieval_tables import retrieval_footnotes, retrieval_tables
 
     for table in retrieval_tables(report):
-        rows = [[printable(cell) for cell in row] for row in table.rows]
-        right = frozenset(range(1, len(table.columns)))
-        print_table(table.columns, rows, title=printable(table.title), right=right)
-    for note in retrieval_footnotes(report):
-        out.print(printable(note))
+        print_table(table)
+    print_lines(retrieval_footnotes(report))
     for run in report.runs:
         out.print(f"Run {printable(run.run_id)}: {run.newly_ranked:,} ranked now, in {printable(run.folder)}")
     err.print(f"Next: longmemeval export {printable(report.runs[0].run_id)} --format trec")

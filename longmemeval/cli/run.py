@@ -25,7 +25,10 @@ def run(
         typer.Option(help="LiteLLM's spec (openai/gpt-4o), offline/extractive or offline/scripted:FILE."),
     ],
     settings: Annotated[
-        list[str] | None, typer.Option("--set", help="key=value for a parameter of the memory; repeat for several.")
+        list[str] | None,
+        typer.Option(
+            "--set", help="key=value for a parameter of the memory (listed in docs/parameters.md); repeat for several."
+        ),
     ] = None,
     reranker: Annotated[str | None, typer.Option(help="Short for --set reranker=SPEC.")] = None,
     budget: Annotated[int | None, typer.Option(help="Short for --set budget=TOKENS: most tokens to recall.")] = None,

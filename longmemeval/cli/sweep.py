@@ -7,7 +7,8 @@ import typer
 
 from longmemeval.cli import options as shared
 from longmemeval.cli.compare import show as show_comparison
-from longmemeval.cli.output import err, out, print_json, print_table, printable
+from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
+from longmemeval.report.table import Table
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.pareto import ParetoPoint
@@ -77,12 +78,10 @@ def show_estimate(estimate: "SweepEstimate", planned: int) -> None:
         for what, amount in preparation.estimate.items():
             out.print(f"  {what}: {amount:,.4g}" if amount < 1 else f"  {what}: {amount:,.0f}")
     if estimate.runs:
-        rows = [[printable(cell) for cell in row] for run in estimate.runs for row in _work_rows(run)]
+        rows = [row for run in estimate.runs for row in _work_rows(run)]
         columns = ["run", "to do", "calls", "prompt\ntokens", "reply\ntokens ≤", "USD ≤", "known by"]
-        print_table(columns, rows, right=frozenset({2, 3, 4, 5}))
-    out.print(printable(totals_line(estimate)))
-    for note in estimate.notes:
-        out.print(printable(f"Note: {note}."))
+        print_table(Table("", columns, rows, left=frozenset({0, 1, 6})))
+    print_lines([totals_line(estimate), *(f"Note: {note}." for note in estimate.notes)])
 
 
 def _work_rows(run: "RunEstimate") -> list[list[str]]:
@@ -103,12 +102,9 @@ def _count(value: float | None) -> str:
 def _show_front(compared: "SweepComparison") -> None:
     rows = [_front_row(point, point.name in compared.front) for point in compared.points]
     metric = compared.comparison.runs[0].summary.metrics.judge.metric
-    print_table(
-        ["run", "on the\nfront", metric, "prompt\ntokens", "latency\np50, ms", "USD"],
-        [[printable(cell) for cell in row] for row in rows],
-        title=printable(f"Pareto front: {metric} against tokens, latency and cost, judge {compared.judge}"),
-        right=frozenset({2, 3, 4, 5}),
-    )
+    columns = ["run", "on the\nfront", metric, "prompt\ntokens", "latency\np50, ms", "USD"]
+    title = f"Pareto front: {metric} against tokens, latency and cost, judge {compared.judge}"
+    print_table(Table(title, columns, rows, left=frozenset({0, 1})))
 
 
 def _front_row(point: "ParetoPoint", on_front: bool) -> list[str]:

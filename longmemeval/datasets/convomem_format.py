@@ -8,7 +8,6 @@ way. Field names and their meaning are those of the official code (SalesforceAIR
 undecoded views of the mapping.
 """
 
-import mmap
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Raw, Struct, field
 
-from longmemeval.datasets.faults import Place, malformed
+from longmemeval.datasets.faults import Place, malformed, map_file
 from longmemeval.errors import DataError
 from longmemeval.files import sha256_bytes
 from longmemeval.records import Role, Turn
@@ -161,7 +160,7 @@ def read_cases(path: Path) -> tuple[Case, ...]:
 
 def _split(path: Path) -> tuple[list[Raw], bool]:
     """The records of a file, of which an object is one, and whether it is an array."""
-    data = _map_file(path)
+    data = map_file(path)
     is_array = re.match(rb"\s*\{", data) is None
     try:
         raws = _RAWS.decode(data) if is_array else [_RAW.decode(data)]
@@ -170,18 +169,6 @@ def _split(path: Path) -> tuple[list[Raw], bool]:
     if not raws:
         raise DataError("The data set file is an empty array", where=str(path), fix="It must hold at least one record")
     return raws, is_array
-
-
-def _map_file(path: Path) -> mmap.mmap:
-    """Map the file's bytes read-only."""
-    try:
-        with path.open("rb") as handle:
-            if path.stat().st_size == 0:
-                raise DataError("The data set file is empty", where=str(path), fix="Download or write it again")
-            return mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise DataError(f"The data set file cannot be read: {reason}", where=str(path)) from error
 
 
 def _cases(place: Place, raw: Raw, *, may_be_evidence: bool) -> Iterator[Case]:

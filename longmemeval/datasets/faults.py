@@ -1,5 +1,6 @@
-"""Errors that point at a place in a data file: the file, the record, the field."""
+"""Data files: mapped into memory, with errors that point at a place in them: the file, the record, the field."""
 
+import mmap
 import re
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -61,6 +62,22 @@ def problem_of_id(identifier: str) -> str:
     if not identifier.isprintable():
         return "holds a character that cannot be printed"
     return ""
+
+
+def map_file(path: Path) -> mmap.mmap:
+    """Map the bytes of a data file, read-only.
+
+    Raises:
+        DataError: it is empty or cannot be read.
+    """
+    try:
+        with path.open("rb") as handle:
+            if path.stat().st_size == 0:
+                raise DataError("The data set file is empty", where=str(path), fix="Download or write it again")
+            return mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise DataError(f"The data set file cannot be read: {reason}", where=str(path)) from error
 
 
 def malformed(path: Path, size: int, error: Exception) -> DataError:

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from longmemeval.datasets.base import Benchmark
-from longmemeval.datasets.faults import Place, malformed, problem_of_id
+from longmemeval.datasets.faults import Place, malformed, map_file, problem_of_id
 from longmemeval.errors import DataError, nearest
 from longmemeval.records import Gold, Haystack, Question, Role, Session, Turn
 
@@ -142,7 +142,7 @@ class LongMemEvalDataset:
     def __init__(self, path: Path, name: str = "") -> None:
         self.path = path
         self.name = name or path.stem
-        self._bytes = _map_file(path)
+        self._bytes = map_file(path)
         self._entries = _split(path, self._bytes)
         self._numbers: dict[str, int] = {}
         for number, entry in enumerate(self._entries, start=1):
@@ -335,18 +335,6 @@ class _Place(Place):
             return tuple(map(parse_date, texts))
         except ValueError:
             return tuple(self.date(f"{field}[{index}]", text) for index, text in enumerate(texts))
-
-
-def _map_file(path: Path) -> mmap.mmap:
-    """Map the file's bytes read-only."""
-    try:
-        with path.open("rb") as handle:
-            if path.stat().st_size == 0:
-                raise DataError("The data set file is empty", where=str(path), fix="Download or write it again")
-            return mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise DataError(f"The data set file cannot be read: {reason}", where=str(path)) from error
 
 
 def _split(path: Path, data: mmap.mmap) -> list[_Entry]:

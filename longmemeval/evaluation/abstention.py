@@ -6,7 +6,7 @@ from math import inf, nextafter
 
 from msgspec import Struct
 
-from longmemeval.evaluation.judges.lexical import LexicalJudge, is_abstention, normalise
+from longmemeval.evaluation.judges.lexical import is_abstention, lexical_judge, normalise
 from longmemeval.files import sha256_text
 from longmemeval.records import Gold
 
@@ -87,7 +87,7 @@ def abstaining(golds: Sequence[Gold], hypotheses: Mapping[str, str]) -> Abstaini
     unanswerable = {gold.question_id for gold in golds if gold.abstention}
     if not abstained and not unanswerable:
         return None
-    return _abstaining(abstained, unanswerable, LexicalJudge().identity.id)
+    return _abstaining(abstained, unanswerable, lexical_judge().identity.id)
 
 
 def calibrate(

@@ -1,6 +1,5 @@
 """Judgements again from what is stored, without a call: what `verify` compares with."""
 
-import asyncio
 from collections.abc import Callable
 
 import msgspec
@@ -33,7 +32,7 @@ def recomputed(
         judge = RULES[identity.model]()
         if judge.identity.id != identity.id:
             return judgement
-        verdict = asyncio.run(judge.judge(question, gold, hypothesis))
+        verdict = judge.grade(question, gold, hypothesis)
         return msgspec.structs.replace(judgement, label=verdict.label, score=verdict.score)
     read = _reading(identity)
     if read is None:

@@ -11,21 +11,22 @@ from collections.abc import Callable, Mapping
 
 from longmemeval.datasets.base import Benchmark
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE, LexicalJudge
-from longmemeval.evaluation.judges.locomo import LOCOMO_F1, LocomoF1Judge
+from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE, lexical_judge
+from longmemeval.evaluation.judges.locomo import LOCOMO_F1, locomo_f1_judge
 from longmemeval.evaluation.judges.longmemeval import DEFAULT_JUDGE, LongMemEvalJudge
-from longmemeval.evaluation.judges.mem0 import MEM0_BLEU1, MEM0_F1, Mem0BleuJudge, Mem0F1Judge
+from longmemeval.evaluation.judges.mem0 import MEM0_BLEU1, MEM0_F1, mem0_bleu1_judge, mem0_f1_judge
 from longmemeval.evaluation.judges.protocol import Judge
+from longmemeval.evaluation.judges.rules import RuleJudge
 from longmemeval.evaluation.judges.template_judge import TemplateJudge
 from longmemeval.evaluation.judges.template_set import FILE_ENDINGS, OFFICIAL_SET, SHIPPED_SETS, load_template_set
 from longmemeval.evaluation.judges.votes import RepeatedJudge, VotingJudge
 from longmemeval.llm.protocol import ChatModel
 
-RULES: Mapping[str, Callable[[], Judge]] = {
-    LEXICAL_JUDGE: LexicalJudge,
-    LOCOMO_F1: LocomoF1Judge,
-    MEM0_F1: Mem0F1Judge,
-    MEM0_BLEU1: Mem0BleuJudge,
+RULES: Mapping[str, Callable[[], RuleJudge]] = {
+    LEXICAL_JUDGE: lexical_judge,
+    LOCOMO_F1: locomo_f1_judge,
+    MEM0_F1: mem0_f1_judge,
+    MEM0_BLEU1: mem0_bleu1_judge,
 }
 """The judges that need no model, by their specs."""
 

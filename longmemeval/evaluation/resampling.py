@@ -5,7 +5,8 @@ some 200 about one conversation), else a question. Questions that all share one 
 result then holds for that haystack. The seed alone decides what is drawn.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,6 +18,12 @@ RESAMPLES = 10_000
 
 _CELLS = 1_000_000
 """Numbers held at a time; a limit on memory."""
+_KEPT = 64_000_000
+"""Bytes of draws that are kept for the next pair of runs at most."""
+_ROWS = 100
+"""Kept draws made from one seed."""
+_FEW = 50
+"""Up to so many distinct units are counted with one draw each."""
 _ROUNDING = 1e-9
 """Sums of scores that differ by less are ties."""
 
@@ -44,8 +51,12 @@ def bootstrap_mean(
     import numpy as np
 
     sums, sizes = _units(values, clusters).T
-    drawn = np.random.default_rng(seed).integers(len(sums), size=(resamples, len(sums)))
-    return _central(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1), confidence)
+    generator = np.random.default_rng(seed)
+    means = []
+    for rows in _chunks(resamples, len(sums)):
+        drawn = generator.integers(len(sums), size=(rows, len(sums)))
+        means.append(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1))
+    return _central(np.concatenate(means), confidence)
 
 
 def paired_bootstrap(
@@ -59,7 +70,7 @@ def paired_bootstrap(
     """Percentile interval of the mean difference of two paired runs (Efron and Tibshirani 1993, section 13.3).
 
     Units of equal sum and size are interchangeable, so each draw is one multinomial count of how often every distinct
-    unit turns up: labels make no more than three.
+    unit turns up: labels make no more than three. Where scores make many, pairs of as many units share their draws.
 
     Args:
         differences: one per question, in any order; each between -1 and 1.
@@ -76,10 +87,15 @@ def paired_bootstrap(
         return (-1.0, 1.0)
     import numpy as np
 
-    distinct, counts = np.unique(_units(*_ordered(differences, clusters)), axis=0, return_counts=True)
-    n = counts.sum()
-    generator = np.random.default_rng(seed)
-    drawn = [generator.multinomial(n, counts / n, size=rows) @ distinct for rows in _chunks(resamples, len(distinct))]
+    units = _units(*_ordered(differences, clusters))
+    distinct, counts = np.unique(units, axis=0, return_counts=True)
+    if len(distinct) > _FEW:
+        drawn = [times @ units for times in _times_drawn(len(units), resamples, seed)]
+    else:
+        generator, n = np.random.default_rng(seed), len(units)
+        drawn = [
+            generator.multinomial(n, counts / n, size=rows) @ distinct for rows in _chunks(resamples, len(distinct))
+        ]
     sums, sizes = np.concatenate(drawn).T
     return _central(sums / sizes, confidence)
 
@@ -87,11 +103,12 @@ def paired_bootstrap(
 def sign_flip_p(
     differences: Sequence[float], clusters: Sequence[str], *, resamples: int = RESAMPLES, seed: int = 0
 ) -> float:
-    """Two-sided p of the paired permutation test of a mean difference, by Monte Carlo.
+    """Two-sided p of the paired permutation test of a mean difference.
 
     If the two runs are equally good, the sign of every unit's difference is a coin's toss (Fisher's randomisation test;
-    Good 2005, section 3.2). p = (1 + hits) / (1 + resamples), hits being the draws at least as far from zero as what
-    was seen, so p is never zero (Phipson and Smyth 2010).
+    Good 2005, section 3.2). Where there are no more patterns of signs than draws, as with ten haystacks, all of them
+    are looked at and p is exact: the share of those at least as far from zero as what was seen. Else patterns are
+    drawn, and p = (1 + hits) / (1 + resamples), so it is never zero (Phipson and Smyth 2010).
 
     Args:
         differences: one per question, in any order.
@@ -102,15 +119,38 @@ def sign_flip_p(
     import numpy as np
 
     sums = _units(*_ordered(differences, clusters))[:, 0]
-    observed = abs(sums.sum())
-    # k units of equal size of difference, h of them positive, add up to (2h - k) times it: one binomial draw for all.
-    sizes, counts = np.unique(np.abs(sums[sums != 0]), return_counts=True)
+    sums = sums[sums != 0]
+    if len(sums) < resamples.bit_length():
+        patterns = np.arange(2 ** len(sums), dtype="<u8").view(np.uint8).reshape(-1, 8)
+        return _extreme(sums, patterns[:, : _bytes_for(len(sums))]) / len(patterns)
     generator = np.random.default_rng(seed)
     hits = 0
-    for rows in _chunks(resamples, len(sizes)):
-        positive = generator.binomial(counts, 0.5, size=(rows, len(sizes)))
-        hits += int((np.abs((2 * positive - counts) @ sizes) >= observed - _ROUNDING).sum())
+    for rows in _chunks(resamples, _bytes_for(len(sums))):
+        patterns = generator.integers(256, size=(rows, _bytes_for(len(sums))), dtype=np.uint8)
+        hits += _extreme(sums, patterns)
     return (1 + hits) / (1 + resamples)
+
+
+def smallest_p(units: int) -> float:
+    """The least p that flipping the signs of so many units can give: all signs as seen, or all turned round."""
+    return min(1.0, 2.0 ** (1 - units))
+
+
+def _extreme(sums: "NDArray[np.float64]", patterns: "NDArray[np.uint8]") -> int:
+    """How many patterns of signs, a bit for each of `sums`, lead at least as far from zero as the signs seen."""
+    import numpy as np
+
+    signs = np.unpackbits(np.arange(256, dtype=np.uint8)[:, np.newaxis], axis=1, bitorder="little") * 2.0 - 1
+    places = np.arange(patterns.shape[1])
+    eights = np.zeros(8 * len(places))
+    eights[: len(sums)] = sums
+    # What each byte of a pattern makes of the eight sums that it stands for, shape (256, bytes).
+    totals = signs @ eights.reshape(-1, 8).T
+    return int((np.abs(totals[patterns, places].sum(axis=1)) >= abs(sums.sum()) - _ROUNDING).sum())
+
+
+def _bytes_for(bits: int) -> int:
+    return (bits + 7) // 8
 
 
 def share_haystacks(clusters: Sequence[str]) -> bool:
@@ -132,6 +172,25 @@ def _units(values: Sequence[float], clusters: Sequence[str]) -> "NDArray[np.floa
     if len(labels) == 1:
         members = np.arange(len(values))
     return np.column_stack([np.bincount(members, weights=values), np.bincount(members)])
+
+
+def _times_drawn(units: int, resamples: int, seed: int) -> "Iterator[NDArray[np.float64]]":
+    """How often each draw of `units` units hits each of them, shape (some, units), in all `resamples` rows."""
+    import numpy as np
+
+    draw = _rows_drawn if resamples * units <= _KEPT else _rows_drawn.__wrapped__
+    for start in range(0, resamples, _ROWS):
+        yield draw(units, min(_ROWS, resamples - start), seed, start).astype(np.float64)
+
+
+@lru_cache(maxsize=RESAMPLES // _ROWS)
+def _rows_drawn(units: int, rows: int, seed: int, start: int) -> "NDArray[np.uint8]":
+    import numpy as np
+
+    drawn = np.random.default_rng([seed, start]).integers(units, size=(rows, units))
+    cells = (drawn + units * np.arange(rows)[:, np.newaxis]).ravel()
+    # A byte is enough: that one of many units is hit 256 times, once expected, does not happen.
+    return np.bincount(cells, minlength=rows * units).reshape(rows, units).astype(np.uint8)
 
 
 def _chunks(resamples: int, width: int) -> list[int]:

@@ -25,7 +25,7 @@ _RANKED_ONLY = ("expansion", "time_range", "decompose", "reranker")
 class Parameters(BaseModel):
     """No parameters; the base of all others. Values are not converted: `yes` is no number."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
 
     @property
     def extra_parts(self) -> frozenset[str]:
@@ -101,7 +101,7 @@ class RetrievalParameters(LastMessages):
     rerank_depth: int = Field(50, ge=1)
     """How many units it reads."""
     budget: int | None = Field(None, ge=1)
-    """Most tokens to recall, filled in rank order; None: no bound. What is left out is noted."""
+    """Most tokens to recall, filled in rank order; without it, no bound. What is left out is noted."""
 
     @property
     def extra_parts(self) -> frozenset[str]:

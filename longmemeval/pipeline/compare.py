@@ -9,6 +9,7 @@ from msgspec import structs
 from longmemeval.errors import HarnessError, IntegrityError
 from longmemeval.evaluation.metrics import credit
 from longmemeval.evaluation.paired import DISCORDANT, Paired, compare_pairs, holm, minimum_detectable_difference
+from longmemeval.evaluation.resampling import smallest_p
 from longmemeval.evaluation.spread import repeat_spread
 from longmemeval.pipeline.comparable import check_comparable, on_common_questions, what_differs
 from longmemeval.pipeline.comparison import (
@@ -90,7 +91,7 @@ def compare_runs(scored: Sequence[ScoredRun], where: Folders, *, seed: int = 0, 
         questions=tuple(_row(gold, credits, lost) for gold in golds),
         repeats=tuple(_repeats(scored)),
         detectable=_detectable(credits, labels=scored[0].metrics.judge.metric == "accuracy"),
-        warnings=(*notes, *what_differs(scored), *_not_known(stored)),
+        warnings=(*notes, *what_differs(scored), *_not_known(stored), *_too_few_haystacks(pairs, scored[0])),
     )
 
 
@@ -135,6 +136,18 @@ def _pairs(scored: Sequence[ScoredRun], credits: Sequence[Credits], seed: int) -
 def haystacks_of(run: ScoredRun) -> dict[str, str]:
     """Question id to haystack id."""
     return {question_id: question.haystack_id for question_id, question in run.graded.questions.items()}
+
+
+def _too_few_haystacks(pairs: Sequence[PairResult], run: ScoredRun) -> Iterator[str]:
+    """Where the haystacks are so few, or the pairs so many, that no difference could be called one."""
+    haystacks = len(set(haystacks_of(run).values()))
+    over_haystacks = any(pair.test == "sign-flip permutation over haystacks" for pair in pairs)
+    if over_haystacks and smallest_p(haystacks) * len(pairs) >= ALPHA:
+        yield (
+            f"With {haystacks} haystacks p is never below {smallest_p(haystacks):.2g}: adjusted for {len(pairs):,} "
+            f"{'pair' if len(pairs) == 1 else 'pairs'}, no difference can be called one. Compare fewer runs at a time, "
+            "or on more haystacks."
+        )
 
 
 def _turned(paired: Paired) -> Paired:

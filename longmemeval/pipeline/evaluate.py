@@ -13,6 +13,7 @@ from longmemeval.datasets.locomo_protocol import official_questions
 from longmemeval.datasets.registry import load_dataset
 from longmemeval.errors import DataError, HarnessError, IntegrityError
 from longmemeval.evaluation.judges.protocol import Judge, JudgeIdentity
+from longmemeval.evaluation.judges.rules import RuleJudge
 from longmemeval.evaluation.metrics import Metrics, compute_metrics
 from longmemeval.evaluation.registry import default_judge, load_judge
 from longmemeval.event_loop import complete
@@ -67,7 +68,7 @@ class Evaluation(Struct, frozen=True):
 def evaluate(run_id: str, *, options: EvaluateOptions = EvaluateOptions(), where: Folders | None = None) -> Evaluation:
     """Grade the answers of a run and compute its scores.
 
-    Answers this judge has labelled before are not judged again; judgements without a label (failed calls) are.
+    Answers this judge has labelled before are not judged again; where a call failed, they are.
     Writes `judgements/<judge_id>.jsonl` and `metrics/<judge_id>.json`.
 
     Raises:
@@ -108,18 +109,30 @@ class Graded:
         if protocol.get("name") == "official":
             offered = official_questions(dataset, list(asked.values()), protocol["seed"])
             asked = {question.question_id: question for question in offered}
+        if strangers := wanted - asked.keys():
+            raise IntegrityError(
+                f"Run '{manifest.run_id}' says it answered questions that its data set does not have: "
+                + ", ".join(sorted(strangers)[:5]),
+                where=str(dataset.path),
+                fix="Restore its run.json from a copy",
+            )
         self.questions = {question_id: asked[question_id] for question_id in manifest.question_ids}
+        self._golds: dict[str, Gold] = {}
 
     def gold(self, question_id: str) -> Gold:
         """The gold of a question; an adversarial one whose two options were not shown is of another type."""
-        gold = self.dataset.gold(question_id)
-        if gold.trap is None or self.questions[question_id].options:
-            return gold
-        return msgspec.structs.replace(gold, question_type=OPEN_ABSTENTION)
+        if question_id not in self._golds:
+            self._golds[question_id] = self._as_asked(self.dataset.gold(question_id))
+        return self._golds[question_id]
 
     def golds(self) -> list[Gold]:
         """All of them, in the order of the questions."""
         return [self.gold(question_id) for question_id in self.questions]
+
+    def _as_asked(self, gold: Gold) -> Gold:
+        if gold.trap is None or self.questions[gold.question_id].options:
+            return gold
+        return msgspec.structs.replace(gold, question_type=OPEN_ABSTENTION)
 
 
 def dataset_of(manifest: RunManifest, override: str | None, where: Folders) -> Dataset:
@@ -191,7 +204,7 @@ def _current(judgements: Iterable[Judgement]) -> dict[str, Judgement]:
 
 def _judge(folder: Path, benchmark: Benchmark, answers: Mapping[str, Answer], options: EvaluateOptions) -> Judge:
     """The judge to grade with; to judge anew, the next one that is not done with these answers."""
-    spec = options.judge or default_judge(benchmark)
+    spec = default_judge(benchmark) if options.judge is None else options.judge
 
     def model(name: str) -> LimitedChatModel:
         loaded = load_chat_model(name, options.model_options)
@@ -226,12 +239,12 @@ def _judge_answers(
                 where=str(journal.path),
                 fix="Answers are never rewritten: restore answers.jsonl from a copy",
             )
+    # Rules that have no label for a question will not have one next time.
+    settled = {one for one, judgement in judged.items() if judgement.label is not None or isinstance(judge, RuleJudge)}
     todo = [
         question
         for question_id, question in graded.questions.items()
-        if question_id in answers
-        and answers[question_id].status == "ok"
-        and (question_id not in judged or judged[question_id].label is None)
+        if question_id in answers and answers[question_id].status == "ok" and question_id not in settled
     ]
     if not todo:
         return 0

@@ -1,5 +1,6 @@
 """Answers of another system: a file in the official format becomes a run that can be graded."""
 
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -135,6 +136,7 @@ def _read(file: Path) -> bytes:
 
 
 def _parse(data: bytes, file: Path) -> list[HypothesisLine]:
+    data = data.removeprefix(BOM_UTF8)
     if data.lstrip().startswith(b"["):
         try:
             return msgspec.json.decode(data, type=list[HypothesisLine])

@@ -39,7 +39,7 @@ class IndexEntry(Struct, frozen=True):
 
 def record_score(results_dir: Path, manifest: RunManifest, metrics: Metrics) -> None:
     """Append the score of a run unless the index holds the same line already."""
-    line = msgspec.json.encode(_entry(manifest, metrics)) + b"\n"
+    line = msgspec.json.encode(index_entry(manifest, metrics)) + b"\n"
     path = results_dir / INDEX
     with path.open("a+b") as index:
         fcntl.flock(index, fcntl.LOCK_EX)
@@ -64,7 +64,8 @@ def settings_sha256(manifest: RunManifest) -> str:
     return sha256_bytes(msgspec.json.encode(decisive, order="sorted"))
 
 
-def _entry(manifest: RunManifest, metrics: Metrics) -> IndexEntry:
+def index_entry(manifest: RunManifest, metrics: Metrics) -> IndexEntry:
+    """The line of a run as one judge graded it."""
     settings = manifest.settings
     return IndexEntry(
         run=manifest.run_id,

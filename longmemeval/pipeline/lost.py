@@ -36,7 +36,7 @@ class StoredSessions:
 
     def __init__(self, where: Folders) -> None:
         self._where = where
-        self._threads: dict[tuple[Path, str], frozenset[str] | None] = {}
+        self._threads: dict[tuple[str, str, str, str], frozenset[str] | None] = {}
         self.unknown: dict[str, None] = {}
         """Ids of the runs whose fixtures are gone or of other data now, in the order they were asked about."""
 
@@ -48,21 +48,21 @@ class StoredSessions:
             question_id: on whose haystack.
             identifier: a message id or a thread id.
         """
-        manifest = run.manifest
-        haystack_id = run.graded.questions[question_id].haystack_id
-        preparation = str(manifest.settings.get("preparation", ""))
-        folder = fixture_folder(self._where.prepared_dir, manifest.dataset["name"], preparation, haystack_id)
-        key = folder, manifest.dataset["sha256"]
+        dataset, preparation = run.manifest.dataset, str(run.manifest.settings.get("preparation", ""))
+        key = dataset["name"], dataset["sha256"], preparation, run.graded.questions[question_id].haystack_id
         if key not in self._threads:
-            self._threads[key] = _thread_ids(*key)
+            self._threads[key] = _thread_ids(self._where.prepared_dir, *key)
         threads = self._threads[key]
         if threads is None:
-            self.unknown[manifest.run_id] = None
+            self.unknown[run.manifest.run_id] = None
             return True
         return identifier in threads or identifier.rpartition(":")[0] in threads
 
 
-def _thread_ids(folder: Path, dataset_sha256: str) -> frozenset[str] | None:
+def _thread_ids(
+    prepared_dir: Path, dataset: str, dataset_sha256: str, preparation: str, haystack_id: str
+) -> frozenset[str] | None:
+    folder = fixture_folder(prepared_dir, dataset, preparation, haystack_id)
     try:
         meta = read_meta(folder)
     except FixtureError:

@@ -26,6 +26,9 @@ from longmemeval.pipeline.scored import stored_metrics
 from longmemeval.records import Answer, Judgement
 from longmemeval.settings import Folders, folders
 
+_UNNAMED = "unnamed model"
+"""The judge of a log whose labels do not say who gave them."""
+
 
 class Imported(Struct, frozen=True):
     """The run that was made, and what of the file did not fit."""
@@ -85,7 +88,7 @@ def _take_over(
             fix="Split it into one log per model and import each under a --run-id of its own",
         )
     folder = where.results_dir / adopted.run_id
-    identity = imported_identity(models[0], adopted.sha256)
+    identity = imported_identity(models[0] or _UNNAMED, adopted.sha256)
     lines = [_judgement(adopted.lines[name], label, identity) for name, label in labelled.items()]
     path = judgements_file(folder, identity.id)
     if not path.exists():

@@ -4,21 +4,17 @@ Recalling is no place for it: that happens inside the run's event loop, question
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
 
-from longmemeval.errors import HarnessError
 from longmemeval.llm.cache import CachedChatModel
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import ModelOptions, load_chat_model
 from longmemeval.llm.spending import SpendingLimit, within
 from longmemeval.memory.configuration import MemoryConfiguration, analysis_of
-from longmemeval.pipeline.manifest import read_manifest, write_manifest
 from longmemeval.pipeline.progress import progress
 from longmemeval.pipeline.workers import in_order
 from longmemeval.records import Question, Usage
@@ -154,30 +150,3 @@ def analysis_totals(analyses: QuestionAnalyses | None, before: Mapping[str, Any]
         return {}
     earlier = msgspec.convert(before.get(_TOTALS, {}), AnalysisTotals)
     return {_TOTALS: msgspec.to_builtins(earlier + analyses.totals)}
-
-
-@contextmanager
-def counted_in_manifest(folder: Path, analyses: QuestionAnalyses | None) -> Iterator[None]:
-    """Have what is asked meanwhile told in the totals of the run in `folder`, on top of what was asked before.
-
-    The run writes its manifest inside; a finished run, for which nothing is asked, is not written to.
-    """
-    file = folder / "run.json"
-    before = read_manifest(folder).totals if file.exists() else {}
-
-    def write() -> None:
-        manifest = read_manifest(folder)
-        totals = manifest.totals | analysis_totals(analyses, before)
-        if totals != manifest.totals:
-            write_manifest(folder, structs.replace(manifest, totals=totals))
-
-    try:
-        yield
-    except BaseException:
-        # The error to tell is the first one.
-        with suppress(HarnessError):
-            if analyses and analyses.totals.questions and file.exists():
-                write()
-        raise
-    if analyses:
-        write()

@@ -25,6 +25,7 @@ from longmemeval.pipeline.manifest import (
     write_manifest,
 )
 from longmemeval.pipeline.progress import Progress, progress
+from longmemeval.pipeline.question_analysis import QuestionAnalyses, analysis_totals
 from longmemeval.pipeline.resume import begun_or_new
 from longmemeval.records import Question
 from longmemeval.settings import Folders
@@ -157,13 +158,16 @@ class RetrievalJob:
 
 
 @contextmanager
-def ranking_run(folder: Path, manifest: RunManifest, level: Granularity) -> Iterator[Rankings]:
+def ranking_run(
+    folder: Path, manifest: RunManifest, level: Granularity, analyses: QuestionAnalyses | None = None
+) -> Iterator[Rankings]:
     """Begin or continue a run; its manifest is written before and after. A finished run is not written to.
 
     Args:
         folder: the run's folder.
         manifest: what the present command would begin with.
         level: of every ranking.
+        analyses: what was asked about the questions before; the totals tell what it took.
 
     Raises:
         HarnessError: the run was begun with other settings, or another process writes to it.
@@ -185,16 +189,26 @@ def ranking_run(folder: Path, manifest: RunManifest, level: Granularity) -> Iter
         except BaseException as error:
             # Where the disk is full, the manifest cannot be written either; the error to tell is the first one.
             with suppress(HarnessError):
-                _close(folder, begun, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed", started)
+                _close(
+                    folder,
+                    begun,
+                    "interrupted" if isinstance(error, KeyboardInterrupt) else "failed",
+                    started,
+                    analyses,
+                )
             raise
-        _close(folder, begun, "completed", started)
+        _close(folder, begun, "completed", started, analyses)
 
 
 def _close(
-    folder: Path, begun: RunManifest, status: Literal["completed", "failed", "interrupted"], started: float
+    folder: Path,
+    begun: RunManifest,
+    status: Literal["completed", "failed", "interrupted"],
+    started: float,
+    analyses: QuestionAnalyses | None,
 ) -> None:
-    """Write the manifest with what there is now; seconds add up over resumed sessions."""
+    """Write the manifest with what there is now; seconds and analyses add up over resumed sessions."""
     seconds = begun.totals.get("seconds", 0.0) + time.perf_counter() - started
     files = {RANKINGS: sha256_file(folder / RANKINGS)}
-    totals = {"seconds": round(seconds, 3)}
+    totals = {"seconds": round(seconds, 3), **analysis_totals(analyses, begun.totals)}
     write_manifest(folder, structs.replace(begun, status=status, ended_at=now(), totals=totals, files=files))

@@ -34,7 +34,9 @@ def run_repeats(
             configuration,
             model_spec,
             selection=selection,
-            options=structs.replace(options, run_id=f"{base}-r{number}", repeat=number),
+            options=structs.replace(
+                options, run_id=f"{base}-r{number}", repeat=number, tell=options.tell if number == 1 else None
+            ),
             where=where,
         )
         for number in range(1, repeats + 1)

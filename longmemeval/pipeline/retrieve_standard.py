@@ -13,7 +13,7 @@ from longmemeval.memory.configuration import MemoryConfiguration, build_memory, 
 from longmemeval.memory.protocol import MemorySystem, MemoryTools, RankingMemory
 from longmemeval.pipeline.journal import read_journal
 from longmemeval.pipeline.prepared import PreparedFixtures, query_vectors
-from longmemeval.pipeline.question_analysis import QueryModel, counted_in_manifest, question_analyses
+from longmemeval.pipeline.question_analysis import QueryModel, question_analyses
 from longmemeval.pipeline.rankings import RANKINGS, Ranked, Ranking, RetrievalJob, RetrievalRun, ranking_run
 from longmemeval.pipeline.retrieve_scoring import StandardScoring
 from longmemeval.records import Question, Recall, RecalledItem
@@ -70,13 +70,12 @@ def plan_standard(
         # Questions on one haystack follow one another.
         open_fixture = lru_cache(maxsize=1)(fixtures.open)
         folder = job.where.results_dir / run_id
-        with counted_in_manifest(folder, analyses):
-            if analyses:
-                complete(analyses.ask(_unranked(folder, job.questions)))
-            with ranking_run(folder, manifest, job.level) as rankings:
-                for question in job.questions:
-                    rank = partial(_rank, system, question, open_fixture, job.level)
-                    scoring.add(question, rankings.ranking(question.question_id, rank))
+        if analyses:
+            complete(analyses.ask(_unranked(folder, job.questions)))
+        with ranking_run(folder, manifest, job.level, analyses) as rankings:
+            for question in job.questions:
+                rank = partial(_rank, system, question, open_fixture, job.level)
+                scoring.add(question, rankings.ranking(question.question_id, rank))
         return job.finish(manifest, rankings.new, scoring.results(configuration.name))
 
     return execute

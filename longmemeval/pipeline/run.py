@@ -27,7 +27,7 @@ from longmemeval.pipeline.manifest import (
     now,
     run_folder,
 )
-from longmemeval.pipeline.prepared import FixtureEmbedder, PreparedFixtures, query_vectors
+from longmemeval.pipeline.prepared import PreparedFixtures, query_vectors
 from longmemeval.pipeline.question_analysis import QueryModel, endpoint, question_analyses
 from longmemeval.pipeline.resume import begun_or_new
 from longmemeval.pipeline.selection import Selection, select
@@ -113,20 +113,25 @@ def run(
         options.query_model or model_spec, options.model_options, options.concurrency, options.spending
     )
     analyses = question_analyses(configuration, query_model, where)
+    counter = token_counter(model_spec)
     manifest = RunManifest(
         format=FORMAT,
         run_id=run_id,
         kind="run",
         status="running",
         dataset=dataset_record(dataset),
-        settings=_settings(configuration, model_spec, reading, options, identity)
-        | (analyses.settings if analyses else {}),
+        settings={
+            **run_settings(configuration, model_spec, reading, options),
+            "embedder": msgspec.to_builtins(identity),
+            "token_counter": counter.name,
+            "save_prompts": options.save_prompts,
+            **(analyses.settings if analyses else {}),
+        },
         question_ids=tuple(question.question_id for question in chosen),
         fixtures=fixtures.hashes(chosen),
         environment=environment(),
         started_at=now(),
     )
-    counter = token_counter(model_spec)
     tools = MemoryTools(
         embed_query=query_vectors(chosen, identity, options.embedder, options.model_options.api_base, where),
         gold=dataset.gold if preset_of(configuration).reads_gold else None,
@@ -153,14 +158,17 @@ def run(
         return answering.execute(chosen)
 
 
-def _settings(
-    configuration: MemoryConfiguration,
-    model_spec: str,
-    reading: ReadingConfiguration,
-    options: RunOptions,
-    embedder: FixtureEmbedder | None,
+def run_settings(
+    configuration: MemoryConfiguration, model_spec: str, reading: ReadingConfiguration, options: RunOptions
 ) -> dict[str, Any]:
-    """All that decides an answer, and whether its prompt is kept. Texts of templates are told by their hash."""
+    """What decides an answer and can be told before anything is prepared. Texts of templates are told by their hash.
+
+    Args:
+        configuration: the memory.
+        model_spec: the answering model.
+        reading: how it is asked.
+        options: of the run; their `reading` is not looked at.
+    """
     templates = {"template": reading.template.sha256}
     if reading.note_template:
         templates["note_template"] = reading.note_template.sha256
@@ -182,9 +190,6 @@ def _settings(
             **templates,
         },
         "preparation": options.prepared,
-        "embedder": msgspec.to_builtins(embedder),
-        "token_counter": token_counter(model_spec).name,
-        "save_prompts": options.save_prompts,
         **_unusual(reading, options),
     }
 

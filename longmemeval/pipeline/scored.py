@@ -47,8 +47,11 @@ def summarise(folder: Path, manifest: RunManifest, metrics: Metrics) -> RunSumma
         manifest: its manifest.
         metrics: its scores by one judge.
     """
+    return _summary(read_journal(folder / ANSWERS, Answer), manifest, metrics)
+
+
+def _summary(records: Sequence[Answer], manifest: RunManifest, metrics: Metrics) -> RunSummary:
     settings = manifest.settings
-    records = read_journal(folder / ANSWERS, Answer)
     answered = [answer for answer in current_answers(records).values() if answer.status == "ok"]
     own = manifest.kind == "run"
     latencies = [answer.latency_ms for answer in answered] if own else []
@@ -124,10 +127,10 @@ def load_scored(
         key = (manifest.dataset["content_sha256"], str(protocol), *manifest.question_ids)
         if key not in gradeds:
             gradeds[key] = Graded(manifest, dataset_of(manifest, dataset, where))
-        answers = current_answers(read_journal(folder / ANSWERS, Answer))
+        answers = read_journal(folder / ANSWERS, Answer)
         judgements = current_judgements(folder, metrics.judge.id)
-        summary = summarise(folder, manifest, metrics)
-        scored.append(ScoredRun(folder, manifest, summary, answers, judgements, gradeds[key]))
+        summary = _summary(answers, manifest, metrics)
+        scored.append(ScoredRun(folder, manifest, summary, current_answers(answers), judgements, gradeds[key]))
     return scored
 
 

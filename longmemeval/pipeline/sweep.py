@@ -13,7 +13,7 @@ from longmemeval.pipeline.comparison import Comparison
 from longmemeval.pipeline.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.pareto import ParetoPoint, pareto_front, pareto_points
 from longmemeval.pipeline.prepare import PrepareReport, prepare
-from longmemeval.pipeline.run import RunOptions, run
+from longmemeval.pipeline.run import run
 from longmemeval.pipeline.scored import load_scored
 from longmemeval.pipeline.sweep_estimate import SweepEstimate, estimate_sweep, totals_line
 from longmemeval.pipeline.sweep_plan import PlannedRun, SweepPlan, plan
@@ -162,24 +162,13 @@ class _Session:
             return
         left = len(self._state.unanswered(one))
         self._tell(f"{title}: answering {left} questions")
-        planned = self._state.plan
-        options = RunOptions(
-            reading=one.reading.configuration,
-            prepared=planned.prepare.name,
-            embedder=planned.prepare.embedder,
-            model_options=one.model.options,
-            concurrency=planned.concurrency,
-            run_id=one.run_id,
-            repeat=one.repeat,
-            spending=self._limit,
-        )
         try:
             report = run(
                 self._state.dataset,
                 one.configuration,
                 one.model.spec,
-                selection=planned.selection,
-                options=options,
+                selection=self._state.plan.selection,
+                options=structs.replace(self._state.options(one), spending=self._limit),
                 where=self._state.where,
             )
         finally:
@@ -220,7 +209,7 @@ def _check_estimate(estimate: SweepEstimate, limit: SpendingLimit | None) -> Non
     Raises:
         HarnessError: the estimate is above the limit.
     """
-    if limit and limit.spent + estimate.dollars > limit.dollars:
+    if limit and estimate.dollars and limit.spent + estimate.dollars > limit.dollars:
         before = f", ${limit.spent:.4f} are spent" if limit.spent else ""
         raise HarnessError(
             f"The sweep may cost up to ${estimate.dollars:.4f} more{before}, and --max-cost is ${limit.dollars:.4f}",

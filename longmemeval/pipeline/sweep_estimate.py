@@ -10,7 +10,7 @@ from longmemeval.embedding.hashing import HashingEmbedder
 from longmemeval.errors import FixtureError
 from longmemeval.event_loop import complete
 from longmemeval.files import sha256_text
-from longmemeval.llm.registry import is_offline, model_warning
+from longmemeval.llm.registry import is_offline, load_chat_model, model_warning
 from longmemeval.llm.tokens import context_window
 from longmemeval.memory.configuration import analysis_of, build_memory, preset_of
 from longmemeval.memory.protocol import MemoryTools
@@ -263,5 +263,8 @@ def _unknown(work: Iterable[Work]) -> list[str]:
 
 def _notes(state: SweepState, runs: Sequence[PlannedRun]) -> tuple[str, ...]:
     models = dict.fromkeys((run.model.spec, run.model.options) for run in runs)
+    for spec, options in models:
+        if is_offline(spec):
+            load_chat_model(spec, options)  # Refuses what is not there; of other models `model_warning` does.
     warnings = (model_warning(spec, options) for spec, options in models)
     return tuple(warning for warning in warnings if warning)

@@ -177,7 +177,8 @@ def read_sweep_file(path: Path) -> tuple[SweepFile, SweepText]:
     try:
         return SweepFile.model_validate(document), text
     except ValidationError as error:
-        problem = error.errors()[0]
+        # A misspelt field is missing too: what stands there is the one to name.
+        problem = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
         raise HarnessError(
             _what(problem["type"], problem["loc"], problem["msg"]),
             where=text.place(*problem["loc"]),
@@ -193,11 +194,15 @@ def _what(kind: str, location: Location, message: str) -> str:
         return f"The field '{name}' is missing"
     if kind == "model_type":
         return f"The field '{name}' must be a name, or a mapping of fields to values"
+    if kind == "string_pattern_mismatch":
+        return f"The field '{name}' may hold letters, digits and . _ + -, at most 40, a letter or digit first"
     return f"The field '{name}' cannot be that: {message}"
 
 
 def _fix(kind: str, location: Location, value: object, context: dict[str, Any]) -> str:
-    if kind in ("extra_forbidden", "missing"):
+    if kind == "missing":
+        return "Add it; docs/sweep.md explains every field"
+    if kind == "extra_forbidden":
         fields = (_SECTIONS.get(location[0], SweepFile) if len(location) > 1 else SweepFile).model_fields
         return nearest(str(location[-1]), fields)
     if kind == "literal_error":

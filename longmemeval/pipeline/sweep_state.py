@@ -20,12 +20,11 @@ from longmemeval.pipeline.evaluate import Graded, current_judgements, judgements
 from longmemeval.pipeline.index import read_index
 from longmemeval.pipeline.journal import read_journal
 from longmemeval.pipeline.manifest import FORMAT, RunManifest, dataset_record, differences, read_manifest
-from longmemeval.pipeline.question_analysis import endpoint
+from longmemeval.pipeline.run import RunOptions, run_settings
 from longmemeval.pipeline.scored import stored_metrics
 from longmemeval.pipeline.selection import select
 from longmemeval.pipeline.sweep_plan import PlannedRun, SweepPlan
 from longmemeval.records import Answer, Judgement, Question, Usage
-from longmemeval.redaction import public_url
 from longmemeval.settings import Folders
 
 
@@ -73,6 +72,18 @@ class SweepState:
     def folder(self, run: PlannedRun) -> Path:
         """Where a run is or will be."""
         return self.where.results_dir / run.run_id
+
+    def options(self, run: PlannedRun) -> RunOptions:
+        """How a run is done, but for what it may cost."""
+        return RunOptions(
+            reading=run.reading.configuration,
+            prepared=self.plan.prepare.name,
+            embedder=self.plan.prepare.embedder,
+            model_options=run.model.options,
+            concurrency=self.plan.concurrency,
+            run_id=run.run_id,
+            repeat=run.repeat,
+        )
 
     def answers(self, run: PlannedRun) -> dict[str, Answer]:
         """The answers of a run that count, failed calls left out."""
@@ -161,27 +172,11 @@ class SweepState:
 
     def _asked(self, run: PlannedRun) -> dict[str, Any]:
         """What of a run's settings can be told before anything is prepared; the rest `prepare` and `run` check."""
-        reading = run.reading.configuration
-        base = endpoint(run.model.spec, run.model.options)
-        window = {"context_window": reading.context_window} if reading.context_window else {}
-        return _subject(self._planned) | {
-            "memory": run.configuration.model_dump(),
-            "model": {
-                "spec": run.model.spec,
-                "api_base": public_url(base) if base else None,
-                "max_tokens": reading.max_tokens,
-            },
-            "reading": {
-                "method": reading.method,
-                "history_format": reading.history_format,
-                "on_overflow": reading.on_overflow,
-                "template": reading.template.sha256,
-                "note_template": reading.note_template.sha256 if reading.note_template else None,
-                **window,
-            },
-            "preparation": self.plan.prepare.name,
-            "repeat": run.repeat,
-        }
+        settings = run_settings(run.configuration, run.model.spec, run.reading.configuration, self.options(run))
+        reading = {"note_template": None} | settings["reading"]
+        if reading["context_window"] is None:
+            del reading["context_window"]  # The model's own, which `run` finds out.
+        return _subject(self._planned) | {"repeat": 1} | settings | {"reading": reading}
 
 
 def _subject(manifest: RunManifest) -> dict[str, Any]:

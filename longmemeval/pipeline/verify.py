@@ -1,21 +1,23 @@
 """`verify`: hashes hold, and every number recomputes from the files."""
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
-from longmemeval.errors import HarnessError, nearest
-from longmemeval.evaluation.judges.protocol import JudgeIdentity
+from longmemeval.errors import HarnessError, IntegrityError, nearest
+from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
 from longmemeval.evaluation.metrics import Metrics
 from longmemeval.evaluation.recompute import recomputed
 from longmemeval.files import list_folders, safe_name, sha256_bytes, sha256_file, sha256_text
-from longmemeval.pipeline.answering import ANSWERS, PROMPTS, current_answers
+from longmemeval.pipeline.answering import ANSWERS, PROMPTS, current_answers, total_usage
 from longmemeval.pipeline.evaluate import Graded, dataset_of, judgements_file, metrics_from_files
-from longmemeval.pipeline.index import INDEX, read_index
+from longmemeval.pipeline.index import INDEX, IndexEntry, index_entry, read_index
 from longmemeval.pipeline.journal import read_journal
 from longmemeval.pipeline.manifest import RunManifest, check_run_id, differences, read_manifest
+from longmemeval.pipeline.rankings import RANKINGS
 from longmemeval.pipeline.verify_preparation import check_preparation
 from longmemeval.pipeline.verify_retrieval import check_retrieval
 from longmemeval.reading.reader import SentPrompt
@@ -41,6 +43,7 @@ def verify(subject: str, *, dataset: str | None = None, where: Folders | None = 
 
     Raises:
         HarnessError: there is neither a run nor a preparation of that name.
+        IntegrityError: the run's manifest, data or a journal cannot be read at all.
     """
     where = where or folders()
     run = _run_folder(subject, where)
@@ -48,6 +51,7 @@ def verify(subject: str, *, dataset: str | None = None, where: Folders | None = 
         return _collect(subject, _check_run(run, dataset, where))
     preparations = _preparations(subject, where)
     if not preparations:
+        _refuse_lost_manifest(where.results_dir / subject)
         raise HarnessError(f"There is no run and no preparation '{subject}'", fix=nearest(subject, _subjects(where)))
     return _collect(subject, (check for folder in preparations for check in check_preparation(folder)))
 
@@ -65,6 +69,15 @@ def _run_folder(subject: str, where: Folders) -> Path | None:
     return folder if (folder / "run.json").exists() else None
 
 
+def _refuse_lost_manifest(folder: Path) -> None:
+    if any((folder / name).exists() for name in (ANSWERS, RANKINGS)):
+        raise IntegrityError(
+            f"Run '{folder.name}' has no run.json: nothing says how it was made",
+            where=str(folder),
+            fix="Restore it from a copy",
+        )
+
+
 def _preparations(subject: str, where: Folders) -> list[Path]:
     """Folders of the preparations that `DATASET` or `DATASET/PREPARATION` names."""
     dataset, _, preparation = subject.partition("/")
@@ -73,7 +86,7 @@ def _preparations(subject: str, where: Folders) -> list[Path]:
 
 
 def _subjects(where: Folders) -> list[str]:
-    runs = [folder.name for folder in list_folders(where.results_dir)]
+    runs = [folder.name for folder in list_folders(where.results_dir) if (folder / "run.json").exists()]
     preparations = [
         f"{dataset.name}/{folder.name}"
         for dataset in list_folders(where.prepared_dir)
@@ -84,19 +97,21 @@ def _subjects(where: Folders) -> list[str]:
 
 def _check_run(folder: Path, dataset: str | None, where: Folders) -> Iterator[str | None]:
     manifest = read_manifest(folder)
-    yield None
+    yield None if manifest.run_id == folder.name else f"run.json: is of run '{manifest.run_id}'"
     yield from _check_files(folder, manifest)
     if manifest.kind == "retrieval":
         yield from check_retrieval(folder, manifest, dataset_of(manifest, dataset, where))
         return
     answers = current_answers(read_journal(folder / ANSWERS, Answer))
     yield from _check_answers(folder, manifest, answers)
+    yield _check_totals(folder, manifest, answers)
     for file in sorted((folder / "judgements").glob("*.jsonl")):
         yield from _check_judgements(file, answers)
+    yield from _check_scored(folder, manifest, where)
     metric_files = sorted((folder / "metrics").glob("*.json"))
     if metric_files:
         graded = Graded(manifest, dataset_of(manifest, dataset, where))
-        index = {(entry.run, entry.judge): entry.accuracy for entry in read_index(where.results_dir)}
+        index = {(entry.run, entry.judge): entry for entry in read_index(where.results_dir)}
         for file in metric_files:
             yield from _check_metrics(folder, file, graded, answers, index)
 
@@ -110,6 +125,25 @@ def _check_files(folder: Path, manifest: RunManifest) -> Iterator[str | None]:
             yield f"{name}: was changed after the run ended (its sha256 is not the manifest's)"
         else:
             yield None
+    ended = manifest.ended_at and manifest.status != "running"
+    for name in (ANSWERS, PROMPTS, RANKINGS):
+        if ended and name not in manifest.files and (folder / name).exists():
+            yield f"run.json: has no sha256 of {name}"
+
+
+def _check_totals(folder: Path, manifest: RunManifest, answers: Mapping[str, Answer]) -> str | None:
+    """Whether the manifest counts what the answers hold; a run under way counts at its end."""
+    if manifest.kind != "run" or manifest.status == "running":
+        return None
+    usage = total_usage(read_journal(folder / ANSWERS, Answer))
+    found = {
+        "answered": sum(answer.status == "ok" for answer in answers.values()),
+        "failed": sum(answer.status == "error" for answer in answers.values()),
+        "usage": msgspec.to_builtins(usage),
+    }
+    stored = {name: value for name, value in manifest.totals.items() if name in found}
+    changed = differences(stored, {name: found[name] for name in stored})
+    return f"run.json: {ANSWERS} gives other totals ({'; '.join(changed[:3])})" if changed else None
 
 
 def _check_answers(folder: Path, manifest: RunManifest, answers: Mapping[str, Answer]) -> Iterator[str | None]:
@@ -123,6 +157,8 @@ def _check_answers(folder: Path, manifest: RunManifest, answers: Mapping[str, An
         if answer.status == "ok":
             settled.add(answer.question_id)
     if not (folder / PROMPTS).exists():
+        sent = manifest.settings.get("save_prompts") and any(answer.prompt_sha256 for answer in answers.values())
+        yield f"{PROMPTS}: is missing" if sent and PROMPTS not in manifest.files else None
         return
     saved = set()
     for prompt in read_journal(folder / PROMPTS, SentPrompt):
@@ -153,8 +189,16 @@ def _check_judgements(file: Path, answers: Mapping[str, Answer]) -> Iterator[str
             settled.add(judgement.question_id)
 
 
+def _check_scored(folder: Path, manifest: RunManifest, where: Folders) -> Iterator[str]:
+    """Scores of these very answers that the index has and the folder has not."""
+    for entry in read_index(where.results_dir):
+        mine = (entry.run, entry.ended_at) == (folder.name, manifest.ended_at)
+        if mine and not (folder / "metrics" / f"{entry.judge}.json").exists():
+            yield f"metrics/{entry.judge}.json: is missing, {INDEX} has its {entry.metric}"
+
+
 def _check_metrics(
-    folder: Path, file: Path, graded: Graded, answers: Mapping[str, Answer], index: Mapping[tuple[str, str], float]
+    folder: Path, file: Path, graded: Graded, answers: Mapping[str, Answer], index: Mapping[tuple[str, str], IndexEntry]
 ) -> Iterator[str | None]:
     name = f"metrics/{file.name}"
     try:
@@ -165,20 +209,51 @@ def _check_metrics(
     if stored.judge.id != file.stem:
         yield f"{name}: holds the figures of judge '{stored.judge.id}'"
         return
+    named = _is_named_by_its_hash(stored.judge)
+    yield None if named else f"{name}: what it says of the judge does not have the hash in the judge's id"
     judgements = judgements_file(folder, stored.judge.id)
     place = f"judgements/{judgements.name}"
     if not judgements.exists() and stored.overall.not_evaluated < stored.overall.n:
         yield f"{name}: {place} is missing"
         return
     again = metrics_from_files(folder, graded, stored.judge)
-    if stored.judgements_sha256 != again.judgements_sha256:
-        yield f"{place}: was changed after it was scored (its sha256 is not the one in {name})"
-    changed = differences(msgspec.to_builtins(stored), msgspec.to_builtins(again))
-    yield f"{name}: {place} gives other figures ({'; '.join(changed[:3])})" if changed else None
-    indexed = index.get((graded.manifest.run_id, stored.judge.id), again.overall.accuracy)
-    yield None if indexed == again.overall.accuracy else f"{INDEX}: has another accuracy than {place} gives: {indexed}"
+    if stored.judgements_sha256 != again.judgements_sha256 and _has_grown(judgements, stored.judgements_sha256):
+        yield f"{name}: is older than the last lines of {place}; `longmemeval evaluate` writes it again"
+    else:
+        if stored.judgements_sha256 != again.judgements_sha256:
+            yield f"{place}: was changed after it was scored (its sha256 is not the one in {name})"
+        changed = differences(msgspec.to_builtins(stored), msgspec.to_builtins(again))
+        yield f"{name}: {place} gives other figures ({'; '.join(changed[:3])})" if changed else None
+        yield _check_index(index.get((folder.name, stored.judge.id)), index_entry(graded.manifest, again))
     for judgement in read_journal(judgements, Judgement):
         yield _check_label(stored.judge, judgement, graded, answers, place)
+
+
+def _has_grown(journal: Path, digest: str) -> bool:
+    """Whether a journal begins with what had the sha256 `digest`: grading that ended early adds lines and no scores."""
+    so_far = hashlib.sha256()
+    with journal.open("rb") as lines:
+        for line in lines:
+            so_far.update(line)
+            if so_far.hexdigest() == digest:
+                return True
+    return False
+
+
+def _is_named_by_its_hash(judge: JudgeIdentity) -> bool:
+    readable, _, _ = judge.id.rpartition("-")
+    return judge.id == judge_id(readable, judge.templates_sha256, judge.model, judge.parameters)
+
+
+def _check_index(indexed: IndexEntry | None, again: IndexEntry) -> str | None:
+    """Whether the index has what the run's files give; when the answers were done may be later now."""
+    if indexed is None:
+        return None
+    changed = differences(
+        msgspec.to_builtins(indexed), msgspec.to_builtins(msgspec.structs.replace(again, ended_at=indexed.ended_at))
+    )
+    other = f"{INDEX}: the files of run '{again.run}' and judge {again.judge} give another line"
+    return f"{other} ({'; '.join(changed[:3])})" if changed else None
 
 
 def _check_label(

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from longmemeval.evaluation.abilities import ABILITIES, OTHER
 from longmemeval.evaluation.metrics import Score
 from longmemeval.pipeline.scored import ScoredRun
-from longmemeval.report.comparison_tables import Table
 from longmemeval.report.summary import judge_name
+from longmemeval.report.table import Table
 from longmemeval.report.tables import interval, percent
 
 ACROSS_NOTE = (

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from longmemeval.pipeline.pareto import ParetoPoint, pareto_front
-from longmemeval.report.comparison_tables import Table
 from longmemeval.report.svg import GRID, INK, MUTED, SURFACE, drawn, run_colour
+from longmemeval.report.table import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from string import ascii_uppercase
 
-from msgspec import Struct
-
 from longmemeval.evaluation.metrics import Score
 from longmemeval.evaluation.paired import DISCORDANT
 from longmemeval.pipeline.baseline import AgainstBaseline
@@ -12,6 +10,7 @@ from longmemeval.pipeline.compare import points
 from longmemeval.pipeline.comparison import COMMON_ONLY, Comparison, PairResult, QuestionRow, RunFigures
 from longmemeval.report.published import PublishedFigure
 from longmemeval.report.summary import ORACLE_NOTE, footnotes
+from longmemeval.report.table import Table
 from longmemeval.report.tables import cost, interval, percent
 
 _ALL_PAIRS = 10
@@ -20,18 +19,9 @@ _NARROW = 16
 """Longer names of question types take two lines."""
 _LONG_ID = 30
 """Longer run ids would break the tables."""
+ALIKE = "Minimum detectable difference: not known, as these runs score alike on every question."
 _SHARED = "over haystacks"
 """In the name of a test: the questions share haystacks."""
-
-
-class Table(Struct, frozen=True):
-    """One table, cells ready to print."""
-
-    title: str
-    columns: list[str]
-    rows: list[list[str]]
-    left: frozenset[int] = frozenset({0})
-    """Columns of text; the others are figures."""
 
 
 def comparison_tables(comparison: Comparison) -> Iterator[Table]:
@@ -215,6 +205,8 @@ def _notes(comparison: Comparison) -> Iterator[str]:
 
 def detectable_line(comparison: Comparison) -> str:
     """The smallest difference these questions can show, and what that is based on."""
+    if not comparison.detectable:
+        return ALIKE
     n = comparison.runs[0].summary.metrics.overall.n
     assumed = f"assuming that two runs part on {DISCORDANT * 100:.0f} % of them"
     basis = "by how far these runs part" if comparison.pairs else assumed

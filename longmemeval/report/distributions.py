@@ -9,8 +9,8 @@ from msgspec import Struct
 from longmemeval.evaluation.abstention import Calibration
 from longmemeval.evaluation.statistics import percentile
 from longmemeval.report.charts import Chart, percent_axis
-from longmemeval.report.comparison_tables import Table
 from longmemeval.report.svg import INK, MUTED, drawn, run_colour
+from longmemeval.report.table import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,7 +14,7 @@ from longmemeval.pipeline.comparison import Comparison
 from longmemeval.pipeline.scored import ScoredRun
 from longmemeval.report import page_charts as charts
 from longmemeval.report.charts import Chart
-from longmemeval.report.comparison_tables import Table, published_table
+from longmemeval.report.comparison_tables import published_table
 from longmemeval.report.page_data import (
     RunView,
     abstention_table,
@@ -28,6 +28,7 @@ from longmemeval.report.published import published_for
 from longmemeval.report.question_data import details, rows
 from longmemeval.report.question_records import Row
 from longmemeval.report.svg import need_report_libraries
+from longmemeval.report.table import Table
 from longmemeval.report.text import visible
 from longmemeval.settings import Folders
 

@@ -7,10 +7,11 @@ from longmemeval.evaluation.metrics import Score
 from longmemeval.pipeline.comparison import Comparison, PairResult, RunFigures
 from longmemeval.pipeline.scored import ScoredRun, stored_metrics
 from longmemeval.pipeline.second_opinions import judge_agreements
-from longmemeval.report.comparison_tables import Table
+from longmemeval.report.comparison_tables import ALIKE
 from longmemeval.report.distributions import milliseconds
 from longmemeval.report.summary import ORACLE_NOTE, footnotes
 from longmemeval.report.svg import RUN_COLOURS
+from longmemeval.report.table import Table
 from longmemeval.report.tables import cost, interval, percent, usage_line
 from longmemeval.settings import Folders
 
@@ -133,11 +134,14 @@ def verdicts(comparison: Comparison, letters: list[str]) -> Verdicts | None:
         run_id: f"{letter} {name}" for run_id, letter, name in zip(ids, letters, run_names(comparison), strict=True)
     }
     tests = " or ".join(dict.fromkeys(pair.test for pair in comparison.pairs))
+    found = (
+        f"With {len(comparison.questions):,} questions a true difference of {comparison.detectable * 100:.1f} points "
+        "would be found four times in five."
+    )
     return Verdicts(
         detectable=(
             f"Pairs by {tests}, p adjusted for {len(comparison.pairs):,} "
-            f"{'pair' if len(comparison.pairs) == 1 else 'pairs'} (Holm). With {len(comparison.questions):,} questions "
-            f"a true difference of {comparison.detectable * 100:.1f} points would be found four times in five."
+            f"{'pair' if len(comparison.pairs) == 1 else 'pairs'} (Holm). {found if comparison.detectable else ALIKE}"
         ),
         significant=_pair_table([pair for pair in comparison.pairs if pair.significant], names),
         other=_pair_table([pair for pair in comparison.pairs if not pair.significant], names),
@@ -156,7 +160,7 @@ def _pair_table(pairs: list[PairResult], names: dict[str, str]) -> Table | None:
 def _pair_row(pair: PairResult, names: dict[str, str]) -> list[str]:
     (low, high), ahead, behind = pair.interval, pair.a, pair.b
     if pair.difference < 0:
-        low, high, ahead, behind = -high, -low, pair.b, pair.a
+        low, high, ahead, behind = 0.0 - high, 0.0 - low, pair.b, pair.a
     words = "is better than" if pair.significant else "and"
     return [
         f"{names[ahead]} {words} {names[behind]}" + ("" if pair.significant else f": {pair.verdict}"),

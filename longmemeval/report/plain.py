@@ -5,9 +5,10 @@ from collections.abc import Sequence
 
 from longmemeval.evaluation.metrics import Score
 from longmemeval.pipeline.comparison import Comparison
-from longmemeval.report.comparison_tables import Table, published_table
+from longmemeval.report.comparison_tables import published_table
 from longmemeval.report.page_data import NOTHING, figure_cells, letter_of, notes, repeats_table, run_names, verdicts
 from longmemeval.report.published import PublishedFigure
+from longmemeval.report.table import Table
 from longmemeval.report.tables import interval, percent
 from longmemeval.report.text import visible
 

@@ -31,6 +31,10 @@ _MESSAGE_OVERHEAD = 60
 """Bytes of a message beside its text, about."""
 _SHORTEST_MESSAGE = 80
 """Bytes of a message that are kept however many there are."""
+_SHORTEST_ANSWER = 200
+"""Bytes of an answer or a reply that are kept however many there are."""
+_SHORTEST_PROMPT = 250
+"""Bytes of a prompt below which none is in the page: they would all read the same."""
 _MESSAGES_SHOWN = 30
 _CUT_SHOWN = 10
 """Messages listed per question and run; evidence is always among them."""
@@ -54,9 +58,13 @@ def details(question_ids: Sequence[str], scored: Sequence[ScoredRun], *, full: b
     """
     graded = scored[0].graded
     table = _MessageTable()
-    run_files = [_RunFiles(run) for run in scored]
-    answer_limit = None if full else fair_limit((n for run in run_files for n in run.answer_sizes()), _ANSWERS_BUDGET)
-    prompt_limit = None if full else fair_limit((n for run in run_files for n in run.prompt_sizes()), _PROMPTS_BUDGET)
+    judges: dict[str, int] = {}
+    run_files = [_RunFiles(run, judges) for run in scored]
+    answer_limit = prompt_limit = None
+    if not full:
+        answer_limit = fair_limit((n for run in run_files for n in run.answer_sizes()), _ANSWERS_BUDGET)
+        answer_limit = None if answer_limit is None else max(answer_limit, _SHORTEST_ANSWER)
+        prompt_limit = fair_limit((n for run in run_files for n in run.prompt_sizes()), _PROMPTS_BUDGET)
     by_haystack: dict[str, list[str]] = {}
     for question_id in question_ids:
         by_haystack.setdefault(graded.questions[question_id].haystack_id, []).append(question_id)
@@ -68,7 +76,9 @@ def details(question_ids: Sequence[str], scored: Sequence[ScoredRun], *, full: b
             runs = tuple(run.detail(question_id, listing, answer_limit, prompt_limit) for run in run_files)
             made[question_id] = _question_detail(question_id, graded, listing, runs)
     message_limit = None if full else table.fitting_limit()
-    found = Details(table.entries(message_limit), tuple(made[question_id] for question_id in question_ids))
+    found = Details(
+        tuple(judges), table.entries(message_limit), tuple(made[question_id] for question_id in question_ids)
+    )
     return found, _shortening(found, message_limit, prompt_limit, answer_limit)
 
 
@@ -89,11 +99,19 @@ def _question_detail(
 
 
 def _shortening(found: Details, messages: int | None, prompts: int | None, answers: int | None) -> list[str]:
+    """What was cut or left out, by the limits on messages, prompts and answers."""
+    no_prompts = _too_short(prompts)
     notes = [
         f"{what} are cut to about {limit:,} bytes."
-        for what, limit in (("Messages", messages), ("Prompts", prompts), ("Answers and judges' replies", answers))
+        for what, limit in (
+            ("Messages", messages),
+            ("Prompts", None if no_prompts else prompts),
+            ("Answers and judges' replies", answers),
+        )
         if limit is not None
     ]
+    if no_prompts:
+        notes.append("Prompts are too many to be in this page.")
     runs = [run for question in found.questions for run in question.runs]
     if any(run.recalled.more or run.cut.more for run in runs):
         notes.append(f"At most {_MESSAGES_SHOWN} recalled and {_CUT_SHOWN} cut messages are listed per question.")
@@ -102,6 +120,10 @@ def _shortening(found: Details, messages: int | None, prompts: int | None, answe
     if notes:
         notes.append("Everything is in answers.jsonl, prompts.jsonl and judgements/ of the run; --full puts it here.")
     return notes
+
+
+def _too_short(prompt_limit: int | None) -> bool:
+    return prompt_limit is not None and prompt_limit < _SHORTEST_PROMPT
 
 
 class _MessageTable:
@@ -181,13 +203,20 @@ class _Listing:
 
 
 class _RunFiles:
-    """The stored answers, prompts and judgements of one run."""
+    """The stored answers, prompts and judgements of one run.
 
-    def __init__(self, run: ScoredRun) -> None:
+    Args:
+        run: as it was graded.
+        judges: ids with their numbers in the page; this run's are added.
+    """
+
+    def __init__(self, run: ScoredRun, judges: dict[str, int]) -> None:
         self._answers = run.answers
         first = run.metrics.judge.id
         ids = [first, *(one.judge.id for one in stored_metrics(run.folder) if one.judge.id != first)]
-        self._judgements = {judge: current_judgements(run.folder, judge) for judge in ids}
+        self._judgements = {
+            judges.setdefault(judge, len(judges)): current_judgements(run.folder, judge) for judge in ids
+        }
         self._prompts: dict[str, SentPrompt] = {}
         self._note_prompts: dict[str, int] = {}
         for prompt in read_journal(run.folder / PROMPTS, SentPrompt):
@@ -207,15 +236,16 @@ class _RunFiles:
         self, question_id: str, listing: _Listing, answer_limit: int | None, prompt_limit: int | None
     ) -> RunDetail:
         verdicts = tuple(
-            _verdict(judged[question_id], answer_limit) for judged in self._judgements.values() if question_id in judged
+            _verdict(judge, judged[question_id], answer_limit)
+            for judge, judged in self._judgements.items()
+            if question_id in judged
         )
         answer = self._answers.get(question_id)
         if answer is None:
-            return RunDetail(False, Excerpt(""), Listed(()), Listed(()), verdicts)
-        prompt = self._prompts.get(question_id)
+            return RunDetail(None, Listed(()), Listed(()), verdicts)
+        prompt = None if _too_short(prompt_limit) else self._prompts.get(question_id)
         return RunDetail(
-            answered=answer.status == "ok",
-            hypothesis=excerpt(answer.hypothesis, answer_limit),
+            hypothesis=excerpt(answer.hypothesis, answer_limit) if answer.status == "ok" else None,
             recalled=listing.listed(answer.recall_ids, _MESSAGES_SHOWN),
             cut=listing.listed(answer.cut_ids, _CUT_SHOWN),
             verdicts=verdicts,
@@ -223,16 +253,16 @@ class _RunFiles:
             prompt=tuple(excerpt(one.content, prompt_limit, end=40) for one in prompt.messages) if prompt else (),
             note_prompts=self._note_prompts.get(question_id, 0),
             prompt_tokens=answer.prompt_tokens,
-            usage=answer.usage,
+            cost_usd=answer.usage.cost_usd or None,
             latency_ms=round(answer.latency_ms, 1),
             error=answer.error,
             notes=answer.notes,
         )
 
 
-def _verdict(judgement: Judgement, limit: int | None) -> Verdict:
+def _verdict(judge: int, judgement: Judgement, limit: int | None) -> Verdict:
     return Verdict(
-        judge=judgement.judge_id,
+        judge=judge,
         label=judgement.label,
         raw=excerpt(judgement.raw, limit),
         score=None if judgement.score is None else credit(judgement),

@@ -2,7 +2,6 @@
 
 from msgspec import Struct
 
-from longmemeval.records import Usage
 from longmemeval.report.shorten import Excerpt
 
 
@@ -39,7 +38,8 @@ class Listed(Struct, frozen=True, omit_defaults=True):
 class Verdict(Struct, frozen=True, omit_defaults=True):
     """What one judge said."""
 
-    judge: str
+    judge: int
+    """Number of the judge among those of the page."""
     label: bool | None
     raw: Excerpt
     score: float | None = None
@@ -50,18 +50,18 @@ class Verdict(Struct, frozen=True, omit_defaults=True):
 class RunDetail(Struct, frozen=True, omit_defaults=True):
     """What one run did with a question."""
 
-    answered: bool
-    hypothesis: Excerpt
+    hypothesis: Excerpt | None
+    """None where there is no answer."""
     recalled: Listed
     cut: Listed
     verdicts: tuple[Verdict, ...]
     """Of the judge of this report first."""
     prompt: tuple[Excerpt, ...] = ()
-    """The messages of the prompt that asked for the answer; none where it was not stored."""
+    """The messages of the prompt that asked for the answer; none where it was not stored or is left out."""
     note_prompts: int = 0
     """Prompts before it, which are in `prompts.jsonl` only."""
     prompt_tokens: int = 0
-    usage: Usage = Usage()
+    cost_usd: float | None = None
     latency_ms: float = 0.0
     error: str = ""
     notes: tuple[str, ...] = ()
@@ -86,6 +86,8 @@ class QuestionDetail(Struct, frozen=True, omit_defaults=True):
 class Details(Struct, frozen=True):
     """Everything below the rows."""
 
+    judges: tuple[str, ...]
+    """Ids of all judges of the runs."""
     messages: tuple[MessageEntry, ...]
     questions: tuple[QuestionDetail, ...]
     """In the order of the rows."""

@@ -3,14 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct
-
 from longmemeval.embedding.registry import is_offline_fallback
 from longmemeval.evaluation.measures.aggregate import Mean
 from longmemeval.evaluation.measures.notation import Measure
 from longmemeval.pipeline.manifest import read_manifest
 from longmemeval.pipeline.rankings import RetrievalReport, RetrievalResult
 from longmemeval.report.summary import FALLBACK_NOTE, ORACLE_NOTE
+from longmemeval.report.table import Table
 
 _SHOWN_CUTOFFS = (5, 10)
 """Of the official protocol, which has six: those the paper prints."""
@@ -25,14 +24,6 @@ _SEPARATE_FAULTS = (
     "an expansion is one more document under the id as the data has it, so those of unlabelled documents of evidence "
     "sessions (noans) count as gold."
 )
-
-
-class RetrievalTable(Struct, frozen=True):
-    """One table, cells ready to print."""
-
-    title: str
-    columns: list[str]
-    rows: list[list[str]]
 
 
 def retrieval_document(report: RetrievalReport) -> dict[str, object]:
@@ -57,7 +48,7 @@ def _means(measures: Mapping[str, Mean]) -> dict[str, float | None]:
     return {name: mean.mean for name, mean in measures.items()}
 
 
-def retrieval_tables(report: RetrievalReport) -> Iterator[RetrievalTable]:
+def retrieval_tables(report: RetrievalReport) -> Iterator[Table]:
     """A table per kind of gold and denominator, one row per memory; per question type too when there is one memory."""
     for alike in zip(*(run.results for run in report.runs), strict=True):
         first = alike[0]
@@ -66,7 +57,7 @@ def retrieval_tables(report: RetrievalReport) -> Iterator[RetrievalTable]:
         rows = [[result.memory, *_cells(result.measures, names)] for result in alike]
         if len(alike) == 1:
             rows += [[f"  {name}", *_cells(measures, names)] for name, measures in first.by_type.items()]
-        yield RetrievalTable(f"{title}\n{first.denominator}", _columns(names), rows)
+        yield Table(f"{title}\n{first.denominator}", _columns(names), rows)
 
 
 def _shown(result: RetrievalResult) -> list[str]:

@@ -40,7 +40,7 @@ def footnotes(summaries: list[RunSummary]) -> list[str]:
         notes.append(FALLBACK_NOTE)
     for summary in summaries:
         if summary.failed:
-            notes.append(f"{summary.memory}: {summary.failed} questions failed and count as wrong (not evaluated).")
+            notes.append(f"{summary.run_id}: {summary.failed} questions failed and count as wrong (not evaluated).")
         if summary.shortened:
-            notes.append(f"{summary.memory}: {summary.shortened} contexts were shortened to fit the model's window.")
+            notes.append(f"{summary.run_id}: {summary.shortened} contexts were shortened to fit the model's window.")
     return notes

@@ -1,28 +1,21 @@
-"""Rows of the tables that the command line prints. Rounding happens here and nowhere before."""
+"""Tables and lines that the command line prints. Rounding happens here and nowhere before."""
+
+from collections.abc import Iterable
 
 from longmemeval.evaluation.abstention import Abstaining
 from longmemeval.evaluation.metrics import Metrics, Score
 from longmemeval.pipeline.scored import RunSummary
 from longmemeval.records import Usage
-
-COMPARISON_COLUMNS = [
-    "memory",
-    "accuracy, 95 % interval",
-    "abstention",
-    "not\nevaluated",
-    "prompt\ntokens",
-    "cost",
-]
+from longmemeval.report.table import Table
 
 
-def score_columns(metrics: Metrics) -> list[str]:
-    """Headings for `score_rows`: a judge of scores gives means and full credit instead of accuracy and correct."""
-    labels = metrics.judge.metric == "accuracy"
-    return ["", metrics.judge.metric, "95 % interval", "correct" if labels else "full\ncredit", "n", "not\nevaluated"]
+def score_table(title: str, metrics: Metrics) -> Table:
+    """Overall, task average, types, facets and abstention, one row each.
 
-
-def score_rows(metrics: Metrics) -> list[list[str]]:
-    """Overall, task average, types, facets and abstention, one row each, for `score_columns`."""
+    A judge of scores gives means and full credit instead of accuracy and correct.
+    """
+    right = "correct" if metrics.judge.metric == "accuracy" else "full\ncredit"
+    columns = ["", metrics.judge.metric, "95 % interval", right, "n", "not\nevaluated"]
     rows = [_score_row("overall", metrics.overall)]
     if metrics.answerable:
         rows.append(_score_row("answerable only", metrics.answerable))
@@ -32,7 +25,7 @@ def score_rows(metrics: Metrics) -> list[list[str]]:
     rows += [_score_row(f"  {name}", score) for name, score in metrics.by_facet.items()]
     if metrics.abstention:
         rows.append(_score_row("abstention", metrics.abstention))
-    return rows
+    return Table(title, columns, rows)
 
 
 def _score_row(name: str, score: Score) -> list[str]:
@@ -44,9 +37,8 @@ def abstention_lines(metrics: Metrics) -> list[str]:
     lines = []
     if (found := metrics.abstaining) is not None:
         parts = [f"{name} {percent(value)}" for name, value in _named(found) if value is not None]
-        counts = (
-            f"{found.right} of {found.abstained} abstentions were right, {found.unanswerable} questions had no answer"
-        )
+        right = f"{found.right} of {found.abstained} abstentions were right"
+        counts = f"{right}, {found.unanswerable} questions were unanswerable"
         lines.append(f"Abstaining: {', '.join([*parts, counts])}.")
     if metrics.calibration is not None and (held_out := metrics.calibration.held_out) is not None:
         parts = [f"{name} {percent(value)}" for name, value in _named(held_out.abstaining) if value is not None]
@@ -62,8 +54,13 @@ def _named(found: Abstaining) -> list[tuple[str, float | None]]:
     return [("precision", found.precision), ("recall", found.recall), ("F1", found.f1)]
 
 
-def comparison_row(summary: RunSummary) -> list[str]:
-    """One run as a row for `COMPARISON_COLUMNS`."""
+def memory_table(title: str, summaries: Iterable[RunSummary]) -> Table:
+    """One row per run, named by its memory."""
+    columns = ["memory", "accuracy, 95 % interval", "abstention", "not\nevaluated", "prompt\ntokens", "cost"]
+    return Table(title, columns, [_memory_row(summary) for summary in summaries])
+
+
+def _memory_row(summary: RunSummary) -> list[str]:
     metrics = summary.metrics
     tokens = summary.mean_prompt_tokens
     return [

@@ -1,11 +1,12 @@
 """How long `compare` takes for 20 runs of 500 questions, against a bootstrap of every pair by scipy.
 
-    python scripts/benchmarks/compare.py [--runs 20] [--questions 500]
+    python scripts/benchmarks/compare.py [--runs 20] [--questions 500] [--scores]
 
 One offline run over small haystacks is prepared, answered and graded; the others are its copies with labels of their
-own from a fixed generator. Timed in this process, libraries loaded: reading the graded runs and comparing all pairs.
-Held against it: `scipy.stats.bootstrap` of the paired difference, which draws question by question, as often
-(10,000 times) for each pair. It is measured on some pairs and multiplied up; it reads no files and tests nothing.
+own from a fixed generator, or with --scores with scores that hardly ever repeat, as an F1 gives them. Timed in this
+process, libraries loaded: reading the graded runs and comparing all pairs. Held against it: `scipy.stats.bootstrap` of
+the paired difference, which draws question by question, as often (10,000 times) for each pair. It is measured on some
+pairs and multiplied up; it reads no files and tests nothing.
 """
 
 import argparse
@@ -59,7 +60,7 @@ class GradedRuns:
     run_ids: list[str]
 
 
-def make_runs(folder: Path, runs: int, questions: int) -> GradedRuns:
+def make_runs(folder: Path, runs: int, questions: int, *, scores: bool = False) -> GradedRuns:
     where = Folders(data_dir=folder, prepared_dir=folder / "prepared", results_dir=folder / "results")
     path = folder / "small.json"
     path.write_text(json.dumps([record(number) for number in range(questions)]))
@@ -75,15 +76,20 @@ def make_runs(folder: Path, runs: int, questions: int) -> GradedRuns:
             shutil.copytree(where.results_dir / "run-0", target)
         manifest = msgspec.structs.replace(first.manifest, run_id=run_id)
         (target / "run.json").write_bytes(msgspec.json.encode(manifest))
-        relabel(target / "judgements" / f"{first.metrics.judge.id}.jsonl", generator)
+        relabel(target / "judgements" / f"{first.metrics.judge.id}.jsonl", generator, scores=scores)
         write_metrics(where.results_dir, target, Graded(manifest, dataset), first.metrics.judge)
     return GradedRuns(where, run_ids)
 
 
-def relabel(path: Path, generator: np.random.Generator) -> None:
+def relabel(path: Path, generator: np.random.Generator, *, scores: bool) -> None:
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    labels = generator.random(len(lines)) < generator.uniform(0.4, 0.7)
-    changed = [json.dumps(line | {"label": bool(label)}) for line, label in zip(lines, labels, strict=True)]
+    if scores:
+        values = generator.random(len(lines)) ** generator.uniform(0.5, 2)
+        changes = [{"label": False, "score": float(value)} for value in values]
+    else:
+        labels = generator.random(len(lines)) < generator.uniform(0.4, 0.7)
+        changes = [{"label": bool(label)} for label in labels]
+    changed = [json.dumps(line | change) for line, change in zip(lines, changes, strict=True)]
     path.write_text("\n".join(changed) + "\n")
 
 
@@ -111,9 +117,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Time compare on many runs.")
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--questions", type=int, default=500)
+    parser.add_argument("--scores", action="store_true", help="scores in place of labels")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        made = make_runs(Path(folder), arguments.runs, arguments.questions)
+        made = make_runs(Path(folder), arguments.runs, arguments.questions, scores=arguments.scores)
 
         def reading() -> object:
             return load_scored(made.run_ids, made.where)

@@ -3,27 +3,20 @@
 import json
 import shlex
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from longmemeval.cli.main import main
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
 from longmemeval.pipeline.evaluate import EvaluateOptions, evaluate
+from tests.cli.conftest import Command, Outcome
 from tests.pipeline.helpers import answer_all, colour_record, colours, prepared_colours
 from tests.support import longmemeval, write_dataset
 
 PREPARE = "prepare --dataset colours.json --memory combined"
 RUN = "run --dataset colours.json --memory combined --model offline/extractive --run-id new"
-
-
-class Outcome(NamedTuple):
-    code: object
-    stdout: str
-    stderr: str
 
 
 @pytest.fixture(scope="module")
@@ -48,21 +41,6 @@ def workspace(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     return folder
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[[str], Outcome]:
-    """The command line in this process, as `main` runs it."""
-
-    def call(line: str) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["longmemeval", *shlex.split(line)])
-        try:
-            main()
-        except SystemExit as end:
-            return Outcome(end.code or 0, *capsys.readouterr())
-        return Outcome(0, *capsys.readouterr())
-
-    return call
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -281,7 +259,7 @@ def is_one_paragraph(outcome: Outcome, told: list[str]) -> None:
 
 
 @pytest.mark.parametrize("name", DATA)
-def test_bad_data(name: str, workspace: Path, command: Callable[[str], Outcome]) -> None:
+def test_bad_data(name: str, workspace: Path, command: Command) -> None:
     spoil_it, told = DATA[name]
     spoil_it()
     before = content(workspace)
@@ -292,7 +270,7 @@ def test_bad_data(name: str, workspace: Path, command: Callable[[str], Outcome])
 
 
 @pytest.mark.parametrize("name", INPUT)
-def test_bad_input(name: str, workspace: Path, command: Callable[[str], Outcome]) -> None:
+def test_bad_input(name: str, workspace: Path, command: Command) -> None:
     spoil_it, line, told = INPUT[name]
     spoil_it()
     before = content(workspace)
@@ -300,7 +278,7 @@ def test_bad_input(name: str, workspace: Path, command: Callable[[str], Outcome]
     assert content(workspace) == before
 
 
-def test_damaged_vectors_stop_the_run(workspace: Path, command: Callable[[str], Outcome]) -> None:
+def test_damaged_vectors_stop_the_run(workspace: Path, command: Command) -> None:
     spoil("prepared-data/colours/default/q0/vector.json", '"vectors":"', '"vectors":"AAAA')()
     before = content(workspace)
     is_one_paragraph(command(RUN), ["Part 'vector' is damaged", "q0/vector.json", "`longmemeval prepare --force`"])
@@ -324,9 +302,7 @@ def test_damaged_vectors_stop_the_run(workspace: Path, command: Callable[[str], 
         ("evaluat r", "evaluate"),
     ],
 )
-def test_misspelt_options_are_told_by_name(
-    line: str, told: str, workspace: Path, command: Callable[[str], Outcome]
-) -> None:
+def test_misspelt_options_are_told_by_name(line: str, told: str, workspace: Path, command: Command) -> None:
     before = content(workspace)
     outcome = command(line)
     assert outcome.code == 2
@@ -348,7 +324,7 @@ def test_misspelt_options_are_told_by_name(
 def test_what_is_not_prepared_is_mended_by_the_command_in_the_message(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    command: Callable[[str], Outcome],
+    command: Command,
     prepared: str | None,
     memory: str,
     options: str,
@@ -367,7 +343,7 @@ def test_what_is_not_prepared_is_mended_by_the_command_in_the_message(
 
 
 def test_what_is_not_prepared_of_the_sample_is_asked_for_by_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Callable[[str], Outcome]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
     monkeypatch.chdir(tmp_path)
     told = ["`longmemeval prepare --dataset sample --memory last-k`"]
@@ -380,7 +356,7 @@ def test_debug_shows_the_traceback(workspace: Path) -> None:
     assert "Traceback (most recent call last)" in done.stderr
 
 
-def test_names_from_data_are_shown_escaped(workspace: Path, command: Callable[[str], Outcome]) -> None:
+def test_names_from_data_are_shown_escaped(workspace: Path, command: Command) -> None:
     records(lambda four: four[1].update(question_id="a\x1b[31m/[red]b"))()
     outcome = command(BAD)
     assert outcome.code == 2
@@ -388,12 +364,12 @@ def test_names_from_data_are_shown_escaped(workspace: Path, command: Callable[[s
     assert "[red]b" in outcome.stderr
 
 
-def test_bad_input_as_json_prints_no_document(workspace: Path, command: Callable[[str], Outcome]) -> None:
+def test_bad_input_as_json_prints_no_document(workspace: Path, command: Command) -> None:
     outcome = command("evaluate q --json")
     assert (outcome.code, outcome.stdout) == (2, "")
 
 
-def test_failed_questions_end_with_1(workspace: Path, command: Callable[[str], Outcome]) -> None:
+def test_failed_questions_end_with_1(workspace: Path, command: Command) -> None:
     Path("script.json").write_text(json.dumps({"q0": "red", "q1": "green"}))
     outcome = command(RUN.replace("offline/extractive", "offline/scripted:script.json"))
     assert outcome.code == 1

@@ -1,35 +1,24 @@
 """`longmemeval compare`: tables, the document, and exit code 4 for a run that is worse than its baseline."""
 
 import json
-import shlex
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from longmemeval.cli.main import main
 from longmemeval.datasets.locomo import LocomoDataset
+from longmemeval.datasets.longmemeval import LongMemEvalDataset
 from longmemeval.pipeline.evaluate import evaluate
 from longmemeval.pipeline.hypotheses import adopt_hypotheses
+from tests.cli.conftest import Command
 from tests.datasets.test_locomo import make_conversation
 from tests.datasets.test_longmemeval import write
 from tests.pipeline.graded_runs import graded_run, labels
 from tests.pipeline.helpers import colours, folders_in
 
 
-class Outcome(NamedTuple):
-    code: object
-    stdout: str
-    stderr: str
-
-
-@pytest.fixture
-def command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[[str], Outcome]:
-    """The command line in a folder with graded runs over 100 questions: good 80, fair 75, bad 50 and odd 80 right."""
+@pytest.fixture(autouse=True)
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with graded runs over 100 questions: good 80, fair 75, bad 50 and odd 80 right."""
     dataset, where = colours(tmp_path / "d.json", 100), folders_in(tmp_path)
     for run_id, right in (("good", 80), ("fair", 75), ("bad", 50)):
         graded_run(dataset, where, run_id, labels(right, 100 - right))
@@ -38,18 +27,8 @@ def command(
     graded_run(dataset, where, "few", labels(8, 2))
     monkeypatch.chdir(tmp_path)
 
-    def call(line: str) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["longmemeval", *shlex.split(line)])
-        try:
-            main()
-        except SystemExit as end:
-            return Outcome(end.code or 0, *capsys.readouterr())
-        return Outcome(0, *capsys.readouterr())
 
-    return call
-
-
-def test_tables(command: Callable[[str], Outcome]) -> None:
+def test_tables(command: Command) -> None:
     done = command("compare good fair bad")
     assert (done.code, done.stderr) == (0, "")
     assert "d, 100 questions, judge test/strict" in done.stdout
@@ -63,7 +42,7 @@ def test_tables(command: Callable[[str], Outcome]) -> None:
     assert "Published" not in done.stdout
 
 
-def test_json_document(command: Callable[[str], Outcome]) -> None:
+def test_json_document(command: Command) -> None:
     done = command("compare good bad --against good --margin 0.4 --published --questions --json")
     assert (done.code, done.stderr) == (0, "")
     document = json.loads(done.stdout)
@@ -77,7 +56,7 @@ def test_json_document(command: Callable[[str], Outcome]) -> None:
     assert document["published"]
 
 
-def test_a_deliberate_regression_ends_with_4(command: Callable[[str], Outcome]) -> None:
+def test_a_deliberate_regression_ends_with_4(command: Command) -> None:
     saved = command("compare good --save-baseline base.json")
     assert (saved.code, saved.stderr) == (0, "Baseline of good: base.json\n")
     done = command("compare bad --against base.json")
@@ -94,20 +73,20 @@ def test_a_deliberate_regression_ends_with_4(command: Callable[[str], Outcome]) 
     assert command("compare odd --against good").code == 0
 
 
-def test_json_of_a_regression_is_whole(command: Callable[[str], Outcome]) -> None:
+def test_json_of_a_regression_is_whole(command: Command) -> None:
     done = command("compare bad --against good --json")
     assert done.code == 4
     assert json.loads(done.stdout)["against"][0]["worse"] is True
 
 
-def test_a_worse_run_makes_no_baseline(command: Callable[[str], Outcome]) -> None:
+def test_a_worse_run_makes_no_baseline(command: Command) -> None:
     command("compare good --save-baseline base.json")
     before = Path("base.json").read_bytes()
     assert command("compare bad --against base.json --save-baseline base.json").code == 4
     assert Path("base.json").read_bytes() == before
 
 
-def test_questions_published_and_common(command: Callable[[str], Outcome]) -> None:
+def test_questions_published_and_common(command: Command) -> None:
     done = command("compare good few --common --questions --published")
     assert done.code == 0
     assert "d, 10 common questions" in done.stdout
@@ -115,7 +94,7 @@ def test_questions_published_and_common(command: Callable[[str], Outcome]) -> No
     assert "Published, graded by others, not comparable unless judge and data are the same" in done.stdout
 
 
-def test_text_from_files_is_shown_escaped(command: Callable[[str], Outcome]) -> None:
+def test_text_from_files_is_shown_escaped(command: Command) -> None:
     done = command("compare odd")
     assert "[bold]x[/]\\x1b[31m" in done.stdout.replace("\n", "")
     assert "\x1b" not in done.stdout
@@ -131,17 +110,35 @@ def test_text_from_files_is_shown_escaped(command: Callable[[str], Outcome]) -> 
         ("compare good --against nothing.json", "neither a file nor a run"),
         ("compare good fair --save-baseline x.json", "takes one run"),
         ("compare good --against fair --margin 2", "--margin"),
+        ("compare good fair --across --against fair", "--across takes no"),
+        ("compare good --across --save-baseline x.json", "--across takes no"),
         ("compare", "RUN_ID"),
     ],
 )
-def test_mistakes_end_with_2(command: Callable[[str], Outcome], line: str, said: str) -> None:
+def test_mistakes_end_with_2(command: Command, line: str, said: str) -> None:
     done = command(line)
     assert (done.code, done.stdout) == (2, "")
     assert said in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_runs_on_different_data_share_a_table_by_ability(command: Callable[[str], Outcome], tmp_path: Path) -> None:
+def test_a_baseline_in_the_place_of_a_folder_names_it(command: Command) -> None:
+    done = command("compare good --save-baseline results")
+    assert done.code == 2
+    assert done.stderr == "Error: A folder stands where a file is to be written (results). Name a file.\n"
+
+
+def test_no_run_id_is_broken_in_a_pipe(command: Command, tmp_path: Path) -> None:
+    names = [f"a-run-id-of-thirty-characters{place}" for place in range(2)]
+    for name, right in zip(names, (80, 20), strict=True):
+        graded_run(LongMemEvalDataset(tmp_path / "d.json"), folders_in(tmp_path), name, labels(right, 100 - right))
+    rows = [line.split() for line in command(f"compare {' '.join(names)}").stdout.splitlines()]
+    assert sum(row[:1] == names[:1] for row in rows) == 4
+    (pair,) = [row for row in rows if row[:2] == names]
+    assert " ".join(pair).endswith(f"{names[0]} is better by 60.0 points")
+
+
+def test_runs_on_different_data_share_a_table_by_ability(command: Command, tmp_path: Path) -> None:
     talks = LocomoDataset(write(tmp_path / "talks.json", make_conversation()))
     where = folders_in(tmp_path)
     lines = [{"question_id": question.question_id, "hypothesis": "Oslo"} for question in talks.questions()]

@@ -1,49 +1,28 @@
 """`longmemeval retrieval` and `export`: the document, the tables, and what is refused."""
 
 import json
-import shlex
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from longmemeval.cli.main import main
+from tests.cli.conftest import Command
 from tests.datasets.test_locomo import make_conversation
 from tests.pipeline.helpers import colour_record, prepared_colours
 from tests.support import tree, write_dataset
 
 
-class Outcome(NamedTuple):
-    code: object
-    stdout: str
-    stderr: str
-
-
-@pytest.fixture
-def command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[[str], Outcome]:
-    """The command line in a folder with four questions, prepared for `combined`."""
+@pytest.fixture(autouse=True)
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with four questions, prepared for `combined`."""
     prepared_colours(tmp_path, 4, "combined")
     monkeypatch.chdir(tmp_path)
-
-    def call(line: str) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["longmemeval", *shlex.split(line)])
-        try:
-            main()
-        except SystemExit as end:
-            return Outcome(end.code or 0, *capsys.readouterr())
-        return Outcome(0, *capsys.readouterr())
-
-    return call
 
 
 LAST_K = "retrieval --dataset colours.json --memory last-k"
 
 
-def test_json_document(command: Callable[[str], Outcome]) -> None:
+def test_json_document(command: Command) -> None:
     done = command(f"{LAST_K} --memory oracle --measure mrr --measure recall_any --k 1 --json")
     assert (done.code, done.stderr) == (0, "")
     measured: dict[str, dict[str, Any]] = {
@@ -67,7 +46,7 @@ def test_json_document(command: Callable[[str], Outcome]) -> None:
     }
 
 
-def test_one_memory_is_shown_with_its_types(command: Callable[[str], Outcome]) -> None:
+def test_one_memory_is_shown_with_its_types(command: Command) -> None:
     done = command(f"{LAST_K} --run-id mine")
     lines = [line.split() for line in done.stdout.splitlines()]
     assert ["last-k", "4", "100.0", "[51.0,", "100.0]", "100.0", "63.1", "100.0", "100.0", "63.1", "50.0"] in lines
@@ -79,7 +58,7 @@ def test_one_memory_is_shown_with_its_types(command: Callable[[str], Outcome]) -
     assert "Next: longmemeval export mine --format trec" in done.stderr
 
 
-def test_several_memories_are_rows_and_warned_about(command: Callable[[str], Outcome]) -> None:
+def test_several_memories_are_rows_and_warned_about(command: Command) -> None:
     done = command(f"{LAST_K} --memory oracle --memory semantic-recall --k 5")
     rows = [line.split()[:2] for line in done.stdout.splitlines()]
     assert all([memory, "4"] in rows for memory in ("last-k", "oracle", "semantic-recall"))
@@ -88,12 +67,12 @@ def test_several_memories_are_rows_and_warned_about(command: Callable[[str], Out
     assert "Embedder: hashing, the offline fallback" in done.stdout
 
 
-def test_settings_reach_the_memory(command: Callable[[str], Outcome]) -> None:
+def test_settings_reach_the_memory(command: Command) -> None:
     done = command(f"{LAST_K} --set last_messages=2 --measure recall_any@3 --json")
     assert json.loads(done.stdout)["results"][0]["measures"] == {"recall_any@3": 0.0}
 
 
-def test_options_short_for_settings(command: Callable[[str], Outcome]) -> None:
+def test_options_short_for_settings(command: Command) -> None:
     line = "retrieval --dataset colours.json --memory bm25 --granularity turn --measure recall_any@5 --json --run-id"
     by_option, by_setting = command(f"{line} a --budget 12"), command(f"{line} b --set budget=12")
     whole = command(f"{line} c")
@@ -105,7 +84,7 @@ def test_options_short_for_settings(command: Callable[[str], Outcome]) -> None:
     assert settings[0]["memory"]["parameters"]["budget"] == 12
 
 
-def test_official_protocol_needs_no_fixture(command: Callable[[str], Outcome], tmp_path: Path) -> None:
+def test_official_protocol_needs_no_fixture(command: Command, tmp_path: Path) -> None:
     write_dataset(tmp_path / "other.json", colour_record(1), colour_record(2, question_id="q2_abs"))
     line = "retrieval --dataset other.json --memory bm25 --protocol official --granularity turn"
     done = command(f"{line} --log logs/turn --json")
@@ -123,7 +102,7 @@ def test_official_protocol_needs_no_fixture(command: Callable[[str], Outcome], t
     assert "Embedder: hashing, the offline fallback" in shown
 
 
-def test_locomo_is_shown_by_both_recalls(command: Callable[[str], Outcome], tmp_path: Path) -> None:
+def test_locomo_is_shown_by_both_recalls(command: Command, tmp_path: Path) -> None:
     write_dataset(tmp_path / "talk.json", make_conversation())
     assert command("prepare --dataset talk.json --memory last-k").code == 0
     done = command("retrieval --dataset talk.json --memory last-k --json")
@@ -133,7 +112,7 @@ def test_locomo_is_shown_by_both_recalls(command: Callable[[str], Outcome], tmp_
     assert strict["measures"]["recall@50"] == 1.0
 
 
-def test_export(command: Callable[[str], Outcome], tmp_path: Path) -> None:
+def test_export(command: Command, tmp_path: Path) -> None:
     command(f"{LAST_K} --run-id mine")
     done = command("export mine --format trec --output out")
     assert done.code == 0
@@ -166,7 +145,7 @@ def test_export(command: Callable[[str], Outcome], tmp_path: Path) -> None:
         ("export mine --format trec", "There is no run 'mine'"),
     ],
 )
-def test_bad_input(command: Callable[[str], Outcome], tmp_path: Path, line: str, told: str) -> None:
+def test_bad_input(command: Command, tmp_path: Path, line: str, told: str) -> None:
     before = tree(tmp_path)
     outcome = command(line)
     assert (outcome.code, outcome.stdout) == (2, "")

@@ -94,12 +94,14 @@ def test_what_failed_is_told_last_with_code_1(tmp_path: Path) -> None:
     [
         ("name: s\n", "Error: The field 'dataset' is missing (sweep.yaml, line 1: dataset)."),
         ("name: s\ndataset: sample\nmemoris: [none]\nmodels: [x]\n", "Did you mean 'memories'?"),
+        ("name: s\ndataset: sample\nmemories: [none]\nmodel: [x]\n", "There is no field 'model' in a sweep"),
+        ("name: s\ndataset: sample\nmemories: [none]\nmodels: [offline/x]\n", "Unknown offline model 'offline/x'"),
         ("name: [s", "Error: The sweep file is not YAML"),
     ],
 )
 def test_wrong_file_ends_with_one_paragraph(tmp_path: Path, text: str, told: str) -> None:
     (tmp_path / "sweep.yaml").write_text(text)
-    refused = longmemeval("sweep", "sweep.yaml", cwd=tmp_path, code=2)
+    refused = longmemeval("sweep", "sweep.yaml", "--dry-run", cwd=tmp_path, code=2)
     assert told in refused.stderr
     assert "Traceback" not in refused.stderr
     assert refused.stdout == ""

@@ -4,7 +4,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+from longmemeval.datasets.base import Dataset
+from longmemeval.datasets.convomem import ConvoMemDataset
+
 Json = dict[str, Any]
+
+SPOKEN = "user_evidence/2_evidence/batched_000.json"
+CASE = "user_evidence-2e-batched_000-0"
 
 
 def conversation(identifier: str | None, *texts: str, evidence: bool = False) -> Json:
@@ -101,3 +107,13 @@ def write_large_file(path: Path, cases: int, conversations: int, items: int = 4,
             handle.write(("[" if case == 0 else ", ") + json.dumps(document))
         handle.write("]")
     return path
+
+
+def open_case(tmp_path: Path, *cases: Json) -> ConvoMemDataset:
+    return ConvoMemDataset(write_json(tmp_path / SPOKEN, list(cases)))
+
+
+def read_everything(dataset: Dataset) -> None:
+    for question in dataset.questions():
+        dataset.haystack(question.haystack_id)
+        dataset.gold(question.question_id)

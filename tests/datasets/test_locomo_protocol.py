@@ -11,7 +11,7 @@ from longmemeval.datasets.locomo_format import NOT_MENTIONED
 from longmemeval.datasets.locomo_protocol import DATE_HINT, official_questions
 from longmemeval.datasets.longmemeval import LongMemEvalDataset
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.judges.locomo import LocomoF1Judge
+from longmemeval.evaluation.judges.locomo import grade
 from longmemeval.records import Question
 from tests.conftest import real_file
 from tests.datasets.test_locomo import make_conversation
@@ -89,10 +89,9 @@ def test_real_questions_are_offered_the_two_official_options() -> None:
     assert len(offered) == 446
     assert all(NOT_MENTIONED in question.options for question in offered)
     # One letter is right and the other wrong, but for the two traps that read "Not mentioned" themselves.
-    judge = LocomoF1Judge()
     letters = ("a", "b")
     credits = [
-        sum(judge.grade(question, dataset.gold(question.question_id), letter).score for letter in letters)
+        sum(grade(question, dataset.gold(question.question_id), letter).score or 0 for letter in letters)
         for question in offered
     ]
     assert Counter(credits) == {1.0: 444, 2.0: 2}

@@ -278,7 +278,7 @@ def right(record: dict[str, Any], passages: list[str]) -> bool:
     """Whether `offline/extractive` answers rightly from `passages`."""
     answer = best_sentence(record["question"], passages, minimum_coverage=MINIMUM_COVERAGE) or REFUSAL
     gold = Gold(record["question_id"], record["question_type"], record["answer"], (), (), record in ABSTENTION)
-    return grade(gold, answer).label
+    return grade(gold, answer).label is True
 
 
 def test_the_offline_model_tells_contexts_apart() -> None:

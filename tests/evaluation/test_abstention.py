@@ -5,14 +5,14 @@ import msgspec
 import pytest
 
 from longmemeval.evaluation.abstention import Abstaining, Calibration, ScoreBin, abstaining, calibrate
-from longmemeval.evaluation.judges.lexical import LexicalJudge
+from longmemeval.evaluation.judges.lexical import lexical_judge
 from longmemeval.records import Gold
 
 REFUSAL = "I don't know; that was never mentioned."
 Scores = dict[str, float | None]
 Labels = dict[str, bool | None]
 
-METHOD = LexicalJudge().identity.id
+METHOD = lexical_judge().identity.id
 
 
 def gold(question_id: str) -> Gold:

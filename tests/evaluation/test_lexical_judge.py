@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longmemeval.evaluation.judges.lexical import LexicalJudge, grade, normalise, token_f1
+from longmemeval.evaluation.judges.lexical import grade, lexical_judge, normalise, token_f1
 from longmemeval.files import safe_name, sha256_text
 from longmemeval.records import Gold, Question, Usage
 
@@ -133,7 +133,7 @@ def test_normalised_words() -> None:
 
 
 def test_a_judgement_says_who_and_why() -> None:
-    judge = LexicalJudge()
+    judge = lexical_judge()
     question = Question("q", "Which degree?", datetime(2023, 5, 30), "2023/05/30", "h")
     judgement = asyncio.run(judge.judge(question, gold("Law"), "Law."))
     assert (judgement.label, judgement.raw) == (True, "contains the answer")
@@ -142,7 +142,7 @@ def test_a_judgement_says_who_and_why() -> None:
 
 
 def test_it_never_passes_for_the_official_judge() -> None:
-    identity = LexicalJudge().identity
+    identity = lexical_judge().identity
     assert identity.official is False
     assert (identity.model, identity.templates) == ("offline/lexical", "lexical rules v1")
     assert identity.id.startswith("offline-lexical-")

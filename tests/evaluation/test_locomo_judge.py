@@ -12,11 +12,12 @@ from longmemeval.datasets.locomo_format import NOT_MENTIONED
 from longmemeval.errors import HarnessError
 from longmemeval.evaluation.judges.locomo import (
     LOCOMO_F1,
-    LocomoF1Judge,
     abstention_phrase,
     choice,
     f1,
     f1_multi,
+    grade,
+    locomo_f1_judge,
     normalise,
     official_score,
     tokens,
@@ -148,7 +149,7 @@ def test_the_category_decides_the_rule(category: str, answer: str | int, predict
 
 def test_types_of_other_benchmarks_are_refused() -> None:
     with pytest.raises(HarnessError, match="LoCoMo has no question type 'temporal-reasoning'") as caught:
-        asyncio.run(LocomoF1Judge().judge(question(), gold("temporal-reasoning"), "Oslo"))
+        asyncio.run(locomo_f1_judge().judge(question(), gold("temporal-reasoning"), "Oslo"))
     assert "conv-1/q0" in caught.value.where
     assert "Did you mean 'temporal'?" in caught.value.fix
     with pytest.raises(HarnessError, match="no question type 'single'"):
@@ -156,7 +157,7 @@ def test_types_of_other_benchmarks_are_refused() -> None:
 
 
 def test_partial_credit_is_no_right_answer() -> None:
-    judge = LocomoF1Judge()
+    judge = locomo_f1_judge()
     judgement = asyncio.run(judge.judge(question(), gold("single-hop", "running"), "running running"))
     assert (judgement.label, judgement.score) == (False, 0.667)
     assert "0.667" in judgement.raw
@@ -166,9 +167,10 @@ def test_partial_credit_is_no_right_answer() -> None:
 
 
 def test_full_credit_is_a_right_answer() -> None:
-    verdict = LocomoF1Judge().grade(question(), gold("temporal", 2022), "In the 2022 and")
+    verdict = grade(question(), gold("temporal", 2022), "In the 2022 and")
     assert (verdict.label, verdict.score) == (False, 0.667)
-    assert LocomoF1Judge().grade(question(), gold("temporal", 2022), "the 2022.")[:2] == (True, 1.0)
+    full = grade(question(), gold("temporal", 2022), "the 2022.")
+    assert (full.label, full.score) == (True, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -189,27 +191,27 @@ def test_an_adversarial_reply_is_read_by_the_options_offered(
     options: tuple[str, ...], reply: str, score: float
 ) -> None:
     adversarial = gold("adversarial", NOT_MENTIONED, "Self-care is important")
-    verdict = LocomoF1Judge().grade(question(options), adversarial, reply)
+    verdict = grade(question(options), adversarial, reply)
     assert (verdict.label, verdict.score) == (score == 1, score)
 
 
 def test_a_question_with_a_trap_is_adversarial_whatever_it_is_counted_as() -> None:
     counted = gold("open abstention", NOT_MENTIONED, "Self-care is important")
-    assert LocomoF1Judge().grade(question(), counted, "That is not mentioned.").score == 1.0
-    assert LocomoF1Judge().grade(question(), counted, "In the conversation").score == 0.0
+    assert grade(question(), counted, "That is not mentioned.").score == 1.0
+    assert grade(question(), counted, "In the conversation").score == 0.0
 
 
 def test_the_reason_says_which_option_was_chosen() -> None:
-    verdict = LocomoF1Judge().grade(question(OPTIONS), gold("adversarial"), "b")
+    verdict = grade(question(OPTIONS), gold("adversarial"), "b")
     assert "Self-care is important" in verdict.reason
 
 
 def test_letters_are_options_of_adversarial_questions_alone() -> None:
-    assert LocomoF1Judge().grade(question(OPTIONS), gold("single-hop", "b"), "b").score == 1.0
+    assert grade(question(OPTIONS), gold("single-hop", "b"), "b").score == 1.0
 
 
 def test_identity_is_official_and_counts_f1() -> None:
-    identity = LocomoF1Judge().identity
+    identity = locomo_f1_judge().identity
     assert (identity.model, identity.official, identity.metric) == (LOCOMO_F1, True, "F1")
     assert safe_name(identity.id) == identity.id
     assert len(identity.templates_sha256) == 64
@@ -248,11 +250,11 @@ Policy = Callable[[Question, Gold], str]
 def test_whole_file_gives_the_official_means(
     real_locomo: LocomoDataset, policy: Policy, by_type: str, overall: str, answerable: str
 ) -> None:
-    judge = LocomoF1Judge()
     scores: dict[str, list[float]] = {}
     for asked in real_locomo.questions():
         right = real_locomo.gold(asked.question_id)
-        verdict = judge.grade(asked, right, policy(asked, right))
+        verdict = grade(asked, right, policy(asked, right))
+        assert verdict.score is not None
         scores.setdefault(right.question_type, []).append(verdict.score)
     order = ("single-hop", "multi-hop", "temporal", "open-domain", "adversarial")
     assert " ".join(f"{fmean(scores[name]):.4f}" for name in order) == by_type

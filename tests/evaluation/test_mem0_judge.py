@@ -6,12 +6,13 @@ from datetime import datetime
 import pytest
 
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.judges.mem0 import MEM0_BLEU1, MEM0_F1, Mem0BleuJudge, Mem0F1Judge, bleu1, set_f1
+from longmemeval.evaluation.judges.mem0 import MEM0_BLEU1, MEM0_F1, bleu1, mem0_bleu1_judge, mem0_f1_judge, set_f1
+from longmemeval.evaluation.judges.rules import RuleJudge
 from longmemeval.files import safe_name, sha256_text
 from longmemeval.records import Gold, Question
 
 QUESTION = Question("conv-1/q0", "What?", datetime(2023, 5, 8), "8 May", "conv-1")
-JUDGES = [Mem0F1Judge(), Mem0BleuJudge()]
+JUDGES = [mem0_f1_judge(), mem0_bleu1_judge()]
 
 
 def gold(question_type: str, answer: str | int = "adoption agency") -> Gold:
@@ -43,7 +44,7 @@ def test_known_answers(prediction: str, answer: str, f1: float, bleu: float) -> 
 
 
 @pytest.mark.parametrize("judge", JUDGES)
-def test_label_is_full_credit(judge: Mem0F1Judge | Mem0BleuJudge) -> None:
+def test_label_is_full_credit(judge: RuleJudge) -> None:
     partial = asyncio.run(judge.judge(QUESTION, gold("single-hop"), "adoption agencies"))
     assert (partial.label, partial.error) == (False, "")
     assert partial.score == pytest.approx(0.5)
@@ -54,7 +55,7 @@ def test_label_is_full_credit(judge: Mem0F1Judge | Mem0BleuJudge) -> None:
 
 @pytest.mark.parametrize("judge", JUDGES)
 @pytest.mark.parametrize("counted_as", ["adversarial", "open abstention"])
-def test_adversarial_questions_are_not_evaluated(judge: Mem0F1Judge | Mem0BleuJudge, counted_as: str) -> None:
+def test_adversarial_questions_are_not_evaluated(judge: RuleJudge, counted_as: str) -> None:
     adversarial = Gold("conv-1/q0", counted_as, "Not mentioned", (), (), True, trap="Oslo")
     judgement = asyncio.run(judge.judge(QUESTION, adversarial, "not mentioned"))
     assert (judgement.label, judgement.score, judgement.raw) == (None, None, "")
@@ -62,7 +63,7 @@ def test_adversarial_questions_are_not_evaluated(judge: Mem0F1Judge | Mem0BleuJu
 
 
 @pytest.mark.parametrize("judge", JUDGES)
-def test_types_of_other_benchmarks_are_refused(judge: Mem0F1Judge | Mem0BleuJudge) -> None:
+def test_types_of_other_benchmarks_are_refused(judge: RuleJudge) -> None:
     with pytest.raises(HarnessError, match="LoCoMo has no question type 'multi-session'") as caught:
         judge.grade(QUESTION, gold("multi-session"), "Oslo")
     assert "conv-1/q0" in caught.value.where

@@ -4,7 +4,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from longmemeval.evaluation.resampling import bootstrap_mean, paired_bootstrap, share_haystacks, sign_flip_p
+from longmemeval.evaluation.resampling import (
+    bootstrap_mean,
+    paired_bootstrap,
+    share_haystacks,
+    sign_flip_p,
+    smallest_p,
+)
 from longmemeval.evaluation.statistics import wilson_interval
 
 TABLE = [1.0] * 81 + [-1.0] * 29 + [0.0] * 390
@@ -111,16 +117,62 @@ def exact_sign_flip_p(sums: Sequence[float]) -> float:
     ],
 )
 def test_sign_flips_by_hand(differences: list[float], clusters: list[str], exact: float) -> None:
-    p = sign_flip_p(differences, clusters)
-    assert p == pytest.approx(exact, abs=band(exact, 10_000) + 1e-4)
+    assert sign_flip_p(differences, clusters) == pytest.approx(exact, abs=1e-12)
+
+
+@pytest.mark.parametrize("units", [1, 7, 8, 9, 10, 13])
+def test_few_signs_are_all_looked_at(units: int) -> None:
+    source = random.Random(units)
+    differences = [round(source.uniform(-0.5, 0.8), 3) for _ in range(units)]
+    for seed in (0, 1):
+        assert sign_flip_p(differences, own(units), seed=seed) == exact_sign_flip_p(differences)
+
+
+@pytest.mark.parametrize("units", [0, 1, 2, 10])
+def test_no_p_is_below_the_smallest(units: int) -> None:
+    assert sign_flip_p([0.25] * units, own(units)) == smallest_p(units)
+
+
+def test_many_scores_are_drawn_like_few() -> None:
+    # The same values on a grid so coarse that they are counted, and on one so fine that they are drawn one by one.
+    source = random.Random(11)
+    fine = [source.uniform(-0.5, 0.7) for _ in range(400)]
+    coarse = [round(20 * value) / 20 for value in fine]
+    assert len(set(coarse)) < 50 < len(set(fine))
+    assert paired_bootstrap(fine, own(400)) == pytest.approx(paired_bootstrap(coarse, own(400)), abs=0.003)
+    by_index = bootstrap_mean(fine, own(400), resamples=10_000)
+    assert paired_bootstrap(fine, own(400)) == pytest.approx(by_index, abs=0.003)
+
+
+def test_what_another_pair_drew_before_does_not_show() -> None:
+    source = random.Random(12)
+    first, second, third = ([source.uniform(-0.5, 0.7) for _ in range(60)] for _ in range(3))
+    alone = paired_bootstrap(first, own(60))
+    paired_bootstrap(second, own(60), seed=1)
+    paired_bootstrap(third[:55], own(55))
+    assert paired_bootstrap(first, own(60)) == alone
+
+
+def test_draws_too_many_to_keep_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    differences = [random.Random(number).random() - 0.4 for number in range(60)]
+    kept = paired_bootstrap(differences, own(60), resamples=250)
+    monkeypatch.setattr("longmemeval.evaluation.resampling._KEPT", 0)
+    assert paired_bootstrap(differences, own(60), resamples=250) == kept
+
+
+def test_the_mean_is_drawn_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = [random.Random(number).random() for number in range(61)]
+    whole = bootstrap_mean(values, own(61))
+    monkeypatch.setattr("longmemeval.evaluation.resampling._CELLS", 700)
+    assert bootstrap_mean(values, own(61)) == whole
 
 
 def test_sign_flips_of_unequal_differences() -> None:
     source = random.Random(5)
-    differences = [round(source.uniform(-0.4, 0.8), 2) for _ in range(14)]
+    differences = [round(source.uniform(-0.4, 0.6), 2) for _ in range(16)]
     exact = exact_sign_flip_p(differences)
     assert 0.001 < exact < 0.5
-    assert sign_flip_p(differences, own(14)) == pytest.approx(exact, abs=band(exact, 10_000) + 1e-4)
+    assert sign_flip_p(differences, own(16)) == pytest.approx(exact, abs=band(exact, 10_000) + 1e-4)
 
 
 def test_sign_flips_never_give_zero() -> None:

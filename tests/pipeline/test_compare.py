@@ -148,10 +148,25 @@ def test_scores_of_conversations(tmp_path: Path, where: Folders) -> None:
     assert pair.difference == pytest.approx(1.5 / 5)
     # Both conversations differ by the same mean: no draw can give another one.
     assert pair.interval == pytest.approx((0.3, 0.3))
-    assert pair.p == pytest.approx(0.5, abs=0.02)
+    assert pair.p == 0.5
+    assert any("With 2 haystacks p is never below 0.5: adjusted for 1 pair" in one for one in found.warnings)
     # Of scores (1.96 √10 + 0.84 √(10 + 0.84² - 1.96²)) / (10 + 0.84²) times the root mean squared difference, √0.225.
     assert found.detectable == pytest.approx(0.785 * 0.225**0.5, abs=0.001)
     assert [row.credits for row in found.questions[:3]] == [(0.5, 0.25), (1.0, 1.0), (0.25, 0.0)]
+
+
+def test_many_pairs_over_few_haystacks(tmp_path: Path, where: Folders) -> None:
+    """Six haystacks give p of 1/32 at best: enough for one pair, not for three."""
+    path = tmp_path / "six.json"
+    path.write_text(json.dumps([make_conversation(f"conv-{number}") for number in range(6)]))
+    dataset = LocomoDataset(path)
+    for run_id, credit in (("a", 0.9), ("b", 0.5), ("c", 0.1)):
+        graded_run(dataset, where, run_id, [credit] * 30, judge=F1)
+    one, three = compare(["a", "c"], where=where), compare(["a", "b", "c"], where=where)
+    assert (one.pairs[0].p, one.pairs[0].significant) == (1 / 32, True)
+    assert [pair.significant for pair in three.pairs] == [False] * 3
+    assert not any("haystacks" in warning for warning in one.warnings)
+    assert any("With 6 haystacks p is never below 0.031: adjusted for 3 pairs" in each for each in three.warnings)
 
 
 def test_other_data_is_refused(ten: Dataset, where: Folders, tmp_path: Path) -> None:

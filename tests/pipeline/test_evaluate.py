@@ -101,6 +101,23 @@ def test_failed_judge_call_is_not_evaluated_and_redone(tmp_path: Path, server: M
     assert [line["label"] for line in judgements(where)] == [None, None, None, True, True, True, True]
 
 
+def test_command_tells_why_answers_have_no_label(tmp_path: Path, server: ModelServer) -> None:
+    answer_all(*prepared_colours(tmp_path))
+    server.responder = lambda body: "Maybe."
+    line = ("evaluate", "r", "--judge", "strict@openai/gpt-4o-mini", "--api-base", server.url)
+    done = longmemeval(*line, cwd=tmp_path, code=1, OPENAI_API_KEY="sk-of-the-tests")
+    head, *reasons = [one for one in done.stderr.splitlines() if "label by" in one or one.startswith("  q")]
+    assert head.startswith("4 answers have no label by strict-gpt-4o-mini-")
+    assert head.endswith("; the same command asks again:")
+    assert len(reasons) == 4
+    assert reasons[0].endswith(": The judge's reply cannot be read (finish reason: stop)")
+
+
+def test_a_judge_without_a_name_is_not_the_default_one(tmp_path: Path) -> None:
+    answer_all(*prepared_colours(tmp_path))
+    assert "There is no judge ''" in longmemeval("evaluate", "r", "--judge", "", cwd=tmp_path, code=2).stderr
+
+
 def test_refused_key_keeps_the_labels_so_far(tmp_path: Path, server: ModelServer) -> None:
     dataset, where = prepared_colours(tmp_path)
     answer_all(dataset, where)

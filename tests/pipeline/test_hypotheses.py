@@ -75,6 +75,12 @@ def test_one_json_list_is_as_good_as_lines(dataset: Dataset, tmp_path: Path) -> 
     assert answers(where, of_list.run_id) == answers(where, of_lines.run_id)
 
 
+def test_byte_order_mark_of_an_editor_is_passed_over(dataset: Dataset, tmp_path: Path) -> None:
+    file = jsonl(tmp_path, line("q0"))
+    file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
+    assert list(adopt(file, dataset).lines) == ["q0"]
+
+
 def test_other_fields_and_blank_lines_are_passed_over(dataset: Dataset, tmp_path: Path) -> None:
     text = json.dumps(line("q1") | {"autoeval_label": {"label": True}}) + "\r\n\r\n  \n" + json.dumps(line("q2"))
     (tmp_path / "mine.jsonl").write_bytes(text.encode())

@@ -11,6 +11,7 @@ from msgspec import structs
 from longmemeval.datasets.locomo import LocomoDataset
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
 from longmemeval.evaluation.judges.locomo import LOCOMO_F1
+from longmemeval.evaluation.judges.mem0 import MEM0_F1
 from longmemeval.llm.registry import ModelOptions
 from longmemeval.pipeline.evaluate import EvaluateOptions, Evaluation, evaluate
 from longmemeval.pipeline.hypotheses import adopt_hypotheses
@@ -160,6 +161,16 @@ def test_locomo_is_graded_by_its_own_score_unless_told_otherwise(
     assert "F1" in shown
     assert "adversarial questions asked without their two options" in " ".join(shown.split())
     assert verify(run_id, where=where).problems == ()
+
+
+def test_what_rules_leave_out_is_not_asked_again(locomo: tuple[LocomoDataset, Folders, str]) -> None:
+    _, where, run_id = locomo
+    first, second = (evaluate(run_id, options=EvaluateOptions(judge=MEM0_F1), where=where) for _ in range(2))
+    assert (first.newly_judged, second.newly_judged) == (5, 0)
+    assert first.metrics == second.metrics
+    assert first.metrics.overall.not_evaluated == 1
+    [file] = (where.results_dir / run_id / "judgements").iterdir()
+    assert len(json_lines(file)) == 5
 
 
 def test_a_score_changed_by_hand_is_caught(locomo: tuple[LocomoDataset, Folders, str]) -> None:

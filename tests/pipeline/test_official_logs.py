@@ -113,7 +113,7 @@ def test_what_does_not_fit_is_named_and_counted(references: Dataset, tmp_path: P
     assert f"1 answers have no label and count as not evaluated: {unlabelled}" in done.stderr
     assert "1 lines are about questions the data set does not have and are left out: nobody" in done.stderr
     assert f"counts them twice, this run once: {lines[0]['question_id']}" in done.stderr
-    assert "The official script prints of this log: task-averaged 0." in done.stdout
+    assert "The official script's figures, each question counted once: task-averaged 0." in done.stdout
     imported = import_official(file, references, run_id="theirs", where=folders_in(tmp_path))
     assert imported.metrics is not None
     assert (imported.metrics.overall.n, imported.metrics.overall.not_evaluated) == (500, 2)
@@ -128,6 +128,13 @@ def test_imported_labels_are_never_official(references: Dataset, tmp_path: Path)
     assert imported.metrics is not None
     assert not imported.metrics.judge.official
     assert imported.metrics.judge.model == MODEL
+
+
+def test_labels_of_a_model_without_a_name_say_so(references: Dataset, tmp_path: Path) -> None:
+    lines = [line | {"autoeval_label": {"label": True}} for line in log_of(references, 2)]
+    imported = import_official(write_log(tmp_path / "log.jsonl", lines), references, where=folders_in(tmp_path))
+    assert imported.metrics is not None
+    assert imported.metrics.judge.model == "unnamed model"
 
 
 def test_importing_twice_changes_nothing(references: Dataset, tmp_path: Path) -> None:

@@ -5,12 +5,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from longmemeval.datasets.base import Dataset
 from longmemeval.errors import DataError, HarnessError
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
-from longmemeval.pipeline.evaluate import EvaluateOptions, evaluate
+from longmemeval.evaluation.metrics import Metrics
+from longmemeval.pipeline.evaluate import EvaluateOptions, Graded, evaluate, write_metrics
+from longmemeval.pipeline.manifest import read_manifest
 from longmemeval.pipeline.run import RunOptions, run
 from longmemeval.pipeline.verify import verify
 from longmemeval.settings import Folders
@@ -63,6 +66,17 @@ def remove(path: Path) -> str:
     return path.name
 
 
+def forgotten(run: Path, name: str, *, and_file: bool = False) -> str:
+    """The manifest no longer has the hash of a journal; the journal's name."""
+    path = run / "run.json"
+    document = json.loads(path.read_text())
+    del document["files"][name]
+    path.write_text(json.dumps(document))
+    if and_file:
+        (run / name).unlink()
+    return name
+
+
 RUN_CHANGES: dict[str, Callable[[Path], str]] = {
     "answer": lambda run: changed(run / "answers.jsonl", '"red"', '"mauve"'),
     "answer removed": lambda run: drop_last_line(run / "answers.jsonl"),
@@ -79,6 +93,18 @@ RUN_CHANGES: dict[str, Callable[[Path], str]] = {
     "metrics spoilt": lambda run: changed(only(run / "metrics"), "{", "["),
     "prompt": lambda run: changed(run / "prompts.jsonl", "bicycle2", "tricycle"),
     "prompt removed": lambda run: drop_last_line(run / "prompts.jsonl"),
+    "prompts and their hash removed": lambda run: forgotten(run, "prompts.jsonl", and_file=True),
+    "hash of the answers removed": lambda run: forgotten(run, "answers.jsonl") and "run.json: has no sha256",
+    "metrics removed": lambda run: remove(only(run / "metrics")),
+    "totals": lambda run: changed(run / "run.json", '"answered": 4', '"answered": 5'),
+    "run of another name": lambda run: changed(run / "run.json", '"run_id": "r"', '"run_id": "s"'),
+    "memory renamed": lambda run: changed(run / "run.json", '"name": "combined"', '"name": "better"') and "index.jsonl",
+    "model renamed": lambda run: changed(run / "run.json", '"spec": "offline/', '"spec": "openai/') and "index.jsonl",
+    "judge made official": lambda run: (
+        changed(only(run / "metrics"), '"official": false', '"official": true') and "index.jsonl"
+    ),
+    "judge renamed": lambda run: changed(only(run / "metrics"), f'"model": "{LEXICAL_JUDGE}"', '"model": "openai/x"'),
+    "index": lambda run: changed(run.parent / "index.jsonl", '"accuracy":0.5', '"accuracy":0.75'),
 }
 
 
@@ -164,6 +190,41 @@ def test_damaged_manifest_ends_with_3(finished: tuple[Dataset, Folders], tmp_pat
     _, where = finished
     changed(where.results_dir / "r" / "run.json", '"run_id": "r"', '"run_id": 7')
     assert "The manifest is damaged" in longmemeval("verify", "r", cwd=tmp_path, code=3).stderr
+
+
+def test_lost_manifest_ends_with_3(finished: tuple[Dataset, Folders], tmp_path: Path) -> None:
+    _, where = finished
+    (where.results_dir / "r" / "run.json").unlink()
+    told = longmemeval("verify", "r", cwd=tmp_path, code=3).stderr
+    assert "Run 'r' has no run.json" in told
+    with pytest.raises(HarnessError, match=r"Valid: colours/default\."):
+        verify("s", where=where)
+
+
+def test_question_that_the_data_does_not_have_ends_with_3(finished: tuple[Dataset, Folders], tmp_path: Path) -> None:
+    _, where = finished
+    path = where.results_dir / "r" / "run.json"
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps(document | {"question_ids": [*document["question_ids"], "q9"]}))
+    told = longmemeval("verify", "r", cwd=tmp_path, code=3).stderr
+    assert "questions that its data set does not have: q9" in told
+    assert "Traceback" not in told
+
+
+def test_labels_after_the_scores_are_told_from_changed_ones(finished: tuple[Dataset, Folders]) -> None:
+    """Grading that was interrupted has appended labels; the scores are still the old ones."""
+    dataset, where = finished
+    judgements = only(where.results_dir / "r" / "judgements")
+    scores = only(where.results_dir / "r" / "metrics")
+    whole = judgements.read_bytes()
+    drop_last_line(judgements)
+    graded = Graded(read_manifest(where.results_dir / "r"), dataset)
+    judge = msgspec.json.decode(scores.read_bytes(), type=Metrics).judge
+    write_metrics(where.results_dir, where.results_dir / "r", graded, judge)
+    assert verify("r", where=where).problems == ()
+    judgements.write_bytes(whole)
+    (problem,) = verify("r", where=where).problems
+    assert problem.startswith(f"metrics/{scores.name}: is older than the last lines of judgements/{judgements.name}")
 
 
 def test_killed_run_is_no_changed_run(finished: tuple[Dataset, Folders]) -> None:

@@ -10,7 +10,7 @@ from longmemeval.pipeline.compare import compare
 from longmemeval.pipeline.comparison import Comparison
 from longmemeval.report.comparison_document import comparison_document
 from longmemeval.report.comparison_tables import (
-    Table,
+    ALIKE,
     comparison_notes,
     comparison_tables,
     detectable_line,
@@ -18,6 +18,7 @@ from longmemeval.report.comparison_tables import (
     question_lists,
 )
 from longmemeval.report.published import load_published
+from longmemeval.report.table import Table
 from longmemeval.settings import Folders
 from tests.pipeline.graded_runs import F1, STRICT, graded_run, labels
 from tests.pipeline.helpers import colours, folders_in
@@ -95,6 +96,12 @@ def test_of_many_pairs_those_with_the_first_are_shown(dataset: Dataset, where: F
     assert [row[:2] for row in tables(six)["Pairs (exact McNemar)"].rows] == [["r0", name] for name in names[1:]]
     assert not any("--json" in note for note in comparison_notes(five))
     assert any("all 15, for which Holm adjusts, are under --json" in note for note in comparison_notes(six))
+
+
+def test_scores_that_are_alike_detect_no_difference_of_zero(dataset: Dataset, where: Folders) -> None:
+    for run_id in "ab":
+        graded_run(dataset, where, run_id, [0.5] * 40, judge=F1)
+    assert detectable_line(compare(["a", "b"], where=where)) == ALIKE
 
 
 def test_common_questions_are_in_the_heading(dataset: Dataset, where: Folders) -> None:

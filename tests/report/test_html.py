@@ -74,7 +74,8 @@ def test_messages_are_embedded_once_however_many_runs_recall_them(page: str) -> 
     assert [messages[number][0] for number in good["recalled"]["shown"]] == ["filler_1:0", "answer_1:0", "answer_1:1"]
     assert [messages[number][0] for number in bad["cut"]["shown"]] == ["answer_1:0"]
     assert question["evidence"] == [good["recalled"]["shown"][1]]
-    assert [verdict["judge"] for verdict in good["verdicts"]] == ["strict-00000000", "lenient-11111111"]
+    judges = [details["judges"][verdict["judge"]] for verdict in good["verdicts"]]
+    assert judges == ["strict-00000000", "lenient-11111111"]
 
 
 def test_hostile_texts_cannot_end_their_element(tmp_path: Path) -> None:
@@ -102,6 +103,21 @@ def test_full_leaves_nothing_out(tmp_path: Path) -> None:
     assert "prompts.jsonl" in short
     assert "are cut to about" not in full
     assert (folder / "prompts.jsonl").stat().st_size > len(short)
+
+
+def test_many_records_keep_their_answers_and_lose_their_prompts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = large_run(tmp_path, questions=20)
+    monkeypatch.setattr("longmemeval.report.question_data._ANSWERS_BUDGET", 1_000)
+    monkeypatch.setattr("longmemeval.report.question_data._PROMPTS_BUDGET", 20 * 249)
+    page = render_report(["large"], where=where)
+    runs = [question["runs"][0] for question in embedded(page, "detail-data")["questions"]]
+    # 200 bytes of each, not 25.
+    assert {(len(run["hypothesis"][0]), run["hypothesis"][1]) for run in runs} == {(200, 640)}
+    assert not any("prompt" in run for run in runs)
+    assert "Prompts are too many to be in this page." in page
+    assert "Prompts are cut" not in page
 
 
 def test_a_run_of_another_system_has_a_page(tmp_path: Path) -> None:

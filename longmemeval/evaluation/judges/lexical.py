@@ -21,14 +21,14 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
 
 from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
-from longmemeval.files import sha256_file, sha256_text
-from longmemeval.records import Gold, Judgement, Question
+from longmemeval.evaluation.judges.rules import RuleJudge, Verdict
+from longmemeval.files import sha256_file
+from longmemeval.records import Gold
 
 LEXICAL_JUDGE = "offline/lexical"
 MINIMUM_F1 = 0.5
@@ -48,32 +48,20 @@ class _Rules(Struct, frozen=True, forbid_unknown_fields=True):
     """What every rubric says, and words without content: they prove nothing."""
 
 
-class Verdict(NamedTuple):
-    """A label, and the rule that gave it."""
-
-    label: bool
-    reason: str
-
-
-class LexicalJudge:
+@cache
+def lexical_judge() -> RuleJudge:
     """Grades by the rules above, without a model; never official."""
-
-    @property
-    def identity(self) -> JudgeIdentity:
-        """Who grades."""
-        return _identity()
-
-    async def judge(self, question: Question, gold: Gold, hypothesis: str) -> Judgement:
-        """Grade `hypothesis`; `raw` says which rule decided. No prompt is made, so its hash is empty."""
-        verdict = grade(gold, hypothesis)
-        return Judgement(
-            question_id=question.question_id,
-            label=verdict.label,
-            raw=verdict.reason,
-            judge_id=self.identity.id,
-            prompt_sha256="",
-            answer_sha256=sha256_text(hypothesis),
-        )
+    rules_sha256 = sha256_file(_RULES_FILE)
+    parameters = {"minimum_f1": MINIMUM_F1, "minimum_rubric_recall": MINIMUM_RUBRIC_RECALL}
+    identity = JudgeIdentity(
+        id=judge_id("offline-lexical", rules_sha256, LEXICAL_JUDGE, parameters),
+        model=LEXICAL_JUDGE,
+        templates="lexical rules v1",
+        templates_sha256=rules_sha256,
+        parameters=parameters,
+        official=False,
+    )
+    return RuleJudge(identity, lambda _, gold, hypothesis: grade(gold, hypothesis))
 
 
 def grade(gold: Gold, hypothesis: str) -> Verdict:
@@ -154,17 +142,3 @@ def _digits() -> dict[str, str]:
 @cache
 def _abstention_phrases() -> tuple[list[str], ...]:
     return tuple(normalise(phrase) for phrase in _rules().abstention_phrases)
-
-
-@cache
-def _identity() -> JudgeIdentity:
-    rules_sha256 = sha256_file(_RULES_FILE)
-    parameters = {"minimum_f1": MINIMUM_F1, "minimum_rubric_recall": MINIMUM_RUBRIC_RECALL}
-    return JudgeIdentity(
-        id=judge_id("offline-lexical", rules_sha256, LEXICAL_JUDGE, parameters),
-        model=LEXICAL_JUDGE,
-        templates="lexical rules v1",
-        templates_sha256=rules_sha256,
-        parameters=parameters,
-        official=False,
-    )

@@ -20,15 +20,16 @@ import re
 import string
 from collections import Counter
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from statistics import fmean
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from longmemeval.datasets.locomo_format import CATEGORIES
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
+from longmemeval.evaluation.judges.rules import RuleJudge, Verdict
 from longmemeval.files import sha256_text
-from longmemeval.records import Gold, Judgement, Question
+from longmemeval.records import Gold, Question
 
 if TYPE_CHECKING:
     from nltk.stem import PorterStemmer
@@ -43,58 +44,39 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ABSTENTION_PHRASES = ("no information available", "not mentioned")
 
 
-class Verdict(NamedTuple):
-    """The credit of one answer."""
-
-    label: bool
-    """Whether the credit is full."""
-    score: float
-    """Between 0 and 1, rounded to 3 decimals."""
-    reason: str
-
-
-class LocomoF1Judge:
+@cache
+def locomo_f1_judge() -> RuleJudge:
     """Grades by the rules above; official for LoCoMo."""
+    version_sha256 = sha256_text(_VERSION)
+    identity = JudgeIdentity(
+        id=judge_id("offline-locomo-f1", version_sha256, LOCOMO_F1, {}),
+        model=LOCOMO_F1,
+        templates="LoCoMo F1",
+        templates_sha256=version_sha256,
+        parameters={},
+        official=True,
+        metric="F1",
+    )
+    return RuleJudge(identity, grade)
 
-    @property
-    def identity(self) -> JudgeIdentity:
-        """Who grades."""
-        return _identity()
 
-    async def judge(self, question: Question, gold: Gold, hypothesis: str) -> Judgement:
-        """Grade `hypothesis`; `raw` says what was measured. No prompt is made, so its hash is empty.
+def grade(question: Question, gold: Gold, hypothesis: str) -> Verdict:
+    """The official score of one answer, rounded to 3 decimals; the label says whether the credit is full.
 
-        Raises:
-            HarnessError: the question's type is no category of LoCoMo.
-        """
-        verdict = self.grade(question, gold, hypothesis)
-        return Judgement(
-            question_id=question.question_id,
-            label=verdict.label,
-            raw=verdict.reason,
-            judge_id=self.identity.id,
-            prompt_sha256="",
-            answer_sha256=sha256_text(hypothesis),
-            score=verdict.score,
-        )
-
-    def grade(self, question: Question, gold: Gold, hypothesis: str) -> Verdict:
-        """The official score of one answer.
-
-        Raises:
-            HarnessError: the question's type is no category of LoCoMo.
-        """
-        category = category_of(gold)
-        said = hypothesis
-        if category == _ADVERSARIAL and question.options:
-            said = choice(hypothesis, question.options)
-        score = round(official_score(category, gold.answer, said), _DECIMALS)
-        reason = f"F1 {score:.{_DECIMALS}f}"
-        if category == _ADVERSARIAL:
-            reason = f"{'an' if score else 'no'} abstention phrase"
-        if said != hypothesis:
-            reason += f", having chosen '{said}'"
-        return Verdict(score == 1, score, reason)
+    Raises:
+        HarnessError: the question's type is no category of LoCoMo.
+    """
+    category = category_of(gold)
+    said = hypothesis
+    if category == _ADVERSARIAL and question.options:
+        said = choice(hypothesis, question.options)
+    score = round(official_score(category, gold.answer, said), _DECIMALS)
+    reason = f"F1 {score:.{_DECIMALS}f}"
+    if category == _ADVERSARIAL:
+        reason = f"{'an' if score else 'no'} abstention phrase"
+    if said != hypothesis:
+        reason += f", having chosen '{said}'"
+    return Verdict(score == 1, reason, score)
 
 
 def category_of(gold: Gold) -> str:
@@ -142,8 +124,7 @@ def normalise(text: str) -> str:
 
 def tokens(text: str) -> list[str]:
     """The stems of the normalised words (Porter 1980, in NLTK's default mode)."""
-    stemmer = _stemmer()
-    return [stemmer.stem(word) for word in normalise(text).split()]
+    return [_stem(word) for word in normalise(text).split()]
 
 
 def f1(prediction: str, gold: str) -> float:
@@ -193,23 +174,14 @@ def _no_category(name: str, where: str = "") -> HarnessError:
     return HarnessError(f"LoCoMo has no question type '{name}'", where=where, fix=nearest(name, CATEGORIES.values()))
 
 
+@lru_cache(100_000)
+def _stem(word: str) -> str:
+    return _stemmer().stem(word)
+
+
 @cache
 def _stemmer() -> "PorterStemmer":
     # Here, because NLTK takes most of a second to load.
     from nltk.stem import PorterStemmer
 
     return PorterStemmer()
-
-
-@cache
-def _identity() -> JudgeIdentity:
-    version_sha256 = sha256_text(_VERSION)
-    return JudgeIdentity(
-        id=judge_id("offline-locomo-f1", version_sha256, LOCOMO_F1, {}),
-        model=LOCOMO_F1,
-        templates="LoCoMo F1",
-        templates_sha256=version_sha256,
-        parameters={},
-        official=True,
-        metric="F1",
-    )

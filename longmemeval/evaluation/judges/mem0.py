@@ -17,12 +17,14 @@ NLTK would have to download. It makes a difference only to full stops inside a t
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from functools import cache
+from typing import Any
 
 from longmemeval.evaluation.judges.locomo import category_of
 from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
+from longmemeval.evaluation.judges.rules import RuleJudge, Verdict
 from longmemeval.files import sha256_text
-from longmemeval.records import Gold, Judgement, Question
+from longmemeval.records import Gold, Question
 
 MEM0_F1 = "offline/mem0-f1"
 MEM0_BLEU1 = "offline/mem0-bleu1"
@@ -31,69 +33,17 @@ _SPACES_FOR_MARKS = str.maketrans(".,!?", "    ")
 _LEFT_OUT = "Mem0's evaluation leaves adversarial questions out: it has no rule to grade them by"
 
 
-class Verdict(NamedTuple):
-    """The credit of one answer, or why there is none."""
-
-    label: bool | None
-    """Whether the credit is full; None for a question that is left out."""
-    score: float | None
-    """Between 0 and 1, not rounded; None for a question that is left out."""
-    reason: str
-
-
-class _Mem0Judge:
-    def __init__(self, identity: JudgeIdentity, measure: Callable[[str, str], float]) -> None:
-        self._identity = identity
-        self._measure = measure
-
-    @property
-    def identity(self) -> JudgeIdentity:
-        """Who grades."""
-        return self._identity
-
-    async def judge(self, question: Question, gold: Gold, hypothesis: str) -> Judgement:
-        """Grade `hypothesis`; an adversarial question gets no label. No prompt is made, so its hash is empty.
-
-        Raises:
-            HarnessError: the question's type is no category of LoCoMo.
-        """
-        verdict = self.grade(question, gold, hypothesis)
-        return Judgement(
-            question_id=question.question_id,
-            label=verdict.label,
-            raw="" if verdict.label is None else verdict.reason,
-            judge_id=self._identity.id,
-            prompt_sha256="",
-            answer_sha256=sha256_text(hypothesis),
-            error=verdict.reason if verdict.label is None else "",
-            score=verdict.score,
-        )
-
-    def grade(self, question: Question, gold: Gold, hypothesis: str) -> Verdict:
-        """The score of one answer.
-
-        Raises:
-            HarnessError: the question's type is no category of LoCoMo.
-        """
-        if category_of(gold) == "adversarial":
-            return Verdict(None, None, _LEFT_OUT)
-        score = self._measure(hypothesis, str(gold.answer))
-        return Verdict(score == 1, score, f"{self._identity.metric} {score:.3f}")
-
-
-class Mem0F1Judge(_Mem0Judge):
+@cache
+def mem0_f1_judge() -> RuleJudge:
     """Grades by `set_f1`; not LoCoMo's official F1."""
-
-    def __init__(self) -> None:
-        super().__init__(_identity("set-F1", MEM0_F1, {}), set_f1)
+    return _judge("set-F1", MEM0_F1, set_f1, {})
 
 
-class Mem0BleuJudge(_Mem0Judge):
+@cache
+def mem0_bleu1_judge() -> RuleJudge:
     """Grades by `bleu1`."""
-
-    def __init__(self) -> None:
-        parameters = {"smoothing": "method1", "split_sentences": False, "weights": [1, 0, 0, 0]}
-        super().__init__(_identity("BLEU-1", MEM0_BLEU1, parameters), bleu1)
+    parameters = {"smoothing": "method1", "split_sentences": False, "weights": [1, 0, 0, 0]}
+    return _judge("BLEU-1", MEM0_BLEU1, bleu1, parameters)
 
 
 def set_f1(prediction: str, gold: str) -> float:
@@ -127,10 +77,11 @@ def _words(text: str) -> set[str]:
     return set(text.lower().translate(_SPACES_FOR_MARKS).split())
 
 
-def _identity(metric: str, spec: str, parameters: dict[str, Any]) -> JudgeIdentity:
+def _judge(metric: str, spec: str, measure: Callable[[str, str], float], parameters: dict[str, Any]) -> RuleJudge:
+    """A judge whose label says whether the credit is full; an adversarial question gets none."""
     version = f"Mem0 {metric}"
     version_sha256 = sha256_text(f"{version} v1: evaluation/metrics/utils.py at b3ede5b7c")
-    return JudgeIdentity(
+    identity = JudgeIdentity(
         id=judge_id(spec.replace("/", "-"), version_sha256, spec, parameters),
         model=spec,
         templates=version,
@@ -139,3 +90,11 @@ def _identity(metric: str, spec: str, parameters: dict[str, Any]) -> JudgeIdenti
         official=False,
         metric=metric,
     )
+
+    def grade(_: Question, gold: Gold, hypothesis: str) -> Verdict:
+        if category_of(gold) == "adversarial":
+            return Verdict(None, _LEFT_OUT)
+        score = measure(hypothesis, str(gold.answer))
+        return Verdict(score == 1, f"{metric} {score:.3f}", score)
+
+    return RuleJudge(identity, grade)

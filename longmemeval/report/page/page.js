@@ -101,7 +101,7 @@
     const label = said.label === null ? "not evaluated" : said.label ? "right" : "wrong";
     const score = said.score === undefined ? "" : `, ${said.score.toFixed(2)}`;
     return pairs(
-      ["judge", said.judge],
+      ["judge", details().judges[said.judge]],
       ["label", element("span", { class: said.label === null ? "unjudged" : label }, `${label}${score}`)],
       ["reply", excerpt(said.raw)],
       ["votes", (said.votes ?? []).join(" | ")],
@@ -110,10 +110,9 @@
   };
 
   const spent = (run) => {
-    const usage = run.usage ?? {};
     const parts = [];
     if (run.prompt_tokens) parts.push(`${count(run.prompt_tokens)} tokens as sent`);
-    if (usage.cost_usd) parts.push(`$${usage.cost_usd.toFixed(4)}`);
+    if (run.cost_usd) parts.push(`$${run.cost_usd.toFixed(4)}`);
     if (run.latency_ms) parts.push(run.latency_ms >= 1000 ? `${(run.latency_ms / 1000).toFixed(1)} s` : `${run.latency_ms} ms`);
     return parts.join(" · ");
   };
@@ -137,7 +136,7 @@
       { class: "run" },
       element("h3", {}, badge(run), run.name, outcomeInWords(row.credits[index]), row.stages[index] ? element("span", { class: "quiet" }, row.stages[index]) : null, element("span", { class: "quiet" }, spent(detail))),
       pairs(
-        ["answer", detail.answered ? excerpt(detail.hypothesis) : element("span", { class: "unjudged" }, "no answer")],
+        ["answer", detail.hypothesis ? excerpt(detail.hypothesis) : element("span", { class: "unjudged" }, "no answer")],
         ["failed call", detail.error ?? ""],
         ["evidence", isTurns ? reach(detail, evidence) : ""],
         ["notes", (detail.notes ?? []).join("\n")],
@@ -176,7 +175,7 @@
   const haystack = (row) => {
     searchable ??= rows.map((one) => {
       const detail = details().questions[one.place];
-      return [one.id, one.type, one.text, detail.answer, ...detail.runs.map((run) => run.hypothesis[0])].join("\n").toLowerCase();
+      return [one.id, one.type, one.text, detail.answer, ...detail.runs.map((run) => run.hypothesis?.[0])].join("\n").toLowerCase();
     });
     return searchable[row.place];
   };

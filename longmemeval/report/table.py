@@ -1,0 +1,13 @@
+"""A table as a page, a document or a terminal shows it."""
+
+from msgspec import Struct
+
+
+class Table(Struct, frozen=True):
+    """One table, cells ready to print; whoever shows it makes their text safe."""
+
+    title: str
+    columns: list[str]
+    rows: list[list[str]]
+    left: frozenset[int] = frozenset({0})
+    """Columns of text; the others are figures."""
