@@ -106,7 +106,7 @@ def evaluate(
         show_audit(audited)
     for evaluation in evaluations:
         tell_unlabelled(evaluation, where.results_dir)
-    if any(one.metrics.overall.not_evaluated for one in evaluations):
+    if any(one.failed for one in evaluations):
         raise typer.Exit(1)
 
 

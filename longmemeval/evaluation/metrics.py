@@ -175,8 +175,9 @@ class _Scorer:
         values = [value or 0.0 for value in credits]
         correct, n = sum(judgement is not None and judgement.label is True for judgement in judged), len(ids)
         accuracy = sum(values) / n if n else 0.0
-        if self._labels_only or n < 2:
-            interval = wilson_interval(correct, n)
+        if self._labels_only or n < 2 or len(set(values)) == 1:
+            # Equal scores, all 0 say, would give the bootstrap no width, which is more than so few questions can tell.
+            interval = wilson_interval(round(sum(values)), n)
         else:
             interval = bootstrap_mean(values, [self._haystacks.get(question_id, question_id) for question_id in ids])
         return Score(accuracy, correct, n, credits.count(None), interval)

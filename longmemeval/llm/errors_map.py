@@ -1,5 +1,6 @@
 """From what goes wrong in a call to what it means for the run: try again, give up the question, or stop."""
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -35,8 +36,9 @@ def meaning_of(error: Exception, where: str) -> HarnessError:
         where: the model and its endpoint, for the message.
 
     Returns:
-        `TransientModelError` for 408, 409, 429, 5xx, time-outs and lost connections; `FatalModelError` for 401, 402,
-        403, 404 and an empty account; `ModelError` for everything else, the unknown included. No text holds a key.
+        `TransientModelError` for 408, 409, 429, 5xx, time-outs, lost connections and replies that are no JSON;
+        `FatalModelError` for 401, 402, 403, 404 and an empty account; `ModelError` for everything else, the unknown
+        included. No text holds a key.
     """
     where = redact(where)
     response = next((link.response for link in _chain(error) if isinstance(link, httpx.HTTPStatusError)), None)
@@ -51,6 +53,8 @@ def meaning_of(error: Exception, where: str) -> HarnessError:
         return TransientModelError("The server gave no reply in time", where=where)
     if status is None and _caused_by(error, _CONNECTION_LOST):
         return TransientModelError(f"The connection failed: {message}", where=where)
+    if status is None and _caused_by(error, (json.JSONDecodeError,)):
+        return TransientModelError("The server's reply is not JSON", where=where)
     if status is not None and (status in _TRANSIENT_STATUS or status >= 500):
         asked = retry_after_seconds(response.headers.get("retry-after")) if response is not None else None
         return TransientModelError(f"The server is busy or failed, {status}: {message}", where=where, retry_after=asked)

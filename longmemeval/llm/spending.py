@@ -32,8 +32,8 @@ class SpendingLimit:
         """
         if self.spent + self._reserved + dollars > self.dollars:
             raise SpendingLimitError(
-                f"The next call could cost ${dollars:.4f}; ${self.spent:.4f} of ${self.dollars:.4f} are spent and "
-                f"${self._reserved:.4f} are set aside for calls under way",
+                f"The next call could cost {_shown(dollars)}; {_shown(self.spent)} of {_shown(self.dollars)} are spent "
+                f"and {_shown(self._reserved)} are set aside for calls under way",
                 fix="Give the same command with a higher --max-cost: it goes on from here",
             )
         self._reserved += dollars
@@ -42,6 +42,11 @@ class SpendingLimit:
         """Replace what was set aside for a call by what it cost."""
         self._reserved -= reserved
         self.spent += spent
+
+
+def _shown(dollars: float) -> str:
+    """Four places, or two digits of an amount that they would show as nothing."""
+    return f"${dollars:.4f}" if dollars == 0 or dollars >= 0.001 else f"${dollars:.2g}"
 
 
 class SparingChatModel:

@@ -57,6 +57,8 @@ class Evaluation(Struct, frozen=True):
 
     metrics: Metrics
     newly_judged: int
+    failed: int
+    """Questions not evaluated because an answer or a judge's call is missing; not those that the rules leave out."""
     graded: "Graded"
 
     @property
@@ -88,8 +90,16 @@ def evaluate(run_id: str, *, options: EvaluateOptions = EvaluateOptions(), where
     judge = _judge(folder, graded.dataset.benchmark, answers, options)
     # Held while it is found out what there is to judge: another process may be judging.
     with Journal(judgements_file(folder, judge.identity.id), Judgement) as journal:
-        newly_judged = _judge_answers(journal, graded, judge, answers, options.concurrency)
-    return Evaluation(write_metrics(where.results_dir, folder, graded, judge.identity), newly_judged, graded)
+        try:
+            newly_judged = _judge_answers(journal, graded, judge, answers, options.concurrency)
+        finally:
+            # A judge that refused at once leaves no trace.
+            if not journal.path.stat().st_size:
+                journal.path.unlink()
+    metrics = write_metrics(where.results_dir, folder, graded, judge.identity)
+    judged = current_judgements(folder, judge.identity.id) if isinstance(judge, RuleJudge) else {}
+    left_out = sum(judgement.label is None for judgement in judged.values())
+    return Evaluation(metrics, newly_judged, metrics.overall.not_evaluated - left_out, graded)
 
 
 class Graded:

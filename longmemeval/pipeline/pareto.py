@@ -16,7 +16,7 @@ class ParetoPoint(Struct, frozen=True):
     prompt_tokens: float | None = None
     """Mean per question."""
     latency_ms: float | None = None
-    """Median per question."""
+    """Median per question, whole milliseconds: less is measurement noise."""
     cost_usd: float | None = None
     """Of all answers; what grading cost says nothing about a memory."""
 
@@ -45,7 +45,7 @@ def _point(summary: RunSummary) -> ParetoPoint:
         name=summary.run_id,
         accuracy=summary.metrics.overall.accuracy,
         prompt_tokens=summary.mean_prompt_tokens,
-        latency_ms=summary.latency_p50_ms,
+        latency_ms=None if summary.latency_p50_ms is None else round(summary.latency_p50_ms),
         cost_usd=usage.cost_usd if priced else None,
     )
 

@@ -127,11 +127,13 @@ def _broken(name: str) -> str:
 def _pairs(comparison: Comparison) -> Table:
     pairs = _shown_pairs(comparison)
     labels = any(pair.mcnemar for pair in pairs)
+    # Where questions share haystacks another test decides; McNemar's stands beside it.
+    beside = any(pair.mcnemar and pair.mcnemar.p != pair.p for pair in pairs)
     tests = sorted({pair.test for pair in pairs})
-    discordant = ["only a", "only b", "McNemar\np"] if labels else []
+    discordant = ["only a", "only b", *(["McNemar\np"] if beside else [])] if labels else []
     columns = ["a", "b", "a - b,\npoints", "95 %\ninterval", *discordant, "p", "p,\nHolm", "verdict"]
     left = frozenset({0, 1, len(columns) - 1})
-    return Table(f"Pairs ({', '.join(tests)})", columns, [_pair_row(pair, labels) for pair in pairs], left)
+    return Table(f"Pairs ({', '.join(tests)})", columns, [_pair_row(pair, labels, beside) for pair in pairs], left)
 
 
 def _shown_pairs(comparison: Comparison) -> Sequence[PairResult]:
@@ -141,9 +143,11 @@ def _shown_pairs(comparison: Comparison) -> Sequence[PairResult]:
     return [pair for pair in comparison.pairs if pair.a == first]
 
 
-def _pair_row(pair: PairResult, labels: bool) -> list[str]:
+def _pair_row(pair: PairResult, labels: bool, beside: bool) -> list[str]:
     one = pair.mcnemar
     counts = [str(one.a_only), str(one.b_only), _p(one.p)] if one else ["-", "-", "-"]
+    if not beside:
+        counts.pop()
     return [
         pair.a,
         pair.b,

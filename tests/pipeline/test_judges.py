@@ -9,6 +9,7 @@ import pytest
 from msgspec import structs
 
 from longmemeval.datasets.locomo import LocomoDataset
+from longmemeval.errors import HarnessError
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
 from longmemeval.evaluation.judges.locomo import LOCOMO_F1
 from longmemeval.evaluation.judges.mem0 import MEM0_F1
@@ -204,3 +205,17 @@ def test_an_audit_stands_beside_the_score(locomo: tuple[LocomoDataset, Folders, 
     assert audited["score"] == {"mean": 1.0, "n": 5, "undisputed_mean": 1.0, "undisputed_n": 4}
     assert audited["ceiling"]["overall"] == 0.8
     assert answers.read_bytes() == before
+
+
+def test_what_rules_leave_out_is_no_failure(locomo: tuple[LocomoDataset, Folders, str], tmp_path: Path) -> None:
+    _, where, run_id = locomo
+    done = longmemeval("evaluate", run_id, "--judge", "offline/mem0-f1", cwd=tmp_path)
+    (overall,) = [line.split() for line in done.stdout.splitlines() if line.strip().startswith("overall")]
+    assert overall[-2:] == ["5", "1"]
+    assert evaluate(run_id, options=EvaluateOptions(judge="offline/mem0-f1"), where=where).newly_judged == 0
+
+
+def test_a_judge_that_refuses_leaves_no_file(where: Folders) -> None:
+    with pytest.raises(HarnessError, match="This judge grades LoCoMo"):
+        evaluate("r", options=EvaluateOptions(judge=LOCOMO_F1), where=where)
+    assert list((where.results_dir / "r" / "judgements").glob("*")) == []

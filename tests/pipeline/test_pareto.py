@@ -74,7 +74,8 @@ def test_points_of_runs_leave_out_the_oracle_and_unknown_prices(tmp_path: Path) 
     summary = structs.replace(summarise(where.results_dir / "r", graded.manifest, graded.metrics), usage=usage)
     assert summary.metrics.overall.accuracy == 1.0
     (point,) = pareto_points([summary, structs.replace(summary, reads_gold=True)])
-    assert point == ParetoPoint("r", 1.0, summary.mean_prompt_tokens, summary.latency_p50_ms, 0.5)
+    assert summary.latency_p50_ms is not None
+    assert point == ParetoPoint("r", 1.0, summary.mean_prompt_tokens, round(summary.latency_p50_ms), 0.5)
     half_priced = structs.replace(summary, usage=structs.replace(usage, unpriced_calls=1))
     nothing_known = structs.replace(summary, usage=Usage(), mean_prompt_tokens=None, latency_p50_ms=None)
     points = pareto_points([half_priced, nothing_known])

@@ -171,7 +171,8 @@ def choice(reply: str, options: Sequence[str]) -> str:
 
 
 def _no_category(name: str, where: str = "") -> HarnessError:
-    return HarnessError(f"LoCoMo has no question type '{name}'", where=where, fix=nearest(name, CATEGORIES.values()))
+    fix = f"Choose another --judge. {nearest(name, CATEGORIES.values())}"
+    return HarnessError(f"This judge grades LoCoMo, which has no question type '{name}'", where=where, fix=fix)
 
 
 @lru_cache(100_000)
