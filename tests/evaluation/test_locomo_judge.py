@@ -148,7 +148,9 @@ def test_the_category_decides_the_rule(category: str, answer: str | int, predict
 
 
 def test_types_of_other_benchmarks_are_refused() -> None:
-    with pytest.raises(HarnessError, match="LoCoMo has no question type 'temporal-reasoning'") as caught:
+    with pytest.raises(
+        HarnessError, match="This judge grades LoCoMo, which has no question type 'temporal-reasoning'"
+    ) as caught:
         asyncio.run(locomo_f1_judge().judge(question(), gold("temporal-reasoning"), "Oslo"))
     assert "conv-1/q0" in caught.value.where
     assert "Did you mean 'temporal'?" in caught.value.fix

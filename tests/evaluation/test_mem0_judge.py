@@ -64,7 +64,9 @@ def test_adversarial_questions_are_not_evaluated(judge: RuleJudge, counted_as: s
 
 @pytest.mark.parametrize("judge", JUDGES)
 def test_types_of_other_benchmarks_are_refused(judge: RuleJudge) -> None:
-    with pytest.raises(HarnessError, match="LoCoMo has no question type 'multi-session'") as caught:
+    with pytest.raises(
+        HarnessError, match="This judge grades LoCoMo, which has no question type 'multi-session'"
+    ) as caught:
         judge.grade(QUESTION, gold("multi-session"), "Oslo")
     assert "conv-1/q0" in caught.value.where
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from longmemeval.datasets.base import Dataset
 from longmemeval.pipeline.compare import compare
@@ -50,9 +51,9 @@ def test_runs_of_labels(dataset: Dataset, where: Folders) -> None:
     assert runs.rows[0][4:] == ["0", "0.0 %", "100", "$0.0000", "0"]
     assert (types.columns, types.rows[0][1]) == (["run", "single-session-\nuser\nn 40"], "25.0\n[14.2, 40.2]")
     assert pairs.title == "Pairs (exact McNemar)"
-    assert pairs.columns[4:7] == ["only a", "only b", "McNemar\np"]
+    assert pairs.columns[4:7] == ["only a", "only b", "p"]
     assert pairs.rows[0][:3] == ["a", "b", "-50.0"]
-    assert pairs.rows[0][4:] == ["0", "20", "< 0.001", "< 0.001", "< 0.001", "b is better by 50.0 points"]
+    assert pairs.rows[0][4:] == ["0", "20", "< 0.001", "< 0.001", "b is better by 50.0 points"]
     assert (lost.columns, lost.rows) == (
         ["run", "not retrieved"],
         [["a", "30"], ["b\n(reads gold, interrupted)", "10"]],
@@ -167,3 +168,26 @@ def test_document(dataset: Dataset, where: Folders) -> None:
     )
     assert document["pairs"] == found.pairs
     assert len(comparison_document(found, questions=True)["questions"]) == 40
+
+
+def test_mcnemar_stands_beside_another_test(dataset: Dataset, where: Folders) -> None:
+    for run_id, right in (("a", 10), ("b", 30)):
+        graded_run(dataset, where, run_id, labels(right, 40 - right))
+    found = compare(["a", "b"], where=where)
+    other = structs.replace(found, pairs=(structs.replace(found.pairs[0], p=0.25, test="sign-flip over haystacks"),))
+    pairs = tables(other)["Pairs (sign-flip over haystacks)"]
+    assert pairs.columns[4:8] == ["only a", "only b", "McNemar\np", "p"]
+    assert pairs.rows[0][4:8] == ["0", "20", "< 0.001", "0.250"]
+
+
+def test_long_run_ids_go_by_letters(dataset: Dataset, where: Folders) -> None:
+    names = [f"a-rather-long-name-for-a-run-number-{number}" for number in range(2)]
+    graded_run(dataset, where, names[0], labels(10, 30))
+    graded_run(dataset, where, names[1], labels(30, 10))
+    found = compare(names, where=where)
+    runs, _, pairs, _ = tables(found).values()
+    assert [row[0] for row in runs.rows] == ["A", "B"]
+    assert (pairs.rows[0][:2], pairs.rows[0][-1]) == (["A", "B"], "B is better by 50.0 points")
+    notes = list(comparison_notes(found))
+    assert notes[:2] == [f"A: {names[0]}", f"B: {names[1]}"]
+    assert "▲ ▼: significantly better or worse than A (p after Holm below 0.05)." in notes
