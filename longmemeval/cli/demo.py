@@ -47,4 +47,4 @@ def demo(
         f"{time.perf_counter() - started:.1f} s, {done}. Runs: {where.results_dir}/, fixtures: {where.prepared_dir}/."
     )
     first = outcome.evaluations[0].manifest.question_ids[0]
-    err.print(f"Next: longmemeval inspect {first} · longmemeval evaluate demo-combined --judge offline/lexical")
+    err.print(f"Next: longmemeval inspect {first} · longmemeval compare demo-hybrid demo-last-k demo-full-history")
