@@ -1,0 +1,80 @@
+"""ConvoMem from its files to scores per category, evidence count and context size, over a real HTTP endpoint."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from longmemeval.datasets.registry import load_dataset
+from longmemeval.llm.registry import ModelOptions
+from longmemeval.pipeline.compare import compare
+from longmemeval.pipeline.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.run import RunOptions, run
+from longmemeval.pipeline.verify import verify
+from tests.datasets.convomem_files import write_folder
+from tests.pipeline.helpers import MODEL, folders_in
+from tests.server import ModelServer
+from tests.support import longmemeval
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-real-key-0123")
+    with ModelServer(lambda body: "RIGHT") as server:
+        yield server
+
+
+def test_every_question_is_graded_by_the_rules_of_its_category(tmp_path: Path, server: ModelServer) -> None:
+    dataset, where = load_dataset(write_folder(tmp_path / "convomem")), folders_in(tmp_path)
+    prepare(dataset, ["full-history"], options=PrepareOptions(jobs=1), where=where)
+    run(dataset, "full-history", MODEL, options=RunOptions(run_id="r"), where=where)
+    options = EvaluateOptions(
+        judge="openai/gpt-4o-mini", model_options=ModelOptions(api_base=server.url, max_attempts=1), concurrency=1
+    )
+    metrics = evaluate("r", options=options, where=where).metrics
+    assert (metrics.judge.templates, metrics.judge.official) == ("convomem", False)
+    assert metrics.overall.accuracy == 1.0
+    assert metrics.overall.n == len(dataset)
+    assert sum(score.n for score in metrics.by_facet.values()) == len(dataset)
+    assert all("evidence " in name and "context size " in name for name in metrics.by_facet)
+    asked = [request.body["messages"][-1]["content"] for request in server.chat_requests]
+    assert len(asked) == len(dataset)
+    # A question with several evidence messages is judged with those messages in sight.
+    several = [
+        question
+        for question in dataset.questions()
+        if dataset.gold(question.question_id).question_type == "user-facts"
+        and len(dataset.gold(question.question_id).evidence_texts) > 1
+    ]
+    for question in several:
+        texts = dataset.gold(question.question_id).evidence_texts
+        assert any(question.text in prompt and all(text in prompt for text in texts) for prompt in asked)
+    assert several
+    assert verify("r", where=where).problems == ()
+    assert compare(["r"], where=where).runs[0].summary.metrics == metrics
+
+
+def test_an_unreadable_verdict_counts_as_not_evaluated(tmp_path: Path, server: ModelServer) -> None:
+    dataset, where = load_dataset(write_folder(tmp_path / "convomem")), folders_in(tmp_path)
+    prepare(dataset, ["none"], where=where)
+    run(dataset, "none", MODEL, options=RunOptions(run_id="r"), where=where)
+    replies = iter(["right and wrong at once", "Hard to say."])
+    server.responder = lambda body: next(replies, "RIGHT")
+    options = EvaluateOptions(
+        judge="openai/gpt-4o-mini", model_options=ModelOptions(api_base=server.url, max_attempts=1), concurrency=1
+    )
+    first = evaluate("r", options=options, where=where)
+    assert (first.metrics.overall.correct, first.metrics.overall.not_evaluated) == (len(dataset) - 2, 1)
+    assert first.failed == 1
+    again = evaluate("r", options=structs.replace(options, concurrency=2), where=where)
+    assert (again.newly_judged, again.metrics.overall.not_evaluated) == (1, 0)
+
+
+def test_command_shows_the_groups(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "convomem")
+    longmemeval("prepare", "--dataset", folder, "--memory", "none", cwd=tmp_path)
+    longmemeval("run", "--dataset", folder, "--memory", "none", "--model", MODEL, "--run-id", "r", cwd=tmp_path)
+    shown = longmemeval("evaluate", "r", "--judge", "offline/lexical", cwd=tmp_path).stdout
+    assert "user-facts, evidence 2, context size" in shown
