@@ -24,14 +24,16 @@ def complete(work: Coroutine[Any, Any, T]) -> T:
     try:
         return asyncio.run_coroutine_threadsafe(work, loop).result()
     finally:
-        asyncio.run_coroutine_threadsafe(_cancel_the_rest(), loop).result()
+        asyncio.run_coroutine_threadsafe(_wind_up(loop), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
 
 
-async def _cancel_the_rest() -> None:
+async def _wind_up(loop: asyncio.AbstractEventLoop) -> None:
+    """What `asyncio.run` does at the end: cancel what is left, finish async generators (they close connections)."""
     rest = asyncio.all_tasks() - {asyncio.current_task()}
     for task in rest:
         task.cancel()
     await asyncio.gather(*rest, return_exceptions=True)
+    await loop.shutdown_asyncgens()

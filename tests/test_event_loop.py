@@ -1,6 +1,7 @@
 """Asynchronous work from ordinary code, with and without a loop that runs already."""
 
 import asyncio
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,27 @@ def test_an_error_comes_through_and_what_is_left_is_cancelled() -> None:
     with pytest.raises(ValueError, match="on purpose"):
         asyncio.run(notebook())
     assert cancelled == [True]
+
+
+def test_what_was_begun_is_finished_with_the_loop() -> None:
+    closed = []
+
+    async def connection() -> AsyncGenerator[None, None]:
+        try:
+            yield
+        finally:
+            closed.append(True)
+
+    held = connection()
+
+    async def use() -> None:
+        await anext(held)
+
+    async def notebook() -> None:
+        complete(use())
+
+    asyncio.run(notebook())
+    assert closed == [True]
 
 
 def test_run_and_evaluate_inside_a_notebooks_loop(tmp_path: Path) -> None:
