@@ -49,7 +49,7 @@ def import_run(
     if figures is not None:
         shown = {"task-averaged": figures.task_averaged, "overall": figures.overall, "abstention": figures.abstention}
         told = ", ".join(f"{name} {'nan' if value is None else value}" for name, value in shown.items())
-        out.print(f"The official script's figures, each question counted once: {told}")
+        out.print(f"The official script prints of this log: {told}")
 
 
 def tell(questions: tuple[str, ...], what: str) -> None:

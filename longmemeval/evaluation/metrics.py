@@ -112,6 +112,7 @@ def compute_metrics(
     haystacks: Mapping[str, str] | None = None,
     hypotheses: Mapping[str, str] | None = None,
     top_scores: Mapping[str, float | None] | None = None,
+    times: Mapping[str, int] | None = None,
 ) -> Metrics:
     """Score a run.
 
@@ -123,6 +124,7 @@ def compute_metrics(
         haystacks: question id to haystack id, where questions share haystacks; None: each has its own.
         hypotheses: question id to answer text, for the figures of abstaining; None: none are made.
         top_scores: question id to the best recall score, for the threshold; None: none is looked for.
+        times: how often an imported log has a question, where that is not once; for the official figures alone.
     """
     made = [judgements[gold.question_id] for gold in golds if gold.question_id in judgements]
     evaluated = [judgement for judgement in made if judgement.label is not None]
@@ -149,7 +151,7 @@ def compute_metrics(
         abstaining=None if hypotheses is None else abstaining(golds, hypotheses),
         calibration=_calibration(golds, top_scores or {}, labels),
         votes=_vote_spread(made, len(golds)),
-        official_figures=official_figures(golds, labels) if official else None,
+        official_figures=official_figures(golds, labels, times) if official else None,
     )
 
 
@@ -226,20 +228,24 @@ def _task_average(accuracies: Mapping[str, float]) -> float | None:
     return None if incomplete else sum(accuracies.values()) / len(accuracies)
 
 
-def official_figures(golds: Sequence[Gold], labels: Mapping[str, bool]) -> OfficialFigures:
+def official_figures(
+    golds: Sequence[Gold], labels: Mapping[str, bool], times: Mapping[str, int] | None = None
+) -> OfficialFigures:
     """The official script's figures, to set beside published ones.
 
     They differ from `compute_metrics` where labels are missing: the script knows only the questions that were
-    answered and judged, so each missing one leaves the denominator.
+    answered and judged, so each missing one leaves the denominator. It counts a question as often as it stands there.
 
     Args:
         golds: of LongMemEval questions.
         labels: by question id.
+        times: how often a question stands in the log, where that is not once.
     """
     judged = [gold for gold in golds if gold.question_id in labels]
+    counted = times or {}
 
     def mean(group: Iterable[Gold]) -> float | None:
-        values = [labels[gold.question_id] for gold in group]
+        values = [labels[gold.question_id] for gold in group for _ in range(counted.get(gold.question_id, 1))]
         return sum(values) / len(values) if values else None
 
     by_type = {name: mean(gold for gold in judged if gold.question_type == name) for name in OFFICIAL_TYPES}

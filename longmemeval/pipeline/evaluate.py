@@ -189,6 +189,7 @@ def metrics_from_files(folder: Path, graded: Graded, identity: JudgeIdentity) ->
         run=graded.manifest.run_id,
         haystacks={question.question_id: question.haystack_id for question in graded.questions.values()},
         hypotheses={answer.question_id: answer.hypothesis for answer in answers if answer.status == "ok"},
+        times=graded.manifest.settings.get("repeated_questions"),
         top_scores={answer.question_id: answer.top_score for answer in answers},
     )
     return msgspec.structs.replace(metrics, judgements_sha256=sha256_file(judged) if judged.exists() else "")

@@ -82,7 +82,7 @@ def adopt_hypotheses(
     graded = sha256_bytes(msgspec.json.encode([digest, dataset.content_sha256, question_ids]))
     run_id = check_run_id(run_id or f"{_stem(file)}-{graded[:8]}")
     hypotheses = _by_question(lines, file)
-    repeated = tuple(name for name, times in Counter(line.question_id for line in lines).items() if times > 1)
+    repeated = {name: times for name, times in Counter(line.question_id for line in lines).items() if times > 1}
     known = {question.question_id for question in dataset.questions()}
     unknown = tuple(name for name in hypotheses if name not in known)
     if len(unknown) == len(hypotheses):
@@ -94,14 +94,18 @@ def adopt_hypotheses(
     answered = [name for name in question_ids if name in hypotheses]
     missing = tuple(name for name in question_ids if name not in hypotheses)
     folder = results_dir / run_id
-    adopted = Adopted(run_id, digest, {name: hypotheses[name] for name in answered}, unknown, missing, repeated)
+    adopted = Adopted(run_id, digest, {name: hypotheses[name] for name in answered}, unknown, missing, tuple(repeated))
     manifest = RunManifest(
         format=FORMAT,
         run_id=run_id,
         kind="hypotheses",
         status="completed",
         dataset=dataset_record(dataset),
-        settings={"hypotheses": {"file": file.name, "sha256": digest}, "unknown_questions": list(unknown)},
+        settings={
+            "hypotheses": {"file": file.name, "sha256": digest},
+            "unknown_questions": list(unknown),
+            **({"repeated_questions": repeated} if repeated else {}),
+        },
         question_ids=question_ids,
         fixtures={},
         environment=environment(),
