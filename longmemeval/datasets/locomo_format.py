@@ -20,6 +20,8 @@ from longmemeval.errors import DataError, nearest
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 """What the numbers mean: the only reading under which the counts of the paper's Table 5 are those of the file."""
 ADVERSARIAL = 5
+OPEN_ABSTENTION = "open abstention"
+"""The type of an adversarial question whose two options were not shown: another task than the official one."""
 NOT_MENTIONED = "Not mentioned in the conversation"
 """The right option of an adversarial question, as the official prompt words it (`task_eval/gpt_utils.py`)."""
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 from msgspec import Struct
 
+from longmemeval.datasets.locomo_format import OPEN_ABSTENTION
 from longmemeval.evaluation.abilities import ABILITIES, ability_of
 from longmemeval.evaluation.abstention import Abstaining, Calibration, abstaining, calibrate
 from longmemeval.evaluation.judges.longmemeval import OFFICIAL_MODEL
@@ -23,7 +24,7 @@ OFFICIAL_TYPES = (
 )
 """LongMemEval's question types in the order `print_qa_metrics.py` prints them."""
 
-LOCOMO_TYPES = ("single-hop", "multi-hop", "temporal", "open-domain", "adversarial", "open abstention")
+LOCOMO_TYPES = ("single-hop", "multi-hop", "temporal", "open-domain", "adversarial", OPEN_ABSTENTION)
 """LoCoMo's categories in the order of the paper's tables; an adversarial question whose two options were not shown is
 graded as open abstention."""
 

@@ -9,9 +9,10 @@ from msgspec import Struct
 
 from longmemeval.errors import HarnessError, RegressionError, nearest
 from longmemeval.evaluation.paired import compare_pairs
-from longmemeval.files import list_folders, write_atomic
+from longmemeval.files import write_atomic
 from longmemeval.pipeline.compare import credits_of, haystacks_of, points
 from longmemeval.pipeline.index import settings_sha256
+from longmemeval.pipeline.manifest import run_ids
 from longmemeval.pipeline.scored import ScoredRun, load_scored
 from longmemeval.settings import Folders
 
@@ -103,8 +104,8 @@ def load_baseline(name: str, where: Folders, *, judge: str | None = None, datase
     if path.is_file():
         return _decode(path)
     if not (where.results_dir / name / "run.json").is_file():
-        runs = [folder.name for folder in list_folders(where.results_dir) if (folder / "run.json").is_file()]
-        raise HarnessError(f"There is no baseline '{name}', neither a file nor a run", fix=nearest(name, runs))
+        fix = nearest(name, run_ids(where.results_dir))
+        raise HarnessError(f"There is no baseline '{name}', neither a file nor a run", fix=fix)
     (run,) = load_scored([name], where, judge=judge, dataset=dataset)
     return baseline_of(run)
 

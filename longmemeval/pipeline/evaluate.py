@@ -1,6 +1,6 @@
 """`evaluate`: a judge grades the stored answers of a run; the answers are not touched."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from itertools import count
 from pathlib import Path
 
@@ -9,13 +9,13 @@ from msgspec import Struct
 
 from longmemeval.datasets.base import Benchmark, Dataset
 from longmemeval.datasets.catalogue import catalogue
+from longmemeval.datasets.locomo_format import OPEN_ABSTENTION
 from longmemeval.datasets.locomo_protocol import official_questions
 from longmemeval.datasets.registry import load_dataset
 from longmemeval.errors import DataError, HarnessError, IntegrityError
 from longmemeval.evaluation.judges.protocol import Judge, JudgeIdentity
-from longmemeval.evaluation.judges.rules import RuleJudge
 from longmemeval.evaluation.metrics import Metrics, compute_metrics
-from longmemeval.evaluation.registry import default_judge, load_judge
+from longmemeval.evaluation.registry import RULES, default_judge, load_judge
 from longmemeval.event_loop import complete
 from longmemeval.files import sha256_file, sha256_text, write_atomic
 from longmemeval.llm.limit import LimitedChatModel
@@ -29,10 +29,6 @@ from longmemeval.pipeline.progress import progress
 from longmemeval.pipeline.workers import in_order
 from longmemeval.records import Answer, Gold, Judgement, Question
 from longmemeval.settings import Folders, folders
-
-OPEN_ABSTENTION = "open abstention"
-"""The type of an adversarial question of LoCoMo whose two options were not shown: another task than the official one,
-which offers them."""
 
 
 class EvaluateOptions(Struct, frozen=True):
@@ -91,15 +87,17 @@ def evaluate(run_id: str, *, options: EvaluateOptions = EvaluateOptions(), where
     # Held while it is found out what there is to judge: another process may be judging.
     with Journal(judgements_file(folder, judge.identity.id), Judgement) as journal:
         try:
-            newly_judged = _judge_answers(journal, graded, judge, answers, options.concurrency)
+            _check_judged_answers(journal, answers)
+            todo = set(unlabelled(folder, judge.identity, answers))
+            newly_judged = _judge_answers(journal, graded, judge, answers, todo, options.concurrency)
         finally:
             # A judge that refused at once leaves no trace.
             if not journal.path.stat().st_size:
                 journal.path.unlink()
     metrics = write_metrics(where.results_dir, folder, graded, judge.identity)
-    judged = current_judgements(folder, judge.identity.id) if isinstance(judge, RuleJudge) else {}
-    left_out = sum(judgement.label is None for judgement in judged.values())
-    return Evaluation(metrics, newly_judged, metrics.overall.not_evaluated - left_out, graded)
+    unanswered = sum(one not in answers or answers[one].status == "error" for one in graded.questions)
+    left = unlabelled(folder, judge.identity, answers)
+    return Evaluation(metrics, newly_judged, unanswered + len(left), graded)
 
 
 class Graded:
@@ -171,16 +169,15 @@ def dataset_of(manifest: RunManifest, override: str | None, where: Folders) -> D
 
 def write_metrics(results_dir: Path, folder: Path, graded: Graded, identity: JudgeIdentity) -> Metrics:
     """Compute the scores of one judge and write `metrics/<judge_id>.json` and the line of the index."""
-    metrics = metrics_from_files(folder, graded, identity)
+    metrics = metrics_from_files(folder, graded, identity, current_answers(read_journal(folder / ANSWERS, Answer)))
     path = folder / "metrics" / f"{identity.id}.json"
     write_atomic(path, msgspec.json.format(msgspec.json.encode(metrics), indent=2) + b"\n")
     record_score(results_dir, graded.manifest, metrics)
     return metrics
 
 
-def metrics_from_files(folder: Path, graded: Graded, identity: JudgeIdentity) -> Metrics:
-    """The scores of one judge, from the stored answers and judgements alone."""
-    answers = current_answers(read_journal(folder / ANSWERS, Answer)).values()
+def metrics_from_files(folder: Path, graded: Graded, identity: JudgeIdentity, answers: Mapping[str, Answer]) -> Metrics:
+    """The scores of one judge, from the stored judgements and the run's `answers` alone."""
     judged = judgements_file(folder, identity.id)
     metrics = compute_metrics(
         graded.golds(),
@@ -188,9 +185,9 @@ def metrics_from_files(folder: Path, graded: Graded, identity: JudgeIdentity) ->
         identity,
         run=graded.manifest.run_id,
         haystacks={question.question_id: question.haystack_id for question in graded.questions.values()},
-        hypotheses={answer.question_id: answer.hypothesis for answer in answers if answer.status == "ok"},
+        hypotheses={answer.question_id: answer.hypothesis for answer in answers.values() if answer.status == "ok"},
         times=graded.manifest.settings.get("repeated_questions"),
-        top_scores={answer.question_id: answer.top_score for answer in answers},
+        top_scores={answer.question_id: answer.top_score for answer in answers.values()},
     )
     return msgspec.structs.replace(metrics, judgements_sha256=sha256_file(judged) if judged.exists() else "")
 
@@ -226,37 +223,36 @@ def _judge(folder: Path, benchmark: Benchmark, answers: Mapping[str, Answer], op
 
     if not options.rejudge or not judgements_file(folder, judge(1).identity.id).exists():
         return judge(1)
-    return next(again for again in map(judge, count(2)) if _unlabelled(folder, again, answers))
+    return next(again for again in map(judge, count(2)) if unlabelled(folder, again.identity, answers))
 
 
-def _unlabelled(folder: Path, judge: Judge, answers: Mapping[str, Answer]) -> bool:
-    """Whether this judge has yet to label one of the answers."""
-    judged = current_judgements(folder, judge.identity.id)
-    return any(
-        answer.status == "ok" and (question_id not in judged or judged[question_id].label is None)
-        for question_id, answer in answers.items()
-    )
+def unlabelled(folder: Path, judge: JudgeIdentity, answers: Mapping[str, Answer]) -> list[str]:
+    """The answered questions that a judge has yet to label. Rules that left one out will do so every time."""
+    judged = current_judgements(folder, judge.id)
+    settled = {one for one, judgement in judged.items() if judgement.label is not None or judge.model in RULES}
+    return [one for one, answer in answers.items() if answer.status == "ok" and one not in settled]
 
 
-def _judge_answers(
-    journal: Journal[Judgement], graded: Graded, judge: Judge, answers: Mapping[str, Answer], concurrency: int
-) -> int:
-    """Judge what has no label yet; questions without an answer stay without a judgement. Returns how many."""
-    judged = _current(journal.records())
-    for question_id, judgement in judged.items():
+def _check_judged_answers(journal: Journal[Judgement], answers: Mapping[str, Answer]) -> None:
+    for question_id, judgement in _current(journal.records()).items():
         if question_id in answers and judgement.answer_sha256 != sha256_text(answers[question_id].hypothesis):
             raise IntegrityError(
                 f"Question '{question_id}' was judged on another answer than the run holds now",
                 where=str(journal.path),
                 fix="Answers are never rewritten: restore answers.jsonl from a copy",
             )
-    # Rules that have no label for a question will not have one next time.
-    settled = {one for one, judgement in judged.items() if judgement.label is not None or isinstance(judge, RuleJudge)}
-    todo = [
-        question
-        for question_id, question in graded.questions.items()
-        if question_id in answers and answers[question_id].status == "ok" and question_id not in settled
-    ]
+
+
+def _judge_answers(
+    journal: Journal[Judgement],
+    graded: Graded,
+    judge: Judge,
+    answers: Mapping[str, Answer],
+    wanted: Set[str],
+    concurrency: int,
+) -> int:
+    """Judge the answers to the `wanted` questions. Returns how many they are."""
+    todo = [question for question_id, question in graded.questions.items() if question_id in wanted]
     if not todo:
         return 0
     with progress(f"judge {judge.identity.model}", len(todo)) as bar:

@@ -137,6 +137,11 @@ def default_run_id(results_dir: Path, *parts: str) -> str:
     return run_id
 
 
+def run_ids(results_dir: Path) -> list[str]:
+    """All runs there are, by name."""
+    return [folder.name for folder in list_folders(results_dir) if (folder / "run.json").exists()]
+
+
 def run_folder(results_dir: Path, run_id: str) -> Path:
     """The folder of an existing run.
 
@@ -145,8 +150,8 @@ def run_folder(results_dir: Path, run_id: str) -> Path:
     """
     folder = results_dir / check_run_id(run_id)
     if not (folder / "run.json").exists():
-        runs = [child.name for child in list_folders(results_dir) if (child / "run.json").exists()]
-        raise HarnessError(f"There is no run '{run_id}'", where=str(results_dir), fix=nearest(run_id, runs))
+        fix = nearest(run_id, run_ids(results_dir))
+        raise HarnessError(f"There is no run '{run_id}'", where=str(results_dir), fix=fix)
     return folder
 
 

@@ -177,10 +177,10 @@ class _Session:
             self._failed(one, f"{report.failed} of {report.questions} questions failed, the first: {report.errors[0]}")
 
     def _grade(self, one: PlannedRun, spec: str, title: str) -> None:
-        judge_id = self._state.judges[spec].id
-        if self._state.is_graded(one, judge_id):
+        judge = self._state.judges[spec]
+        if self._state.is_graded(one, judge):
             return
-        left = len(self._state.unlabelled(one, judge_id))
+        left = len(self._state.unlabelled(one, judge))
         self._tell(f"{title}: {spec} grades {left} answers")
         planned = self._state.plan
         options = EvaluateOptions(
@@ -194,7 +194,7 @@ class _Session:
         try:
             evaluate(one.run_id, options=options, where=self._state.where)
         finally:
-            without = len(self._state.unlabelled(one, judge_id))
+            without = len(self._state.unlabelled(one, judge))
             self.newly_judged += left - without
         if without:
             self._failed(one, f"{without} answers have no label by {spec}")
@@ -220,7 +220,7 @@ def _check_estimate(estimate: SweepEstimate, limit: SpendingLimit | None) -> Non
 def _comparisons(state: SweepState) -> Iterator[SweepComparison]:
     """The graded runs, judge by judge."""
     for judge in state.judges.values():
-        graded = [one.run_id for one in state.plan.runs if state.is_graded(one, judge.id)]
+        graded = [one.run_id for one in state.plan.runs if state.is_graded(one, judge)]
         if graded:
             scored = load_scored(graded, state.where, judge=judge.id, dataset=str(state.plan.dataset))
             comparison = compare_runs(scored, state.where)

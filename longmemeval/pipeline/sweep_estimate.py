@@ -195,7 +195,7 @@ def _histories(state: SweepState, run: PlannedRun, questions: Iterable[Question]
 def _judging(state: SweepState, run: PlannedRun, spec: str) -> Work:
     """The grading of what has no label yet; answers that are not there are taken to be as long as they may be."""
     answers = state.answers(run)
-    unlabelled = set(state.unlabelled(run, state.judges[spec].id))
+    unlabelled = set(state.unlabelled(run, state.judges[spec]))
     left = [one for one in state.questions if one.question_id not in answers or one.question_id in unlabelled]
     sampled = {question.question_id for question in _sampled(left)}
     unwritten = longest_reply(run.reading.configuration.max_tokens)

@@ -16,7 +16,7 @@ from longmemeval.llm.registry import load_chat_model
 from longmemeval.llm.spending import SpendingLimit, within
 from longmemeval.pipeline.answering import ANSWERS, current_answers, total_usage
 from longmemeval.pipeline.call_counter import CallCounter
-from longmemeval.pipeline.evaluate import Graded, current_judgements, judgements_file
+from longmemeval.pipeline.evaluate import Graded, judgements_file, unlabelled
 from longmemeval.pipeline.index import read_index
 from longmemeval.pipeline.journal import read_journal
 from longmemeval.pipeline.manifest import FORMAT, RunManifest, dataset_record, differences, read_manifest
@@ -102,23 +102,21 @@ class SweepState:
             return False
         return manifest.files.get(ANSWERS) == sha256_file(self.folder(run) / ANSWERS)
 
-    def unlabelled(self, run: PlannedRun, judge_id: str) -> list[str]:
-        """The answered questions that a judge has no label for."""
-        judged = current_judgements(self.folder(run), judge_id)
-        labelled = {question_id for question_id, judgement in judged.items() if judgement.label is not None}
-        return [question_id for question_id in self.answers(run) if question_id not in labelled]
+    def unlabelled(self, run: PlannedRun, judge: JudgeIdentity) -> list[str]:
+        """The answered questions that a judge has yet to label."""
+        return unlabelled(self.folder(run), judge, self.answers(run))
 
-    def is_graded(self, run: PlannedRun, judge_id: str) -> bool:
+    def is_graded(self, run: PlannedRun, judge: JudgeIdentity) -> bool:
         """Whether all answers of a run are labelled and its scores are those of the labels."""
-        folder, judged = self.folder(run), judgements_file(self.folder(run), judge_id)
-        scores = [metrics for metrics in stored_metrics(folder) if metrics.judge.id == judge_id]
+        folder, judged = self.folder(run), judgements_file(self.folder(run), judge.id)
+        scores = [metrics for metrics in stored_metrics(folder) if metrics.judge.id == judge.id]
         current = scores and scores[0].judgements_sha256 == (sha256_file(judged) if judged.exists() else "")
-        indexed = any((one.run, one.judge) == (run.run_id, judge_id) for one in read_index(self.where.results_dir))
-        return bool(current) and indexed and not self.unlabelled(run, judge_id)
+        indexed = any((one.run, one.judge) == (run.run_id, judge.id) for one in read_index(self.where.results_dir))
+        return bool(current) and indexed and not self.unlabelled(run, judge)
 
     def is_complete(self, run: PlannedRun) -> bool:
         """Whether nothing of a run is left to do."""
-        return self.is_answered(run) and all(self.is_graded(run, judge.id) for judge in self.judges.values())
+        return self.is_answered(run) and all(self.is_graded(run, judge) for judge in self.judges.values())
 
     def spent(self) -> float:
         """US dollars that the sweep's runs and judges cost so far."""
@@ -163,7 +161,7 @@ class SweepState:
         for spec, options in dict.fromkeys((run.model.spec, run.model.options) for run in left):
             within(load_chat_model(spec, options), limit)
         for spec, judge in self.judges.items():
-            if not all(self.is_answered(run) and self.is_graded(run, judge.id) for run in self.plan.runs):
+            if not all(self.is_answered(run) and self.is_graded(run, judge) for run in self.plan.runs):
                 self.judge(spec, lambda name: within(load_chat_model(name, self.plan.judge_options), limit))
 
     def _manifest(self, run: PlannedRun) -> RunManifest | None:

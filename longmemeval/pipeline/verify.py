@@ -1,7 +1,7 @@
 """`verify`: hashes hold, and every number recomputes from the files."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -16,7 +16,7 @@ from longmemeval.pipeline.answering import ANSWERS, PROMPTS, current_answers, to
 from longmemeval.pipeline.evaluate import Graded, dataset_of, judgements_file, metrics_from_files
 from longmemeval.pipeline.index import INDEX, IndexEntry, index_entry, read_index
 from longmemeval.pipeline.journal import read_journal
-from longmemeval.pipeline.manifest import RunManifest, check_run_id, differences, read_manifest
+from longmemeval.pipeline.manifest import RunManifest, check_run_id, differences, read_manifest, run_ids
 from longmemeval.pipeline.rankings import RANKINGS
 from longmemeval.pipeline.verify_preparation import check_preparation
 from longmemeval.pipeline.verify_retrieval import check_retrieval
@@ -86,13 +86,12 @@ def _preparations(subject: str, where: Folders) -> list[Path]:
 
 
 def _subjects(where: Folders) -> list[str]:
-    runs = [folder.name for folder in list_folders(where.results_dir) if (folder / "run.json").exists()]
     preparations = [
         f"{dataset.name}/{folder.name}"
         for dataset in list_folders(where.prepared_dir)
         for folder in list_folders(dataset)
     ]
-    return runs + preparations
+    return run_ids(where.results_dir) + preparations
 
 
 def _check_run(folder: Path, dataset: str | None, where: Folders) -> Iterator[str | None]:
@@ -102,9 +101,10 @@ def _check_run(folder: Path, dataset: str | None, where: Folders) -> Iterator[st
     if manifest.kind == "retrieval":
         yield from check_retrieval(folder, manifest, dataset_of(manifest, dataset, where))
         return
-    answers = current_answers(read_journal(folder / ANSWERS, Answer))
-    yield from _check_answers(folder, manifest, answers)
-    yield _check_totals(folder, manifest, answers)
+    records = read_journal(folder / ANSWERS, Answer)
+    answers = current_answers(records)
+    yield from _check_answers(folder, manifest, records, answers)
+    yield _check_totals(manifest, records, answers)
     for file in sorted((folder / "judgements").glob("*.jsonl")):
         yield from _check_judgements(file, answers)
     yield from _check_scored(folder, manifest, where)
@@ -131,11 +131,11 @@ def _check_files(folder: Path, manifest: RunManifest) -> Iterator[str | None]:
             yield f"run.json: has no sha256 of {name}"
 
 
-def _check_totals(folder: Path, manifest: RunManifest, answers: Mapping[str, Answer]) -> str | None:
+def _check_totals(manifest: RunManifest, records: Sequence[Answer], answers: Mapping[str, Answer]) -> str | None:
     """Whether the manifest counts what the answers hold; a run under way counts at its end."""
     if manifest.kind != "run" or manifest.status == "running":
         return None
-    usage = total_usage(read_journal(folder / ANSWERS, Answer))
+    usage = total_usage(records)
     found = {
         "answered": sum(answer.status == "ok" for answer in answers.values()),
         "failed": sum(answer.status == "error" for answer in answers.values()),
@@ -146,12 +146,14 @@ def _check_totals(folder: Path, manifest: RunManifest, answers: Mapping[str, Ans
     return f"run.json: {ANSWERS} gives other totals ({'; '.join(changed[:3])})" if changed else None
 
 
-def _check_answers(folder: Path, manifest: RunManifest, answers: Mapping[str, Answer]) -> Iterator[str | None]:
+def _check_answers(
+    folder: Path, manifest: RunManifest, records: Sequence[Answer], answers: Mapping[str, Answer]
+) -> Iterator[str | None]:
     selected = set(manifest.question_ids)
     strangers = [question_id for question_id in answers if question_id not in selected]
     yield f"{ANSWERS}: answers questions that were not selected: {', '.join(strangers[:5])}" if strangers else None
     settled: set[str] = set()
-    for answer in read_journal(folder / ANSWERS, Answer):
+    for answer in records:
         repeated = answer.question_id in settled
         yield f"{ANSWERS}: question '{answer.question_id}' is answered twice" if repeated else None
         if answer.status == "ok":
@@ -216,7 +218,7 @@ def _check_metrics(
     if not judgements.exists() and stored.overall.not_evaluated < stored.overall.n:
         yield f"{name}: {place} is missing"
         return
-    again = metrics_from_files(folder, graded, stored.judge)
+    again = metrics_from_files(folder, graded, stored.judge, answers)
     if stored.judgements_sha256 != again.judgements_sha256 and _has_grown(judgements, stored.judgements_sha256):
         yield f"{name}: is older than the last lines of {place}; `longmemeval evaluate` writes it again"
     else:

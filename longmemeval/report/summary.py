@@ -1,8 +1,8 @@
 """What has to be said under tables of runs."""
 
+from longmemeval.datasets.locomo_format import OPEN_ABSTENTION
 from longmemeval.embedding.registry import is_offline_fallback
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
-from longmemeval.pipeline.evaluate import OPEN_ABSTENTION
 from longmemeval.pipeline.scored import RunSummary
 
 ORACLE_NOTE = "oracle reads the gold evidence: it is a ceiling, not a memory system."

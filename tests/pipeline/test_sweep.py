@@ -12,6 +12,8 @@ from longmemeval.errors import FatalModelError, FixtureError, HarnessError
 from longmemeval.pipeline.sweep import SweepReport
 from longmemeval.pipeline.sweep_estimate import Work
 from longmemeval.pipeline.verify import verify
+from tests.datasets.test_locomo import make_conversation
+from tests.datasets.test_longmemeval import write
 from tests.pipeline.helpers import colours, folders_in, manifest
 from tests.pipeline.sweeps import BASE, LEXICAL, OFFLINE, PRICED, estimated, served, swept
 from tests.server import ModelServer, Refusal
@@ -220,3 +222,14 @@ def test_unknown_provider_of_a_judge_is_no_surprise_at_the_end(tmp_path: Path) -
     with pytest.raises(FatalModelError, match="opnai"):
         swept(tmp_path, judges=["opnai/x"])
     assert not (tmp_path / "results").exists()
+
+
+def test_questions_that_a_judge_leaves_out_are_settled(tmp_path: Path) -> None:
+    """Mem0's score leaves LoCoMo's adversarial questions out: the sweep is done all the same, and stays done."""
+    write(tmp_path / "talks.json", make_conversation())
+    first = swept(tmp_path, dataset="talks.json", judges=["offline/mem0-f1"])
+    assert (first.failures, first.newly_judged, len(first.comparisons)) == ((), 10, 1)
+    before = tree(tmp_path / "results")
+    again = swept(tmp_path, dataset="talks.json", judges=["offline/mem0-f1"])
+    assert (again.failures, again.newly_judged) == ((), 0)
+    assert tree(tmp_path / "results") == before

@@ -50,7 +50,7 @@ import msgspec
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from longmemeval.datasets.locomo_format import CATEGORIES
+from longmemeval.datasets.locomo_format import CATEGORIES, OPEN_ABSTENTION
 from longmemeval.datasets.longmemeval import QUESTION_TYPES
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.files import sha256_bytes
@@ -69,7 +69,7 @@ _DEFAULT, _ABSTENTION = "default", "abstention"
 _SEVERAL = ", several evidence"
 _CONVOMEM_TYPES = ("user-facts", "assistant-facts", "changing-facts", "preferences", "implicit-connections")
 _CHOICES = (
-    *(_DEFAULT, _ABSTENTION, *QUESTION_TYPES, *CATEGORIES.values(), "open abstention", *_CONVOMEM_TYPES),
+    *(_DEFAULT, _ABSTENTION, *QUESTION_TYPES, *CATEGORIES.values(), OPEN_ABSTENTION, *_CONVOMEM_TYPES),
     *(question_type + _SEVERAL for question_type in _CONVOMEM_TYPES),
 )
 
