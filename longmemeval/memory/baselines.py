@@ -1,7 +1,8 @@
 """The floor, the ceiling and the whole history."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
+from longmemeval.event_loop import in_thread
 from longmemeval.memory.items import message_item
 from longmemeval.records import Gold, Question, Recall
 from longmemeval.storage.fixture import Fixture
@@ -10,7 +11,7 @@ from longmemeval.storage.fixture import Fixture
 class NoMemory:
     """`none`: the question only."""
 
-    def recall(self, question: Question, fixture: Fixture) -> Recall:
+    async def recall(self, question: Question, fixture: Fixture) -> Recall:
         """Nothing."""
         return Recall(items=())
 
@@ -18,9 +19,9 @@ class NoMemory:
 class FullHistory:
     """`full-history`: every message of the haystack, never cut here."""
 
-    def recall(self, question: Question, fixture: Fixture) -> Recall:
+    async def recall(self, question: Question, fixture: Fixture) -> Recall:
         """All messages, oldest first."""
-        return Recall(items=tuple(message_item(message) for message in fixture.memory.messages))
+        return await in_thread(_messages, fixture, None)
 
 
 class Oracle:
@@ -33,9 +34,17 @@ class Oracle:
     def __init__(self, gold: Callable[[str], Gold]) -> None:
         self._gold = gold
 
-    def recall(self, question: Question, fixture: Fixture) -> Recall:
+    async def recall(self, question: Question, fixture: Fixture) -> Recall:
         """All messages of the evidence sessions, oldest first."""
-        evidence = set(self._gold(question.question_id).evidence_sessions)
-        return Recall(
-            items=tuple(message_item(message) for message in fixture.memory.messages if message.thread_id in evidence)
+        return await in_thread(_messages, fixture, set(self._gold(question.question_id).evidence_sessions))
+
+
+def _messages(fixture: Fixture, threads: Collection[str] | None) -> Recall:
+    """All messages, or those of some threads, oldest first."""
+    return Recall(
+        tuple(
+            message_item(message)
+            for message in fixture.memory.messages
+            if threads is None or message.thread_id in threads
         )
+    )

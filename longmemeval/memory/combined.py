@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from longmemeval.event_loop import in_thread
 from longmemeval.memory.items import Hit, items_at, last_positions, with_neighbours
 from longmemeval.memory.parameters import RetrievalParameters
 from longmemeval.memory.protocol import RankedUnit
@@ -22,8 +23,11 @@ class CombinedMemory:
     last_messages: int
     working_memory: bool = False
 
-    def recall(self, question: Question, fixture: Fixture) -> Recall:
+    async def recall(self, question: Question, fixture: Fixture) -> Recall:
         """Recall by the switches that are on."""
+        return await in_thread(self._recall, fixture)
+
+    def _recall(self, fixture: Fixture) -> Recall:
         items = items_at(fixture.memory, last_positions(fixture.memory, self.last_messages), {})
         return Recall(items=(*_document(fixture, self.working_memory), *items))
 
@@ -44,8 +48,11 @@ class SearchingMemory:
             return ranked
         return ranked[: self._fitting(self._windows(ranked, fixture.memory), fixture)]
 
-    def recall(self, question: Question, fixture: Fixture) -> Recall:
+    async def recall(self, question: Question, fixture: Fixture) -> Recall:
         """The best units with their neighbours, and the newest messages."""
+        return await in_thread(self._recall, question, fixture)
+
+    def _recall(self, question: Question, fixture: Fixture) -> Recall:
         store, notes = fixture.memory, list(self.search.notes(question, fixture))
         found = self.search.rank(question, fixture, self.parameters.top_k)
         hits = {

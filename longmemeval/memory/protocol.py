@@ -19,8 +19,11 @@ Need = str
 class MemorySystem(Protocol):
     """Finds, in the prepared history of one haystack, what a model should see to answer one question."""
 
-    def recall(self, question: Question, fixture: Fixture) -> Recall:
-        """Recall for `question`.
+    async def recall(self, question: Question, fixture: Fixture) -> Recall:
+        """Recall for `question`; many may be under way at once.
+
+        It runs in the event loop that also reads the model's replies. What computes for longer than a few
+        milliseconds, opening the fixture's parts included, is awaited by `longmemeval.event_loop.in_thread`.
 
         Args:
             question: text, date and ids; nothing about the answer.

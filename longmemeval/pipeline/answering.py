@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from longmemeval.errors import HarnessError
-from longmemeval.event_loop import complete
+from longmemeval.event_loop import complete, in_thread, own_time
 from longmemeval.files import sha256_file
 from longmemeval.memory.protocol import MemorySystem
 from longmemeval.pipeline.journal import Journal, read_journal
@@ -132,10 +132,10 @@ class Answering:
             await in_order(questions, answer, self.concurrency)
 
     async def _answer(self, question: Question) -> Reading:
-        started = time.perf_counter()
-        recall = self.memory.recall(question, self.fixtures.open(question.haystack_id))
-        milliseconds = (time.perf_counter() - started) * 1000
-        return await self.reader.read(question, structs.replace(recall, milliseconds=milliseconds))
+        fixture = await in_thread(self.fixtures.open, question.haystack_id)
+        with own_time() as stopwatch:
+            recall = await self.memory.recall(question, fixture)
+        return await self.reader.read(question, structs.replace(recall, milliseconds=stopwatch.milliseconds))
 
     def _close(self, status: str, seconds: float) -> None:
         """Write the manifest with what there is now; seconds add up over resumed sessions."""

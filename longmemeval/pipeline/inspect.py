@@ -125,7 +125,7 @@ def _recall(
         if analyses:
             complete(analyses.ask([question]))
         memory = build_memory(configuration, MemoryTools(vectors, gold, analyse=analyses))
-        recall = memory.recall(question, fixture)
+        recall = complete(memory.recall(question, fixture))
     except HarnessError as error:
         return Recalled(configuration.name, None, str(error))
     counter = token_counter("offline/extractive")

@@ -104,7 +104,7 @@ def ranked_turns(system: MemorySystem, question: Question, fixture: Fixture) -> 
             for message_id in unit.message_ids:
                 yield Ranked(message_id, unit.score)
         return
-    for item in _best_first(system.recall(question, fixture), fixture):
+    for item in _best_first(complete(system.recall(question, fixture)), fixture):
         for message_id in item.message_ids:
             yield Ranked(message_id, item.score)
 

@@ -165,7 +165,7 @@ def _prompts(state: SweepState, run: PlannedRun, questions: Sequence[Question]) 
     async def read() -> int:
         failed = 0
         for question in questions:
-            recall = memory.recall(question, opened[question.haystack_id])
+            recall = await memory.recall(question, opened[question.haystack_id])
             failed += (await reader.read(question, recall)).answer.status == "error"
         return failed
 

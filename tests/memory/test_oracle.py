@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from longmemeval.datasets.longmemeval import LongMemEvalDataset
 from longmemeval.errors import HarnessError
+from longmemeval.event_loop import complete
 from longmemeval.memory.configuration import build_memory, resolve_configuration
 from longmemeval.memory.presets import PRESETS
 from longmemeval.memory.protocol import MemoryTools
@@ -30,7 +31,7 @@ def oracle(folder: Path, one: dict[str, Any]) -> Recall:
     fixture = Fixture.open(fixture_folder(where.prepared_dir, data.name, "default", one["question_id"]))
     (question,) = data.questions()
     memory = build_memory(resolve_configuration("oracle"), MemoryTools(no_vectors, data.gold))
-    return memory.recall(question, fixture)
+    return complete(memory.recall(question, fixture))
 
 
 def message_ids(recalled: Recall) -> list[str]:

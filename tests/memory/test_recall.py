@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from longmemeval.datasets.longmemeval import LongMemEvalDataset
 from longmemeval.embedding.hashing import HashingEmbedder
+from longmemeval.event_loop import complete
 from longmemeval.llm.offline import ExtractiveModel
 from longmemeval.llm.tokens import CharacterCounter
 from longmemeval.memory.configuration import build_memory, resolve_configuration
@@ -103,7 +104,7 @@ def gold(question_id: str) -> Gold:
 
 def recall(fixture: Fixture, preset: str, *overrides: str) -> Recall:
     memory = build_memory(resolve_configuration(preset, overrides), MemoryTools(embed_query, gold))
-    return memory.recall(QUESTION, fixture)
+    return complete(memory.recall(QUESTION, fixture))
 
 
 def message_ids(recalled: Recall) -> list[str]:
@@ -230,7 +231,7 @@ def prepared(folder: Path, one: dict[str, Any]) -> tuple[LongMemEvalDataset, Fix
 def recall_prepared(data: LongMemEvalDataset, fixture: Fixture, preset: str, *overrides: str) -> Recall:
     tools = MemoryTools(lambda text: HashingEmbedder(64).embed([text])[0], data.gold)
     (question,) = data.questions()
-    return build_memory(resolve_configuration(preset, overrides), tools).recall(question, fixture)
+    return complete(build_memory(resolve_configuration(preset, overrides), tools).recall(question, fixture))
 
 
 def test_history_is_in_time_order_whatever_the_files(tmp_path: Path) -> None:

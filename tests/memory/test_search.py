@@ -5,10 +5,11 @@ import pytest
 from longmemeval.datasets.registry import load_dataset
 from longmemeval.embedding.registry import load_embedder
 from longmemeval.errors import HarnessError
+from longmemeval.event_loop import complete
 from longmemeval.memory.configuration import build_memory, resolve_configuration
 from longmemeval.memory.protocol import MemorySystem, MemoryTools, RankingMemory
 from longmemeval.pipeline.prepare import prepare
-from longmemeval.records import Question
+from longmemeval.records import Question, Recall
 from longmemeval.retrieval.analysis import QuestionAnalysis
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, fixture_folder
@@ -47,6 +48,10 @@ def fixture(tmp_path_factory: pytest.TempPathFactory) -> Fixture:
 def system(preset: str, *overrides: str) -> MemorySystem:
     tools = MemoryTools(embed_query=lambda text: EMBEDDER.embed([text])[0], count_tokens=lambda text: len(text.split()))
     return build_memory(resolve_configuration(preset, overrides), tools)
+
+
+def recalled(asked: Question, fixture: Fixture, *overrides: str) -> Recall:
+    return complete(system("bm25", *overrides).recall(asked, fixture))
 
 
 def question(text: str, fixture: Fixture) -> Question:
@@ -106,22 +111,20 @@ def test_no_word_in_common_keeps_the_order_of_the_history_among_equals(fixture: 
 
 
 def test_recall_is_the_best_units_with_neighbours_in_time_order(fixture: Fixture) -> None:
-    recall = system("bm25", "top_k=1", "message_range=1", "last_messages=0").recall(
-        question("paint my bicycle", fixture), fixture
-    )
+    recall = recalled(question("paint my bicycle", fixture), fixture, "top_k=1", "message_range=1", "last_messages=0")
     assert [item.message_ids[0] for item in recall.items] == ["bikes:0", "bikes:1"]
     assert [item.rank for item in recall.items] == [1, None]
 
 
 def test_budget_is_filled_in_rank_order_and_what_is_left_out_is_noted(fixture: Fixture) -> None:
     asked = question("paint my bicycle green", fixture)
-    whole = system("bm25", "top_k=3", "message_range=0", "last_messages=2").recall(asked, fixture)
-    small = system("bm25", "top_k=3", "message_range=0", "last_messages=2", "budget=12").recall(asked, fixture)
+    whole = recalled(asked, fixture, "top_k=3", "message_range=0", "last_messages=2")
+    small = recalled(asked, fixture, "top_k=3", "message_range=0", "last_messages=2", "budget=12")
     assert whole.notes == ()
     assert [item.message_ids[0] for item in small.items] == ["bikes:0"]
     (note,) = small.notes
     assert note == f"budget: {len(whole.items) - 1} messages left out, 12 tokens allowed"
-    enough = system("bm25", "top_k=3", "message_range=0", "last_messages=2", "budget=1000").recall(asked, fixture)
+    enough = recalled(asked, fixture, "top_k=3", "message_range=0", "last_messages=2", "budget=1000")
     assert enough == whole
 
 
@@ -153,7 +156,7 @@ def test_what_a_chat_model_made_of_the_question_is_searched_for(fixture: Fixture
     memory = build_memory(
         resolve_configuration("bm25", ["decompose=model", "top_k=2", "last_messages=0", *quiet]), tools
     )
-    recall = memory.recall(asked, fixture)
+    recall = complete(memory.recall(asked, fixture))
     assert [item.message_ids[0] for item in recall.items] == ["rivers:0", "cooking:2"]
     assert recall.notes == ("by hand",)
 

@@ -45,7 +45,7 @@ class Fixed:
             for place, group in enumerate(groups)
         ]
 
-    def recall(self, question: Question, fixture: Fixture) -> Recall:
+    async def recall(self, question: Question, fixture: Fixture) -> Recall:
         raise AssertionError("a memory that can rank is asked to rank")
 
 
@@ -111,7 +111,7 @@ def test_a_session_stands_where_its_first_turn_stands(workspace: tuple[Dataset, 
 class Recalls:
     """Recalls, in this order: a document, an old turn, the second best turn, a new turn, and the best one."""
 
-    def recall(self, question: Question, fixture: Fixture) -> Recall:
+    async def recall(self, question: Question, fixture: Fixture) -> Recall:
         def turn(message_id: str, hit: Hit | None = None) -> RecalledItem:
             return message_item(fixture.memory.message(message_id), hit)
 
