@@ -159,7 +159,8 @@ class Answer(Struct, frozen=True):
     """The best score of a recalled item; None where the memory gives none."""
     recall_tokens: int = 0
     prompt_tokens: int = 0
-    """Tokens of the answering prompt as sent, by the run's token counter; `usage` has what the server counted."""
+    """Tokens of all prompts as sent for the question, by the run's token counter: with `con-separate` those of the
+    note-taking calls too. `usage` has what the server counted."""
     prompt_sha256: str = ""
     usage: Usage = Usage()
     attempts: int = 0

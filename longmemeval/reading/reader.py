@@ -127,12 +127,16 @@ class Reader:
         if threshold is not None and top_score is not None and top_score < threshold:
             return Reading(_abstention(question, recall, found, top_score, recall_tokens, threshold), ())
         shown: tuple[RecalledItem, ...] = ()
-        hypothesis, error, prompt_tokens, prompt_sha256 = "", "", 0, ""
+        hypothesis, error, prompt_sha256 = "", "", ""
+        sent_tokens: list[int] = []
         try:
-            if self._configuration.note_template:
-                recall = await self._take_notes(question, recall, self._configuration.note_template, prompts, replies)
+            if note_template := self._configuration.note_template:
+                notes = self._notes_to_take(question, recall, note_template)
+                sent_tokens.extend(one.prompt_tokens for one in notes if one.recall.items)
+                recall = await self._take_notes(question, recall, notes, prompts, replies)
             fitted = self._fit(question, recall)
-            recall, shown, prompt_tokens = fitted.recall, fitted.recall.items, fitted.prompt_tokens
+            recall, shown = fitted.recall, fitted.recall.items
+            sent_tokens.append(fitted.prompt_tokens)
             request = self._request(question, fitted.prompt, self._configuration.max_tokens, recall)
             prompts.append(_sent(question, "answer", request))
             prompt_sha256 = prompts[-1].sha256
@@ -150,7 +154,7 @@ class Reader:
             cut_ids=tuple(message_id for message_id in dict.fromkeys(found) if message_id not in reached),
             top_score=top_score,
             recall_tokens=recall_tokens,
-            prompt_tokens=prompt_tokens,
+            prompt_tokens=sum(sent_tokens),
             prompt_sha256=prompt_sha256,
             usage=sum((reply.usage for reply in replies), Usage()),
             attempts=sum(reply.attempts for reply in replies),
@@ -191,11 +195,15 @@ class Reader:
         policy = self._configuration.on_overflow
         return fit(Recall(chunk.items), render, self._counter.count, self._note_limit, policy)
 
+    def _notes_to_take(self, question: Question, recall: Recall, template: Template) -> list[Fitted]:
+        """The prompts of the note-taking calls, one per session."""
+        return [self._fit_note(question, chunk, template) for chunk in message_chunks(recall)]
+
     async def _take_notes(
         self,
         question: Question,
         recall: Recall,
-        template: Template,
+        sessions: Sequence[Fitted],
         prompts: list[SentPrompt],
         replies: list[ChatReply],
     ) -> Recall:
@@ -203,7 +211,6 @@ class Reader:
 
         All calls are waited for even when one fails: what they cost is to be counted.
         """
-        sessions = [self._fit_note(question, chunk, template) for chunk in message_chunks(recall)]
         fitted = [session for session in sessions if session.recall.items]
         requests = [self._request(question, one.prompt, _NOTE_MAX_TOKENS, one.recall) for one in fitted]
         prompts.extend(_sent(question, "note", request) for request in requests)

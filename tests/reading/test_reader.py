@@ -187,6 +187,7 @@ def test_con_separate_takes_notes_on_each_session_and_answers_from_them(tmp_path
     assert answer.hypothesis == "At home."
     assert answer.recall_ids == tuple(item.message_ids[0] for item in THREE.items)
     assert answer.usage == Usage(calls=4, prompt_tokens=40)
+    assert answer.prompt_tokens == sum(map(len, model.prompts))
     assert answer.attempts == 8
     assert answer.prompt_sha256 == reading.prompts[-1].sha256
 
@@ -220,6 +221,7 @@ def test_failed_note_call_is_an_error_that_counts_what_was_paid() -> None:
     assert (answer.status, answer.hypothesis, answer.error) == ("error", "", "Refused. Ask nicely.")
     assert len(model.requests) == 3
     assert answer.usage == Usage(calls=2, prompt_tokens=20)
+    assert answer.prompt_tokens == sum(map(len, model.prompts))
     assert (answer.recall_ids, answer.prompt_sha256) == ((), "")
     assert [prompt.purpose for prompt in reading.prompts] == ["note", "note", "note"]
 
