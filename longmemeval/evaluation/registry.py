@@ -18,7 +18,7 @@ from longmemeval.evaluation.judges.mem0 import MEM0_BLEU1, MEM0_F1, mem0_bleu1_j
 from longmemeval.evaluation.judges.protocol import Judge
 from longmemeval.evaluation.judges.rules import RuleJudge
 from longmemeval.evaluation.judges.template_judge import TemplateJudge
-from longmemeval.evaluation.judges.template_set import FILE_ENDINGS, OFFICIAL_SET, SHIPPED_SETS, load_template_set
+from longmemeval.evaluation.judges.template_set import FILE_ENDINGS, OFFICIAL_SET, load_template_set, shipped_sets
 from longmemeval.evaluation.judges.votes import RepeatedJudge, VotingJudge
 from longmemeval.llm.protocol import ChatModel
 
@@ -36,7 +36,6 @@ _DEFAULT_JUDGES: Mapping[Benchmark, str] = {
     "convomem": "gemini/gemini-2.5-flash",
 }
 _OWN_SETS: Mapping[Benchmark, str] = {"longmemeval": OFFICIAL_SET, "locomo": "lenient", "convomem": "convomem"}
-_SETS = (OFFICIAL_SET, *SHIPPED_SETS)
 _SCRIPTED = "offline/scripted:"
 
 
@@ -91,7 +90,8 @@ def _model_judge(spec: str, model_factory: Callable[[str], ChatModel], benchmark
 def _split(spec: str, own_set: str) -> tuple[str, str]:
     """Template set and model of a spec. Names of models can hold an `@` too (`claude-3-5-sonnet@20240620`)."""
     left, at, right = spec.partition("@")
-    if at and (left in _SETS or left.endswith(FILE_ENDINGS)):
+    sets = (OFFICIAL_SET, *shipped_sets())
+    if at and (left in sets or left.endswith(FILE_ENDINGS)):
         if not right:
             raise HarnessError(f"The judge '{spec}' has no model", fix=f"Write {left}@MODEL")
         return left, right
@@ -100,6 +100,6 @@ def _split(spec: str, own_set: str) -> tuple[str, str]:
         raise HarnessError(
             f"There is no template set '{left}'",
             where=f"judge '{spec}'",
-            fix=f"{nearest(left, _SETS)}, or a file that ends in {' or '.join(FILE_ENDINGS)}",
+            fix=f"{nearest(left, sets)}, or a file that ends in {' or '.join(FILE_ENDINGS)}",
         )
     return own_set, spec

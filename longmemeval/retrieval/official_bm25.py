@@ -6,7 +6,7 @@ the documents get a share.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from math import log
 from typing import NamedTuple
 
@@ -24,10 +24,6 @@ _MIXERS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)
 
 Integers = NDArray[np.int64]
 Keys = NDArray[np.uint64]
-
-# Allocators give freed memory back and get it again page by page, which takes as long as the counting. Once a block of
-# this size was freed (it is never touched), glibc keeps what is smaller.
-np.empty(1 << 24, np.uint8)
 
 
 class _Corpus(NamedTuple):
@@ -60,6 +56,7 @@ def scores(documents: Sequence[str], query: str) -> NDArray[np.float64]:
     total = np.zeros(len(documents))
     if not documents:
         return total
+    _keep_freed_memory()
     corpus = _corpus(documents, query)
     norms = _K1 * (1 - _B + _B * corpus.lengths / (len(corpus.words) / len(documents)))
     weights = _weights(corpus)
@@ -82,6 +79,15 @@ def _weights(corpus: _Corpus) -> dict[int, float]:
     counts = corpus.holders[np.flatnonzero(corpus.holders > 0)]
     floor = _EPSILON * (float(np.cumsum(table[counts])[-1]) / len(counts))
     return {word: floor if weight < 0 else weight for word, weight in weights.items()}
+
+
+@cache
+def _keep_freed_memory() -> None:
+    """Have glibc keep what is freed: it does so for blocks smaller than one that was freed, which is never touched.
+
+    Else freed memory goes back and comes again page by page, which takes as long as the counting.
+    """
+    np.empty(1 << 24, np.uint8)
 
 
 @lru_cache(maxsize=64)

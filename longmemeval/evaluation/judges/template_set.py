@@ -42,6 +42,7 @@ Case does not matter. A reply with neither is unreadable as well: its question i
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from string import Formatter
 from typing import Any, NamedTuple
@@ -60,7 +61,6 @@ OFFICIAL_SET = "longmemeval"
 """LongMemEval's own templates, which are kept byte for byte and apart from the sets (`judges/longmemeval.py`)."""
 
 _FOLDER = Path(__file__).with_name("sets")
-SHIPPED_SETS = tuple(sorted(path.stem for path in _FOLDER.glob("*.json")))
 FILE_ENDINGS = (".json", ".yaml", ".yml")
 
 _PLACES = ("question", "answer", "hypothesis", "evidence")
@@ -87,6 +87,12 @@ READINGS = {
     "right-wrong": _Reading(re.compile("right"), re.compile("wrong"), both=False),
     "label-json": _Reading(re.compile(r'"label"\s*:\s*"correct"'), re.compile(r'"label"\s*:\s*"wrong"')),
 }
+
+
+@cache
+def shipped_sets() -> tuple[str, ...]:
+    """The names of the sets that come with the package, sorted."""
+    return tuple(sorted(path.stem for path in _FOLDER.glob("*.json")))
 
 
 def read_reply(kind: str, reply: str) -> bool | None:
@@ -154,12 +160,12 @@ def load_template_set(name_or_file: str) -> TemplateSet:
     Raises:
         HarnessError: no such set or file, or one that is not as described above, with the nearest valid name.
     """
-    if name_or_file in SHIPPED_SETS:
+    if name_or_file in shipped_sets():
         return _load(_FOLDER / f"{name_or_file}.json")
     if not name_or_file.endswith(FILE_ENDINGS):
-        raise HarnessError(f"There is no template set '{name_or_file}'", fix=nearest(name_or_file, SHIPPED_SETS))
+        raise HarnessError(f"There is no template set '{name_or_file}'", fix=nearest(name_or_file, shipped_sets()))
     templates = _load(Path(name_or_file))
-    if templates.name.lower() in (*SHIPPED_SETS, OFFICIAL_SET):
+    if templates.name.lower() in (*shipped_sets(), OFFICIAL_SET):
         raise HarnessError(
             f"The name '{templates.name}' belongs to a set that is shipped",
             where=name_or_file,

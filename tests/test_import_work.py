@@ -1,0 +1,52 @@
+"""Importing defines things and does nothing else: no file is read, no folder listed, no large block taken."""
+
+import subprocess
+import sys
+
+from tests.support import ROOT
+
+# Files opened by a statement at the top of one of our modules, not by the import of another module. Sources are left
+# out: pydantic reads the docstrings of a class's fields from them.
+WATCHED = """
+import importlib, os, pathlib, sys
+package = pathlib.Path(sys.argv[1], "longmemeval")
+found = set()
+
+def watch(event, arguments):
+    if event not in ("open", "os.listdir", "os.scandir") or str(arguments[0]).endswith(".py"):
+        return
+    frame = sys._getframe(1)
+    while frame and not frame.f_code.co_filename.startswith("<frozen importlib"):
+        if frame.f_code.co_name == "<module>" and frame.f_code.co_filename.startswith(str(package)):
+            found.add(f"{frame.f_code.co_filename}:{frame.f_lineno} {event} {arguments[0]}")
+        frame = frame.f_back
+
+sys.addaudithook(watch)
+for path in sorted(package.rglob("*.py")):
+    if path.name != "__main__.py":
+        importlib.import_module(".".join(path.relative_to(package.parent).with_suffix("").parts))
+print(sorted(found))
+"""
+
+MEASURED = """
+import tracemalloc, numpy
+import longmemeval.retrieval.history
+tracemalloc.start()
+import longmemeval.retrieval.official_bm25
+print(tracemalloc.get_traced_memory()[1])
+"""
+
+
+def run(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(ROOT)], capture_output=True, text=True, check=True, cwd=ROOT, timeout=120
+    )
+    return done.stdout.strip()
+
+
+def test_no_module_reads_files_or_folders_when_it_is_imported() -> None:
+    assert run(WATCHED) == "[]"
+
+
+def test_importing_the_official_bm25_takes_no_memory_but_its_code() -> None:
+    assert int(run(MEASURED)) < 2_000_000
