@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from datetime import datetime, timedelta
@@ -12,7 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longmemeval.errors import HarnessError
-from longmemeval.memory.working_memory import build_working_memory, load_template, rules_updater
+from longmemeval.memory.working_memory import (
+    WorkingMemoryUpdate,
+    build_working_memory,
+    load_template,
+    rules_updater,
+)
 from longmemeval.memory.working_memory.document import Document
 from longmemeval.memory.working_memory.rule_table import RULES
 from longmemeval.records import Haystack, Role, Session, Turn
@@ -244,6 +250,40 @@ def test_updates_are_idempotent_and_change_entry_lines_only(sessions: list[Sessi
         assert skeleton(document) == skeleton(template)
         after = [(entry.day, entry.text) for entry in Document(document).entries()]
         assert all((entry.day, entry.text) in after for entry in before)
+
+
+@settings(max_examples=150, deadline=None)
+@given(SESSIONS, TEMPLATES)
+def test_sessions_at_once_give_the_same_document_as_one_by_one(sessions: list[Session], template: str) -> None:
+    updater, document, notes = rules_updater(template), template, tuple[str, ...]()
+    for one in sessions:
+        update = updater.update(document, one)
+        document, notes = update.document, notes + update.notes
+    assert updater.update(template, *sessions) == WorkingMemoryUpdate(document, notes=notes)
+
+
+def test_work_grows_with_the_history_and_no_faster() -> None:
+    def calls(count: int) -> int:
+        """Function calls, those into C included, that a history of `count` sessions takes."""
+        told = [
+            f"I live in City{i}. I work as a {i} nurse. I bought a new lamp{i}. I love tea{i}." for i in range(count)
+        ]
+        sessions = [session(text, day=DAY + timedelta(days=i)) for i, text in enumerate(told)]
+        updater, made = rules_updater(), 0
+
+        def count_call(frame: object, event: str, argument: object) -> None:
+            nonlocal made
+            made += event in ("call", "c_call")
+
+        sys.setprofile(count_call)
+        try:
+            updater.update("", *sessions)
+        finally:
+            sys.setprofile(None)
+        return made
+
+    calls(10)
+    assert calls(400) < 1.1 * 10 * calls(40)
 
 
 def test_every_rule_names_a_section_of_the_shipped_template() -> None:

@@ -16,19 +16,22 @@ class WorkingMemoryUpdate(Struct, frozen=True):
 
 
 class WorkingMemoryUpdater(Protocol):
-    """Takes what a session tells about the user into a document."""
+    """Takes what sessions tell about the user into a document."""
 
     @property
     def recipe(self) -> dict[str, Any]:
         """All that can change the document: name and version, hashes of template and prompts, model, parameters."""
         ...
 
-    def update(self, document: str, session: Session) -> WorkingMemoryUpdate:
-        """Take `session` into `document`.
+    def update(self, document: str, *sessions: Session) -> WorkingMemoryUpdate:
+        """Take `sessions` into `document`, one after the other; the same document as in several calls.
 
         Args:
             document: markdown as an earlier update returned it; empty to begin with the updater's template.
-            session: a session that is no older than those already in the document.
+            sessions: oldest first, and no older than those already in the document.
+
+        Returns:
+            The document (empty for no document and no sessions), the sum of all usage, and all notes in order.
 
         Raises:
             ModelError: a model call failed for good.
@@ -38,15 +41,5 @@ class WorkingMemoryUpdater(Protocol):
 
 
 def build_working_memory(haystack: Haystack, updater: WorkingMemoryUpdater) -> WorkingMemoryUpdate:
-    """Take all sessions of `haystack` into one document, oldest first.
-
-    Returns:
-        The document (empty for a haystack without sessions), the sum of all usage, and all notes in order.
-    """
-    document, usage, notes = "", Usage(), list[str]()
-    for session in sorted(haystack.sessions, key=lambda session: session.date):
-        update = updater.update(document, session)
-        document = update.document
-        usage += update.usage
-        notes += update.notes
-    return WorkingMemoryUpdate(document, usage, tuple(notes))
+    """Take all sessions of `haystack` into one document, oldest first."""
+    return updater.update("", *sorted(haystack.sessions, key=lambda session: session.date))

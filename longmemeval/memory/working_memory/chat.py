@@ -1,5 +1,6 @@
 """The updater that asks a chat model for edits: one call a session, and one more when the reply cannot be read."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from string import Template
@@ -12,7 +13,7 @@ from longmemeval.llm.protocol import ChatMessage, ChatModel
 from longmemeval.memory.working_memory.build import WorkingMemoryUpdate, WorkingMemoryUpdater
 from longmemeval.memory.working_memory.document import iso_day, starting_document
 from longmemeval.memory.working_memory.edits import apply_edits
-from longmemeval.records import Session, Turn
+from longmemeval.records import Session, Turn, Usage
 
 VERSION = 1
 TEMPERATURE = 0.0
@@ -61,8 +62,16 @@ class _ChatUpdater:
             "max_tokens": MAX_TOKENS,
         }
 
-    def update(self, document: str, session: Session) -> WorkingMemoryUpdate:
-        return complete(self._update(document or self.template, session))
+    def update(self, document: str, *sessions: Session) -> WorkingMemoryUpdate:
+        return complete(self._update_all(document, sessions))
+
+    async def _update_all(self, document: str, sessions: Sequence[Session]) -> WorkingMemoryUpdate:
+        usage, notes = Usage(), list[str]()
+        for session in sessions:
+            update = await self._update(document or self.template, session)
+            document, usage = update.document, usage + update.usage
+            notes += update.notes
+        return WorkingMemoryUpdate(document, usage, tuple(notes))
 
     async def _update(self, document: str, session: Session) -> WorkingMemoryUpdate:
         asked = (

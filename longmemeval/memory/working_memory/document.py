@@ -1,14 +1,13 @@
 """The working-memory document: markdown with `## ` sections that hold dated entries, one line each."""
 
 import difflib
-import itertools
 import re
 from collections.abc import Sequence
 from datetime import date
 from importlib import resources
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from longmemeval.errors import HarnessError
 
@@ -24,8 +23,10 @@ _WORDS = re.compile(r"\w+")
 class Entry(Struct, frozen=True):
     """One entry line; the days are ISO dates, `until` is empty while the entry holds."""
 
+    block: int
+    """Number of the document's block it stands in: 0 is what comes before the first heading."""
     line: int
-    """Index of the line in the document as it was when the entry was read."""
+    """Index of the line in the block. Neither changes while entries are only added or closed."""
     day: str
     until: str
     text: str
@@ -33,74 +34,82 @@ class Entry(Struct, frozen=True):
     """Characters before the text: bullet and dates."""
 
 
-class _Section(Struct, frozen=True):
-    heading: str
-    start: int
-    """Index of the line after the heading."""
-    stop: int
-
-
 class Document:
     """A working-memory document that is being edited. Edits add or change entry lines and no other line.
+
+    Adding and closing an entry take a time that does not depend on the length of the document.
 
     Args:
         text: markdown with at least one `## ` heading.
     """
 
     def __init__(self, text: str) -> None:
-        self._lines = text.split("\n")
+        # A block is a heading with the lines up to the next; no edit makes or removes a heading.
+        self._blocks: list[list[str]] = [[]]
+        for line in text.split("\n"):
+            if _SECTION_END.match(line):
+                self._blocks.append([])
+            self._blocks[-1].append(line)
+        self._sections: list[int] = []
+        self.headings: list[str] = []
+        """Names of the sections in order."""
+        for number, block in enumerate(self._blocks[1:], start=1):
+            if match := _HEADING.match(block[0]):
+                self._sections.append(number)
+                self.headings.append(match["name"].strip())
 
     @property
     def text(self) -> str:
         """The markdown as it stands."""
-        return "\n".join(self._lines)
-
-    @property
-    def headings(self) -> list[str]:
-        """Names of the sections in order."""
-        return [section.heading for section in self._sections()]
+        return "\n".join(line for block in self._blocks for line in block)
 
     def entries(self, section: int | None = None) -> list[Entry]:
         """The entries of section number `section` (from 0), or of the whole document, in order."""
-        span = range(len(self._lines))
-        if section is not None:
-            where = self._sections()[section]
-            span = range(where.start, where.stop)
-        return [entry for line in span if (entry := self.entry_at(line))]
+        blocks = range(len(self._blocks)) if section is None else [self._sections[section]]
+        places = ((block, line) for block in blocks for line in range(len(self._blocks[block])))
+        return [entry for block, line in places if (entry := self._entry(block, line))]
 
     def entry_at(self, line: int) -> Entry | None:
-        """The entry on line number `line` (from 0); None when something else stands there."""
-        match = _ENTRY.fullmatch(self._lines[line])
-        if match is None:
-            return None
-        return Entry(line, match["day"], match["until"] or "", match["text"], len(match["marker"]))
+        """The entry on line number `line` (from 0) of the document; None when something else stands there."""
+        return self._entry(*self._place(line))
 
-    def append(self, section: int, day: date, text: str) -> None:
+    def append(self, section: int, day: date, text: str) -> Entry:
         """Add an entry at the end of section number `section` (from 0)."""
-        where = self._sections()[section]
-        end = where.stop
-        while end > where.start and not self._lines[end - 1].strip():
+        number = self._sections[section]
+        block = self._blocks[number]
+        end = len(block)
+        while end > 1 and not block[end - 1].strip():
             end -= 1
         # A list that follows a paragraph or a heading is set off by an empty line.
-        gap = [] if self.entry_at(end - 1) else [""]
-        self._lines[end:end] = [*gap, _entry_line(iso_day(day), text)]
+        gap = [] if _ENTRY.fullmatch(block[end - 1]) else [""]
+        marker = _marker(iso_day(day))
+        block[end:end] = [*gap, marker + text]
+        return Entry(number, end + len(gap), iso_day(day), "", text, len(marker))
 
-    def close(self, entry: Entry, day: date) -> None:
+    def close(self, entry: Entry, day: date) -> Entry:
         """Mark `entry` as true until `day`; its text stays."""
-        self._lines[entry.line] = _entry_line(f"{entry.day}, until {iso_day(day)}", entry.text)
+        marker = _marker(f"{entry.day}, until {iso_day(day)}")
+        self._blocks[entry.block][entry.line] = marker + entry.text
+        return structs.replace(entry, until=iso_day(day), marker_length=len(marker))
 
     def replace(self, first: int, last: int, day: date, text: str) -> None:
-        """Put one new entry in the place of the lines `first` to `last`, all of them entries."""
-        self._lines[first : last + 1] = [_entry_line(iso_day(day), text)]
+        """Put one new entry in the place of the lines `first` to `last` of the document, all of them entries."""
+        block, line = self._place(first)
+        self._blocks[block][line : line + last - first + 1] = [_marker(iso_day(day)) + text]
 
-    def _sections(self) -> list[_Section]:
-        ends = [line for line, content in enumerate(self._lines) if _SECTION_END.match(content)]
-        ends.append(len(self._lines))
-        return [
-            _Section(match["name"].strip(), line + 1, stop)
-            for line, stop in itertools.pairwise(ends)
-            if (match := _HEADING.match(self._lines[line]))
-        ]
+    def _entry(self, block: int, line: int) -> Entry | None:
+        match = _ENTRY.fullmatch(self._blocks[block][line])
+        if match is None:
+            return None
+        return Entry(block, line, match["day"], match["until"] or "", match["text"], len(match["marker"]))
+
+    def _place(self, line: int) -> tuple[int, int]:
+        """Block, and line in the block, of line number `line` of the document."""
+        for number, block in enumerate(self._blocks):
+            if line < len(block):
+                return number, line
+            line -= len(block)
+        raise IndexError("the document has no such line")
 
 
 def iso_day(day: date) -> str:
@@ -108,8 +117,8 @@ def iso_day(day: date) -> str:
     return f"{day:%Y-%m-%d}"
 
 
-def _entry_line(days: str, text: str) -> str:
-    return f"- [{days}] {text}"
+def _marker(days: str) -> str:
+    return f"- [{days}] "
 
 
 def one_line(text: str) -> str:

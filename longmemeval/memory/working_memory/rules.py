@@ -1,5 +1,7 @@
 """The offline updater: rules read the user's own statements. No model, no cost, the same document every time."""
 
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -10,6 +12,7 @@ from longmemeval.files import sha256_text
 from longmemeval.memory.working_memory.build import WorkingMemoryUpdate, WorkingMemoryUpdater
 from longmemeval.memory.working_memory.document import (
     Document,
+    Entry,
     iso_day,
     normalised,
     one_line,
@@ -58,24 +61,11 @@ class _RulesUpdater:
             "rules_sha256": sha256_text(table),
         }
 
-    def update(self, document: str, session: Session) -> WorkingMemoryUpdate:
-        draft = _Draft(document or self.template, session.date)
-        notes = []
-        for turn in session.turns:
-            if turn.role != "user":
-                continue
-            if is_role_play(turn.content):
-                break
-            if len(turn.content) > MAX_MESSAGE:
-                notes.append(
-                    f"{iso_day(session.date)}: a message of {len(turn.content)} characters was taken for pasted text "
-                    f"and not read into working memory (limit {MAX_MESSAGE})"
-                )
-                continue
-            if turn.speaker:
-                draft.take(f"My name is {turn.speaker}")
-            for sentence in statements(turn.content):
-                draft.take(sentence)
+    def update(self, document: str, *sessions: Session) -> WorkingMemoryUpdate:
+        if not sessions:
+            return WorkingMemoryUpdate(document)
+        draft = _Draft(document or self.template)
+        notes = [note for session in sessions for note in draft.read(session)]
         return WorkingMemoryUpdate(draft.document.text, notes=tuple(notes))
 
 
@@ -85,16 +75,59 @@ class _Statement(Struct, frozen=True):
 
 
 class _Draft:
-    """A document while the statements of one session are taken into it."""
+    """A document while sessions are taken into it. No statement costs a look at all of it."""
 
-    def __init__(self, document: str, day: date) -> None:
+    def __init__(self, document: str) -> None:
         self.document = Document(document)
-        self._day = day
-        # A repeated text overwrites: the last of equal entries tells whether the statement still holds.
-        self._until = {normalised(entry.text): entry.until for entry in self.document.entries()}
-        self._headings = self.document.headings
+        self._sections = {rule.keywords: section_by_keywords(self.document.headings, rule.keywords) for rule in RULES}
+        self._topics: dict[int, list[Rule]] = defaultdict(list)
+        for rule in RULES:
+            if rule.topic:
+                self._topics[self._sections[rule.keywords]].append(rule)
+        self._date, self._day = date.min, ""
+        self._until: dict[str, str] = {}
+        """By normalised text. A repeated text overwrites: it tells whether the statement still holds."""
+        self._last: dict[str, dict[int, Entry]] = defaultdict(dict)
+        """By normalised text and block: the last of equal entries."""
+        self._touched: set[str] = set()
+        """Normalised texts that were entered or closed in this session."""
+        self._held: dict[str, dict[str, list[Entry]]] = defaultdict(lambda: defaultdict(list))
+        """By topic and value: the entries that hold, and some that were closed for another topic since."""
+        self._closed: set[tuple[int, int]] = set()
+        """Block and line of the entries that were closed."""
+        for section in range(len(self.document.headings)):
+            for entry in self.document.entries(section):
+                self._hold(section, entry)
+        for entry in self.document.entries():
+            self._note(entry)
 
-    def take(self, sentence: str) -> None:
+    def read(self, session: Session) -> Iterator[str]:
+        """Take what the user says in `session`; notes what was not read."""
+        self._begin(session.date)
+        for turn in session.turns:
+            if turn.role != "user":
+                continue
+            if is_role_play(turn.content):
+                break
+            if len(turn.content) > MAX_MESSAGE:
+                yield (
+                    f"{self._day}: a message of {len(turn.content)} characters was taken for pasted text "
+                    f"and not read into working memory (limit {MAX_MESSAGE})"
+                )
+                continue
+            if turn.speaker:
+                self._take(f"My name is {turn.speaker}")
+            for sentence in statements(turn.content):
+                self._take(sentence)
+
+    def _begin(self, day: date) -> None:
+        # Between sessions the order of the document decides among equal entries: the same as reading it anew.
+        for text in self._touched:
+            self._until[text] = self._last[text][max(self._last[text])].until
+        self._touched.clear()
+        self._date, self._day = day, iso_day(day)
+
+    def _take(self, sentence: str) -> None:
         """Add an entry for each kind of statement in `sentence`, at most one for each kind of section."""
         served = set[tuple[str, ...]]()
         for rule in RULES:
@@ -106,22 +139,36 @@ class _Draft:
 
     def _is_known(self, text: str) -> bool:
         until = self._until.get(normalised(text))
-        return until is not None and (until == "" or until >= iso_day(self._day))
+        return until is not None and (until == "" or until >= self._day)
 
     def _add(self, rule: Rule, statement: _Statement) -> None:
-        section = section_by_keywords(self._headings, rule.keywords)
+        section = self._sections[rule.keywords]
         if rule.topic:
-            self._close_older(rule, section, statement)
-        self.document.append(section, self._day, statement.text)
-        self._until[normalised(statement.text)] = ""
+            self._close_older(rule.topic, statement)
+        entry = self.document.append(section, self._date, statement.text)
+        self._note(entry)
+        self._hold(section, entry)
 
-    def _close_older(self, rule: Rule, section: int, newer: _Statement) -> None:
-        for entry in self.document.entries(section):
-            older = _read(rule, entry.text)
-            if entry.until or older is None or older.text != entry.text or _same(older.value, newer.value):
-                continue
-            self.document.close(entry, self._day)
-            self._until[normalised(entry.text)] = iso_day(self._day)
+    def _close_older(self, topic: str, newer: _Statement) -> None:
+        held = self._held[topic]
+        for value in [value for value in held if not _same(value, newer.value)]:
+            for entry in held.pop(value):
+                if (entry.block, entry.line) not in self._closed:
+                    self._closed.add((entry.block, entry.line))
+                    self._note(self.document.close(entry, self._date))
+
+    def _note(self, entry: Entry) -> None:
+        text, last = normalised(entry.text), self._last
+        self._until[text] = entry.until
+        self._touched.add(text)
+        if entry.block not in last[text] or last[text][entry.block].line <= entry.line:
+            last[text][entry.block] = entry
+
+    def _hold(self, section: int, entry: Entry) -> None:
+        for rule in () if entry.until else self._topics[section]:
+            told = _read(rule, entry.text)
+            if told is not None and told.text == entry.text:
+                self._held[rule.topic][told.value.casefold()].append(entry)
 
 
 def _read(rule: Rule, sentence: str) -> _Statement | None:
