@@ -19,10 +19,11 @@ def read_journal(path: Path, kind: type[R]) -> list[R]:
     Raises:
         IntegrityError: a line other than an unfinished last one is not a record of this kind.
     """
-    return list(_records(path, kind))
+    return list(iterate_journal(path, kind))
 
 
-def _records(path: Path, kind: type[R]) -> Iterator[R]:
+def iterate_journal(path: Path, kind: type[R]) -> Iterator[R]:
+    """`read_journal`, one record at a time: for journals that are too large to be in memory whole."""
     if not path.exists():
         return
     decoder = msgspec.json.Decoder(kind)

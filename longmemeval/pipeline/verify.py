@@ -15,7 +15,7 @@ from longmemeval.files import list_folders, safe_name, sha256_bytes, sha256_file
 from longmemeval.pipeline.answering import ANSWERS, PROMPTS, current_answers, total_usage
 from longmemeval.pipeline.evaluate import Graded, dataset_of, judgements_file, metrics_from_files
 from longmemeval.pipeline.index import INDEX, IndexEntry, index_entry, read_index
-from longmemeval.pipeline.journal import read_journal
+from longmemeval.pipeline.journal import iterate_journal, read_journal
 from longmemeval.pipeline.manifest import RunManifest, check_run_id, differences, read_manifest, run_ids
 from longmemeval.pipeline.rankings import RANKINGS
 from longmemeval.pipeline.verify_preparation import check_preparation
@@ -163,7 +163,7 @@ def _check_answers(
         yield f"{PROMPTS}: is missing" if sent and PROMPTS not in manifest.files else None
         return
     saved = set()
-    for prompt in read_journal(folder / PROMPTS, SentPrompt):
+    for prompt in iterate_journal(folder / PROMPTS, SentPrompt):
         saved.add((prompt.question_id, prompt.sha256))
         intact = sha256_bytes(msgspec.json.encode(prompt.messages)) == prompt.sha256
         yield None if intact else f"{PROMPTS}: a prompt of question '{prompt.question_id}' does not have its hash"

@@ -6,7 +6,7 @@ from longmemeval.evaluation.metrics import credit
 from longmemeval.pipeline.answering import PROMPTS
 from longmemeval.pipeline.comparison import QuestionRow
 from longmemeval.pipeline.evaluate import Graded, current_judgements
-from longmemeval.pipeline.journal import read_journal
+from longmemeval.pipeline.journal import iterate_journal
 from longmemeval.pipeline.scored import ScoredRun, stored_metrics
 from longmemeval.reading.reader import SentPrompt
 from longmemeval.records import Gold, Judgement, Message
@@ -65,6 +65,8 @@ def details(question_ids: Sequence[str], scored: Sequence[ScoredRun], *, full: b
         answer_limit = fair_limit((n for run in run_files for n in run.answer_sizes()), _ANSWERS_BUDGET)
         answer_limit = None if answer_limit is None else max(answer_limit, _SHORTEST_ANSWER)
         prompt_limit = fair_limit((n for run in run_files for n in run.prompt_sizes()), _PROMPTS_BUDGET)
+    for run in run_files:
+        run.keep_prompts(prompt_limit)
     by_haystack: dict[str, list[str]] = {}
     for question_id in question_ids:
         by_haystack.setdefault(graded.questions[question_id].haystack_id, []).append(question_id)
@@ -73,7 +75,7 @@ def details(question_ids: Sequence[str], scored: Sequence[ScoredRun], *, full: b
         history = {one.message_id: one for one in haystack_messages(graded.dataset.haystack(haystack_id))}
         for question_id in ids:
             listing = _Listing(table, haystack_id, history, graded.gold(question_id), full)
-            runs = tuple(run.detail(question_id, listing, answer_limit, prompt_limit) for run in run_files)
+            runs = tuple(run.detail(question_id, listing, answer_limit) for run in run_files)
             made[question_id] = _question_detail(question_id, graded, listing, runs)
     message_limit = None if full else table.fitting_limit()
     found = Details(
@@ -212,29 +214,48 @@ class _RunFiles:
 
     def __init__(self, run: ScoredRun, judges: dict[str, int]) -> None:
         self._answers = run.answers
+        self._file = run.folder / PROMPTS
         first = run.metrics.judge.id
         ids = [first, *(one.judge.id for one in stored_metrics(run.folder) if one.judge.id != first)]
         self._judgements = {
             judges.setdefault(judge, len(judges)): current_judgements(run.folder, judge) for judge in ids
         }
-        self._prompts: dict[str, SentPrompt] = {}
+        # Prompts can be larger than all else together: they are read one at a time, first for their sizes.
+        self._prompt_sizes: dict[str, list[int]] = {}
+        self._prompts: dict[str, tuple[Excerpt, ...]] = {}
         self._note_prompts: dict[str, int] = {}
-        for prompt in read_journal(run.folder / PROMPTS, SentPrompt):
+        for prompt in iterate_journal(self._file, SentPrompt):
             if prompt.purpose == "note":
                 self._note_prompts[prompt.question_id] = self._note_prompts.get(prompt.question_id, 0) + 1
-            elif prompt.question_id in run.answers and prompt.sha256 == run.answers[prompt.question_id].prompt_sha256:
-                self._prompts[prompt.question_id] = prompt
+            elif self._asked_for_the_answer(prompt):
+                self._prompt_sizes[prompt.question_id] = [size_of(message.content) for message in prompt.messages]
 
     def answer_sizes(self) -> Iterable[int]:
         yield from (size_of(answer.hypothesis) for answer in self._answers.values())
         yield from (size_of(one.raw) for judged in self._judgements.values() for one in judged.values())
 
     def prompt_sizes(self) -> Iterable[int]:
-        return (size_of(message.content) for prompt in self._prompts.values() for message in prompt.messages)
+        return (size for sizes in self._prompt_sizes.values() for size in sizes)
 
-    def detail(
-        self, question_id: str, listing: _Listing, answer_limit: int | None, prompt_limit: int | None
-    ) -> RunDetail:
+    def keep_prompts(self, limit: int | None) -> None:
+        """Read the prompts again and keep as much of each as the page shows.
+
+        Args:
+            limit: bytes of each message; None: all.
+        """
+        if _too_short(limit):
+            return
+        for prompt in iterate_journal(self._file, SentPrompt):
+            if prompt.purpose != "note" and self._asked_for_the_answer(prompt):
+                # Instructions stand at the beginning of a prompt, the question at its end.
+                shown = tuple(excerpt(message.content, limit, end=40) for message in prompt.messages)
+                self._prompts[prompt.question_id] = shown
+
+    def _asked_for_the_answer(self, prompt: SentPrompt) -> bool:
+        answer = self._answers.get(prompt.question_id)
+        return answer is not None and prompt.sha256 == answer.prompt_sha256
+
+    def detail(self, question_id: str, listing: _Listing, answer_limit: int | None) -> RunDetail:
         verdicts = tuple(
             _verdict(judge, judged[question_id], answer_limit)
             for judge, judged in self._judgements.items()
@@ -243,14 +264,12 @@ class _RunFiles:
         answer = self._answers.get(question_id)
         if answer is None:
             return RunDetail(None, Listed(()), Listed(()), verdicts)
-        prompt = None if _too_short(prompt_limit) else self._prompts.get(question_id)
         return RunDetail(
             hypothesis=excerpt(answer.hypothesis, answer_limit) if answer.status == "ok" else None,
             recalled=listing.listed(answer.recall_ids, _MESSAGES_SHOWN),
             cut=listing.listed(answer.cut_ids, _CUT_SHOWN),
             verdicts=verdicts,
-            # Instructions stand at the beginning of a prompt, the question at its end.
-            prompt=tuple(excerpt(one.content, prompt_limit, end=40) for one in prompt.messages) if prompt else (),
+            prompt=self._prompts.get(question_id, ()),
             note_prompts=self._note_prompts.get(question_id, 0),
             prompt_tokens=answer.prompt_tokens,
             cost_usd=answer.usage.cost_usd or None,
