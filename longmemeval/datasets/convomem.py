@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from longmemeval.calendar_names import official_date
 from longmemeval.datasets.base import Benchmark
 from longmemeval.datasets.convomem_evidence import find_evidence
 from longmemeval.datasets.convomem_format import Case, read_cases
 from longmemeval.datasets.convomem_layout import CATEGORIES, Listing, Origin, list_files, origin_of
 from longmemeval.datasets.faults import problem_of_id
-from longmemeval.datasets.longmemeval import WEEKDAYS
 from longmemeval.errors import DataError, nearest
 from longmemeval.files import sha256_file
 from longmemeval.records import Gold, Haystack, Question, Session
@@ -187,4 +187,4 @@ class ConvoMemDataset:
 def _stand_in(index: int) -> tuple[datetime, str]:
     """The date that conversation `index` gets, and its text in LongMemEval's form."""
     day = _FIRST_DAY + timedelta(days=index)
-    return day, f"{day:%Y/%m/%d} ({WEEKDAYS[day.weekday()]}) {day:%H:%M}"
+    return day, official_date(day)

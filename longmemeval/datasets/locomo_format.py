@@ -14,6 +14,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Raw, Struct
 
+from longmemeval.calendar_names import MONTHS
 from longmemeval.datasets.faults import Place, malformed, problem_of_id
 from longmemeval.errors import DataError, nearest
 
@@ -25,11 +26,7 @@ OPEN_ABSTENTION = "open abstention"
 NOT_MENTIONED = "Not mentioned in the conversation"
 """The right option of an adversarial question, as the official prompt words it (`task_eval/gpt_utils.py`)."""
 
-_MONTHS = (
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
-_DATE = re.compile(rf"(\d\d?):(\d\d) (am|pm) on (\d\d?) ({'|'.join(_MONTHS)}), (\d{{4}})", re.ASCII)
+_DATE = re.compile(rf"(\d\d?):(\d\d) (am|pm) on (\d\d?) ({'|'.join(MONTHS)}), (\d{{4}})", re.ASCII)
 _SESSION = re.compile(r"session_([1-9]\d{0,8})", re.ASCII)
 _DIA_ID = re.compile(r"D:?(\d{1,9}):(\d{1,9})", re.ASCII)
 _Text = Annotated[str, Meta(pattern=r"\S")]
@@ -161,7 +158,7 @@ def parse_date(text: str) -> datetime:
         raise ValueError(f"{text!r} is not a date")
     hour, minute, half, day, month, year = match.groups()
     hour_of_day = int(hour) % 12 + 12 * (half == "pm")
-    return datetime(int(year), _MONTHS.index(month) + 1, int(day), hour_of_day, int(minute))
+    return datetime(int(year), MONTHS.index(month) + 1, int(day), hour_of_day, int(minute))
 
 
 def dia_id_of(message_id: str) -> str:

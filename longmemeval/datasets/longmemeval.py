@@ -19,6 +19,7 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 import msgspec
 from msgspec import Meta, Raw, Struct
 
+from longmemeval.calendar_names import WEEKDAYS
 from longmemeval.datasets.base import Benchmark
 from longmemeval.datasets.faults import Place, malformed, map_file, problem_of_id
 from longmemeval.errors import DataError, nearest
@@ -32,9 +33,9 @@ QUESTION_TYPES = (
     "knowledge-update",
     "temporal-reasoning",
 )
-WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
-_DATE = re.compile(rf"(\d{{4}})/(\d\d)/(\d\d) \((?:{'|'.join(WEEKDAYS)})\) (\d\d):(\d\d)", re.ASCII)
+_WEEKDAY = "|".join(name[:3] for name in WEEKDAYS)
+_DATE = re.compile(rf"(\d{{4}})/(\d\d)/(\d\d) \((?:{_WEEKDAY})\) (\d\d):(\d\d)", re.ASCII)
 _Text = Annotated[str, Meta(pattern=r"\S")]
 _SessionId = Annotated[str, Meta(min_length=1)]
 _T = TypeVar("_T")

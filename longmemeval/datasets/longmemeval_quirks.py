@@ -7,7 +7,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from longmemeval.datasets.longmemeval import WEEKDAYS, LabelledTurn, LongMemEvalDataset, Record, parse_date
+from longmemeval.calendar_names import weekday_of
+from longmemeval.datasets.longmemeval import LabelledTurn, LongMemEvalDataset, Record, parse_date
 
 
 class LongMemEvalQuirks(Struct):
@@ -69,7 +70,7 @@ def _count_session_quirks(quirks: LongMemEvalQuirks, record: Record) -> None:
 
 
 def _has_wrong_weekday(text: str) -> bool:
-    return f"({WEEKDAYS[parse_date(text).weekday()]})" not in text
+    return f"({weekday_of(parse_date(text))[:3]})" not in text
 
 
 def _unknown_keys(plain: dict[str, Any]) -> Iterator[str]:

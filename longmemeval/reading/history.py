@@ -8,13 +8,11 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
+from longmemeval.calendar_names import official_date, weekday_of
 from longmemeval.records import Recall, RecalledItem
 
 HistoryFormat = Literal["nl", "json", "official-nl", "official-json"]
 HISTORY_FORMATS: tuple[HistoryFormat, ...] = get_args(HistoryFormat)
-
-# Not strftime("%a"): that follows the machine's locale.
-_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
 class Chunk(Struct, frozen=True):
@@ -23,11 +21,6 @@ class Chunk(Struct, frozen=True):
     date: datetime
     items: tuple[RecalledItem, ...]
     note: str | None = None
-
-
-def official_date(date: datetime) -> str:
-    """A date as LongMemEval writes it: `2023/05/30 (Tue) 23:40`."""
-    return f"{date:%Y/%m/%d} ({_WEEKDAYS[date.weekday()][:3]}) {date:%H:%M}"
 
 
 def message_chunks(recall: Recall) -> list[Chunk]:
@@ -72,7 +65,7 @@ def render_chunk(chunk: Chunk, layout: HistoryFormat) -> str:
 
 
 def _day(chunk: Chunk) -> str:
-    return f"{_WEEKDAYS[chunk.date.weekday()]}, {chunk.date:%Y-%m-%d}"
+    return f"{weekday_of(chunk.date)}, {chunk.date:%Y-%m-%d}"
 
 
 def _nl(chunks: Sequence[Chunk]) -> str:

@@ -9,6 +9,7 @@ from typing import Literal, get_args
 import msgspec
 from msgspec import Struct
 
+from longmemeval.calendar_names import official_date
 from longmemeval.errors import HarnessError, ModelError
 from longmemeval.files import sha256_bytes
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatReply, ChatRequest
@@ -18,7 +19,6 @@ from longmemeval.reading.history import (
     HistoryFormat,
     message_chunks,
     note_chunks,
-    official_date,
     render_chunk,
     render_history,
 )

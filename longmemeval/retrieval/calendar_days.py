@@ -11,11 +11,13 @@ from typing import Literal
 from dateutil.easter import easter
 from dateutil.relativedelta import MO, SU, TH, relativedelta
 
+from longmemeval import calendar_names
+
 Days = tuple[date, date]
 """First and last day, both included."""
 
-WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+WEEKDAYS = tuple(name.lower() for name in calendar_names.WEEKDAYS)
+MONTHS = tuple(name[:3].lower() for name in calendar_names.MONTHS)
 SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 """The month each begins with."""
 

@@ -10,15 +10,13 @@ from datetime import datetime
 
 import numpy as np
 
+from longmemeval.calendar_names import MONTHS
 from longmemeval.retrieval.history import HistoryView, Scores
 from longmemeval.words import content_words
 
 _FIRST_PERSON = re.compile(r"\b(?:i|me|my|mine|myself|we|us|our|ours|ourselves)\b", re.IGNORECASE)
 _SECOND_PERSON = re.compile(r"\b(?:you|your|yours|yourself)\b", re.IGNORECASE)
 _SENTENCE = re.compile(r"[^.!?\n]*[.!?\n]+|[^.!?\n]+$")
-# Not strftime: that follows the machine's locale.
-_FIRST_HALF = ("January", "February", "March", "April", "May", "June")
-_MONTHS = (*_FIRST_HALF, "July", "August", "September", "October", "November", "December")
 _HALF = 5.0
 """Content words at which a unit gets half of the statement prior."""
 
@@ -70,7 +68,7 @@ class Priors:
 def words_of_date(text: str) -> set[str]:
     """Capitalised months, years of this or the last century, and days that stand beside a month."""
     found = {f"y{year}" for year in re.findall(r"\b(?:19|20)\d\d\b", text)}
-    for number, month in enumerate(_MONTHS, start=1):
+    for number, month in enumerate(MONTHS, start=1):
         if re.search(rf"\b{month}\b", text):
             found.add(f"m{number}")
             day = r"(\d{1,2})(?:st|nd|rd|th)?"

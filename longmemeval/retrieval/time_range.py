@@ -14,9 +14,10 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from longmemeval.calendar_names import weekday_of
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatRequest
 from longmemeval.records import Usage
-from longmemeval.retrieval.calendar_days import WEEKDAYS, Days
+from longmemeval.retrieval.calendar_days import Days
 from longmemeval.retrieval.range_phrases import Phrase, find_phrases
 
 MAX_TOKENS = 60
@@ -133,7 +134,7 @@ async def range_by_model(model: ChatModel, question: str, asked: datetime) -> Re
         asked: when it is asked, naive.
     """
     prompt = Template(shipped_prompt()).substitute(
-        asked=asked.date().isoformat(), weekday=WEEKDAYS[asked.weekday()].capitalize(), question=question
+        asked=asked.date().isoformat(), weekday=weekday_of(asked), question=question
     )
     reply = await model.complete(ChatRequest((ChatMessage("user", prompt),), max_tokens=MAX_TOKENS))
     return msgspec.structs.replace(_read_reply(reply.text), usage=reply.usage)

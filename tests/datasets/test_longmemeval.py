@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from longmemeval.calendar_names import official_date
 from longmemeval.datasets.base import Dataset
-from longmemeval.datasets.longmemeval import QUESTION_TYPES, WEEKDAYS, LongMemEvalDataset, parse_date
+from longmemeval.datasets.longmemeval import QUESTION_TYPES, LongMemEvalDataset, parse_date
 from longmemeval.errors import DataError
 from longmemeval.records import Gold, Question, Session, Turn
 
@@ -321,10 +322,6 @@ def test_sha256_is_that_of_the_bytes(tmp_path: Path) -> None:
     assert dataset.sha256 == hashlib.sha256(dataset.path.read_bytes()).hexdigest()
 
 
-def date_text(date: datetime) -> str:
-    return f"{date:%Y/%m/%d} ({WEEKDAYS[date.weekday()]}) {date:%H:%M}"
-
-
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20).filter(
     lambda text: bool(text.strip())
 )
@@ -347,10 +344,10 @@ def valid_records(draw: st.DrawFn) -> dict[str, Any]:
         "question_id": draw(IDS),
         "question_type": draw(st.sampled_from(QUESTION_TYPES)),
         "question": draw(TEXT),
-        "question_date": date_text(draw(DATES)),
+        "question_date": official_date(draw(DATES)),
         "answer": draw(TEXT | st.integers()),
         "answer_session_ids": draw(st.lists(st.sampled_from(ids), max_size=3)),
-        "haystack_dates": [date_text(date) for _, date, _ in sessions],
+        "haystack_dates": [official_date(date) for _, date, _ in sessions],
         "haystack_session_ids": ids,
         "haystack_sessions": [turns for _, _, turns in sessions],
     }
@@ -366,7 +363,7 @@ def test_every_valid_file_comes_back(tmp_path_factory: pytest.TempPathFactory, r
         lists = ("haystack_session_ids", "haystack_dates", "haystack_sessions")
         expected = sorted(zip(*(record[name] for name in lists), strict=True), key=lambda session: session[1])
         for (session_id, text, turns), session in zip(expected, haystack.sessions, strict=True):
-            assert (session.session_id, session.date_text, date_text(session.date)) == (session_id, text, text)
+            assert (session.session_id, session.date_text, official_date(session.date)) == (session_id, text, text)
             assert [(turn.role, turn.content) for turn in session.turns] == [
                 (turn["role"], turn["content"]) for turn in turns
             ]
@@ -383,7 +380,7 @@ def test_every_valid_file_comes_back(tmp_path_factory: pytest.TempPathFactory, r
 
 @given(DATES)
 def test_dates_come_back(date: datetime) -> None:
-    assert parse_date(date_text(date)) == date
+    assert parse_date(official_date(date)) == date
 
 
 def test_user_side_has_no_assistant_text_and_no_other_questions(tmp_path: Path) -> None:

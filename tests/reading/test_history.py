@@ -11,7 +11,6 @@ from longmemeval.reading.history import (
     HistoryFormat,
     message_chunks,
     note_chunks,
-    official_date,
     render_chunk,
     render_history,
 )
@@ -192,16 +191,3 @@ def test_dates_do_not_follow_the_locale(layout: HistoryFormat) -> None:
     )
     assert here == abroad
     assert "Tue" in abroad
-
-
-def test_official_date_names_every_weekday() -> None:
-    week = [official_date(datetime(2024, 1, 1, 0, 5) + timedelta(days=day)) for day in range(7)]
-    assert week == [
-        "2024/01/01 (Mon) 00:05",
-        "2024/01/02 (Tue) 00:05",
-        "2024/01/03 (Wed) 00:05",
-        "2024/01/04 (Thu) 00:05",
-        "2024/01/05 (Fri) 00:05",
-        "2024/01/06 (Sat) 00:05",
-        "2024/01/07 (Sun) 00:05",
-    ]

@@ -6,6 +6,7 @@ from importlib import resources
 from string import Template
 from typing import Any
 
+from longmemeval.calendar_names import weekday_of
 from longmemeval.event_loop import complete
 from longmemeval.files import sha256_text
 from longmemeval.llm.json_reply import ask_for_list
@@ -20,7 +21,6 @@ TEMPERATURE = 0.0
 MAX_TOKENS = 1500
 
 _PROMPTS = ("system", "user", "repair")
-_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
 def chat_updater(model: ChatModel, template: str | None = None) -> WorkingMemoryUpdater:
@@ -90,7 +90,7 @@ class _ChatUpdater:
     def _question(self, document: str, session: Session) -> str:
         transcript = "\n\n".join(_shown(turn) for turn in session.turns)
         return Template(self.prompts["user"]).substitute(
-            date=f"{iso_day(session.date)} ({_WEEKDAYS[session.date.weekday()]})",
+            date=f"{iso_day(session.date)} ({weekday_of(session.date)})",
             document=document.strip("\n"),
             session=transcript,
             # No text can hold the hash of itself, so none can forge the end of its own block.

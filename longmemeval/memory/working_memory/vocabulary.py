@@ -1,7 +1,9 @@
 """The words that the patterns of the rules are made of."""
 
-_WEEKDAY = "(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"
-_MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
+from longmemeval.calendar_names import MONTHS, WEEKDAYS
+
+_WEEKDAY = f"(?:{'|'.join(name.removesuffix('day') for name in WEEKDAYS)})day"
+_MONTH = f"(?:{'|'.join(MONTHS)})"
 _NUMBER = r"(?:two|three|four|five|six|seven|eight|nine|ten|\d+)"
 _CONJUNCTION = "(?:and|but|because|since|so|as|that|plus|though|although|while|when) "
 _CLAUSE_START = rf"(?:^|(?:[,;:(]| [-\u2013\u2014]) ?|\b{_CONJUNCTION})"

@@ -6,6 +6,7 @@ from importlib import resources
 from string import Template
 from typing import Any
 
+from longmemeval.calendar_names import weekday_of
 from longmemeval.event_loop import complete
 from longmemeval.files import sha256_text
 from longmemeval.llm.json_reply import ask_for_list
@@ -31,7 +32,6 @@ MAX_TOKENS = 2000
 
 _MOST_CALLS = 8
 """Calls under way at one time."""
-_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
 def chat_maker(model: ChatModel, kind: ExpansionKind, level: ExpansionLevel) -> ExpansionMaker:
@@ -115,7 +115,7 @@ class _ChatMaker:
             ChatMessage(
                 "user",
                 Template(self.prompts["user"]).substitute(
-                    date=f"{day.date().isoformat()} ({_WEEKDAYS[day.weekday()]})",
+                    date=f"{day.date().isoformat()} ({weekday_of(day)})",
                     text=text,
                     # No text can hold the hash of itself, so none can forge the end of its own block.
                     mark=sha256_text(text)[:16],
