@@ -1,14 +1,26 @@
 """A content-addressed store of bytes in one SQLite file, shared by the embedding cache and the response cache."""
 
 import hashlib
+import logging
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from longmemeval.errors import HarnessError
 
 _BATCH = 500
+_PAGE_BYTES = 16384
+"""Seven vectors of 2 kB share a page; in pages of 4 kB each would have one to itself."""
+
+_LARGE_MEGABYTES = 200
+"""Of a cache whose conversion takes long enough to be told of."""
+_CREATE = (
+    "CREATE TABLE IF NOT EXISTS entries (key BLOB PRIMARY KEY NOT NULL, value BLOB NOT NULL, checksum BLOB NOT NULL)"
+)
+_INSERT = "INSERT OR IGNORE INTO entries (key, value, checksum) VALUES (?, ?, ?)"
+
+_LOG = logging.getLogger(__name__)
 
 
 def cache_key(*fields: str) -> bytes:
@@ -22,10 +34,17 @@ def cache_key(*fields: str) -> bytes:
 
 
 class SqliteCache:
-    """Keys to values, both bytes; safe for several processes at once, never half-written.
+    """Keys (at most 64 bytes) to values, both bytes; safe for several processes at once, never half-written.
+
+    Every value has a checksum. One that does not fit its checksum counts as missing; that is logged once per object.
+    A file of an earlier version is converted when it is opened, unless another process has it open; its values are
+    found either way.
 
     Args:
         path: the SQLite file; its folder is made when needed.
+
+    Attributes:
+        damaged: values found damaged so far.
 
     Raises:
         HarnessError: the file is not a usable SQLite database, or the disk refuses; so do all methods.
@@ -33,37 +52,56 @@ class SqliteCache:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.damaged = 0
         path.parent.mkdir(parents=True, exist_ok=True)
         with self._told():
             # One writer at a time inside this object; other processes wait up to a minute for a lock.
             self._connection = sqlite3.connect(path, timeout=60.0, check_same_thread=False)
+            self._connection.execute(f"PRAGMA page_size={_PAGE_BYTES}")
+            self._earlier = _convert_earlier(self._connection)
             self._connection.execute("PRAGMA journal_mode=WAL")
             self._connection.execute("PRAGMA synchronous=NORMAL")
-            self._connection.execute(
-                "CREATE TABLE IF NOT EXISTS cache (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
-            )
+            self._connection.execute(_CREATE)
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """The values of those `keys` that are stored."""
+        """The values of those `keys` that are stored whole."""
         found: dict[bytes, bytes] = {}
         with self._told():
-            for start in range(0, len(keys), _BATCH):
-                batch = keys[start : start + _BATCH]
-                marks = ",".join("?" * len(batch))
-                rows: Iterable[tuple[bytes, bytes]] = self._connection.execute(
-                    f"SELECT key, value FROM cache WHERE key IN ({marks})", batch
-                )
-                found.update(rows)
+            for key, value, stored in self._rows("CAST(checksum AS BLOB)", "entries", keys):
+                if stored == checksum(key, value):
+                    found[key] = value
+                else:
+                    self.discard_damaged(key, value)
+            if self._earlier:
+                rest = [key for key in keys if key not in found]
+                found |= {key: value for key, value, _ in self._rows("x''", "cache", rest)}
         return found
 
     def put_many(self, values: Mapping[bytes, bytes]) -> None:
         """Store `values` in one transaction; keys that are there already keep their value."""
+        rows = ((key, value, checksum(key, value)) for key, value in values.items())
         with self._told(), self._connection:
-            self._connection.executemany("INSERT OR IGNORE INTO cache (key, value) VALUES (?, ?)", values.items())
+            self._connection.executemany(_INSERT, rows)
+
+    def discard_damaged(self, key: bytes, value: bytes) -> None:
+        """Forget a `value` that cannot be read, unless another process has replaced it, and count it as damaged."""
+        if not self.damaged:
+            _LOG.warning("Damaged entries of the cache count as missing and are made again: %s", self.path)
+        self.damaged += 1
+        with self._told(), self._connection:
+            for table in ("entries", "cache") if self._earlier else ("entries",):
+                self._connection.execute(f"DELETE FROM {table} WHERE key = ? AND CAST(value AS BLOB) = ?", (key, value))
 
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
+
+    def _rows(self, column: str, table: str, keys: Sequence[bytes]) -> Iterator[tuple[bytes, bytes, bytes]]:
+        # A damaged value may have become a text or a number.
+        select = f"SELECT key, CAST(value AS BLOB), {column} FROM {table} WHERE key IN"
+        for start in range(0, len(keys), _BATCH):
+            batch = keys[start : start + _BATCH]
+            yield from self._connection.execute(f"{select} ({','.join('?' * len(batch))})", batch).fetchall()
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -81,3 +119,42 @@ class SqliteCache:
                 where=str(self.path),
                 fix="Delete it: it holds nothing that cannot be computed again",
             ) from error
+
+
+def checksum(key: bytes, value: bytes) -> bytes:
+    """Eight bytes that tell whether `value` is whole and stands under its own key."""
+    return hashlib.blake2b(value, key=key, digest_size=8).digest()
+
+
+def _convert_earlier(connection: sqlite3.Connection) -> bool:
+    """Bring a file of an earlier version into the present form: half the size, with checksums.
+
+    Returns:
+        Whether a table of the earlier form is left to look into: another process has the file open, or there is no
+        room for the copy.
+    """
+    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'cache'").fetchone():
+        return False
+    megabytes = Path(connection.execute("PRAGMA database_list").fetchone()[2]).stat().st_size // 2**20
+    if megabytes >= _LARGE_MEGABYTES:
+        _LOG.warning("Converting a cache of %d MB to half its size, once", megabytes)
+    connection.create_function("checksum", 2, checksum, deterministic=True)
+    connection.execute("PRAGMA busy_timeout=0")
+    try:
+        # Every step is a transaction of its own that SQLite takes back when it fails or the process dies. Leaving WAL
+        # mode needs the file to ourselves, and so does another size of pages.
+        connection.execute("PRAGMA journal_mode=DELETE")
+        with connection:
+            connection.execute("BEGIN EXCLUSIVE")
+            connection.execute(_CREATE)
+            connection.execute(
+                "INSERT OR IGNORE INTO entries (key, value, checksum)"
+                " SELECT key, value, checksum(key, value) FROM cache WHERE length(key) <= 64"
+            )
+            connection.execute("DROP TABLE cache")
+        connection.execute("VACUUM")
+    except sqlite3.OperationalError:
+        pass
+    finally:
+        connection.execute("PRAGMA busy_timeout=60000")
+    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'cache'").fetchone() is not None

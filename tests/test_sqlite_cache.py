@@ -1,3 +1,6 @@
+import logging
+import random
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -6,6 +9,9 @@ import pytest
 
 from longmemeval.errors import HarnessError
 from longmemeval.sqlite_cache import SqliteCache, cache_key
+
+VECTORS = {cache_key(str(i)): random.Random(i).randbytes(2048) for i in range(2000)}
+"""As many as are worth a look at the size of their file, each of the size of 512 numbers."""
 
 WRITER = """
 import sys
@@ -91,3 +97,101 @@ def test_damaged_file_is_named_and_may_be_deleted(path: Path, content: bytes) ->
     path.write_bytes(content)
     with pytest.raises(HarnessError, match=r"cache\.sqlite.*Delete it"):
         SqliteCache(path)
+
+
+def test_a_vector_takes_little_more_than_its_bytes(path: Path) -> None:
+    cache = SqliteCache(path)
+    cache.put_many(VECTORS)
+    cache.close()
+    assert path.stat().st_size / len(VECTORS) < 2_500
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE entries SET value = zeroblob(4) WHERE key = x'01'",
+        "UPDATE entries SET value = x'77686f6c65' || x'00' WHERE key = x'01'",
+        "UPDATE entries SET checksum = x'00' WHERE key = x'01'",
+        "UPDATE entries SET (value, checksum) = (SELECT value, checksum FROM entries WHERE key = x'02')"
+        " WHERE key = x'01'",
+    ],
+)
+def test_a_damaged_value_counts_as_missing(path: Path, damage: str, caplog: pytest.LogCaptureFixture) -> None:
+    cache = SqliteCache(path)
+    cache.put_many({b"\x01": b"whole", b"\x02": b"other"})
+    with sqlite3.connect(path) as raw:
+        raw.execute(damage)
+    assert cache.get_many([b"\x01", b"\x02"]) == {b"\x02": b"other"}
+    assert cache.damaged == 1
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert str(path) in caplog.text
+    cache.put_many({b"\x01": b"again"})
+    assert cache.get_many([b"\x01"]) == {b"\x01": b"again"}
+    assert cache.damaged == 1
+
+
+def earlier(path: Path, values: dict[bytes, bytes]) -> sqlite3.Connection:
+    """A file as the version before made it, still open."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("CREATE TABLE IF NOT EXISTS cache (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID")
+    with connection:
+        connection.executemany("INSERT INTO cache (key, value) VALUES (?, ?)", values.items())
+    return connection
+
+
+def tables(path: Path) -> set[str]:
+    with sqlite3.connect(path) as connection:
+        return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
+def test_a_file_of_the_version_before_is_converted(path: Path) -> None:
+    earlier(path, VECTORS).close()
+    before = path.stat().st_size
+    cache = SqliteCache(path)
+    assert cache.get_many(list(VECTORS)) == VECTORS
+    cache.put_many({b"new": b"too"})
+    cache.close()
+    assert path.stat().st_size < 0.6 * before
+    assert tables(path) == {"entries"}
+    assert SqliteCache(path).get_many([*VECTORS, b"new"]) == VECTORS | {b"new": b"too"}
+
+
+def test_a_file_that_the_version_before_has_open_loses_nothing(path: Path) -> None:
+    other = earlier(path, {b"a": b"1"})
+    cache = SqliteCache(path)
+    cache.put_many({b"b": b"2"})
+    with other:
+        other.execute("INSERT INTO cache (key, value) VALUES (?, ?)", (b"c", b"3"))
+    everything = {b"a": b"1", b"b": b"2", b"c": b"3"}
+    assert cache.get_many(list(everything)) == everything
+    other.close()
+    cache.close()
+    assert SqliteCache(path).get_many(list(everything)) == everything
+    assert tables(path) == {"entries"}
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "sqlite_cache.checksum = lambda *of: counted(*of) if next(calls) < 700 else os.kill(os.getpid(), 9)",
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 500_000,) * 2)",
+    ],
+    ids=["killed", "no room"],
+)
+def test_a_conversion_that_fails_loses_nothing(path: Path, fault: str) -> None:
+    earlier(path, VECTORS).close()
+    program = (
+        "import itertools, os, resource, sys; from pathlib import Path; from longmemeval import sqlite_cache\n"
+        "path, calls, counted = Path(sys.argv[1]), itertools.count(), sqlite_cache.checksum\n"
+        f"{fault}\n"
+        "cache = sqlite_cache.SqliteCache(path)\n"
+        "names = cache._connection.execute('SELECT name FROM sqlite_master').fetchall()\n"
+        "assert ('cache',) in names, names\n"
+        "sys.exit(len(cache.get_many([sqlite_cache.cache_key(str(i)) for i in range(2000)])) != 2000)"
+    )
+    failed = subprocess.run([sys.executable, "-c", program, str(path)], check=False)
+    assert failed.returncode == (-9 if "kill" in fault else 0)
+    assert SqliteCache(path).get_many(list(VECTORS)) == VECTORS
+    assert tables(path) == {"entries"}

@@ -126,7 +126,8 @@ def show(report: "PrepareReport", embedder: str) -> None:
         texts = report.embeddings_computed + report.embeddings_cached
         share = report.embeddings_cached / texts if texts else 0.0
         computed, cached = report.embeddings_computed, report.embeddings_cached
-        out.print(f"Embeddings: {computed:,} computed, {cached:,} from the cache ({share:.0%})")
+        damaged = f"; {report.embeddings_damaged:,} damaged ones replaced" if report.embeddings_damaged else ""
+        out.print(f"Embeddings: {computed:,} computed, {cached:,} from the cache ({share:.0%}){damaged}")
         if is_offline_fallback(embedder):
             err.print("Embedder hashing is the offline fallback; real ones: fastembed:NAME or FOLDER, openai:MODEL.")
     if report.usage.calls:

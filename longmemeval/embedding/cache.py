@@ -68,6 +68,11 @@ class CachedEmbedder:
         return self._embedder.dimension
 
     @property
+    def damaged(self) -> int:
+        """Vectors found damaged in the file so far; they were computed again."""
+        return self._cache.damaged if self._cache else 0
+
+    @property
     def usage(self) -> Usage:
         """What remote calls cost so far; zero for a local embedder."""
         return self._embedder.usage if isinstance(self._embedder, Metered) else Usage()
@@ -116,8 +121,13 @@ class CachedEmbedder:
         keys = {cache_key(self.fingerprint, text): text for text in texts}
         found = self._cache.get_many(list(keys))
         length = self.dimension * _STORED.itemsize if found else 0
-        # A value of another length is damaged: the text counts as missing.
-        return {keys[key]: np.frombuffer(value, _STORED) for key, value in found.items() if len(value) == length}
+        rows = {}
+        for key, value in found.items():
+            if len(value) == length:
+                rows[keys[key]] = np.frombuffer(value, _STORED)
+            else:
+                self._cache.discard_damaged(key, value)
+        return rows
 
     def _compute(self, texts: list[str]) -> dict[str, Vectors]:
         vectors = self._embedder.embed(texts)

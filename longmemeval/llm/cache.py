@@ -6,7 +6,6 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from longmemeval.errors import ModelError
 from longmemeval.files import sha256_bytes
 from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
 from longmemeval.llm.registry import is_offline
@@ -26,7 +25,8 @@ class CachedChatModel:
     """A chat model that remembers its replies.
 
     For work that is repeated and should come out the same, such as preparing fixtures; not for answers, where each
-    call is a measurement. Identical calls under way at once are made once. Failures and empty replies are not kept.
+    call is a measurement. Identical calls under way at once are made once. Failures and empty replies are not kept; a
+    damaged entry counts as missing.
     Offline models are passed through: they cost nothing, and answer from fields that never leave the process.
 
     Args:
@@ -91,10 +91,9 @@ class CachedChatModel:
             return None
         try:
             return msgspec.json.decode(stored, type=_Entry).reply
-        except msgspec.DecodeError as error:
-            raise ModelError(
-                f"A remembered reply cannot be read: {error}", where=str(self._cache.path), fix="Delete the cache"
-            ) from error
+        except msgspec.DecodeError:
+            self._cache.discard_damaged(key, stored)
+            return None
 
 
 def _as_cached(reply: ChatReply) -> ChatReply:

@@ -78,6 +78,8 @@ class PrepareReport(Struct, frozen=True):
     messages: int = 0
     embeddings_computed: int = 0
     embeddings_cached: int = 0
+    embeddings_damaged: int = 0
+    """Vectors of the cache that did not have their checksum; computed again."""
     usage: Usage = Usage()
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
@@ -148,6 +150,7 @@ def prepare(
         messages=sum(messages.values()),
         embeddings_computed=embedder.misses if embedder else 0,
         embeddings_cached=embedder.hits if embedder else 0,
+        embeddings_damaged=embedder.damaged if embedder else 0,
         usage=sum((one.usage for one in made), Usage()),
         notes=tuple(f"{one.haystack_id}: {note}" for one in made for note in one.notes),
         seconds=round(time.perf_counter() - started, 3),

@@ -1,3 +1,4 @@
+import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -111,7 +112,22 @@ def test_value_of_a_wrong_length_is_computed_again(path: Path) -> None:
     store.close()
     cached = CachedEmbedder(CountingEmbedder(), path)
     assert cached.embed(["damaged"]).tolist() == [[7.0, 1.0, 0.0]]
-    assert (cached.hits, cached.misses) == (0, 1)
+    assert (cached.hits, cached.misses, cached.damaged) == (0, 1, 1)
+    assert CachedEmbedder(CountingEmbedder(fail_on=1), path).embed(["damaged"]).tolist() == [[7.0, 1.0, 0.0]]
+
+
+def test_a_damaged_vector_is_computed_again(path: Path) -> None:
+    CachedEmbedder(CountingEmbedder(), path).embed(["good", "damaged"])
+    with sqlite3.connect(path) as raw:
+        raw.execute(
+            "UPDATE entries SET value = x'000000000000000000000000' WHERE key = ?",
+            (cache_key("counting-v1", "damaged"),),
+        )
+    embedder = CountingEmbedder()
+    cached = CachedEmbedder(embedder, path)
+    assert cached.embed(["good", "damaged"])[:, 0].tolist() == [4.0, 7.0]
+    assert embedder.calls == [["damaged"]]
+    assert (cached.hits, cached.misses, cached.damaged) == (1, 1, 1)
 
 
 def test_values_are_little_endian_float32(path: Path) -> None:

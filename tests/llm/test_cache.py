@@ -1,13 +1,14 @@
 """The response cache: what it remembers, and what it must not mix up."""
 
 import asyncio
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from longmemeval.errors import ModelError, TransientModelError
+from longmemeval.errors import TransientModelError
 from longmemeval.llm.cache import CachedChatModel
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
 from longmemeval.llm.registry import ModelOptions, load_chat_model
@@ -128,12 +129,22 @@ def test_offline_models_are_asked_every_time(tmp_path: Path) -> None:
     assert ask("The city is Oslo.") == "The city is Oslo."
 
 
-def test_damaged_entry_is_named(server: ModelServer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", ["x'7b7d'", "substr(value, 1, 40)"])
+def test_damaged_entry_is_asked_for_again(server: ModelServer, tmp_path: Path, damage: str) -> None:
     model = cached(server, tmp_path)
     asyncio.run(model.complete(REQUEST))
-    store = SqliteCache(tmp_path / "replies.sqlite")
-    store._connection.execute("UPDATE cache SET value = x'7b7d'")
-    store._connection.commit()
-    store.close()
-    with pytest.raises(ModelError, match=r"replies\.sqlite.*Delete"):
-        asyncio.run(model.complete(REQUEST))
+    with sqlite3.connect(tmp_path / "replies.sqlite") as raw:
+        raw.execute(f"UPDATE entries SET value = {damage}")
+    assert asyncio.run(model.complete(REQUEST)).text == "reply 2"
+    assert asyncio.run(model.complete(REQUEST)).text == "reply 2"
+    assert len(server.chat_requests) == 2
+
+
+def test_entry_of_another_shape_is_asked_for_again(server: ModelServer, tmp_path: Path) -> None:
+    model = cached(server, tmp_path)
+    asyncio.run(model.complete(REQUEST))
+    with sqlite3.connect(tmp_path / "replies.sqlite") as raw:
+        (key,) = raw.execute("DELETE FROM entries RETURNING key").fetchone()
+    SqliteCache(tmp_path / "replies.sqlite").put_many({key: b"{}"})
+    assert asyncio.run(model.complete(REQUEST)).text == "reply 2"
+    assert asyncio.run(model.complete(REQUEST)).usage.cached_calls == 1
