@@ -7,7 +7,7 @@ result then holds for that haystack. The seed alone decides what is drawn.
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,11 +19,12 @@ RESAMPLES = 10_000
 _CELLS = 1_000_000
 """Numbers held at a time; a limit on memory."""
 _KEPT = 64_000_000
-"""Bytes of draws that are kept for the next pair of runs at most."""
+"""Bytes of draws of one kind that are kept for the next pair of runs at most."""
 _ROWS = 100
 """Kept draws made from one seed."""
 _FEW = 50
 """Up to so many distinct units are counted with one draw each."""
+_Kind = Literal["hits", "signs"]
 _ROUNDING = 1e-9
 """Sums of scores that differ by less are ties."""
 
@@ -90,7 +91,7 @@ def paired_bootstrap(
     units = _units(*_ordered(differences, clusters))
     distinct, counts = np.unique(units, axis=0, return_counts=True)
     if len(distinct) > _FEW:
-        drawn = [times @ units for times in _times_drawn(len(units), resamples, seed)]
+        drawn = [times @ units for times in _drawn("hits", len(units), resamples, seed)]
     else:
         generator, n = np.random.default_rng(seed), len(units)
         drawn = [
@@ -119,15 +120,12 @@ def sign_flip_p(
     import numpy as np
 
     sums = _units(*_ordered(differences, clusters))[:, 0]
-    sums = sums[sums != 0]
-    if len(sums) < resamples.bit_length():
-        patterns = np.arange(2 ** len(sums), dtype="<u8").view(np.uint8).reshape(-1, 8)
-        return _extreme(sums, patterns[:, : _bytes_for(len(sums))]) / len(patterns)
-    generator = np.random.default_rng(seed)
-    hits = 0
-    for rows in _chunks(resamples, _bytes_for(len(sums))):
-        patterns = generator.integers(256, size=(rows, _bytes_for(len(sums))), dtype=np.uint8)
-        hits += _extreme(sums, patterns)
+    moved = sums[sums != 0]
+    if len(moved) < resamples.bit_length():
+        patterns = np.arange(2 ** len(moved))[:, np.newaxis] >> np.arange(len(moved)) & 1
+        return _extreme(moved, (1 - 2 * patterns).astype(np.float64)) / len(patterns)
+    # Units without a difference keep their signs too: pairs of as many units then share their draws.
+    hits = sum(_extreme(sums, signs) for signs in _drawn("signs", len(sums), resamples, seed))
     return (1 + hits) / (1 + resamples)
 
 
@@ -136,21 +134,11 @@ def smallest_p(units: int) -> float:
     return min(1.0, 2.0 ** (1 - units))
 
 
-def _extreme(sums: "NDArray[np.float64]", patterns: "NDArray[np.uint8]") -> int:
-    """How many patterns of signs, a bit for each of `sums`, lead at least as far from zero as the signs seen."""
+def _extreme(sums: "NDArray[np.float64]", signs: "NDArray[np.float64]") -> int:
+    """How many rows of `signs`, shape (rows, len(sums)), lead at least as far from zero as the signs seen."""
     import numpy as np
 
-    signs = np.unpackbits(np.arange(256, dtype=np.uint8)[:, np.newaxis], axis=1, bitorder="little") * 2.0 - 1
-    places = np.arange(patterns.shape[1])
-    eights = np.zeros(8 * len(places))
-    eights[: len(sums)] = sums
-    # What each byte of a pattern makes of the eight sums that it stands for, shape (256, bytes).
-    totals = signs @ eights.reshape(-1, 8).T
-    return int((np.abs(totals[patterns, places].sum(axis=1)) >= abs(sums.sum()) - _ROUNDING).sum())
-
-
-def _bytes_for(bits: int) -> int:
-    return (bits + 7) // 8
+    return int((np.abs(signs @ sums) >= abs(sums.sum()) - _ROUNDING).sum())
 
 
 def share_haystacks(clusters: Sequence[str]) -> bool:
@@ -174,23 +162,27 @@ def _units(values: Sequence[float], clusters: Sequence[str]) -> "NDArray[np.floa
     return np.column_stack([np.bincount(members, weights=values), np.bincount(members)])
 
 
-def _times_drawn(units: int, resamples: int, seed: int) -> "Iterator[NDArray[np.float64]]":
-    """How often each draw of `units` units hits each of them, shape (some, units), in all `resamples` rows."""
+def _drawn(kind: _Kind, units: int, resamples: int, seed: int) -> "Iterator[NDArray[np.float64]]":
+    """All `resamples` rows of what is drawn for `units` units, some rows at a time."""
     import numpy as np
 
     draw = _rows_drawn if resamples * units <= _KEPT else _rows_drawn.__wrapped__
     for start in range(0, resamples, _ROWS):
-        yield draw(units, min(_ROWS, resamples - start), seed, start).astype(np.float64)
+        yield draw(kind, units, min(_ROWS, resamples - start), seed, start).astype(np.float64)
 
 
-@lru_cache(maxsize=RESAMPLES // _ROWS)
-def _rows_drawn(units: int, rows: int, seed: int, start: int) -> "NDArray[np.uint8]":
+@lru_cache(maxsize=2 * RESAMPLES // _ROWS)
+def _rows_drawn(kind: _Kind, units: int, rows: int, seed: int, start: int) -> "NDArray[np.int8]":
+    """How often each unit is hit when as many are drawn, or a sign for each; shape (rows, units)."""
     import numpy as np
 
-    drawn = np.random.default_rng([seed, start]).integers(units, size=(rows, units))
+    generator = np.random.default_rng([seed, start])
+    if kind == "signs":
+        return generator.integers(2, size=(rows, units), dtype=np.int8) * np.int8(2) - np.int8(1)
+    drawn = generator.integers(units, size=(rows, units))
     cells = (drawn + units * np.arange(rows)[:, np.newaxis]).ravel()
-    # A byte is enough: that one of many units is hit 256 times, once expected, does not happen.
-    return np.bincount(cells, minlength=rows * units).reshape(rows, units).astype(np.uint8)
+    # A byte is enough: that one of many units is hit 128 times, once expected, does not happen.
+    return np.bincount(cells, minlength=rows * units).reshape(rows, units).astype(np.int8)
 
 
 def _chunks(resamples: int, width: int) -> list[int]:

@@ -155,9 +155,17 @@ def test_what_another_pair_drew_before_does_not_show() -> None:
 
 def test_draws_too_many_to_keep_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     differences = [random.Random(number).random() - 0.4 for number in range(60)]
-    kept = paired_bootstrap(differences, own(60), resamples=250)
+    methods = (paired_bootstrap, sign_flip_p)
+    kept = [method(differences, own(60), resamples=250) for method in methods]
     monkeypatch.setattr("longmemeval.evaluation.resampling._KEPT", 0)
-    assert paired_bootstrap(differences, own(60), resamples=250) == kept
+    assert [method(differences, own(60), resamples=250) for method in methods] == kept
+
+
+def test_questions_that_do_not_differ_have_no_say() -> None:
+    source = random.Random(13)
+    differences = [source.uniform(-0.3, 0.5) for _ in range(10)]
+    alone = sign_flip_p(differences, own(10))
+    assert sign_flip_p([*differences, *[0.0] * 300], own(310)) == alone
 
 
 def test_the_mean_is_drawn_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
