@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from longmemeval.datasets.registry import load_dataset
+    from longmemeval.evaluation.refusal import abstains
     from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
     from longmemeval.pipeline.compare import compare, compare_runs
     from longmemeval.pipeline.evaluate import EvaluateOptions, evaluate
@@ -31,6 +32,7 @@ __all__ = [
     "RetrievalOptions",
     "RunOptions",
     "Selection",
+    "abstains",
     "compare",
     "compare_runs",
     "evaluate",
@@ -48,6 +50,7 @@ __all__ = [
 
 _HOMES = {
     "load_dataset": "datasets.registry",
+    "abstains": "evaluation.refusal",
     "MemoryConfiguration": "memory.configuration",
     "resolve_configuration": "memory.configuration",
     "compare": "pipeline.compare",

@@ -6,7 +6,7 @@ from math import inf, nextafter
 
 from msgspec import Struct
 
-from longmemeval.evaluation.judges.lexical import is_abstention, lexical_judge, normalise
+from longmemeval.evaluation.refusal import abstains, rules_sha256
 from longmemeval.files import sha256_text
 from longmemeval.records import Gold
 
@@ -30,7 +30,7 @@ class Abstaining(Struct, frozen=True):
     f1: float | None
     """`2 right / (abstained + unanswerable)`: 0 where the run never abstains, None without unanswerable questions."""
     method: str
-    """What decided that an answer abstains: the id of the lexical judge, whose phrases it uses, or a threshold."""
+    """What decided that an answer abstains: the rules of `refusal.abstains`, by their hash, or a threshold."""
 
 
 class HeldOut(Struct, frozen=True):
@@ -73,7 +73,7 @@ class Calibration(Struct, frozen=True):
 
 
 def abstaining(golds: Sequence[Gold], hypotheses: Mapping[str, str]) -> Abstaining | None:
-    """Count abstentions by the rules of the lexical judge.
+    """Count the answers that abstain as a whole.
 
     Args:
         golds: of all selected questions.
@@ -82,12 +82,27 @@ def abstaining(golds: Sequence[Gold], hypotheses: Mapping[str, str]) -> Abstaini
     Returns:
         None where no question is unanswerable and no answer abstains.
     """
-    said = {gold.question_id: normalise(hypotheses.get(gold.question_id, "")) for gold in golds}
-    abstained = {question_id for question_id, words in said.items() if is_abstention(words)}
+    abstained = {gold.question_id for gold in golds if abstains(hypotheses.get(gold.question_id, ""))}
     unanswerable = {gold.question_id for gold in golds if gold.abstention}
     if not abstained and not unanswerable:
         return None
-    return _abstaining(abstained, unanswerable, lexical_judge().identity.id)
+    return _abstaining(abstained, unanswerable, method())
+
+
+def method() -> str:
+    """What tells that an answer abstains, with a hash that changes with the rules."""
+    return f"refusal-rules-{rules_sha256()[:8]}"
+
+
+def by_other_rules(stored: Abstaining | None, again: Abstaining | None) -> bool:
+    """Whether `stored` was counted by rules of another version, so that `again` may well differ.
+
+    Figures are missing only where no question is unanswerable and no answer abstains; the rules decide the latter.
+    """
+    if stored and again:
+        return stored.method != again.method
+    one = stored or again
+    return one is not None and one.unanswerable == 0 and (stored is None or one.method != method())
 
 
 def calibrate(

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.errors import HarnessError, IntegrityError, nearest
+from longmemeval.evaluation.abstention import by_other_rules
 from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
 from longmemeval.evaluation.metrics import Metrics
 from longmemeval.evaluation.recompute import recomputed
@@ -224,6 +225,8 @@ def _check_metrics(
     else:
         if stored.judgements_sha256 != again.judgements_sha256:
             yield f"{place}: was changed after it was scored (its sha256 is not the one in {name})"
+        if by_other_rules(stored.abstaining, again.abstaining):
+            again = msgspec.structs.replace(again, abstaining=stored.abstaining)
         changed = differences(msgspec.to_builtins(stored), msgspec.to_builtins(again))
         yield f"{name}: {place} gives other figures ({'; '.join(changed[:3])})" if changed else None
         yield _check_index(index.get((folder.name, stored.judge.id)), index_entry(graded.manifest, again))

@@ -4,15 +4,22 @@ import random
 import msgspec
 import pytest
 
-from longmemeval.evaluation.abstention import Abstaining, Calibration, ScoreBin, abstaining, calibrate
-from longmemeval.evaluation.judges.lexical import lexical_judge
+from longmemeval.evaluation.abstention import (
+    Abstaining,
+    Calibration,
+    ScoreBin,
+    abstaining,
+    by_other_rules,
+    calibrate,
+    method,
+)
 from longmemeval.records import Gold
 
 REFUSAL = "I don't know; that was never mentioned."
 Scores = dict[str, float | None]
 Labels = dict[str, bool | None]
 
-METHOD = lexical_judge().identity.id
+METHOD = method()
 
 
 def gold(question_id: str) -> Gold:
@@ -48,6 +55,20 @@ def test_without_unanswerable_questions() -> None:
     assert abstaining(golds, {"a": "In May.", "b": "Rome"}) is None
     assert abstaining(golds, {"a": "In May.", "b": REFUSAL}) == Abstaining(1, 0, 0, 0.0, None, None, METHOD)
     assert abstaining([], {}) is None
+
+
+def test_figures_of_other_rules_are_not_compared() -> None:
+    new = Abstaining(3, 4, 2, 2 / 3, 0.5, 4 / 7, METHOD)
+    old = msgspec.structs.replace(new, abstained=4, method="offline-lexical-e9f5f492")
+    assert by_other_rules(old, new)
+    assert not by_other_rules(msgspec.structs.replace(new, abstained=4), new)
+    # Missing figures are the rules' doing only where nothing is unanswerable.
+    assert not by_other_rules(None, new)
+    none_unanswerable = msgspec.structs.replace(new, unanswerable=0)
+    assert by_other_rules(None, none_unanswerable)
+    assert by_other_rules(msgspec.structs.replace(none_unanswerable, method="offline-lexical-e9f5f492"), None)
+    assert not by_other_rules(none_unanswerable, None)
+    assert not by_other_rules(None, None)
 
 
 def questions(n: int, unanswerable: int) -> dict[str, bool]:

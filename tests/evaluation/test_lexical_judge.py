@@ -144,6 +144,6 @@ def test_a_judgement_says_who_and_why() -> None:
 def test_it_never_passes_for_the_official_judge() -> None:
     identity = lexical_judge().identity
     assert identity.official is False
-    assert (identity.model, identity.templates) == ("offline/lexical", "lexical rules v1")
+    assert (identity.model, identity.templates) == ("offline/lexical", "lexical rules v2")
     assert identity.id.startswith("offline-lexical-")
     assert safe_name(identity.id) == identity.id

@@ -227,6 +227,19 @@ def test_labels_after_the_scores_are_told_from_changed_ones(finished: tuple[Data
     assert problem.startswith(f"metrics/{scores.name}: is older than the last lines of judgements/{judgements.name}")
 
 
+def test_abstentions_counted_by_earlier_rules_are_not_counted_again(finished: tuple[Dataset, Folders]) -> None:
+    _, where = finished
+    file = only(where.results_dir / "r" / "metrics")
+    document = json.loads(file.read_text())
+    assert document["abstaining"]["abstained"] == 1  # q1: "no idea"
+    document["abstaining"] |= {"abstained": 2, "method": "offline-lexical-e9f5f492"}
+    file.write_text(json.dumps(document))
+    assert verify("r", where=where).problems == ()
+    document["overall"]["accuracy"] = 1.0
+    file.write_text(json.dumps(document))
+    assert "gives other figures" in verify("r", where=where).problems[0]
+
+
 def test_killed_run_is_no_changed_run(finished: tuple[Dataset, Folders]) -> None:
     """A run under way promises no hash of its journals."""
     dataset, where = finished

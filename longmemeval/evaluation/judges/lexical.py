@@ -4,8 +4,7 @@ Words are normalised as in the evaluation of SQuAD (Rajpurkar et al. 2016: lower
 with number words as digits and numbers kept whole as in that of VQA (Antol et al. 2015), and with "n't" read as "not".
 The rules, in this order, with the word lists of `lexical_rules.json`:
 
-1. An unanswerable question: correct if the answer abstains, that is, contains an abstention phrase once its fillers
-   ("explicitly", "any", …) are taken out, or says "unknown" and nothing else.
+1. An unanswerable question: correct if the answer abstains as a whole (`refusal.abstains`).
 2. Any other question: an answer that abstains is wrong.
 3. A preference rubric: correct if the answer has at least `MINIMUM_RUBRIC_RECALL` of the content words in the
    rubric's sentences about what the user would like.
@@ -25,9 +24,10 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from longmemeval.evaluation import refusal
 from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
 from longmemeval.evaluation.judges.rules import RuleJudge, Verdict
-from longmemeval.files import sha256_file
+from longmemeval.files import sha256_file, sha256_text
 from longmemeval.records import Gold
 
 LEXICAL_JUDGE = "offline/lexical"
@@ -39,9 +39,6 @@ _ARTICLES = frozenset({"a", "an", "the"})
 
 
 class _Rules(Struct, frozen=True, forbid_unknown_fields=True):
-    abstention_phrases: tuple[str, ...]
-    fillers: frozenset[str]
-    """Left out before an abstention phrase is looked for."""
     number_words: tuple[str, ...]
     """The word for each number from 0."""
     rubric_words: frozenset[str]
@@ -51,12 +48,12 @@ class _Rules(Struct, frozen=True, forbid_unknown_fields=True):
 @cache
 def lexical_judge() -> RuleJudge:
     """Grades by the rules above, without a model; never official."""
-    rules_sha256 = sha256_file(_RULES_FILE)
+    rules_sha256 = sha256_text(sha256_file(_RULES_FILE) + refusal.rules_sha256())
     parameters = {"minimum_f1": MINIMUM_F1, "minimum_rubric_recall": MINIMUM_RUBRIC_RECALL}
     identity = JudgeIdentity(
         id=judge_id("offline-lexical", rules_sha256, LEXICAL_JUDGE, parameters),
         model=LEXICAL_JUDGE,
-        templates="lexical rules v1",
+        templates="lexical rules v2",
         templates_sha256=rules_sha256,
         parameters=parameters,
         official=False,
@@ -67,7 +64,7 @@ def lexical_judge() -> RuleJudge:
 def grade(gold: Gold, hypothesis: str) -> Verdict:
     """Apply the rules to one answer."""
     words = normalise(hypothesis)
-    abstains = is_abstention(words)
+    abstains = refusal.abstains(hypothesis)
     if gold.abstention or abstains:
         return Verdict(gold.abstention and abstains, "abstains" if abstains else "does not abstain")
     if gold.question_type == "single-session-preference":
@@ -88,12 +85,6 @@ def normalise(text: str) -> list[str]:
     digits = _digits()
     words = [digits.get(word, word) for word in re.findall(r"\d+(?:[.:]\d+)+|\w+", text)]
     return [word for word in words if word not in _ARTICLES] or words
-
-
-def is_abstention(words: Sequence[str]) -> bool:
-    """Whether normalised `words` say that the answer is not known."""
-    said = [word for word in words if word not in _rules().fillers]
-    return said == ["unknown"] or any(_contains(said, phrase) for phrase in _abstention_phrases())
 
 
 def token_f1(words: Sequence[str], answer: Sequence[str]) -> float:
@@ -137,8 +128,3 @@ def _rules() -> _Rules:
 @cache
 def _digits() -> dict[str, str]:
     return {word: str(number) for number, word in enumerate(_rules().number_words)}
-
-
-@cache
-def _abstention_phrases() -> tuple[list[str], ...]:
-    return tuple(normalise(phrase) for phrase in _rules().abstention_phrases)

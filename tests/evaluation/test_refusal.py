@@ -1,0 +1,108 @@
+"""Which answers abstain, by 164 answers written by hand for this test.
+
+Half of them ("tuned") were at hand while the rules were made. The others ("unseen") were written before the rules and
+were not looked at while they were made: they tell what the rules do on answers they were not made for.
+"""
+
+import time
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Struct
+
+import longmemeval
+from longmemeval.evaluation.refusal import abstains
+
+
+class Case(Struct, frozen=True):
+    half: Literal["tuned", "unseen"]
+    abstains: bool
+    text: str
+
+
+CASES = msgspec.json.decode(
+    b"[%s]" % b",".join(Path(__file__).with_name("abstaining_answers.jsonl").read_bytes().splitlines()),
+    type=tuple[Case, ...],
+)
+TUNED = [case for case in CASES if case.half == "tuned"]
+UNSEEN = [case for case in CASES if case.half == "unseen"]
+
+
+@pytest.mark.parametrize("case", TUNED, ids=lambda case: case.text[:60])
+def test_answers_the_rules_were_made_with(case: Case) -> None:
+    assert abstains(case.text) is case.abstains
+
+
+def test_answers_the_rules_were_not_made_with() -> None:
+    called = [case for case in UNSEEN if abstains(case.text)]
+    right = sum(case.abstains for case in called)
+    assert len(UNSEEN) >= 80
+    assert right / len(called) >= 0.95, [case.text for case in called if not case.abstains]
+    assert right / sum(case.abstains for case in UNSEEN) >= 0.9
+
+
+CHAIN = """To answer this question, I will follow these steps:
+
+**Step 1: Extract relevant information**
+
+* Session 1: the user planted basil. There is no mention of tomatoes.
+* Session 2: {second}
+
+**Step 2: Reason over the information**
+
+The exact day in session 2 is not stated.
+
+{end}"""
+
+
+@pytest.mark.parametrize(
+    ("second", "end", "expected"),
+    [
+        ("the user planted tomatoes in May.", "Therefore, the tomatoes were planted in **May**.", False),
+        ("the user planted tomatoes in May.", "**Answer:** In May", False),
+        ("the user bought a spade.", "Therefore, it cannot be determined when the tomatoes were planted.", True),
+        ("the user bought a spade.", "**Answer:** The user did not mention planting tomatoes.", True),
+        ("the user bought a spade.", "### Final answer\n\nI don't know.", True),
+        ("the user bought a spade.", 'The answer is: "Not enough information."', True),
+        ("nothing about tomatoes.", "Therefore, the number of tomatoes planted is: **0**", False),
+    ],
+)
+def test_the_end_of_a_chain_of_reasoning_decides(second: str, end: str, expected: bool) -> None:
+    assert abstains(CHAIN.format(second=second, end=end)) is expected
+
+
+@pytest.mark.parametrize(
+    "answer", ["", " ", "0", "none", "None.", "No.", "nothing", "\N{SNOWMAN}", "Answer:", "(", '"']
+)
+def test_short_answers_are_answers(answer: str) -> None:
+    assert abstains(answer) is False
+
+
+def test_a_refusal_in_json_or_in_quotes() -> None:
+    assert abstains('{"reasoning": "The cat is called Luna.", "answer": "You did not mention a hamster."}')
+    assert not abstains('{"reasoning": "You did not mention a hamster.", "answer": "Luna"}')
+    assert abstains('"I don\u2019t know."')
+    assert not abstains("The note on the door said \"I don't know when I am back\", and it was Tom's.")
+
+
+@given(st.text())
+def test_any_text_can_be_read(text: str) -> None:
+    assert abstains(text) in (True, False)
+
+
+@pytest.mark.parametrize(
+    "part", ["\n", "#", '"', "(", "no ", "add ", "the information ", "answer: ", "a, but ", "a\n\n"]
+)
+def test_no_text_takes_long(part: str) -> None:
+    began = time.perf_counter()
+    abstains(part * (60_000 // len(part)))
+    # A pattern that tries every beginning with every end would take minutes.
+    assert time.perf_counter() - began < 10
+
+
+def test_it_is_exported() -> None:
+    assert longmemeval.abstains is abstains
