@@ -94,6 +94,8 @@ class PreparedFixtures:
         for sign, keys in (("expansions-", ("expansion", "expansion_level")), (DATES_PART, ("time_range",))):
             for key in keys if any(part.startswith(sign) for part in self._parts) else ():
                 words += ["--set", f"{key}={self._configuration.parameters[key]}"]
+        if any(part.startswith("expansions-") for part in self._parts):
+            words += ["--expansion-model", "MODEL"]
         if there and "vector" in there.meta.parts:
             words += _embedding_options(there)
         usual = folders()
