@@ -1,7 +1,6 @@
 """A hard limit on what model calls may cost: no call is begun that could exceed it."""
 
 from longmemeval.errors import FatalModelError
-from longmemeval.event_loop import in_thread
 from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
 from longmemeval.llm.registry import is_offline
 from longmemeval.llm.tokens import token_counter
@@ -84,9 +83,7 @@ class SparingChatModel:
         """
         if is_offline(self.spec):
             return await self._model.complete(request)
-        tokens = request.prompt_tokens
-        if tokens is None:
-            tokens = await in_thread(self._tokens_of, request)
+        tokens = sum(self._counter.count(message.content) for message in request.messages)
         most = price(self.spec, tokens, request.max_tokens) or 0.0
         self._limit.reserve(most)
         cost = most
@@ -96,9 +93,6 @@ class SparingChatModel:
             return reply
         finally:
             self._limit.settle(most, cost)
-
-    def _tokens_of(self, request: ChatRequest) -> int:
-        return sum(self._counter.count(message.content) for message in request.messages)
 
 
 def within(model: ChatModel, limit: SpendingLimit | None) -> ChatModel:

@@ -1,7 +1,6 @@
 """Searching the history: the nearest messages by embedding, or a ranking of all units."""
 
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
@@ -16,8 +15,6 @@ from longmemeval.retrieval.rerank import load_reranker
 from longmemeval.retrieval.retriever import Method, Retriever, RetrieverParameters
 from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.messages import question_thread_id
-
-_KEPT_RETRIEVERS = 4
 
 Analyse = Callable[[Question], QuestionAnalysis]
 
@@ -106,12 +103,10 @@ class RankedSearch:
         self._embed_query = embed_query
         self._reranker = load_reranker(parameters.reranker) if parameters.reranker else None
         self._analyse = _analyst(parameters, analyse)
-        # Questions on one haystack follow one another: its retriever is built once for all of them.
-        self._retrievers: OrderedDict[Sequence[str], Retriever] = OrderedDict()
 
     def rank(self, question: Question, fixture: Fixture, limit: int | None = None) -> list[RankedUnit]:
         """The best units, equal scores in the history's order."""
-        retriever = self._retriever(fixture)
+        retriever = Retriever(fixture, self._parameters, self._embed_query, self._reranker)
         history = retriever.history
         best = retriever.ranked(self._analyse(question))[:limit]
         units = [(history.units[place], score) for place, score in best]
@@ -123,16 +118,8 @@ class RankedSearch:
         ]
 
     def notes(self, question: Question, fixture: Fixture) -> tuple[str, ...]:
-        """Why a time that the question seems to name is not used, and where a chat model was of no use."""
+        """Why a time that the question seems to name is not used, and where rules stood in for a chat model."""
         return self._analyse(question).notes
-
-    def _retriever(self, fixture: Fixture) -> Retriever:
-        key = (fixture.meta.resource_id, *(part.sha256 for part in fixture.meta.parts.values()))
-        if key not in self._retrievers:
-            self._retrievers[key] = Retriever(fixture, self._parameters, self._embed_query, self._reranker)
-            if len(self._retrievers) > _KEPT_RETRIEVERS:
-                self._retrievers.popitem(last=False)
-        return self._retrievers[key]
 
 
 def _analyst(parameters: RetrievalParameters, by_model: Analyse | None) -> Analyse:

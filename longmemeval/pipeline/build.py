@@ -25,8 +25,9 @@ from longmemeval.pipeline.manifest import now
 from longmemeval.pipeline.recipes import HNSW_EF_CONSTRUCTION, HNSW_M, HNSW_SEED
 from longmemeval.records import DatasetIdentity, FixtureMeta, Haystack, PartInfo, Usage
 from longmemeval.retrieval.dates import DATES_PART, encode_dates
-from longmemeval.retrieval.expansion import ExpansionMaker, chat_maker, is_expansion_part, kind_and_level
+from longmemeval.retrieval.expansion import ExpansionMaker, chat_maker, is_expansion_part, kind_and_level, rule_maker
 from longmemeval.retrieval.expansion import encode as encode_expansions
+from longmemeval.retrieval.word_counts import WORDS_PART, encode_words
 from longmemeval.storage.fixture import write_fixture
 from longmemeval.storage.memory_store import MemoryStore
 from longmemeval.storage.messages import haystack_messages, resource_id, thread_ids
@@ -56,8 +57,8 @@ class UpdaterConfiguration(Struct, frozen=True):
 class ExpansionConfiguration(Struct, frozen=True):
     """Who makes key expansions; small enough to send to a worker."""
 
-    model: str | None = None
-    """A chat model spec; None where no configuration has expansions."""
+    model: str = "rules"
+    """`rules` or a chat model spec."""
     options: ModelOptions = ModelOptions()
     cache_path: Path | None = None
 
@@ -65,16 +66,11 @@ class ExpansionConfiguration(Struct, frozen=True):
         """The maker of the expansions of one part.
 
         Raises:
-            HarnessError: no model is named.
             FatalModelError: the model cannot be called.
         """
         kind, level = kind_and_level(part)
-        if self.model is None or self.model == "rules":
-            raise HarnessError(
-                f"expansion={kind} needs a chat model that makes the keys. Keys by rules were removed: on LoCoMo none "
-                "raised recall beyond noise, and keyphrases lowered recall@5 of hybrid by up to 3.3 points",
-                fix="Name a chat model: --expansion-model MODEL (in a sweep's file `expansion_model` under `prepare`)",
-            )
+        if self.model == "rules":
+            return rule_maker(kind, level)
         return chat_maker(_cached_model(self.model, self.options, self.cache_path), kind, level)
 
 
@@ -180,6 +176,8 @@ def build_fixture(task: FixtureTask) -> PrepareRecord:
         parts[name] = _vector_part(embedded, task.recipes[name], task.embedder_spec)
     if DATES_PART in task.recipes:
         parts[DATES_PART] = encode_dates(messages)
+    if WORDS_PART in task.recipes:
+        parts[WORDS_PART] = encode_words(messages)
     for name in (name for name in task.recipes if is_expansion_part(name)):
         expanded = task.expansions.maker(name).make(MemoryStore.from_haystack(task.haystack))
         parts[name] = encode_expansions(*kind_and_level(name), expanded.items)

@@ -11,7 +11,8 @@ from longmemeval.files import list_folders, safe_name
 from longmemeval.llm.tokens import token_counter
 from longmemeval.memory.configuration import MemoryConfiguration, build_memory, preset_of
 from longmemeval.memory.protocol import MemoryTools
-from longmemeval.pipeline.prepared import PreparedFixtures, query_vectors
+from longmemeval.pipeline.prepared import PreparedFixtures
+from longmemeval.pipeline.query_vectors import query_vectors
 from longmemeval.pipeline.question_analysis import QueryModel, question_analyses
 from longmemeval.records import PartInfo, Question, Recall, Session
 from longmemeval.settings import Folders

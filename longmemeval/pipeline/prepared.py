@@ -1,34 +1,37 @@
-"""What `run`, `retrieval` and `inspect` read: prepared fixtures, and the vectors of the questions."""
+"""What `run`, `retrieval` and `inspect` read: prepared fixtures."""
 
 import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
-
-from longmemeval.arrays import Vector
 from longmemeval.datasets.base import Dataset
 from longmemeval.datasets.catalogue import catalogue, data_file
-from longmemeval.embedding.cache import CachedEmbedder
-from longmemeval.embedding.registry import load_embedder
-from longmemeval.errors import FixtureError, HarnessError
+from longmemeval.errors import FixtureError
 from longmemeval.memory.configuration import MemoryConfiguration, needs_of
 from longmemeval.pipeline.manifest import differences
+from longmemeval.pipeline.query_vectors import FixtureEmbedder
 from longmemeval.pipeline.recipes import is_made_of_other_keys, recipe_of_all
 from longmemeval.pipeline.wording import wording_of
 from longmemeval.records import FixtureMeta, Question
 from longmemeval.retrieval.dates import DATES_PART
+from longmemeval.retrieval.word_counts import WORDS_PART, has_words
 from longmemeval.settings import Folders, folders
+from longmemeval.shared_cache import SharedCache
 from longmemeval.storage.fixture import Fixture, fixture_folder
 
+_KEPT_BYTES = 1 << 25
+"""Parts of open fixtures, as bytes on disk; in memory they and what is made of them take two or three times that."""
+_LEAST_BYTES = 1 << 16
+"""What a fixture counts of which next to nothing was read."""
 
-class FixtureEmbedder(Struct, frozen=True, omit_defaults=True):
-    """The embedder that made the vectors of a preparation, as run manifests tell it."""
+OpenFixtures = SharedCache[Path, Fixture]
+"""Fixtures by folder, those used last kept open: a haystack's questions usually stand together."""
 
-    spec: str
-    fingerprint: str
-    query_prefix: str = ""
-    """What is put before a question."""
+
+def open_fixtures() -> OpenFixtures:
+    """None yet. Several memories that read the same fixtures may share it."""
+    return OpenFixtures(_KEPT_BYTES, lambda fixture: max(_LEAST_BYTES, fixture.bytes_read))
 
 
 class PreparedFixtures:
@@ -39,30 +42,46 @@ class PreparedFixtures:
         preparation: its name.
         where: the folders.
         configuration: decides which parts have to be there.
+        opened: fixtures that are open already, and those that are opened now; None: no others share them.
     """
 
-    def __init__(self, dataset: Dataset, preparation: str, where: Folders, configuration: MemoryConfiguration) -> None:
+    def __init__(
+        self,
+        dataset: Dataset,
+        preparation: str,
+        where: Folders,
+        configuration: MemoryConfiguration,
+        opened: OpenFixtures | None = None,
+    ) -> None:
         self._dataset = dataset
         self._preparation = preparation
         self._where = where
         self._configuration = configuration
         self._needs = needs_of(configuration)
         usual = {"messages": "db", "working-memory": "db", "vectors": "vector"}
-        self._parts = sorted({usual.get(need, need) for need in self._needs})
+        self._parts = sorted({usual.get(need, need) for need in self._needs - {WORDS_PART}})
+        self._opened = opened or open_fixtures()
+        self._uncounted = self._haystacks = 0
 
     def open(self, haystack_id: str) -> Fixture:
-        """The fixture of one haystack.
+        """The fixture of one haystack, opened once as long as it is kept.
 
         Raises:
             FixtureError: not prepared, prepared from other data, or not for this configuration.
         """
         folder = fixture_folder(self._where.prepared_dir, self._dataset.name, self._preparation, haystack_id)
-        if not (folder / "meta.json").exists():
-            raise FixtureError(
-                f"Haystack '{haystack_id}' is not prepared", where=str(folder), fix=f"Run `{self._prepare_command()}`"
-            )
-        fixture = Fixture.open(folder)
-        made_from = fixture.meta.dataset
+        fixture = self._opened.get(folder, lambda: self._read(folder, haystack_id))
+        try:
+            self._check(fixture)
+        except FixtureError:
+            # Whoever follows the advice and asks again gets what is there then.
+            self._opened.drop(folder)
+            raise
+        return fixture
+
+    def _check(self, fixture: Fixture) -> None:
+        """Refuse what was made from other data or not for this configuration."""
+        folder, made_from = fixture.path, fixture.meta.dataset
         if made_from.sha256 != self._dataset.sha256:
             raise FixtureError(
                 f"The preparation was made from other data: '{made_from.name}' with sha256 {made_from.sha256[:12]}…, "
@@ -72,7 +91,13 @@ class PreparedFixtures:
             )
         if lacking := self._lacking(fixture.meta):
             raise FixtureError(lacking, where=str(folder), fix=f"Run `{self._prepare_command(fixture)}`")
-        return fixture
+
+    def _read(self, folder: Path, haystack_id: str) -> Fixture:
+        if not (folder / "meta.json").exists():
+            raise FixtureError(
+                f"Haystack '{haystack_id}' is not prepared", where=str(folder), fix=f"Run `{self._prepare_command()}`"
+            )
+        return Fixture.open(folder)
 
     def _lacking(self, meta: FixtureMeta) -> str:
         """What a fixture does not have that the configuration reads; empty when it has everything."""
@@ -87,17 +112,18 @@ class PreparedFixtures:
 
     def _prepare_command(self, there: Fixture | None = None) -> str:
         """What makes the parts that are missing beside those that are there, ready to be typed."""
-        known = catalogue().get(self._dataset.name)
-        by_name = known is not None and data_file(known, self._where.data_dir) == self._dataset.path
-        words = ["longmemeval", "prepare", "--dataset", self._dataset.name if by_name else str(self._dataset.path)]
-        words += ["--memory", self._configuration.preset]
+        words = [self._configuration.preset]
         for sign, keys in (("expansions-", ("expansion", "expansion_level")), (DATES_PART, ("time_range",))):
             for key in keys if any(part.startswith(sign) for part in self._parts) else ():
                 words += ["--set", f"{key}={self._configuration.parameters[key]}"]
-        if any(part.startswith("expansions-") for part in self._parts):
-            words += ["--expansion-model", "MODEL"]
-        if there and "vector" in there.meta.parts:
-            words += _embedding_options(there)
+        return self._prepare(*words, *(_embedding_options(there) if there and "vector" in there.meta.parts else ()))
+
+    def _prepare(self, memory: str, *options: str) -> str:
+        """The command that prepares for `memory` what this object reads."""
+        known = catalogue().get(self._dataset.name)
+        by_name = known is not None and data_file(known, self._where.data_dir) == self._dataset.path
+        words = ["longmemeval", "prepare", "--dataset", self._dataset.name if by_name else str(self._dataset.path)]
+        words += ["--memory", memory, *options]
         usual = folders()
         for option, given, default in (
             ("--name", self._preparation, "default"),
@@ -110,15 +136,23 @@ class PreparedFixtures:
     def hashes(self, questions: Sequence[Question]) -> dict[str, dict[str, str]]:
         """Haystack id -> part -> sha256, for the parts that are read.
 
+        Counted words are among them where they are there: without them a run counts for itself, see `advice`.
+
         Raises:
             FixtureError: one is not prepared, or they were not all made by the same recipes.
         """
         found: dict[str, dict[str, str]] = {}
+        self._uncounted = 0
         first: dict[str, Any] | None = None
         for haystack_id in dict.fromkeys(question.haystack_id for question in questions):
             fixture = self.open(haystack_id)
             parts = fixture.meta.parts
-            found[haystack_id] = {part: parts[part].sha256 for part in self._parts}
+            read = set(self._parts)
+            if WORDS_PART in self._needs:
+                counted = has_words(fixture.meta)
+                self._uncounted += not counted
+                read |= {WORDS_PART} if counted else set()
+            found[haystack_id] = {part: parts[part].sha256 for part in sorted(read)}
             recipes = {part: self._recipe_read(part, parts[part].recipe) for part in self._parts}
             first = first or recipes
             if changed := differences(first, recipes):
@@ -127,7 +161,19 @@ class PreparedFixtures:
                     where=str(fixture.path),
                     fix="Finish the `longmemeval prepare --force` that was interrupted",
                 )
+        self._haystacks = len(found)
         return found
+
+    @property
+    def advice(self) -> str:
+        """What would make a run over the haystacks of `hashes` quicker; empty where nothing would."""
+        if not self._uncounted:
+            return ""
+        # Words go with any preparation, so what else it holds need not be named.
+        return (
+            f"The preparation has no counted words for {self._uncounted:,} of {self._haystacks:,} haystacks; they are "
+            f"counted now, and again in every run until `{self._prepare('bm25')}` adds them"
+        )
 
     def _recipe_read(self, part: str, recipe: Mapping[str, Any]) -> Mapping[str, Any]:
         """What matters of a recipe: the working memory only where it is read, no fixture's own hashes."""
@@ -156,66 +202,3 @@ def _embedding_options(fixture: Fixture) -> list[str]:
     ):
         words += [option, made] if made != default else []
     return words
-
-
-class QueryVectors:
-    """Vectors of all questions of a run, embedded in one go when the first is asked for; of other texts one by one.
-
-    Args:
-        questions: whose texts may be asked for.
-        embedder: the one the fixtures were made with; None when no vectors are read.
-        prefix: what the embedder wants before a question.
-    """
-
-    def __init__(self, questions: Sequence[Question], embedder: CachedEmbedder | None, prefix: str = "") -> None:
-        self._questions = questions
-        self._embedder = embedder
-        self._prefix = prefix
-        self._vectors: dict[str, Vector] = {}
-
-    def __call__(self, text: str) -> Vector:
-        """The vector of a text, shape (dimension,)."""
-        if self._embedder is None:
-            raise HarnessError("This configuration reads no vectors")
-        if not self._vectors:
-            texts = list(dict.fromkeys(question.text for question in self._questions))
-            vectors = self._embedder.embed([self._prefix + one for one in texts])
-            self._vectors = dict(zip(texts, vectors, strict=True))
-        if text not in self._vectors:
-            self._vectors[text] = self._embedder.embed([self._prefix + text])[0]
-        return self._vectors[text]
-
-
-def query_vectors(
-    questions: Sequence[Question],
-    identity: FixtureEmbedder | None,
-    override: str | None,
-    api_base: str | None,
-    where: Folders,
-) -> QueryVectors:
-    """The vectors of the questions, by the embedder that made the fixtures.
-
-    Args:
-        questions: those of the run.
-        identity: the embedder as the fixtures tell it; None when no vectors are read.
-        override: another spec for the same model (a folder that was moved).
-        api_base: endpoint of the chat model; the embedder's may be the same or the environment's.
-        where: the folders.
-
-    Raises:
-        FixtureError: neither of them is the model that made the fixtures.
-    """
-    if identity is None:
-        return QueryVectors(questions, None)
-    spec, cache = override or identity.spec, where.cache_dir / "embeddings.sqlite"
-    others = []
-    for endpoint in dict.fromkeys((api_base, None)):
-        embedder = load_embedder(spec, cache_path=cache, api_base=endpoint)
-        if embedder.fingerprint == identity.fingerprint:
-            return QueryVectors(questions, embedder, identity.query_prefix)
-        others.append(f"{embedder.spec} ({embedder.fingerprint})")
-    raise FixtureError(
-        f"The fixtures were embedded by {identity.spec} ({identity.fingerprint}), "
-        f"this is {' or '.join(dict.fromkeys(others))}",
-        fix="Name the same model by --embedder, its endpoint by OPENAI_BASE_URL, or prepare again under another --name",
-    )

@@ -1,5 +1,6 @@
 """Going on with a run that was begun before: only as it was begun, and only if its journal is as it was left."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -9,8 +10,11 @@ from longmemeval.errors import HarnessError, IntegrityError
 from longmemeval.files import sha256_file
 from longmemeval.pipeline.journal import Journal
 from longmemeval.pipeline.manifest import RunManifest, differences, read_manifest
+from longmemeval.retrieval.word_counts import WORDS_PART
 
 R = TypeVar("R")
+_Parts = Mapping[str, Mapping[str, str]]
+"""Haystack id -> part -> sha256."""
 
 
 def begun_or_new(folder: Path, journal: Journal[R], new: RunManifest) -> RunManifest:
@@ -41,7 +45,7 @@ def begun_or_new(folder: Path, journal: Journal[R], new: RunManifest) -> RunMani
 
 def _check_same(before: RunManifest, new: RunManifest) -> None:
     # Other settings read other fixtures; what was set is the cause to name.
-    changed = differences(_asked(before), _asked(new)) or differences(before.fixtures, new.fixtures, "fixtures.")
+    changed = differences(_asked(before), _asked(new)) or _other_parts(before.fixtures, new.fixtures)
     if changed:
         shown = "; ".join(_shorten(change) for change in changed[:5])
         more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
@@ -49,6 +53,19 @@ def _check_same(before: RunManifest, new: RunManifest) -> None:
             f"Run '{before.run_id}' was begun with other settings: {shown}{more}",
             fix="Repeat the command it was begun with, or choose another --run-id for a new run",
         )
+
+
+def _other_parts(before: _Parts, new: _Parts) -> list[str]:
+    """Where other parts are read; words that one of the two counted for itself are no other ones."""
+
+    def compared(parts: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:
+        return {part: digest for part, digest in parts.items() if part != WORDS_PART or part in others}
+
+    return differences(
+        {name: compared(parts, new.get(name, {})) for name, parts in before.items()},
+        {name: compared(parts, before.get(name, {})) for name, parts in new.items()},
+        "fixtures.",
+    )
 
 
 def _check_untouched(before: RunManifest, path: Path) -> None:

@@ -12,7 +12,8 @@ from longmemeval.event_loop import complete
 from longmemeval.memory.configuration import MemoryConfiguration, build_memory, preset_of
 from longmemeval.memory.protocol import MemorySystem, MemoryTools, RankingMemory
 from longmemeval.pipeline.journal import read_journal
-from longmemeval.pipeline.prepared import PreparedFixtures, query_vectors
+from longmemeval.pipeline.prepared import PreparedFixtures
+from longmemeval.pipeline.query_vectors import query_vectors
 from longmemeval.pipeline.question_analysis import QueryModel, question_analyses
 from longmemeval.pipeline.rankings import RANKINGS, Ranked, Ranking, RetrievalJob, RetrievalRun, ranking_run
 from longmemeval.pipeline.retrieve_scoring import StandardScoring

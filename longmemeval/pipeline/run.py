@@ -27,7 +27,8 @@ from longmemeval.pipeline.manifest import (
     now,
     run_folder,
 )
-from longmemeval.pipeline.prepared import PreparedFixtures, query_vectors
+from longmemeval.pipeline.prepared import PreparedFixtures
+from longmemeval.pipeline.query_vectors import query_vectors
 from longmemeval.pipeline.question_analysis import QueryModel, endpoint, question_analyses
 from longmemeval.pipeline.resume import begun_or_new
 from longmemeval.pipeline.selection import Selection, select
@@ -65,7 +66,7 @@ class RunOptions(Struct, frozen=True):
     """Set by `--resume`: continuing is all that is wanted."""
     save_prompts: bool = True
     tell: Callable[[str], None] | None = None
-    """Gets what is worth knowing before the first call: how small a difference so many questions can show."""
+    """Gets what is worth knowing before the first call: how small a difference so many questions can show, say."""
 
 
 def run(
@@ -154,7 +155,8 @@ def run(
             save_prompts=options.save_prompts,
         )
         if options.tell:
-            options.tell(detectable_note(len(chosen)))
+            for worth_knowing in filter(None, (fixtures.advice, detectable_note(len(chosen)))):
+                options.tell(worth_knowing)
         return answering.execute(chosen)
 
 

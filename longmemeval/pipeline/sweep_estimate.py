@@ -16,7 +16,8 @@ from longmemeval.memory.configuration import analysis_of, build_memory, preset_o
 from longmemeval.memory.protocol import MemoryTools
 from longmemeval.pipeline.call_counter import Call, CallCounter, longest_reply
 from longmemeval.pipeline.prepare import PrepareReport, prepare
-from longmemeval.pipeline.prepared import FixtureEmbedder, PreparedFixtures, query_vectors
+from longmemeval.pipeline.prepared import PreparedFixtures
+from longmemeval.pipeline.query_vectors import FixtureEmbedder, query_vectors
 from longmemeval.pipeline.sweep_plan import PlannedRun
 from longmemeval.pipeline.sweep_state import SweepState
 from longmemeval.prices import price

@@ -9,6 +9,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from longmemeval.records import Message
+from longmemeval.retrieval.word_counts import WordCounts, count_words
 from longmemeval.storage.memory_store import MemoryStore
 
 Granularity = Literal["turn", "round", "session"]
@@ -34,11 +35,20 @@ class HistoryView:
         store: the messages.
         granularity: what a unit is.
         side: `user` leaves out what the assistant said.
+        words: the words of its messages; None: counted when they are first asked for.
     """
 
-    def __init__(self, store: MemoryStore, granularity: Granularity = "turn", side: Side = "both") -> None:
+    def __init__(
+        self,
+        store: MemoryStore,
+        granularity: Granularity = "turn",
+        side: Side = "both",
+        words: WordCounts | None = None,
+    ) -> None:
         self.store = store
+        self._words = words
         self.granularity = granularity
+        self.side = side
         self.units = _units(store.messages, granularity, side)
         numbers = {thread.id: number for number, thread in enumerate(store.threads)}
         self.threads = np.array([numbers[unit.thread_id] for unit in self.units], dtype=np.int64)
@@ -48,6 +58,19 @@ class HistoryView:
     def messages(self, unit: Unit) -> list[Message]:
         """The messages of a unit."""
         return [self.store.messages[position] for position in unit.positions]
+
+    @cached_property
+    def unit_of(self) -> NDArray[np.int64]:
+        """The place of each message's unit, shape (messages,); -1 for messages of the other side."""
+        places = np.full(len(self.store.messages), -1)
+        for place, unit in enumerate(self.units):
+            places[list(unit.positions)] = place
+        return places
+
+    @cached_property
+    def words(self) -> WordCounts:
+        """The words of all messages, those of the other side included."""
+        return self._words or count_words([message.content for message in self.store.messages])
 
     @cached_property
     def texts(self) -> list[str]:

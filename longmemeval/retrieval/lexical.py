@@ -1,19 +1,22 @@
 """BM25 over stemmed content words, each unit counted together with its neighbours and its session.
 
 The window adds counts, not scores: a turn that says "yes, last week" is found by the words of the turns around it.
+Words are counted before (`word_counts`); what a question does not name is never looked at.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
 from longmemeval.retrieval.history import HistoryView, Scores
+from longmemeval.retrieval.word_counts import Integers, WordCounts
 from longmemeval.words import content_words
 
-Counts = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
-"""Term counts: document, term, count; shapes (entries,)."""
+Counts = NDArray[np.float64]
+"""How often something stands in each document, shape (documents,)."""
 
 
 class LexicalParameters(Struct, frozen=True):
@@ -27,38 +30,19 @@ class LexicalParameters(Struct, frozen=True):
     """Weight of the score of the whole session."""
 
 
-class Bm25:
-    """BM25 (Robertson and Zaragoza 2009) with the never-negative idf ln(1 + (n - df + 1/2) / (df + 1/2)).
+class UnitWords(NamedTuple):
+    """Counted texts, and the unit that each of them is found by."""
 
-    Args:
-        counts: term counts, every (document, term) once.
-        documents: how many documents there are.
-        terms: how many terms there are.
-        k1: how soon repetition stops to matter.
-        b: how much length matters, 0 to 1.
-    """
+    words: WordCounts
+    units: Integers
+    """The place of each text's unit, shape (texts,); -1: the text counts for none."""
 
-    def __init__(self, counts: Counts, documents: int, terms: int, k1: float, b: float) -> None:
-        document, term, count = counts
-        length = np.bincount(document, weights=count, minlength=documents)
-        mean = length.mean() if documents and length.any() else 1.0
-        frequency = np.bincount(term, minlength=terms)
-        idf = np.log(1 + (documents - frequency + 0.5) / (frequency + 0.5))
-        weight = idf[term] * count * (k1 + 1) / (count + k1 * (1 - b + b * length[document] / mean))
-        order = np.argsort(term, kind="stable")
-        self._documents = documents
-        self._document = document[order]
-        self._weight = weight[order]
-        self._starts = np.concatenate(([0], np.cumsum(frequency)))
 
-    def scores(self, terms: Sequence[int]) -> Scores:
-        """The score of every document for the query `terms`; a repeated term counts each time."""
-        if not terms:
-            return np.zeros(self._documents)
-        spans = [slice(self._starts[term], self._starts[term + 1]) for term in terms]
-        document = np.concatenate([self._document[span] for span in spans])
-        weight = np.concatenate([self._weight[span] for span in spans])
-        return np.bincount(document, weights=weight, minlength=self._documents).astype(np.float64)
+class _Weights(NamedTuple):
+    """What one word adds to the scores of the documents that have it."""
+
+    documents: Integers
+    weights: NDArray[np.float64]
 
 
 class LexicalIndex:
@@ -67,62 +51,89 @@ class LexicalIndex:
     Args:
         history: the units.
         parameters: the knobs.
-        texts: what the units are found by, one text each; None: their own texts.
+        found_by: what the units are found by; None: the words of their messages.
     """
 
-    def __init__(self, history: HistoryView, parameters: LexicalParameters, texts: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, history: HistoryView, parameters: LexicalParameters, found_by: Sequence[UnitWords] | None = None
+    ) -> None:
         self._parameters = parameters
-        self._threads = history.threads
-        self._vocabulary: dict[str, int] = {}
-        own = self._count(history.texts if texts is None else texts)
-        size = len(self._vocabulary)
-        windowed = _summed(_windowed(own, history, parameters.window), size)
-        self._units = Bm25(windowed, len(history.units), size, parameters.k1, parameters.b)
-        sessions = _summed((history.threads[own[0]], own[1], own[2]), size)
-        self._sessions = Bm25(sessions, history.thread_count, size, parameters.k1, parameters.b)
+        self._history = history
+        self._sources = [UnitWords(history.words, history.unit_of)] if found_by is None else list(found_by)
+        # A neighbour's weight where there is one so far behind in the same session, else 0.
+        self._window = [
+            (distance, weight * (history.threads[distance:] == history.threads[:-distance]))
+            for distance, weight in enumerate(parameters.window, start=1)
+            if distance < len(history.units)
+        ]
+        lengths = self._per_unit()
+        self._unit_damping = self._damping(self._windowed(lengths))
+        self._session_damping = self._damping(self._per_session(lengths))
+        self._words: dict[str, tuple[_Weights, _Weights]] = {}
 
     def scores(self, query: str) -> Scores:
-        """BM25 of each unit with its window, plus the weighted BM25 of its session."""
-        known = (self._vocabulary.get(word) for word in content_words(query))
-        terms = [term for term in known if term is not None]
-        scores = self._units.scores(terms)
+        """BM25 of each unit with its window, plus the weighted one of its session; a repeated word counts each time."""
+        found = [self._weights(word) for word in content_words(query)]
+        scores = _added([of_units for of_units, _ in found], len(self._history.units))
         if self._parameters.session and len(scores):
-            scores = scores + self._parameters.session * self._sessions.scores(terms)[self._threads]
+            sessions = _added([of_sessions for _, of_sessions in found], self._history.thread_count)
+            scores = scores + self._parameters.session * sessions[self._history.threads]
         return scores
 
-    def _count(self, texts: Sequence[str]) -> Counts:
-        """One entry per word of each text; terms numbered in the order of their first appearance."""
-        vocabulary = self._vocabulary
-        terms = [[vocabulary.setdefault(word, len(vocabulary)) for word in content_words(text)] for text in texts]
-        lengths = [len(one) for one in terms]
-        flat = np.fromiter((term for one in terms for term in one), dtype=np.int64, count=sum(lengths))
-        return np.repeat(np.arange(len(texts)), lengths), flat, np.ones(len(flat))
+    def _weights(self, word: str) -> tuple[_Weights, _Weights]:
+        """What `word` adds to the units and to the sessions; worked out when it is first asked for."""
+        if word not in self._words:
+            own = self._per_unit(word)
+            self._words[word] = (
+                self._bm25(self._windowed(own), self._unit_damping),
+                self._bm25(self._per_session(own), self._session_damping),
+            )
+        return self._words[word]
+
+    def _per_unit(self, word: str | None = None) -> Counts:
+        """How often `word` stands in each unit; None: how many words do."""
+        total = np.zeros(len(self._history.units))
+        for words, units in self._sources:
+            entries = slice(None) if word is None else words.entries(word)
+            places, counts = units[words.places[entries]], words.counts[entries]
+            total += np.bincount(places[places >= 0], weights=counts[places >= 0], minlength=len(total))
+        return total
+
+    def _per_session(self, own: Counts) -> Counts:
+        summed = np.bincount(self._history.threads, weights=own, minlength=self._history.thread_count)
+        return summed.astype(np.float64, copy=False)
+
+    def _windowed(self, own: Counts) -> Counts:
+        """`own`, and once more for each neighbour with its weight."""
+        total = own.copy()
+        for distance, weights in self._window:
+            total[distance:] += own[:-distance] * weights
+            total[:-distance] += own[distance:] * weights
+        return total
+
+    def _damping(self, lengths: Counts) -> Counts:
+        """What is added to a count below the line: the more, the longer the document is."""
+        mean = lengths.mean() if lengths.any() else 1.0
+        damping: Counts = self._parameters.k1 * (1 - self._parameters.b + self._parameters.b * lengths / mean)
+        return damping
+
+    def _bm25(self, counts: Counts, damping: Counts) -> _Weights:
+        """BM25 (Robertson and Zaragoza 2009) with the never-negative idf ln(1 + (n - df + 1/2) / (df + 1/2)).
+
+        Args:
+            counts: of one word.
+            damping: of the documents.
+        """
+        documents = np.flatnonzero(counts)
+        kept, n, frequency = counts[documents], len(counts), len(documents)
+        idf = np.log(1 + (n - frequency + 0.5) / (frequency + 0.5))
+        return _Weights(documents, idf * kept * (self._parameters.k1 + 1) / (kept + damping[documents]))
 
 
-def _windowed(own: Counts, history: HistoryView, window: Sequence[float]) -> Counts:
-    """`own`, and once more for each neighbour with its weight."""
-    document, term, count = own
-    parts = [own]
-    for distance, weight in enumerate(window, start=1):
-        places = history.neighbours(distance)
-        earlier = np.zeros(len(history.units), dtype=bool)
-        earlier[places] = True
-        later = np.zeros(len(history.units), dtype=bool)
-        later[places + distance] = True
-        forth, back = earlier[document], later[document]
-        parts.append((document[forth] + distance, term[forth], count[forth] * weight))
-        parts.append((document[back] - distance, term[back], count[back] * weight))
-    return (
-        np.concatenate([part[0] for part in parts]),
-        np.concatenate([part[1] for part in parts]),
-        np.concatenate([part[2] for part in parts]),
-    )
-
-
-def _summed(counts: Counts, terms: int) -> Counts:
-    """`counts` with every (document, term) once."""
-    document, term, count = counts
-    keys, inverse = np.unique(document * max(1, terms) + term, return_inverse=True)
-    summed = np.zeros(len(keys))
-    np.add.at(summed, inverse, count)
-    return keys // max(1, terms), keys % max(1, terms), summed
+def _added(words: Sequence[_Weights], documents: int) -> Scores:
+    """The scores of all documents, word by word in the query's order."""
+    if not words:
+        return np.zeros(documents)
+    held = np.concatenate([one.documents for one in words])
+    weights = np.concatenate([one.weights for one in words])
+    return np.bincount(held, weights=weights, minlength=documents).astype(np.float64, copy=False)

@@ -12,11 +12,9 @@ import numpy as np
 
 from longmemeval.calendar_names import MONTHS
 from longmemeval.retrieval.history import HistoryView, Scores
-from longmemeval.words import content_words
 
 _FIRST_PERSON = re.compile(r"\b(?:i|me|my|mine|myself|we|us|our|ours|ourselves)\b", re.IGNORECASE)
 _SECOND_PERSON = re.compile(r"\b(?:you|your|yours|yourself)\b", re.IGNORECASE)
-_SENTENCE = re.compile(r"[^.!?\n]*[.!?\n]+|[^.!?\n]+$")
 _HALF = 5.0
 """Content words at which a unit gets half of the statement prior."""
 
@@ -39,7 +37,9 @@ class Priors:
 
     def __init__(self, history: HistoryView) -> None:
         self._history = history
-        words = np.array([len(content_words(_statements(text))) for text in history.texts], dtype=np.float64)
+        spoken = history.unit_of >= 0
+        stated = history.words.stated[spoken]
+        words = np.bincount(history.unit_of[spoken], weights=stated, minlength=len(history.units))
         self.statement: Scores = words / (words + _HALF)
         """Grows with the words a unit has outside of questions: who asks seldom answers."""
         dates = [_date_words(thread.created_at) for thread in history.store.threads]
@@ -79,7 +79,3 @@ def words_of_date(text: str) -> set[str]:
 
 def _date_words(date: datetime) -> set[str]:
     return {f"y{date.year}", f"m{date.month}", f"d{date.month}-{date.day}"}
-
-
-def _statements(text: str) -> str:
-    return "".join(sentence for sentence in _SENTENCE.findall(text) if not sentence.rstrip().endswith("?"))

@@ -1,7 +1,7 @@
 """One retriever over one prepared history: lexical, dense or both, with priors."""
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -12,15 +12,16 @@ from longmemeval.retrieval.analysis import QuestionAnalysis
 from longmemeval.retrieval.dates import DATES_PART, Interval, decode_dates
 from longmemeval.retrieval.decompose import fuse_parts
 from longmemeval.retrieval.dense import DENSE_WINDOW, DenseIndex
-from longmemeval.retrieval.expansion.join import JoinMode, joined_texts
+from longmemeval.retrieval.expansion.join import JoinMode, joined_words
 from longmemeval.retrieval.expansion.keys import ExpansionKind, ExpansionLevel
 from longmemeval.retrieval.fusion import Fusion, fuse, order
 from longmemeval.retrieval.history import Granularity, HistoryView, Scores, Side
-from longmemeval.retrieval.lexical import LexicalIndex, LexicalParameters
+from longmemeval.retrieval.lexical import LexicalIndex, LexicalParameters, UnitWords
 from longmemeval.retrieval.priors import Priors, without_names
 from longmemeval.retrieval.rerank import Reranker, rerank
 from longmemeval.retrieval.time_range import apply_range, in_range
 from longmemeval.retrieval.unit_keys import UnitKeys
+from longmemeval.retrieval.word_counts import words_of
 from longmemeval.storage.fixture import Fixture
 
 Method = Literal["bm25", "dense", "hybrid"]
@@ -50,7 +51,10 @@ class RetrieverParameters(Struct, frozen=True):
 
 
 class Retriever:
-    """Ranks the units of one history. Building it reads the whole history; a question then takes milliseconds.
+    """Ranks the units of one history.
+
+    What it reads the whole history for is kept with the fixture: retrievers that want the same share it, and the first
+    question pays for it.
 
     Args:
         fixture: messages, vectors for all methods but `bm25`, and what the parameters call for.
@@ -69,22 +73,22 @@ class Retriever:
         embed_query: Callable[[str], Vector],
         reranker: Reranker | None = None,
     ) -> None:
-        self.history = HistoryView(fixture.memory, parameters.granularity, parameters.side)
         self._fixture = fixture
         self._parameters = parameters
         self._embed_query = embed_query
-        self._priors = Priors(self.history)
-        keys = None
-        if parameters.expansion:
-            keys = UnitKeys(self.history, fixture, parameters.expansion, parameters.expansion_level)
-        self._lexical = [] if parameters.method == "dense" else _lexical_indexes(self.history, keys, parameters)
         self._reranker = reranker
+        units = (parameters.granularity, parameters.side)
+        keys = (parameters.expansion, parameters.expansion_level, parameters.expansion_join)
+        self.history = fixture.kept(
+            ("history", units), lambda: HistoryView(fixture.memory, *units, words=words_of(fixture))
+        )
+        self._priors = fixture.kept(("priors", units), partial(Priors, self.history))
+        self._lexical: list[LexicalIndex] = []
+        if parameters.method != "dense":
+            self._lexical = fixture.kept(("lexical", units, keys, parameters.lexical), self._lexical_indexes)
         self._dense = None
         if parameters.method != "bm25":
-            items, vectors = fixture.vectors.rows(fixture.index_name)
-            key_vectors = keys.vectors() if keys else None
-            window, join = parameters.dense_window, parameters.expansion_join
-            self._dense = DenseIndex(self.history, items, vectors, window, key_vectors, join)
+            self._dense = fixture.kept(("dense", units, keys, parameters.dense_window), self._dense_index)
 
     def scores(self, queries: Sequence[str]) -> Scores:
         """The score of every unit, for the whole question, which comes first, and its parts."""
@@ -124,9 +128,12 @@ class Retriever:
             places = apply_range(places, [in_range(days, question.range, margin) for days in self._days], mode)
         return [(place, float(scores[place])) for place in places]
 
-    @cached_property
+    @property
     def _days(self) -> list[list[Interval]]:
         """The days of each unit: its session's, and those its messages mention."""
+        return self._fixture.kept(("days", self.history.granularity, self.history.side), self._read_days)
+
+    def _read_days(self) -> list[list[Interval]]:
         name = f"{self._fixture.path}, part {DATES_PART}"
         mentioned = decode_dates(self._fixture.read_part(DATES_PART), name).intervals
         days: list[list[Interval]] = []
@@ -136,16 +143,21 @@ class Retriever:
             days.append(said + [day for message in messages for day in mentioned.get(message.message_id, ())])
         return days
 
+    def _keys(self) -> UnitKeys | None:
+        kind = self._parameters.expansion
+        return UnitKeys(self.history, self._fixture, kind, self._parameters.expansion_level) if kind else None
 
-def _lexical_indexes(
-    history: HistoryView, keys: UnitKeys | None, parameters: RetrieverParameters
-) -> list[LexicalIndex]:
-    """One index over what the units are found by; a second one where keys are documents of their own."""
-    if keys is None:
-        return [LexicalIndex(history, parameters.lexical)]
-    texts = keys.texts()
-    if parameters.expansion_join == "separate":
-        alone = ["\n".join(texts.get(unit.unit_id, ())) for unit in history.units]
-        return [LexicalIndex(history, parameters.lexical), LexicalIndex(history, parameters.lexical, alone)]
-    joined = joined_texts(history.texts, [unit.unit_id for unit in history.units], texts, parameters.expansion_join)
-    return [LexicalIndex(history, parameters.lexical, joined.texts)]
+    def _lexical_indexes(self) -> list[LexicalIndex]:
+        """One index over what the units are found by; a second one where keys are documents of their own."""
+        own, keys = UnitWords(self.history.words, self.history.unit_of), self._keys()
+        found_by = [[own]]
+        if keys:
+            unit_ids = [unit.unit_id for unit in self.history.units]
+            found_by = joined_words(own, unit_ids, keys.texts(), self._parameters.expansion_join)
+        return [LexicalIndex(self.history, self._parameters.lexical, words) for words in found_by]
+
+    def _dense_index(self) -> DenseIndex:
+        items, vectors = self._fixture.vectors.rows(self._fixture.index_name)
+        keys, parameters = self._keys(), self._parameters
+        key_vectors = keys.vectors() if keys else None
+        return DenseIndex(self.history, items, vectors, parameters.dense_window, key_vectors, parameters.expansion_join)

@@ -6,15 +6,16 @@ that dies before that step leaves the old fixture, one that dies after it leaves
 whichever of its two files has the hash that `meta.json` names. One process at a time may write a fixture.
 """
 
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 
 from longmemeval.errors import FixtureError, nearest
 from longmemeval.files import safe_name, sha256_bytes, write_atomic
 from longmemeval.records import FixtureMeta
+from longmemeval.shared_cache import SharedCache
 from longmemeval.storage.format import FORMAT, REMAKE, decode_versioned
 from longmemeval.storage.memory_store import MemoryStore
 from longmemeval.storage.vector_file import EmbedderIdentity, VectorFile
@@ -23,6 +24,8 @@ from longmemeval.storage.vector_store import VectorStore
 __all__ = ["FORMAT", "Fixture", "fixture_folder", "part_file", "read_meta", "write_fixture"]
 
 _META = "meta.json"
+
+T = TypeVar("T")
 
 
 def fixture_folder(prepared_dir: Path, dataset_name: str, preparation: str, haystack_id: str) -> Path:
@@ -49,6 +52,8 @@ def read_meta(path: Path) -> FixtureMeta | None:
 class Fixture:
     """A fixture opened for reading. A part is read, checked against its hash and decoded when it is first used.
 
+    Several threads may use it: whatever is made of a part is made once and shared.
+
     Args:
         path: the fixture's folder.
         meta: its `meta.json`.
@@ -57,6 +62,9 @@ class Fixture:
     def __init__(self, path: Path, meta: FixtureMeta) -> None:
         self.path = path
         self.meta = meta
+        self.bytes_read = 0
+        """Of all parts that were read."""
+        self._kept = SharedCache[Hashable, Any]()
 
     @classmethod
     def open(cls, path: Path) -> "Fixture":
@@ -87,11 +95,26 @@ class Fixture:
                 fix="Run `longmemeval prepare` again with a memory that needs it: it adds what is missing. "
                 + nearest(name, self.meta.parts),
             )
-        return _read_whole(self.path, name, self.meta.parts[name].sha256)
+        data = _read_whole(self.path, name, self.meta.parts[name].sha256)
+        self.bytes_read += len(data)
+        return data
 
-    @cached_property
+    def kept(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` makes of this fixture (an index, say): made once, and kept as long as the fixture is.
+
+        Args:
+            key: everything that decides the result, and a name that nothing else is kept by.
+            make: must not ask for the same key.
+        """
+        value: T = self._kept.get(key, make)
+        return value
+
+    @property
     def memory(self) -> MemoryStore:
         """The messages, from part `db`."""
+        return self.kept("memory", self._open_memory)
+
+    def _open_memory(self) -> MemoryStore:
         where = str(self.path / part_file("db"))
         store = MemoryStore.hydrate(self.read_part("db"), where)
         if store.resource.id != self.meta.resource_id:
@@ -102,9 +125,12 @@ class Fixture:
             )
         return store
 
-    @cached_property
+    @property
     def vectors(self) -> VectorStore:
         """The index over the messages, from part `vector`."""
+        return self.kept("vectors", self._open_vectors)
+
+    def _open_vectors(self) -> VectorStore:
         file, where = self._vector_file, str(self.path / part_file("vector"))
         known = self.memory.positions
         stranger = next((item.id for item in file.items if item.id not in known), None)
@@ -122,9 +148,10 @@ class Fixture:
         """The name of the index in `vectors`."""
         return self._vector_file.index.name
 
-    @cached_property
+    @property
     def _vector_file(self) -> VectorFile:
-        return VectorFile.decode(self.read_part("vector"), str(self.path / part_file("vector")))
+        where = str(self.path / part_file("vector"))
+        return self.kept("vector file", lambda: VectorFile.decode(self.read_part("vector"), where))
 
 
 def write_fixture(path: Path, meta: FixtureMeta, new_parts: Mapping[str, bytes]) -> None:

@@ -86,6 +86,7 @@ def test_overrides_are_typed_and_the_last_one_counts() -> None:
     [
         ("decompose=off", "off"),
         ("decompose=false", "off"),
+        ("decompose=true", "rules"),
         ("decompose=model", "model"),
         ("time_range=off", "off"),
     ],
@@ -95,7 +96,7 @@ def test_what_yaml_takes_for_a_truth_value_is_a_word_here(override: str, value: 
 
 
 def test_ranking_retrievers_take_what_nearest_refuses() -> None:
-    wanted = ["expansion=fact", "time_range=boost", "decompose=model", "reranker=fastembed:x"]
+    wanted = ["expansion=fact", "time_range=boost", "decompose=rules", "reranker=fastembed:x"]
     for retriever in ("dense", "hybrid"):
         resolve_configuration("semantic-recall", [*wanted, f"retriever={retriever}"])
     with pytest.raises(HarnessError, match="expansion and time_range and decompose and reranker"):
@@ -104,16 +105,20 @@ def test_ranking_retrievers_take_what_nearest_refuses() -> None:
 
 def test_needs_follow_from_the_parameters() -> None:
     keys, vectors = "expansions-fact-turn", "expansions-fact-turn-vectors"
-    assert needs_of(resolve_configuration("bm25", ["expansion=fact"])) == {"messages", keys}
-    assert needs_of(resolve_configuration("hybrid", ["expansion=fact"])) == {"messages", "vectors", keys, vectors}
-    assert needs_of(resolve_configuration("hybrid", ["time_range=boost"])) == {"messages", "vectors", "dates"}
+    assert needs_of(resolve_configuration("bm25", ["expansion=fact"])) == {"messages", "words", keys}
+    ranked = {"messages", "vectors", "words"}
+    assert needs_of(resolve_configuration("hybrid", ["expansion=fact"])) == ranked | {keys, vectors}
+    assert needs_of(resolve_configuration("hybrid", ["time_range=boost"])) == ranked | {"dates"}
+    assert needs_of(resolve_configuration("semantic-recall")) == {"messages", "vectors"}
+    assert needs_of(resolve_configuration("semantic-recall", ["retriever=dense"])) == ranked
+    assert needs_of(resolve_configuration("combined", ["retriever=hybrid"])) == ranked | {"working-memory"}
 
 
 @pytest.mark.parametrize(
     ("overrides", "method"),
     [
         ([], AnalysisMethod()),
-        (["decompose=model", "time_range=boost"], AnalysisMethod(parts="model", time="rules")),
+        (["decompose=rules", "time_range=boost"], AnalysisMethod(parts="rules", time="rules")),
         (["time_range_by=model"], AnalysisMethod()),
         (["time_range=filter", "time_range_by=model"], AnalysisMethod(time="model")),
     ],
@@ -154,9 +159,7 @@ def test_yaml_file_is_named_after_its_preset_unless_it_says_otherwise(tmp_path: 
         ("last-k", "last_messages=yes", r"last_messages = True\. .*valid integer"),
         ("last-k", "last_messages=", r"last_messages = None\. .*valid integer"),
         ("semantic-recall", "scope=threads", r"scope = 'threads'\. .*'resource' or 'thread'"),
-        ("bm25", "decompose=maybe", r"decompose = 'maybe'\. .*'off' or 'model'"),
-        ("bm25", "decompose=rules", r"decompose = 'rules'\. .*removed: on LoCoMo .*83\.9 to 83\.6.*decompose=model"),
-        ("hybrid", "decompose=true", r"decompose = True\. .*removed: on LoCoMo .*Set decompose=model, or leave it off"),
+        ("bm25", "decompose=maybe", r"decompose = 'maybe'\. .*'off', 'rules' or 'model'"),
         ("bm25", "time_range=on", r"time_range = True\. .*'off', 'boost' or 'filter'"),
         ("bm25", "time_range_by=hand", r"time_range_by = 'hand'\. .*'rules' or 'model'"),
         ("semantic-recall", "expansion=fact", r"pass over expansion: set retriever=hybrid \(or dense\) with it"),

@@ -11,7 +11,8 @@ from longmemeval.event_loop import complete
 from longmemeval.memory.configuration import build_memory, resolve_configuration
 from longmemeval.memory.protocol import MemorySystem, MemoryTools, RankingMemory
 from longmemeval.pipeline.prepare import prepare
-from longmemeval.pipeline.prepared import PreparedFixtures, QueryVectors
+from longmemeval.pipeline.prepared import PreparedFixtures
+from longmemeval.pipeline.query_vectors import QueryVectors
 from longmemeval.records import Question
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture

@@ -1,66 +1,87 @@
 """Joining expansions with texts: ours, which loses nothing, and the official one, faults included."""
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from longmemeval.errors import DataError
-from longmemeval.retrieval.expansion import CorpusItem, JoinMode, joined_texts, official_cache, official_join
+from longmemeval.retrieval.expansion import CorpusItem, JoinMode, joined_words, official_cache, official_join
+from longmemeval.retrieval.lexical import UnitWords
+from longmemeval.retrieval.word_counts import count_words
 
 MODES: tuple[JoinMode, ...] = ("separate", "merge", "replace")
 TEXTS = ["about cats", "about dogs", "hello"]
 IDS = ["s:0", "s:2", "t:0"]
-EXPANSIONS = {"s:0": ("Tom", "a cat"), "s:2": (), "elsewhere": ("lost",)}
+OWN = UnitWords(count_words(TEXTS), np.arange(3))
+KEYS = {"s:0": ("Tom", "a cat"), "s:2": (), "elsewhere": ("lost",)}
 
 
-def test_merge_puts_the_expansion_before_the_text() -> None:
-    keys = joined_texts(TEXTS, IDS, EXPANSIONS, "merge")
-    assert keys.texts == ["Tom\na cat\nabout cats", "about dogs", "hello"]
-    assert keys.units.tolist() == [0, 1, 2]
+def found_by(keys: Mapping[str, Sequence[str]], mode: JoinMode) -> list[list[Counter[str]]]:
+    """The words of every unit, index by index."""
+    return [
+        [sum((words_in(source, place) for source in sources), Counter()) for place in range(len(IDS))]
+        for sources in joined_words(OWN, IDS, keys, mode)
+    ]
 
 
-def test_replace_keeps_the_text_of_a_unit_without_expansion() -> None:
-    keys = joined_texts(TEXTS, IDS, EXPANSIONS, "replace")
-    assert keys.texts == ["Tom\na cat", "about dogs", "hello"]
+def words_in(source: UnitWords, place: int) -> Counter[str]:
+    """What the texts of one unit add up to."""
+    counts: Counter[str] = Counter()
+    for word in source.words.numbers:
+        entries = source.words.entries(word)
+        owners = source.units[source.words.places[entries]]
+        counts[word] = int(source.words.counts[entries][owners == place].sum())
+    return +counts
 
 
-def test_separate_adds_documents_whose_score_counts_for_their_unit() -> None:
-    keys = joined_texts(TEXTS, IDS, {**EXPANSIONS, "t:0": ("greeting",)}, "separate")
-    assert keys.texts == ["about cats", "about dogs", "hello", "Tom\na cat", "greeting"]
-    assert keys.units.tolist() == [0, 1, 2, 0, 2]
-    assert keys.unit_scores(np.array([0.1, 0.5, 0.9, 0.4, -1.0])).tolist() == [0.4, 0.5, 0.9]
+def test_merge_adds_the_words_of_the_keys() -> None:
+    assert found_by(KEYS, "merge") == [[Counter(tom=1, cat=2), Counter(dog=1), Counter(hello=1)]]
 
 
-def test_blank_and_repeated_texts_of_an_expansion_do_not_count() -> None:
-    expansions = {"s:0": (" ", "\n"), "s:2": ("Rex", "", "Rex")}
-    assert joined_texts(TEXTS, IDS, expansions, "replace").texts == ["about cats", "Rex", "hello"]
-    assert len(joined_texts(TEXTS, IDS, expansions, "separate").texts) == 4
+def test_replace_keeps_the_words_of_a_unit_without_keys() -> None:
+    assert found_by(KEYS, "replace") == [[Counter(tom=1, cat=1), Counter(dog=1), Counter(hello=1)]]
+
+
+def test_separate_puts_keys_in_an_index_of_their_own() -> None:
+    own = [Counter(cat=1), Counter(dog=1), Counter(hello=1)]
+    assert found_by({**KEYS, "t:0": ("greeting",)}, "separate") == [
+        own,
+        [Counter(tom=1, cat=1), Counter(), Counter(greet=1)],
+    ]
+
+
+def test_blank_and_repeated_texts_of_a_unit_do_not_count() -> None:
+    keys = {"s:0": (" ", "\n"), "s:2": ("Rex", "", "Rex")}
+    assert found_by(keys, "replace") == [[Counter(cat=1), Counter(rex=1), Counter(hello=1)]]
+    assert found_by(keys, "merge") == [[Counter(cat=1), Counter(rex=1, dog=1), Counter(hello=1)]]
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_history_without_units(mode: JoinMode) -> None:
-    keys = joined_texts([], [], EXPANSIONS, mode)
-    assert keys.texts == []
-    assert keys.unit_scores(np.zeros(0)).shape == (0,)
+    none = UnitWords(count_words([]), np.zeros(0, np.int64))
+    assert [[source.words.texts for source in index] for index in joined_words(none, [], KEYS, mode)] in (
+        [[0, 0]],
+        [[0], [0]],
+    )
 
 
 @given(
-    st.lists(st.lists(st.sampled_from(["", " ", "a", "b c"]), max_size=3) | st.none(), max_size=6),
+    st.lists(st.lists(st.sampled_from(["", " ", "tea", "big lemon"]), max_size=3) | st.none(), min_size=3, max_size=3),
     st.sampled_from(MODES),
 )
 def test_no_unit_is_ever_lost(made: list[list[str] | None], mode: JoinMode) -> None:
-    texts, ids = [f"text {n}" for n in range(len(made))], [f"u{n}" for n in range(len(made))]
-    expansions = {name: texts for name, texts in zip(ids, made, strict=True) if texts is not None}
-    keys = joined_texts(texts, ids, expansions, mode)
-    assert len(keys.texts) == len(keys.units)
-    assert set(keys.units.tolist()) == set(range(len(made)))
-    assert keys.unit_scores(np.arange(len(keys.texts), dtype=float)).shape == (len(made),)
-    for place, one in enumerate(made):
-        own = [text for text, unit in zip(keys.texts, keys.units, strict=True) if unit == place]
-        has_keys = any(text.strip() for text in one or ())
-        assert all(text.strip() for text in own)
-        assert any(texts[place] in text for text in own) or (mode == "replace" and has_keys)
+    keys = {name: texts for name, texts in zip(IDS, made, strict=True) if texts is not None}
+    indexes = found_by(keys, mode)
+    for place, texts in enumerate(made):
+        has_keys = any(text.strip() for text in texts or ())
+        own = found_by({}, "merge")[0][place]
+        assert any(index[place] for index in indexes)
+        assert any(index[place] >= own for index in indexes) or (mode == "replace" and has_keys)
+        assert any(index[place] & Counter(tea=1, lemon=1) for index in indexes) == has_keys
 
 
 # The official join

@@ -4,7 +4,7 @@ Method: LongMemEval (Wu et al. 2025, section 5.3), "index expansion".
 """
 
 from longmemeval.retrieval.expansion.chat import chat_maker
-from longmemeval.retrieval.expansion.join import JoinedKeys, JoinMode, joined_texts
+from longmemeval.retrieval.expansion.join import JoinMode, joined_words
 from longmemeval.retrieval.expansion.keys import (
     Expansion,
     ExpansionKind,
@@ -21,6 +21,7 @@ from longmemeval.retrieval.expansion.part import (
     kind_and_level,
     part_name,
 )
+from longmemeval.retrieval.expansion.rules import rule_maker
 from longmemeval.retrieval.expansion.vectors import (
     decode_key_vectors,
     is_vectors_part,
@@ -37,7 +38,6 @@ __all__ = [
     "ExpansionMaker",
     "ExpansionPart",
     "JoinMode",
-    "JoinedKeys",
     "MadeExpansions",
     "chat_maker",
     "decode",
@@ -45,12 +45,13 @@ __all__ = [
     "encode",
     "is_expansion_part",
     "is_vectors_part",
-    "joined_texts",
+    "joined_words",
     "keys_part",
     "keys_to_embed",
     "kind_and_level",
     "official_cache",
     "official_join",
     "part_name",
+    "rule_maker",
     "vectors_part",
 ]

@@ -1,53 +1,34 @@
-"""Joining expansions with the texts of their units into the texts that are indexed. No unit ever loses all its keys."""
+"""How the keys of a unit and its own text are put together. No unit ever loses all its keys."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
-from msgspec import Struct
-from numpy.typing import NDArray
 
-from longmemeval.retrieval.history import Scores
+from longmemeval.retrieval.lexical import UnitWords
+from longmemeval.retrieval.word_counts import count_words
 
 JoinMode = Literal["separate", "merge", "replace"]
 
 
-class JoinedKeys(Struct, frozen=True):
-    """The texts to index, and whose they are."""
-
-    texts: list[str]
-    units: NDArray[np.int64]
-    """The place of each text's unit, shape (texts,); every unit has a text."""
-
-    def unit_scores(self, scores: Scores) -> Scores:
-        """The score of every unit, the best of its keys; from one score per text, shape (texts,), to shape (units,)."""
-        best = np.full(self.units.max(initial=-1) + 1, -np.inf)
-        np.maximum.at(best, self.units, scores)
-        return best
-
-
-def joined_texts(
-    texts: Sequence[str], unit_ids: Sequence[str], expansions: Mapping[str, Sequence[str]], mode: JoinMode
-) -> JoinedKeys:
-    """The texts to index.
+def joined_words(
+    own: UnitWords, unit_ids: Sequence[str], keys: Mapping[str, Sequence[str]], mode: JoinMode
+) -> list[list[UnitWords]]:
+    """What units are found by, for each index over them: a unit's score is its best of all indexes.
 
     Args:
-        texts: the own text of each unit.
-        unit_ids: the id of each unit, as many.
-        expansions: unit id to its expansion texts; a unit that is missing or has only blank ones keeps its own text.
-            Ids that are no unit's are passed over.
-        mode: `merge` puts the expansion before the unit's text, `replace` puts it in the text's place, `separate` makes
-            it a document of its own behind all units; the texts of one expansion stay together, a line each.
+        own: the words of the units' messages.
+        unit_ids: the id of each unit.
+        keys: unit id to the texts of its keys; a unit that is missing or has only blank ones keeps its own words. Ids
+            that are no unit's are passed over.
+        mode: `merge` adds the words of the keys, each text once, to the unit's own, `replace` puts them in their place,
+            `separate` puts them in an index of their own.
     """
-    expanded = {
-        place: "\n".join(kept)
-        for place, unit_id in enumerate(unit_ids)
-        if (kept := [text for text in dict.fromkeys(expansions.get(unit_id, ())) if text.strip()])
-    }
-    places = range(len(texts))
     if mode == "separate":
-        return JoinedKeys([*texts, *expanded.values()], np.array([*places, *expanded], dtype=np.int64))
-    joined = list(texts)
-    for place, expansion in expanded.items():
-        joined[place] = f"{expansion}\n{texts[place]}" if mode == "merge" else expansion
-    return JoinedKeys(joined, np.array(places, dtype=np.int64))
+        alone = count_words(["\n".join(keys.get(unit_id, ())) for unit_id in unit_ids])
+        return [[own], [UnitWords(alone, np.arange(len(unit_ids)))]]
+    texts = ["\n".join(text for text in dict.fromkeys(keys.get(unit_id, ())) if text.strip()) for unit_id in unit_ids]
+    if mode == "replace":
+        keyed = np.flatnonzero([bool(text) for text in texts])
+        own = UnitWords(own.words, np.where(np.isin(own.units, keyed), -1, own.units))
+    return [[own, UnitWords(count_words(texts), np.arange(len(unit_ids)))]]

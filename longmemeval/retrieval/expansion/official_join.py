@@ -1,7 +1,7 @@
 """How LongMemEval's own code joins expansions with its corpus, faults included; for its protocol and nothing else.
 
 Facts: `src/retrieval/index_expansion_utils.py` and `run_retrieval.py` of github.com/xiaowu0162/LongMemEval at 9e0b455,
-join modes without `split-`. What differs from `joined_texts` and moves scores:
+join modes without `split-`. What differs from `joined_words` and moves scores:
 
 - An empty list of facts takes the document out of the corpus (`merge`, `replace`).
 - A document relabelled `noans` never matches the id it is looked up by and stays as it is; under `separate` its

@@ -1,0 +1,148 @@
+"""The words of a haystack, counted at prepare: the fixture part `words.json`.
+
+Counts are kept per message. What ranks turns, rounds or sessions, of one side or of both, adds them up.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from longmemeval.errors import FixtureError
+from longmemeval.records import FixtureMeta, Message
+from longmemeval.storage.fixture import Fixture
+from longmemeval.storage.format import FORMAT, REMAKE, decode_versioned
+from longmemeval.words import content_words
+
+WORDS_PART = "words"
+WORDS_RECIPE: dict[str, Any] = {"version": 1}
+"""To be raised when the rules of `content_words` change, or what counts as a question here."""
+
+_SENTENCE = re.compile(r"[^.!?\n]*[.!?\n]+|[^.!?\n]+$")
+
+Integers = NDArray[np.int64]
+
+
+class WordCounts(Struct, frozen=True):
+    """How often each word stands in each of a number of texts, entry by entry, word after word."""
+
+    texts: int
+    """How many texts."""
+    numbers: dict[str, int]
+    """The number of each word, in the order of first appearance."""
+    starts: Integers
+    """Where the entries of each word begin, and behind the last where they end; shape (words + 1,)."""
+    places: Integers
+    """The text of each entry, shape (entries,); ascending within a word."""
+    counts: Integers
+    """How often the word stands in it, shape (entries,)."""
+    stated: Integers
+    """Words of each text that stand in no question, shape (texts,)."""
+
+    def entries(self, word: str) -> slice:
+        """The entries of `word`; none where no text has it."""
+        number = self.numbers.get(word)
+        return slice(0, 0) if number is None else slice(int(self.starts[number]), int(self.starts[number + 1]))
+
+
+def count_words(texts: Sequence[str]) -> WordCounts:
+    """The content words of `texts`, stemmed as queries are."""
+    numbers: dict[str, int] = {}
+    found: list[int] = []
+    lengths, stated = np.zeros(len(texts), np.int64), np.zeros(len(texts), np.int64)
+    for place, text in enumerate(texts):
+        before = len(found)
+        for sentence in _SENTENCE.findall(text):
+            words = content_words(sentence)
+            found += [numbers.setdefault(word, len(numbers)) for word in words]
+            stated[place] += 0 if sentence.rstrip().endswith("?") else len(words)
+        lengths[place] = len(found) - before
+    size = max(1, len(texts))
+    keys = np.array(found, np.int64) * size + np.repeat(np.arange(len(texts)), lengths)
+    distinct, counts = np.unique(keys, return_counts=True)
+    held = np.bincount(distinct // size, minlength=len(numbers))
+    starts = np.concatenate(([0], np.cumsum(held))).astype(np.int64)
+    return WordCounts(len(texts), numbers, starts, distinct % size, counts.astype(np.int64), stated)
+
+
+class _WordsFile(Struct, frozen=True):
+    """`words.json` as it stands on disk; arrays are int32, little-endian, in base64."""
+
+    format: int
+    messages: int
+    words: list[str]
+    starts: bytes
+    places: bytes
+    counts: bytes
+    stated: bytes
+
+
+def encode_words(messages: Iterable[Message]) -> bytes:
+    """The part for `messages`: JSON, the same bytes for the same messages."""
+    counted = count_words([message.content for message in messages])
+    arrays = (counted.starts, counted.places, counted.counts, counted.stated)
+    file = _WordsFile(FORMAT, counted.texts, list(counted.numbers), *(one.astype("<i4").tobytes() for one in arrays))
+    return msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n"
+
+
+def decode_words(data: bytes, where: str) -> WordCounts:
+    """The counts that `encode_words` wrote.
+
+    Args:
+        data: the part's bytes.
+        where: the part, for errors.
+
+    Raises:
+        FixtureError: newer format, not such a part, or one that contradicts itself.
+    """
+    file = decode_versioned(data, _WordsFile, where)
+    starts, places, counts, stated = map(_integers, (file.starts, file.places, file.counts, file.stated))
+    numbers = {word: number for number, word in enumerate(file.words)}
+    fits = (
+        len(numbers) == len(file.words) == len(starts) - 1
+        and len(stated) == file.messages
+        and len(places) == len(counts)
+        and starts[0] == 0
+        and starts[-1] == len(places)
+        and (np.diff(starts) >= 0).all()
+        and (not len(places) or 0 <= places.min() <= places.max() < file.messages)
+    )
+    if not fits:
+        raise FixtureError("Words, places and counts do not fit together", where=where, fix=REMAKE)
+    return WordCounts(file.messages, numbers, starts, places, counts, stated)
+
+
+def _integers(data: bytes) -> Integers:
+    # A length that is no multiple of 4 leaves an array that fits nothing.
+    return np.frombuffer(data[: len(data) // 4 * 4], dtype="<i4").astype(np.int64)
+
+
+def has_words(meta: FixtureMeta) -> bool:
+    """Whether a fixture has the part, made by the present rules; another one is not read."""
+    return WORDS_PART in meta.parts and meta.parts[WORDS_PART].recipe == WORDS_RECIPE
+
+
+def words_of(fixture: Fixture) -> WordCounts:
+    """The counts of a fixture's messages: its part, or where it has none counted now. Kept with the fixture.
+
+    Raises:
+        FixtureError: the part is damaged, or counts other messages than the fixture holds.
+    """
+    return fixture.kept(WORDS_PART, lambda: _open(fixture))
+
+
+def _open(fixture: Fixture) -> WordCounts:
+    messages = fixture.memory.messages
+    if not has_words(fixture.meta):
+        return count_words([message.content for message in messages])
+    where = f"{fixture.path}, part {WORDS_PART}"
+    counted = decode_words(fixture.read_part(WORDS_PART), where)
+    if counted.texts != len(messages):
+        raise FixtureError(
+            f"The part counts {counted.texts} messages, db.json has {len(messages)}", where=where, fix=REMAKE
+        )
+    return counted

@@ -1,0 +1,60 @@
+"""What several threads share: each value made once, the ones used last kept."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from threading import Lock
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class SharedCache(Generic[K, V]):
+    """Values by key. Who asks for one that is being made waits for it; what could not be made is tried again.
+
+    Args:
+        limit: how much is kept, in units of `size`; None: everything. The value used last stays, whatever its size.
+        size: of one value; it may grow while the value is kept.
+    """
+
+    def __init__(self, limit: int | None = None, size: Callable[[V], int] = lambda value: 1) -> None:
+        self._limit = limit
+        self._size = size
+        self._lock = Lock()
+        self._values: OrderedDict[K, Future[V]] = OrderedDict()
+
+    def get(self, key: K, make: Callable[[], V]) -> V:
+        """The value of `key`, made by `make` where it is not kept.
+
+        `make` may ask for other keys, and must not ask for `key`.
+        """
+        own = Future[V]()
+        with self._lock:
+            kept = self._values.setdefault(key, own)
+            self._values.move_to_end(key)
+        if kept is own:
+            try:
+                own.set_result(make())
+            except BaseException as error:
+                self.drop(key)
+                own.set_exception(error)
+            self._drop_old()
+        return kept.result()
+
+    def drop(self, key: K) -> None:
+        """Forget the value of `key`, if there is one: the next who asks makes it again."""
+        with self._lock:
+            self._values.pop(key, None)
+
+    def _drop_old(self) -> None:
+        if self._limit is None:
+            return
+        with self._lock:
+            made = {key: self._size(value.result()) for key, value in self._values.items() if value.done()}
+            held = sum(made.values())
+            for key in list(made)[:-1]:
+                if held <= self._limit:
+                    break
+                held -= made[key]
+                del self._values[key]

@@ -1,0 +1,113 @@
+"""The words of a haystack: counted once, kept per message, added up for any unit."""
+
+import hashlib
+import json
+from collections import Counter
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from longmemeval.datasets.longmemeval import LongMemEvalDataset
+from longmemeval.errors import FixtureError
+from longmemeval.retrieval.history import Granularity, HistoryView, Side
+from longmemeval.retrieval.lexical import LexicalIndex, LexicalParameters
+from longmemeval.retrieval.priors import Priors
+from longmemeval.retrieval.word_counts import (
+    WORDS_RECIPE,
+    WordCounts,
+    count_words,
+    decode_words,
+    encode_words,
+)
+from longmemeval.storage.memory_store import MemoryStore
+from longmemeval.words import content_words
+from tests.retrieval.support import history
+
+CHAT = (
+    [("user", "I paint. Do I paint rivers?"), ("assistant", "")],
+    [("user", "Rivers, rivers!"), ("assistant", "Do you mean the Loire?"), ("user", "The Loire")],
+)
+
+
+def counted(words: WordCounts, place: int) -> Counter[str]:
+    """The words of one text."""
+    found = {
+        word: words.counts[words.entries(word)][words.places[words.entries(word)] == place] for word in words.numbers
+    }
+    return +Counter({word: int(counts.sum()) for word, counts in found.items()})
+
+
+def test_counts_by_hand() -> None:
+    words = count_words([message.content for message in history(*CHAT).messages])
+    assert [counted(words, place) for place in range(5)] == [
+        Counter(paint=2, river=1),
+        Counter(),
+        Counter(river=2),
+        Counter(mean=1, loir=1),
+        Counter(loir=1),
+    ]
+    # Words outside of questions.
+    assert words.stated.tolist() == [1, 0, 2, 0, 1]
+    assert words.entries("zebra") == slice(0, 0)
+
+
+@given(st.lists(st.text(alphabet="abe's ?!.\n", max_size=30), max_size=6))
+def test_every_content_word_is_counted(texts: list[str]) -> None:
+    words = count_words(texts)
+    assert [counted(words, place) for place in range(len(texts))] == [Counter(content_words(text)) for text in texts]
+
+
+@given(st.lists(st.text(max_size=30), max_size=6))
+def test_the_part_holds_what_was_counted(texts: list[str]) -> None:
+    store = history([("user", text) for text in texts])
+    data = encode_words(store.messages)
+    read, made = decode_words(data, "here"), count_words(texts)
+    assert (read.texts, read.numbers) == (made.texts, made.numbers)
+    for name in ("starts", "places", "counts", "stated"):
+        assert getattr(read, name).tolist() == getattr(made, name).tolist()
+    assert encode_words(MemoryStore.hydrate(store.persist(), "db").messages) == data
+
+
+def test_the_part_changes_only_with_its_version() -> None:
+    """Where this fails, the rules of words have changed: raise `WORDS_RECIPE`, and put the new hash here."""
+    store = history(*CHAT, [("user", "It's Zürich's 3rd children's café — ran, running, STUDIES… isn't it?\nYes")])
+    assert (WORDS_RECIPE, hashlib.sha256(encode_words(store.messages)).hexdigest()[:16]) == (
+        {"version": 1},
+        "36d9f0dfd6b76d6a",
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"words": ["paint"]}, "do not fit together"),
+        ({"stated": ""}, "do not fit together"),
+        ({"places": "////fw=="}, "do not fit together"),
+        ({"counts": "AAA="}, "do not fit together"),
+        ({"starts": ""}, "do not fit together"),
+        ({"words": "paint"}, "not what a fixture holds"),
+        ({"format": 2}, "upgrade longmemeval"),
+    ],
+)
+def test_a_part_that_contradicts_itself_is_refused(change: dict[str, object], said: str) -> None:
+    whole = json.loads(encode_words(history(*CHAT).messages))
+    with pytest.raises(FixtureError, match=said):
+        decode_words(json.dumps(whole | change).encode(), "words.json")
+
+
+@pytest.mark.parametrize("side", get_args(Side))
+@pytest.mark.parametrize("granularity", get_args(Granularity))
+def test_counts_of_messages_serve_every_unit(granularity: Granularity, side: Side, real_longmemeval: Path) -> None:
+    """Bit for bit what counting the text of every unit gives."""
+    (haystack,) = LongMemEvalDataset(real_longmemeval).haystacks()
+    store = MemoryStore.from_haystack(haystack)
+    view = HistoryView(store, granularity, side, count_words([message.content for message in store.messages]))
+    whole = HistoryView(history([("user", text) for text in view.texts]))
+    alone = LexicalParameters(window=(), session=0.0)
+    for query in ("weeks spent on the furniture project in June", "my sister's dog and her dog's vet"):
+        assert LexicalIndex(view, alone).scores(query).tobytes() == LexicalIndex(whole, alone).scores(query).tobytes()
+    assert np.array_equal(Priors(view).statement, Priors(whole).statement)
