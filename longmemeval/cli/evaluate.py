@@ -38,7 +38,8 @@ def evaluate(
         typer.Option(
             help="A chat model, which grades with the benchmark's own prompts; SET@MODEL for other prompts (`lenient`, "
             "`strict`, `convomem`, `longmemeval` or a file); or rules: offline/lexical, offline/locomo-f1, "
-            "offline/mem0-f1, offline/mem0-bleu1. Several judges: give it several times. "
+            "offline/mem0-f1, offline/mem0-bleu1; or the id of a judge that has graded the run. "
+            "Several judges: give it several times. "
             "[default: LongMemEval openai/gpt-4o-2024-08-06, LoCoMo offline/locomo-f1, "
             "ConvoMem gemini/gemini-2.5-flash]",
             show_default=False,
@@ -89,6 +90,7 @@ def evaluate(
         concurrency=concurrency,
         spending=None if max_cost is None else SpendingLimit(max_cost),
         dataset=dataset,
+        tell=lambda line: err.print(f"Note: {printable(line)}."),
     )
     specs: Sequence[str | None] = judge or [None]
     evaluations = [

@@ -10,6 +10,7 @@ from longmemeval.evaluation.abilities import ABILITIES, ability_of
 from longmemeval.evaluation.abstention import Abstaining, Calibration, abstaining, calibrate
 from longmemeval.evaluation.judges.longmemeval import OFFICIAL_MODEL
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
+from longmemeval.evaluation.judges.standing import is_official
 from longmemeval.evaluation.resampling import bootstrap_mean
 from longmemeval.evaluation.statistics import percentile, wilson_interval
 from longmemeval.records import Gold, Judgement, Usage
@@ -139,7 +140,7 @@ def compute_metrics(
     labels = {judgement.question_id: judgement.label for judgement in evaluated if judgement.label is not None}
     return Metrics(
         run=run,
-        judge=msgspec.structs.replace(identity, official=identity.official and _served_officially(evaluated)),
+        judge=msgspec.structs.replace(identity, official=_is_official(identity, evaluated)),
         overall=scores.score(golds),
         task_averaged=_task_average({question_type: score.accuracy for question_type, score in by_type.items()}),
         by_type=by_type,
@@ -219,8 +220,10 @@ def _vote_spread(made: Sequence[Judgement], n: int) -> VoteSpread | None:
     return VoteSpread(len(accuracies), unanimous, min(accuracies), max(accuracies))
 
 
-def _served_officially(judgements: Iterable[Judgement]) -> bool:
-    return all(judgement.served_model in ("", OFFICIAL_MODEL) for judgement in judgements)
+def _is_official(judge: JudgeIdentity, judgements: Iterable[Judgement]) -> bool:
+    """Whether the identity bears it out, and the server too says that its official model gave every label."""
+    served = all(judgement.served_model in ("", OFFICIAL_MODEL) for judgement in judgements)
+    return served and judge.official and is_official(judge)
 
 
 def _task_average(accuracies: Mapping[str, float]) -> float | None:

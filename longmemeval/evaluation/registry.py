@@ -20,7 +20,9 @@ from longmemeval.evaluation.judges.rules import RuleJudge
 from longmemeval.evaluation.judges.template_judge import TemplateJudge
 from longmemeval.evaluation.judges.template_set import FILE_ENDINGS, OFFICIAL_SET, load_template_set, shipped_sets
 from longmemeval.evaluation.judges.votes import RepeatedJudge, VotingJudge
+from longmemeval.llm.endpoints import served_at
 from longmemeval.llm.protocol import ChatModel
+from longmemeval.llm.registry import ModelOptions
 
 RULES: Mapping[str, Callable[[], RuleJudge]] = {
     LEXICAL_JUDGE: lexical_judge,
@@ -51,6 +53,7 @@ def load_judge(
     benchmark: Benchmark = "longmemeval",
     votes: int = 1,
     repeat: int = 1,
+    options: ModelOptions = ModelOptions(),
 ) -> Judge:
     """The judge that `spec` names.
 
@@ -60,6 +63,7 @@ def load_judge(
         benchmark: whose prompts a model without a set gets.
         votes: how often the model is asked about each answer, 1 or an odd number.
         repeat: the how-manieth time the same answers are graded; from 2 on the judge has an id of its own.
+        options: how the model is reached: the address it is served at is part of the judge.
 
     Raises:
         HarnessError: no such rules or template set (with the nearest name), a faulty set, an even number of votes,
@@ -72,19 +76,21 @@ def load_judge(
             what = f"'{spec}' says the same however often it is asked"
             raise HarnessError(what, fix="Ask it once; several votes and judging anew are for chat models")
         return RULES[spec]()
-    judge = _model_judge(spec, model_factory, benchmark)
+    judge = _model_judge(spec, model_factory, benchmark, options)
     if votes > 1:
         judge = VotingJudge(judge, votes)
     return RepeatedJudge(judge, repeat) if repeat > 1 else judge
 
 
-def _model_judge(spec: str, model_factory: Callable[[str], ChatModel], benchmark: Benchmark) -> Judge:
+def _model_judge(
+    spec: str, model_factory: Callable[[str], ChatModel], benchmark: Benchmark, options: ModelOptions
+) -> Judge:
     templates, model = _split(spec, _OWN_SETS[benchmark])
     if not model or (model.startswith("offline/") and not model.startswith(_SCRIPTED)):
         raise HarnessError(f"There is no judge '{spec}'", fix=nearest(model, [*RULES, f"{_SCRIPTED}FILE"]))
-    if templates == OFFICIAL_SET:
-        return LongMemEvalJudge(model_factory(model))
-    return TemplateJudge(load_template_set(templates), model_factory(model))
+    loaded = None if templates == OFFICIAL_SET else load_template_set(templates)
+    chat, endpoint = model_factory(model), served_at(model, options)
+    return TemplateJudge(loaded, chat, endpoint) if loaded else LongMemEvalJudge(chat, endpoint)
 
 
 def _split(spec: str, own_set: str) -> tuple[str, str]:

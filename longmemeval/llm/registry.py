@@ -47,7 +47,7 @@ def load_chat_model(spec: str, options: ModelOptions = ModelOptions()) -> ChatMo
         return _load_offline(spec)
     from longmemeval.llm.client import LiteLLMChatModel
 
-    _check_endpoint(options.api_base)
+    check_endpoint(options.api_base)
     _check_kind(spec)
     return LiteLLMChatModel(spec, options, api_key=_placeholder_key(spec, options.api_base))
 
@@ -91,7 +91,12 @@ def _load_offline(spec: str) -> ChatModel:
     raise FatalModelError(f"Unknown offline model {spec!r}", fix=nearest(spec, names))
 
 
-def _check_endpoint(api_base: str | None) -> None:
+def check_endpoint(api_base: str | None) -> None:
+    """Refuse what cannot be called.
+
+    Raises:
+        FatalModelError: it is no web address.
+    """
     if api_base is not None and not api_base.startswith(("http://", "https://")):
         raise FatalModelError(
             f"The endpoint {api_base!r} is not a web address",

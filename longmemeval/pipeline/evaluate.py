@@ -1,11 +1,13 @@
 """`evaluate`: a judge grades the stored answers of a run; the answers are not touched."""
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from longmemeval.datasets.base import Benchmark, Dataset
 from longmemeval.datasets.catalogue import catalogue
@@ -14,18 +16,22 @@ from longmemeval.datasets.locomo_protocol import official_questions
 from longmemeval.datasets.registry import load_dataset
 from longmemeval.errors import DataError, HarnessError, IntegrityError
 from longmemeval.evaluation.judges.protocol import Judge, JudgeIdentity
+from longmemeval.evaluation.judges.standing import address_unknown
 from longmemeval.evaluation.metrics import Metrics, compute_metrics
 from longmemeval.evaluation.registry import RULES, default_judge, load_judge
 from longmemeval.event_loop import complete
 from longmemeval.files import sha256_file, sha256_text, write_atomic
 from longmemeval.llm.limit import LimitedChatModel
+from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import ModelOptions, load_chat_model
 from longmemeval.llm.spending import SpendingLimit, within
 from longmemeval.pipeline.answering import ANSWERS, current_answers
+from longmemeval.pipeline.call_counter import CallCounter
 from longmemeval.pipeline.index import record_score
 from longmemeval.pipeline.journal import Journal, read_journal
 from longmemeval.pipeline.manifest import RunManifest, read_manifest, run_folder
 from longmemeval.pipeline.progress import progress
+from longmemeval.pipeline.stored import stored_metrics
 from longmemeval.pipeline.workers import in_order
 from longmemeval.records import Answer, Gold, Judgement, Question
 from longmemeval.settings import Folders, folders
@@ -35,7 +41,8 @@ class EvaluateOptions(Struct, frozen=True):
     """How to grade."""
 
     judge: str | None = None
-    """A judge's spec (`evaluation/registry.py`); None: the benchmark's own."""
+    """A judge's spec (`evaluation/registry.py`), or the id of one that has graded this run, whose labels are then
+    scored without asking it; None: the benchmark's own."""
     votes: int = 1
     """How often a chat model is asked about each answer; the majority is the label."""
     rejudge: bool = False
@@ -46,6 +53,8 @@ class EvaluateOptions(Struct, frozen=True):
     """What the judge's calls may cost; None: no limit."""
     dataset: str | None = None
     """Where the gold is, when the run's data set has moved: a catalogue name or a file."""
+    tell: Callable[[str], None] | None = None
+    """Gets what is worth knowing before the first call: labels that are there and cannot be used."""
 
 
 class Evaluation(Struct, frozen=True):
@@ -83,13 +92,16 @@ def evaluate(run_id: str, *, options: EvaluateOptions = EvaluateOptions(), where
         )
     graded = Graded(manifest, dataset_of(manifest, options.dataset, where))
     answers = current_answers(read_journal(folder / ANSWERS, Answer))
-    judge = _judge(folder, graded.dataset.benchmark, answers, options)
+    judge = _chosen_judge(folder, graded.dataset.benchmark, answers, options)
+    newly_judged = 0
     # Held while it is found out what there is to judge: another process may be judging.
     with Journal(judgements_file(folder, judge.identity.id), Judgement) as journal:
         try:
             _check_judged_answers(journal, answers)
             todo = set(unlabelled(folder, judge.identity, answers))
-            newly_judged = _judge_answers(journal, graded, judge, answers, todo, options.concurrency)
+            if todo and judge.load:
+                _tell_of_unused(folder, judge.identity, options)
+                newly_judged = _judge_answers(journal, graded, judge.load(), answers, todo, options.concurrency)
         finally:
             # A judge that refused at once leaves no trace.
             if not journal.path.stat().st_size:
@@ -140,7 +152,7 @@ class Graded:
     def _as_asked(self, gold: Gold) -> Gold:
         if gold.trap is None or self.questions[gold.question_id].options:
             return gold
-        return msgspec.structs.replace(gold, question_type=OPEN_ABSTENTION)
+        return structs.replace(gold, question_type=OPEN_ABSTENTION)
 
 
 def dataset_of(manifest: RunManifest, override: str | None, where: Folders) -> Dataset:
@@ -189,7 +201,7 @@ def metrics_from_files(folder: Path, graded: Graded, identity: JudgeIdentity, an
         times=graded.manifest.settings.get("repeated_questions"),
         top_scores={answer.question_id: answer.top_score for answer in answers.values()},
     )
-    return msgspec.structs.replace(metrics, judgements_sha256=sha256_file(judged) if judged.exists() else "")
+    return structs.replace(metrics, judgements_sha256=sha256_file(judged) if judged.exists() else "")
 
 
 def judgements_file(folder: Path, judge_id: str) -> Path:
@@ -210,20 +222,60 @@ def _current(judgements: Iterable[Judgement]) -> dict[str, Judgement]:
     return current
 
 
-def _judge(folder: Path, benchmark: Benchmark, answers: Mapping[str, Answer], options: EvaluateOptions) -> Judge:
+@dataclass(frozen=True)
+class _ChosenJudge:
+    """Who is to grade; its model is loaded, and its key asked for, only when something is left to judge."""
+
+    identity: JudgeIdentity
+    load: Callable[[], Judge] | None
+    """None: a judge that has graded and is known by its id alone, so that it cannot be asked."""
+
+
+def _chosen_judge(
+    folder: Path, benchmark: Benchmark, answers: Mapping[str, Answer], options: EvaluateOptions
+) -> _ChosenJudge:
     """The judge to grade with; to judge anew, the next one that is not done with these answers."""
     spec = default_judge(benchmark) if options.judge is None else options.judge
+    for metrics in stored_metrics(folder):
+        if metrics.judge.id == spec:
+            if options.rejudge:
+                what = f"'{spec}' is the id of a judge that has graded, which cannot be asked again"
+                raise HarnessError(what, fix="Name its model by --judge")
+            return _ChosenJudge(metrics.judge, None)
 
-    def model(name: str) -> LimitedChatModel:
+    def model(name: str) -> ChatModel:
         loaded = load_chat_model(name, options.model_options)
         return LimitedChatModel(within(loaded, options.spending), options.concurrency)
 
-    def judge(repeat: int) -> Judge:
-        return load_judge(spec, model, benchmark=benchmark, votes=options.votes, repeat=repeat)
+    def judge(repeat: int, factory: Callable[[str], ChatModel]) -> Judge:
+        return load_judge(
+            spec,
+            factory,
+            benchmark=benchmark,
+            votes=options.votes,
+            repeat=repeat,
+            options=options.model_options,
+        )
 
-    if not options.rejudge or not judgements_file(folder, judge(1).identity.id).exists():
-        return judge(1)
-    return next(again for again in map(judge, count(2)) if unlabelled(folder, again.identity, answers))
+    def chosen(repeat: int) -> _ChosenJudge:
+        return _ChosenJudge(judge(repeat, CallCounter).identity, partial(judge, repeat, model))
+
+    first = chosen(1)
+    if not options.rejudge or not judgements_file(folder, first.identity.id).exists():
+        return first
+    return next(again for again in map(chosen, count(2)) if unlabelled(folder, again.identity, answers))
+
+
+def _tell_of_unused(folder: Path, judge: JudgeIdentity, options: EvaluateOptions) -> None:
+    """Tell of labels by the same prompts and model that an earlier version got from who knows where."""
+    for metrics in stored_metrics(folder):
+        other = metrics.judge
+        alike = structs.replace(other, id=judge.id, endpoint=judge.endpoint, official=judge.official) == judge
+        if options.tell and alike and address_unknown(other):
+            options.tell(
+                f"Labels by {other.id} are not used: an earlier version did not record where that judge was served. "
+                f"`longmemeval evaluate {folder.name} --judge {other.id}` shows them"
+            )
 
 
 def unlabelled(folder: Path, judge: JudgeIdentity, answers: Mapping[str, Answer]) -> list[str]:
@@ -253,8 +305,6 @@ def _judge_answers(
 ) -> int:
     """Judge the answers to the `wanted` questions. Returns how many they are."""
     todo = [question for question_id, question in graded.questions.items() if question_id in wanted]
-    if not todo:
-        return 0
     with progress(f"judge {judge.identity.model}", len(todo)) as bar:
 
         async def grade(question: Question) -> None:

@@ -12,7 +12,8 @@ from longmemeval.evaluation.losses import evidence_recall
 from longmemeval.files import write_atomic
 from longmemeval.pipeline.evaluate import current_judgements
 from longmemeval.pipeline.lost import StoredSessions, losses
-from longmemeval.pipeline.scored import ScoredRun, load_scored, stored_metrics
+from longmemeval.pipeline.scored import ScoredRun, load_scored
+from longmemeval.pipeline.stored import stored_metrics
 from longmemeval.records import Answer, Gold, Judgement
 from longmemeval.settings import Folders, folders
 

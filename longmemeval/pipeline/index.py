@@ -35,6 +35,8 @@ class IndexEntry(Struct, frozen=True):
     """When the answers were done."""
     commit: str
     """The harness's git commit, empty for an installed package."""
+    endpoint: str | None = None
+    """Where the judge was served (`JudgeIdentity.endpoint`)."""
 
 
 def record_score(results_dir: Path, manifest: RunManifest, metrics: Metrics) -> None:
@@ -83,4 +85,5 @@ def index_entry(manifest: RunManifest, metrics: Metrics) -> IndexEntry:
         not_evaluated=metrics.overall.not_evaluated,
         ended_at=manifest.ended_at,
         commit=(manifest.environment.get("git") or {}).get("commit", ""),
+        endpoint=metrics.judge.endpoint,
     )

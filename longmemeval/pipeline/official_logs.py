@@ -22,7 +22,7 @@ from longmemeval.pipeline.evaluate import Graded, current_judgements, judgements
 from longmemeval.pipeline.hypotheses import Adopted, HypothesisLine, OfficialLabel, adopt_hypotheses
 from longmemeval.pipeline.journal import read_journal
 from longmemeval.pipeline.manifest import read_manifest, run_folder
-from longmemeval.pipeline.scored import stored_metrics
+from longmemeval.pipeline.stored import stored_metrics
 from longmemeval.records import Answer, Judgement
 from longmemeval.settings import Folders, folders
 

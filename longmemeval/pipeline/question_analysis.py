@@ -3,7 +3,6 @@
 Recalling is no place for it: that happens inside the run's event loop, question by question, and waits for nobody.
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.llm.cache import CachedChatModel
+from longmemeval.llm.endpoints import endpoint
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import ModelOptions, load_chat_model
 from longmemeval.llm.spending import SpendingLimit, within
@@ -129,14 +129,6 @@ def question_analyses(
         }
     }
     return QuestionAnalyses(method, chat, model.concurrency, settings)
-
-
-def endpoint(spec: str, options: ModelOptions) -> str | None:
-    """Where a model is called, when that is not its provider's own address."""
-    if options.api_base is None and spec.startswith("openai/"):
-        # Where LiteLLM then looks, in this order.
-        return os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE") or None
-    return options.api_base
 
 
 def analysis_totals(analyses: QuestionAnalyses | None, before: Mapping[str, Any]) -> dict[str, Any]:

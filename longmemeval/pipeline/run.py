@@ -8,6 +8,7 @@ from msgspec import Struct, structs
 
 from longmemeval.datasets.base import Dataset
 from longmemeval.datasets.locomo_protocol import official_questions
+from longmemeval.llm.endpoints import endpoint
 from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.registry import ModelOptions, load_chat_model
 from longmemeval.llm.spending import SpendingLimit, within
@@ -29,7 +30,7 @@ from longmemeval.pipeline.manifest import (
 )
 from longmemeval.pipeline.prepared import PreparedFixtures
 from longmemeval.pipeline.query_vectors import query_vectors
-from longmemeval.pipeline.question_analysis import QueryModel, endpoint, question_analyses
+from longmemeval.pipeline.question_analysis import QueryModel, question_analyses
 from longmemeval.pipeline.resume import begun_or_new
 from longmemeval.pipeline.selection import Selection, select
 from longmemeval.reading.reader import Reader, ReadingConfiguration, reading_configuration

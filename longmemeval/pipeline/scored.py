@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
-from longmemeval.errors import HarnessError, IntegrityError, nearest
+from longmemeval.errors import HarnessError, nearest
 from longmemeval.evaluation.metrics import Metrics
 from longmemeval.evaluation.statistics import percentile
 from longmemeval.pipeline.answering import ANSWERS, current_answers, total_usage
 from longmemeval.pipeline.evaluate import Graded, current_judgements, dataset_of
 from longmemeval.pipeline.journal import read_journal
 from longmemeval.pipeline.manifest import RunManifest, read_manifest, run_folder
+from longmemeval.pipeline.stored import stored_metrics
 from longmemeval.records import Answer, Judgement, Usage
 from longmemeval.settings import Folders
 
@@ -132,25 +132,6 @@ def load_scored(
         summary = _summary(answers, manifest, metrics)
         scored.append(ScoredRun(folder, manifest, summary, current_answers(answers), judgements, gradeds[key]))
     return scored
-
-
-def stored_metrics(folder: Path) -> list[Metrics]:
-    """The scores of a run by all its judges, the newest last.
-
-    Raises:
-        IntegrityError: a file of scores is damaged.
-    """
-    files = sorted((folder / "metrics").glob("*.json"), key=lambda path: (path.stat().st_mtime_ns, path.name))
-    return [_read_metrics(path) for path in files]
-
-
-def _read_metrics(path: Path) -> Metrics:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Metrics)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise IntegrityError(
-            f"The scores are damaged: {error}", where=str(path), fix="Give `longmemeval evaluate` again"
-        ) from error
 
 
 def _chosen_metrics(folder: Path, judge: str | None) -> Metrics:

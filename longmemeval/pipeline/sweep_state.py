@@ -21,8 +21,8 @@ from longmemeval.pipeline.index import read_index
 from longmemeval.pipeline.journal import read_journal
 from longmemeval.pipeline.manifest import FORMAT, RunManifest, dataset_record, differences, read_manifest
 from longmemeval.pipeline.run import RunOptions, run_settings
-from longmemeval.pipeline.scored import stored_metrics
 from longmemeval.pipeline.selection import select
+from longmemeval.pipeline.stored import stored_metrics
 from longmemeval.pipeline.sweep_plan import PlannedRun, SweepPlan
 from longmemeval.records import Answer, Judgement, Question, Usage
 from longmemeval.settings import Folders
@@ -67,7 +67,10 @@ class SweepState:
 
     def judge(self, spec: str, model: Callable[[str], ChatModel]) -> Judge:
         """The judge of a spec, its chat models made by `model`."""
-        return load_judge(spec, model, benchmark=self.dataset.benchmark, votes=self.plan.votes)
+        planned = self.plan
+        return load_judge(
+            spec, model, benchmark=self.dataset.benchmark, votes=planned.votes, options=planned.judge_options
+        )
 
     def folder(self, run: PlannedRun) -> Path:
         """Where a run is or will be."""

@@ -10,6 +10,7 @@ from msgspec import Struct
 from longmemeval.errors import HarnessError, IntegrityError, nearest
 from longmemeval.evaluation.abstention import by_other_rules
 from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
+from longmemeval.evaluation.judges.standing import address_unknown
 from longmemeval.evaluation.metrics import Metrics
 from longmemeval.evaluation.recompute import recomputed
 from longmemeval.files import list_folders, safe_name, sha256_bytes, sha256_file, sha256_text
@@ -212,6 +213,9 @@ def _check_metrics(
     if stored.judge.id != file.stem:
         yield f"{name}: holds the figures of judge '{stored.judge.id}'"
         return
+    if address_unknown(stored.judge):
+        # An earlier version called it official without recording where it was served.
+        stored = msgspec.structs.replace(stored, judge=msgspec.structs.replace(stored.judge, official=False))
     named = _is_named_by_its_hash(stored.judge)
     yield None if named else f"{name}: what it says of the judge does not have the hash in the judge's id"
     judgements = judgements_file(folder, stored.judge.id)
@@ -229,7 +233,10 @@ def _check_metrics(
             again = msgspec.structs.replace(again, abstaining=stored.abstaining)
         changed = differences(msgspec.to_builtins(stored), msgspec.to_builtins(again))
         yield f"{name}: {place} gives other figures ({'; '.join(changed[:3])})" if changed else None
-        yield _check_index(index.get((folder.name, stored.judge.id)), index_entry(graded.manifest, again))
+        indexed = index.get((folder.name, stored.judge.id))
+        if indexed and address_unknown(stored.judge):
+            indexed = msgspec.structs.replace(indexed, official=False)
+        yield _check_index(indexed, index_entry(graded.manifest, again))
     for judgement in read_journal(judgements, Judgement):
         yield _check_label(stored.judge, judgement, graded, answers, place)
 
@@ -247,7 +254,7 @@ def _has_grown(journal: Path, digest: str) -> bool:
 
 def _is_named_by_its_hash(judge: JudgeIdentity) -> bool:
     readable, _, _ = judge.id.rpartition("-")
-    return judge.id == judge_id(readable, judge.templates_sha256, judge.model, judge.parameters)
+    return judge.id == judge_id(readable, judge.templates_sha256, judge.model, judge.parameters, judge.endpoint)
 
 
 def _check_index(indexed: IndexEntry | None, again: IndexEntry) -> str | None:

@@ -9,7 +9,7 @@ from longmemeval.pipeline.baseline import AgainstBaseline
 from longmemeval.pipeline.compare import points
 from longmemeval.pipeline.comparison import COMMON_ONLY, Comparison, PairResult, QuestionRow, RunFigures
 from longmemeval.report.published import PublishedFigure
-from longmemeval.report.summary import ORACLE_NOTE, footnotes
+from longmemeval.report.summary import ORACLE_NOTE, footnotes, judge_name
 from longmemeval.report.table import Table
 from longmemeval.report.tables import cost, interval, percent
 
@@ -78,7 +78,7 @@ def _runs(comparison: Comparison) -> Table:
     metrics = comparison.runs[0].summary.metrics
     common = "common " if any(warning.startswith(COMMON_ONLY) for warning in comparison.warnings) else ""
     return Table(
-        title=f"{comparison.dataset}, {metrics.overall.n:,} {common}questions, judge {metrics.judge.model}",
+        title=f"{comparison.dataset}, {metrics.overall.n:,} {common}questions, judge {judge_name(metrics.judge)}",
         columns=[heading for heading, _ in shown],
         rows=[[text(run) for _, text in shown] for run in comparison.runs],
         left=frozenset(range(texts)),

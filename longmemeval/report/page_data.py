@@ -5,11 +5,12 @@ from msgspec import Struct
 
 from longmemeval.evaluation.metrics import Score
 from longmemeval.pipeline.comparison import Comparison, PairResult, RunFigures
-from longmemeval.pipeline.scored import ScoredRun, stored_metrics
+from longmemeval.pipeline.scored import ScoredRun
 from longmemeval.pipeline.second_opinions import judge_agreements
+from longmemeval.pipeline.stored import stored_metrics
 from longmemeval.report.comparison_tables import ALIKE
 from longmemeval.report.distributions import milliseconds
-from longmemeval.report.summary import ORACLE_NOTE, footnotes
+from longmemeval.report.summary import ORACLE_NOTE, footnotes, judge_name
 from longmemeval.report.svg import RUN_COLOURS
 from longmemeval.report.table import Table
 from longmemeval.report.tables import cost, interval, percent, usage_line
@@ -76,7 +77,7 @@ def _facts(figures: RunFigures, run: ScoredRun) -> tuple[tuple[str, str], ...]:
         "model": summary.model,
         "reading": figures.reading,
         "embedder": summary.embedder or "none",
-        "judge": f"{judge.model}, {judge.templates}{', official' if judge.official else ', NOT official'}",
+        "judge": f"{judge_name(judge)}: {'official' if judge.official else 'NOT official'}",
         "judge id": judge.id,
         "votes": f"{votes.votes} per answer, unanimous on {percent(votes.unanimous)}" if votes else "",
         "answers": usage_line(summary.usage),

@@ -7,7 +7,8 @@ from longmemeval.pipeline.answering import PROMPTS
 from longmemeval.pipeline.comparison import QuestionRow
 from longmemeval.pipeline.evaluate import Graded, current_judgements
 from longmemeval.pipeline.journal import iterate_journal
-from longmemeval.pipeline.scored import ScoredRun, stored_metrics
+from longmemeval.pipeline.scored import ScoredRun
+from longmemeval.pipeline.stored import stored_metrics
 from longmemeval.reading.reader import SentPrompt
 from longmemeval.records import Gold, Judgement, Message
 from longmemeval.report.question_records import (

@@ -3,6 +3,7 @@
 from longmemeval.datasets.locomo_format import OPEN_ABSTENTION
 from longmemeval.embedding.registry import is_offline_fallback
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
+from longmemeval.evaluation.judges.standing import address_unknown, has_official_prompts, is_elsewhere
 from longmemeval.pipeline.scored import RunSummary
 
 ORACLE_NOTE = "oracle reads the gold evidence: it is a ceiling, not a memory system."
@@ -17,21 +18,31 @@ FALLBACK_NOTE = (
 
 
 def judge_name(judge: JudgeIdentity) -> str:
-    """The model, with the prompts it was given where they are not the benchmark's own, and how often it was asked."""
+    """The model, and what makes it another judge: its prompts, how often it was asked, and where it was served."""
     own = judge.model.startswith("offline/") or judge.templates == "LongMemEval"
-    votes = f", {judge.parameters['votes']} votes" if "votes" in judge.parameters else ""
-    return judge.model + ("" if own else f", prompts: {judge.templates}") + votes
+    parts = [judge.model] if own else [judge.model, f"prompts: {judge.templates}"]
+    if "votes" in judge.parameters:
+        parts.append(f"{judge.parameters['votes']} votes")
+    if is_elsewhere(judge):
+        parts += ["official prompts"] if has_official_prompts(judge) else []
+        parts.append(f"served at {judge.endpoint}")
+    if address_unknown(judge):
+        parts.append("address not recorded")
+    return ", ".join(parts)
+
+
+def standing(judge: JudgeIdentity) -> str:
+    """Whether the figures of a judge compare with published ones."""
+    if judge.official:
+        return "Official."
+    return "NOT the official judge: figures do not compare with published ones."
 
 
 def footnotes(summaries: list[RunSummary]) -> list[str]:
     """What has to be said under any table of these runs."""
-    notes = []
-    for judge in dict.fromkeys((judge_name(s.metrics.judge), s.metrics.judge.official) for s in summaries):
-        name, official = judge
-        notes.append(
-            f"Judge: {name}. "
-            + ("Official." if official else "NOT the official judge: figures do not compare with published ones.")
-        )
+    notes: list[str] = []
+    judges = [summary.metrics.judge for summary in summaries]
+    notes += dict.fromkeys(f"Judge: {judge_name(judge)}. {standing(judge)}" for judge in judges)
     if any(OPEN_ABSTENTION in summary.metrics.by_type for summary in summaries):
         notes.append(OPEN_ABSTENTION_NOTE)
     if any(summary.reads_gold for summary in summaries):

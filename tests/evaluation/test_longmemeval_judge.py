@@ -10,6 +10,7 @@ import pytest
 
 from longmemeval.errors import FatalModelError, HarnessError, IntegrityError, ModelError, TransientModelError
 from longmemeval.evaluation.judges.longmemeval import (
+    DEFAULT_JUDGE,
     TEMPLATES_FILE,
     LongMemEvalJudge,
     load_templates,
@@ -17,6 +18,7 @@ from longmemeval.evaluation.judges.longmemeval import (
     official_prompt,
 )
 from longmemeval.files import safe_name, sha256_text
+from longmemeval.llm.endpoints import OWN_ENDPOINT
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
 from longmemeval.records import Gold, Judgement, Question, Usage
 
@@ -179,7 +181,16 @@ def test_an_empty_reply_is_not_evaluated() -> None:
     ],
 )
 def test_only_the_official_model_is_official(spec: str, official: bool) -> None:
-    assert LongMemEvalJudge(Model(reply("yes"), spec)).identity.official is official
+    assert LongMemEvalJudge(Model(reply("yes"), spec), OWN_ENDPOINT).identity.official is official
+
+
+@pytest.mark.parametrize("endpoint", [None, "http://127.0.0.1:8000/v1", "https://api.openai.com.example.org/v1"])
+def test_the_official_model_is_official_where_openai_serves_it_alone(endpoint: str | None) -> None:
+    own, other = (
+        LongMemEvalJudge(Model(reply("yes"), DEFAULT_JUDGE), one).identity for one in (OWN_ENDPOINT, endpoint)
+    )
+    assert (own.official, other.official) == (True, False)
+    assert own.id != other.id
 
 
 def test_judge_ids_are_readable_distinct_and_safe_as_file_names() -> None:

@@ -6,11 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longmemeval.evaluation.judges.longmemeval import PARAMETERS, TEMPLATES_SHA256
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
 from longmemeval.evaluation.metrics import OFFICIAL_TYPES, Metrics, Score, compute_metrics, official_figures
+from longmemeval.llm.endpoints import OWN_ENDPOINT
 from longmemeval.records import Gold, Judgement, Usage
 
-OFFICIAL = JudgeIdentity("longmemeval-x", "openai/gpt-4o-2024-08-06", "LongMemEval", "0" * 64, {"n": 1}, True)
+OFFICIAL = JudgeIdentity(
+    id="longmemeval-x",
+    model="openai/gpt-4o-2024-08-06",
+    templates="LongMemEval",
+    templates_sha256=TEMPLATES_SHA256,
+    parameters=PARAMETERS,
+    official=True,
+    endpoint=OWN_ENDPOINT,
+)
 
 
 def gold(question_id: str, question_type: str = "multi-session") -> Gold:

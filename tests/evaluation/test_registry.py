@@ -48,7 +48,7 @@ def test_a_set_before_the_model_takes_the_place_of_the_benchmarks_own(name: str)
 
 
 @pytest.mark.parametrize(
-    "model", ["claude-3-5-sonnet@20240620", "vertex_ai/claude-3-5-sonnet@20240620", "cloudflare/@cf/meta/llama-2"]
+    "model", ["jamba-1.5-large@001", "vertex_ai/claude-3-5-sonnet@20240620", "cloudflare/@cf/meta/llama-2"]
 )
 def test_the_name_of_a_model_can_hold_an_at_sign(model: str) -> None:
     identity = load_judge(model, Model, benchmark="locomo").identity

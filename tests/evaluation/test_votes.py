@@ -13,6 +13,7 @@ from longmemeval.evaluation.judges.template_judge import TemplateJudge
 from longmemeval.evaluation.judges.template_set import load_template_set
 from longmemeval.evaluation.judges.votes import RepeatedJudge, VotingJudge, majority
 from longmemeval.files import safe_name, sha256_text
+from longmemeval.llm.endpoints import OWN_ENDPOINT
 from longmemeval.llm.protocol import ChatReply, ChatRequest
 from longmemeval.llm.registry import ModelOptions, load_chat_model
 from longmemeval.records import Gold, Judgement, Question, Usage
@@ -118,7 +119,7 @@ def test_a_hopeless_error_stops_the_run() -> None:
 
 
 def test_votes_and_repeats_are_judges_of_their_own() -> None:
-    plain = LongMemEvalJudge(Model())
+    plain = LongMemEvalJudge(Model(), OWN_ENDPOINT)
     three, five = (VotingJudge(plain, votes) for votes in (3, 5))
     second, third = (RepeatedJudge(plain, repeat) for repeat in (2, 3))
     voted_again = RepeatedJudge(three, 2)

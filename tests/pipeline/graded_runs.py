@@ -7,17 +7,32 @@ from typing import Any, Literal
 import msgspec
 
 from longmemeval.datasets.base import Dataset
-from longmemeval.evaluation.judges.protocol import JudgeIdentity
+from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
 from longmemeval.files import sha256_text
+from longmemeval.llm.endpoints import OWN_ENDPOINT
 from longmemeval.pipeline.comparison import Comparison
 from longmemeval.pipeline.evaluate import Graded, judgements_file, write_metrics
 from longmemeval.pipeline.manifest import FORMAT, RunManifest, dataset_record, write_manifest
 from longmemeval.records import Answer, Judgement
 from longmemeval.settings import Folders
 
-STRICT = JudgeIdentity("strict-00000000", "test/strict", "by hand", "0" * 64, {}, official=False)
-LENIENT = JudgeIdentity("lenient-11111111", "test/lenient", "by hand", "1" * 64, {}, official=False)
-F1 = JudgeIdentity("f1-22222222", "test/f1", "by hand", "2" * 64, {}, official=False, metric="F1")
+
+def judge_named(name: str, metric: str = "accuracy") -> JudgeIdentity:
+    """A judge of the tests' own, under the id that follows from what it is."""
+    templates_sha256, model = sha256_text(name), f"test/{name}"
+    return JudgeIdentity(
+        id=judge_id(name, templates_sha256, model, {}, OWN_ENDPOINT),
+        model=model,
+        templates="by hand",
+        templates_sha256=templates_sha256,
+        parameters={},
+        official=False,
+        metric=metric,
+        endpoint=OWN_ENDPOINT,
+    )
+
+
+STRICT, LENIENT, F1 = judge_named("strict"), judge_named("lenient"), judge_named("f1", "F1")
 
 Credit = bool | float | None
 """A label, a score where the judge gives scores, or None: not evaluated."""
@@ -32,6 +47,7 @@ def graded_run(
     judge: JudgeIdentity = STRICT,
     status: Literal["completed", "interrupted"] = "completed",
     settings: Mapping[str, Any] | None = None,
+    served_model: str = "",
 ) -> Path:
     """A run that answered the questions of `credits` (a list: the first ones of the data set), graded by `judge`."""
     if not isinstance(credits, Mapping):
@@ -62,12 +78,18 @@ def graded_run(
     write_manifest(folder, manifest)
     answers = [Answer(question_id=name, hypothesis="said", status="ok", prompt_tokens=100) for name in credits]
     (folder / "answers.jsonl").write_bytes(b"".join(msgspec.json.encode(answer) + b"\n" for answer in answers))
-    grade(dataset, where, run_id, credits, judge=judge)
+    grade(dataset, where, run_id, credits, judge=judge, served_model=served_model)
     return folder
 
 
 def grade(
-    dataset: Dataset, where: Folders, run_id: str, credits: Mapping[str, Credit], *, judge: JudgeIdentity = STRICT
+    dataset: Dataset,
+    where: Folders,
+    run_id: str,
+    credits: Mapping[str, Credit],
+    *,
+    judge: JudgeIdentity = STRICT,
+    served_model: str = "",
 ) -> None:
     """Give a run the judgements of one more judge."""
     folder = where.results_dir / run_id
@@ -76,7 +98,8 @@ def grade(
     said = {answer["question_id"]: answer["hypothesis"] for answer in answers if answer["status"] == "ok"}
     path = judgements_file(folder, judge.id)
     path.parent.mkdir(exist_ok=True)
-    lines = [_judgement(name, credit, judge, said[name]) for name, credit in credits.items() if name in said]
+    judged = [_judgement(name, credit, judge, said[name]) for name, credit in credits.items() if name in said]
+    lines = [msgspec.structs.replace(one, served_model=served_model) for one in judged]
     path.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
     write_metrics(where.results_dir, folder, Graded(manifest, dataset), judge)
 

@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import structs
 
 import longmemeval
 from longmemeval.datasets.base import Dataset
 from longmemeval.datasets.locomo import LocomoDataset
 from longmemeval.errors import HarnessError, IntegrityError
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
+from longmemeval.evaluation.judges.longmemeval import DEFAULT_JUDGE, OFFICIAL_MODEL, LongMemEvalJudge
 from longmemeval.evaluation.paired import minimum_detectable_difference
+from longmemeval.llm.endpoints import OWN_ENDPOINT
+from longmemeval.pipeline.call_counter import CallCounter
 from longmemeval.pipeline.compare import compare
 from longmemeval.pipeline.comparison import INSIDE_THE_NOISE
 from longmemeval.pipeline.detectable import detectable_note
@@ -207,9 +209,7 @@ def test_no_common_question(ten: Dataset, where: Folders, common: bool) -> None:
 def test_other_judges_are_refused(ten: Dataset, where: Folders) -> None:
     graded_run(ten, where, "a", labels(5, 5))
     graded_run(ten, where, "b", labels(5, 5), judge=LENIENT)
-    said = (
-        r"different judges: a: strict-00000000 \(accuracy\); b: lenient-11111111 \(accuracy\)\. Have all of them graded"
-    )
+    said = rf"different judges: a: {STRICT.id} \(accuracy\); b: {LENIENT.id} \(accuracy\)\. Have all of them graded"
     with pytest.raises(HarnessError, match=said):
         compare(["a", "b"], where=where)
     grade(ten, where, "b", dict.fromkeys((f"q{n}" for n in range(10)), True))
@@ -217,7 +217,7 @@ def test_other_judges_are_refused(ten: Dataset, where: Folders) -> None:
     found = compare(["a", "b"], where=where, judge="strict")
     assert [run.summary.metrics.overall.accuracy for run in found.runs] == [0.5, 1.0]
     # The newest of each differ, and the remedy names what both have.
-    with pytest.raises(HarnessError, match="--judge: lenient-11111111, strict-00000000"):
+    with pytest.raises(HarnessError, match=f"--judge: {LENIENT.id}, {STRICT.id}"):
         compare(["a", "b"], where=where)
     assert compare(["a", "b"], where=where, judge="test/lenient").pairs[0].a == "a"
 
@@ -301,11 +301,10 @@ def test_other_budgets_and_embedders_are_said(ten: Dataset, where: Folders) -> N
 
 
 def test_another_model_in_the_official_judges_name_is_said(ten: Dataset, where: Folders) -> None:
-    official = structs.replace(STRICT, official=True)
-    graded_run(ten, where, "a", labels(5, 5), judge=official)
-    folder = graded_run(ten, where, "b", labels(5, 5), judge=official)
-    assert not any("official" in warning for warning in compare(["a", "b"], where=where).warnings)
-    edit_json(folder / "metrics" / f"{STRICT.id}.json", lambda metrics: metrics["judge"].update(official=False))
+    official = LongMemEvalJudge(CallCounter(DEFAULT_JUDGE), OWN_ENDPOINT).identity
+    for run_id, served_model in (("a", OFFICIAL_MODEL), ("b", "llama3.1"), ("c", OFFICIAL_MODEL)):
+        graded_run(ten, where, run_id, labels(5, 5), judge=official, served_model=served_model)
+    assert not any("official" in warning for warning in compare(["a", "c"], where=where).warnings)
     warnings = compare(["a", "b"], where=where).warnings
     assert warnings[0] == "b: by the server's own word not all labels came from the official judge's model."
 

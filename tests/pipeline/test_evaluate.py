@@ -12,6 +12,7 @@ from longmemeval.datasets.base import Dataset
 from longmemeval.datasets.longmemeval import LongMemEvalDataset
 from longmemeval.errors import DataError, FatalModelError, HarnessError, IntegrityError
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
+from longmemeval.llm import endpoints
 from longmemeval.llm.registry import ModelOptions
 from longmemeval.pipeline.evaluate import EvaluateOptions, Evaluation, evaluate
 from longmemeval.pipeline.journal import Journal
@@ -175,8 +176,10 @@ def test_answer_after_a_failure_is_judged(tmp_path: Path) -> None:
     ],
 )
 def test_official_is_the_official_model_by_the_servers_own_word(
-    tmp_path: Path, server: ModelServer, model: str, served: str, official: bool
+    tmp_path: Path, server: ModelServer, monkeypatch: pytest.MonkeyPatch, model: str, served: str, official: bool
 ) -> None:
+    # The test's server stands for OpenAI's own.
+    monkeypatch.setitem(endpoints.OWN_ADDRESSES, "openai", server.url)
     dataset, where = prepared_colours(tmp_path, 2)
     answer_all(dataset, where)
     server.served_model = served

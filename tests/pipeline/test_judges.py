@@ -109,7 +109,8 @@ def test_two_judges_in_one_command_and_how_they_agree(where: Folders, server: Mo
     endpoint = ("--api-base", server.url)
     done = longmemeval(*command, *endpoint, cwd=tmp_path, OPENAI_API_KEY="sk-not-a-real-key-0123")
     assert "Cohen's" in done.stdout
-    assert "Judge: openai/gpt-4o-mini, prompts: lenient. NOT the official judge" in done.stdout
+    judge = f"Judge: openai/gpt-4o-mini, prompts: lenient, served at {server.url}. NOT the official judge"
+    assert judge in done.stdout
     assert "Disputed: q0, q1, q2, q3" in done.stdout
     document = json.loads(longmemeval(*command, *endpoint, "--json", cwd=tmp_path, OPENAI_API_KEY="sk-x").stdout)
     assert len(document["judges"]) == 2

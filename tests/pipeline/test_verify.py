@@ -100,9 +100,7 @@ RUN_CHANGES: dict[str, Callable[[Path], str]] = {
     "run of another name": lambda run: changed(run / "run.json", '"run_id": "r"', '"run_id": "s"'),
     "memory renamed": lambda run: changed(run / "run.json", '"name": "combined"', '"name": "better"') and "index.jsonl",
     "model renamed": lambda run: changed(run / "run.json", '"spec": "offline/', '"spec": "openai/') and "index.jsonl",
-    "judge made official": lambda run: (
-        changed(only(run / "metrics"), '"official": false', '"official": true') and "index.jsonl"
-    ),
+    "judge made official": lambda run: changed(only(run / "metrics"), '"official": false', '"official": true'),
     "judge renamed": lambda run: changed(only(run / "metrics"), f'"model": "{LEXICAL_JUDGE}"', '"model": "openai/x"'),
     "index": lambda run: changed(run.parent / "index.jsonl", '"accuracy":0.5', '"accuracy":0.75'),
 }

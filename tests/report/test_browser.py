@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
 from longmemeval.report.text import visible
 from longmemeval.report.write import ReportOptions, write_report
+from tests.pipeline.graded_runs import LENIENT
 from tests.report.report_runs import HOSTILE, hostile_run, large_run, three_runs
 
 _FLAGS = (
@@ -226,7 +227,7 @@ def test_a_question_opens_by_mouse_with_all_that_is_known_of_it(reader: Reader, 
     runs.nth(0).get_by_text("Prompt as sent").click()
     assert runs.nth(0).locator("pre").inner_text() == "PROMPT good What colour is my bicycle0?"
     runs.nth(0).get_by_text("1 more judge").click()
-    assert "lenient-11111111" in runs.nth(0).inner_text()
+    assert LENIENT.id in runs.nth(0).inner_text()
 
 
 def test_a_question_opens_and_closes_by_keyboard(reader: Reader, report: Path) -> None:

@@ -44,7 +44,7 @@ def test_runs_of_labels(dataset: Dataset, where: Folders) -> None:
     con = {"reading": {"method": "con"}, "reads_gold": True}
     graded_run(dataset, where, "b", labels(30, 10), status="interrupted", settings=con)
     runs, types, pairs, lost = tables(compare(["a", "b"], where=where)).values()
-    assert runs.title == "d, 40 questions, judge test/strict"
+    assert runs.title == "d, 40 questions, judge test/strict, prompts: by hand"
     assert runs.columns[:4] == ["run", "memory", "reading", "accuracy,\n95 % interval"]
     assert runs.rows[0][0] == "a"
     assert runs.rows[1][:4] == ["b\n(reads gold, interrupted)", "last-k", "con", "▲ 75.0 % [59.8, 85.8]"]
@@ -73,7 +73,10 @@ def test_a_judge_of_scores_heads_its_metric(dataset: Dataset, where: Folders) ->
 def test_one_run_has_no_pairs(dataset: Dataset, where: Folders) -> None:
     graded_run(dataset, where, "a", labels(40))
     found = compare(["a"], where=where)
-    assert list(tables(found)) == ["d, 40 questions, judge test/strict", "By question type, accuracy in percent"]
+    assert list(tables(found)) == [
+        "d, 40 questions, judge test/strict, prompts: by hand",
+        "By question type, accuracy in percent",
+    ]
     assert detectable_line(found).endswith("(40 questions, 80 % power, assuming that two runs part on 20 % of them).")
 
 
@@ -108,7 +111,9 @@ def test_scores_that_are_alike_detect_no_difference_of_zero(dataset: Dataset, wh
 def test_common_questions_are_in_the_heading(dataset: Dataset, where: Folders) -> None:
     graded_run(dataset, where, "a", labels(10, 30))
     graded_run(dataset, where, "b", labels(5))
-    assert "d, 5 common questions, judge test/strict" in tables(compare(["a", "b"], where=where, common=True))
+    assert "d, 5 common questions, judge test/strict, prompts: by hand" in tables(
+        compare(["a", "b"], where=where, common=True)
+    )
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from longmemeval.errors import HarnessError
 from longmemeval.pipeline.export_csv import export_csv
 from longmemeval.records import Answer
-from tests.pipeline.graded_runs import F1, STRICT, graded_run
+from tests.pipeline.graded_runs import F1, LENIENT, STRICT, graded_run
 from tests.pipeline.helpers import colours, folders_in
 from tests.report.report_runs import HOSTILE, hostile_run, replace_answers, three_runs
 from tests.support import longmemeval
@@ -21,7 +21,7 @@ def rows(file: str | Path) -> list[dict[str, str]]:
 
 def test_a_row_per_question_with_every_judge(tmp_path: Path) -> None:
     written = export_csv("good", where=three_runs(tmp_path))
-    assert set(written.judges) == {"strict-00000000", "lenient-11111111"}
+    assert set(written.judges) == {STRICT.id, LENIENT.id}
     assert Path(written.file) == tmp_path / "results" / "good" / "csv" / "good.csv"
     table = rows(written.file)
     assert (len(table), written.questions) == (12, 12)
@@ -36,10 +36,10 @@ def test_a_row_per_question_with_every_judge(tmp_path: Path) -> None:
         "unanswerable": "False",
         "hypothesis": "answer 0 of good",
         "status": "ok",
-        "label strict-00000000": "True",
-        "score strict-00000000": "",
-        "label lenient-11111111": "False",
-        "score lenient-11111111": "",
+        f"label {STRICT.id}": "True",
+        f"score {STRICT.id}": "",
+        f"label {LENIENT.id}": "False",
+        f"score {LENIENT.id}": "",
         # The newest judge decides, and the other one disagrees.
         "lost_at": "disputed",
         "recalled": "3",

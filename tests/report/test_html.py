@@ -14,6 +14,7 @@ import pytest
 from longmemeval.errors import HarnessError
 from longmemeval.report.write import ReportOptions, render_report, write_report
 from longmemeval.settings import Folders
+from tests.pipeline import graded_runs
 from tests.report.report_runs import hostile_run, large_run, three_runs
 from tests.support import clean_environment, longmemeval
 
@@ -75,7 +76,7 @@ def test_messages_are_embedded_once_however_many_runs_recall_them(page: str) -> 
     assert [messages[number][0] for number in bad["cut"]["shown"]] == ["answer_1:0"]
     assert question["evidence"] == [good["recalled"]["shown"][1]]
     judges = [details["judges"][verdict["judge"]] for verdict in good["verdicts"]]
-    assert judges == ["strict-00000000", "lenient-11111111"]
+    assert judges == [graded_runs.STRICT.id, graded_runs.LENIENT.id]
 
 
 def test_hostile_texts_cannot_end_their_element(tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 import msgspec
 
 from longmemeval.errors import ModelError
 from longmemeval.files import sha256_text
+from longmemeval.llm.endpoints import OWN_ENDPOINT
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatRequest
 from longmemeval.records import Judgement, Question
 
@@ -73,6 +75,13 @@ async def ask(
     )
 
 
-def readable(model: str) -> str:
-    """A model's name as the readable part of a judge's id, safe in file names."""
-    return re.sub(r"[^A-Za-z0-9._]+", "-", model.removeprefix("openai/"))[:_MAX_READABLE].strip("-.") or "unnamed"
+def readable(model: str, endpoint: str | None = None) -> str:
+    """A model's name, and the host it is served by if that is not its provider's, for a judge's id and its files."""
+    name = _safe(model.removeprefix("openai/"))
+    if endpoint is None or endpoint == OWN_ENDPOINT:
+        return name
+    return f"{name}-at-{_safe(urlsplit(endpoint).netloc)}"
+
+
+def _safe(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._]+", "-", name)[:_MAX_READABLE].strip("-.") or "unnamed"

@@ -11,6 +11,7 @@ from longmemeval.errors import HarnessError, IntegrityError, nearest
 from longmemeval.evaluation.judges.asking import ask, readable
 from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
 from longmemeval.files import sha256_bytes
+from longmemeval.llm.endpoints import OWN_ENDPOINT
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.records import Gold, Judgement, Question
 
@@ -18,6 +19,8 @@ OFFICIAL_MODEL = "gpt-4o-2024-08-06"
 DEFAULT_JUDGE = f"openai/{OFFICIAL_MODEL}"
 MAX_TOKENS = 10
 TEMPERATURE = 0.0
+PARAMETERS = {"max_tokens": MAX_TOKENS, "n": 1, "temperature": TEMPERATURE}
+"""Of each call. `n` is not sent: one reply is what every chat endpoint gives unless asked for more."""
 
 TEMPLATES_FILE = Path(__file__).with_name("longmemeval_templates.json")
 TEMPLATES_SHA256 = "650f730c92a519e92e7165f769a02bc2c9684c50857a8a11e84e71b96e44a3b0"
@@ -98,20 +101,21 @@ def official_label(reply: str) -> bool:
 
 
 class LongMemEvalJudge:
-    """Grades with the official prompts on any chat model; official only on the official model.
+    """Grades with the official prompts on any chat model; official only on the official model at OpenAI's own address.
 
     Args:
         model: the model that grades.
+        endpoint: where it is served (`served_at`); None where that is not known.
     """
 
-    def __init__(self, model: ChatModel) -> None:
+    def __init__(self, model: ChatModel, endpoint: str | None = None) -> None:
         load_templates()
         self._model = model
-        self._identity = _identity(model.spec)
+        self._identity = _identity(model.spec, endpoint)
 
     @property
     def identity(self) -> JudgeIdentity:
-        """Who grades; `official` for OpenAI's `gpt-4o-2024-08-06` alone."""
+        """Who grades; `official` for `gpt-4o-2024-08-06` as OpenAI serves it alone."""
         return self._identity
 
     async def judge(self, question: Question, gold: Gold, hypothesis: str) -> Judgement:
@@ -137,15 +141,14 @@ class LongMemEvalJudge:
         )
 
 
-def _identity(spec: str) -> JudgeIdentity:
+def _identity(spec: str, endpoint: str | None) -> JudgeIdentity:
     model = DEFAULT_JUDGE if spec == OFFICIAL_MODEL else spec
-    # `n` is not sent: one reply is what every chat endpoint gives unless asked for more.
-    parameters = {"max_tokens": MAX_TOKENS, "n": 1, "temperature": TEMPERATURE}
     return JudgeIdentity(
-        id=judge_id(f"longmemeval-{readable(model)}", TEMPLATES_SHA256, model, parameters),
+        id=judge_id(f"longmemeval-{readable(model, endpoint)}", TEMPLATES_SHA256, model, PARAMETERS, endpoint),
         model=model,
         templates="LongMemEval",
         templates_sha256=TEMPLATES_SHA256,
-        parameters=parameters,
-        official=model == DEFAULT_JUDGE,
+        parameters=dict(PARAMETERS),
+        official=model == DEFAULT_JUDGE and endpoint == OWN_ENDPOINT,
+        endpoint=endpoint,
     )

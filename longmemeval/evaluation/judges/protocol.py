@@ -21,9 +21,12 @@ class JudgeIdentity(Struct, frozen=True):
     templates_sha256: str
     parameters: dict[str, Any]
     official: bool
-    """Whether this is the benchmark's own judge: its prompts, its model, its parameters."""
+    """Whether this is the benchmark's own judge: its prompts and parameters, its model as its provider serves it."""
     metric: str = "accuracy"
     """What the mean over the questions is called: `accuracy` for labels, `F1` and the like for scores."""
+    endpoint: str | None = None
+    """Where the model is served (`llm/endpoints.py`): an address, or `provider's own`. None for rules and imported
+    labels; for a chat model it says that an earlier version graded, which did not record it."""
 
 
 class Judge(Protocol):
@@ -44,7 +47,20 @@ class Judge(Protocol):
         ...
 
 
-def judge_id(readable: str, templates_sha256: str, model: str, parameters: dict[str, Any]) -> str:
+def judge_id(
+    readable: str, templates_sha256: str, model: str, parameters: dict[str, Any], endpoint: str | None = None
+) -> str:
     """`readable` and the first 8 digits of a hash of all that decides a label."""
-    decisive = msgspec.json.encode([templates_sha256, model, parameters], order="sorted")
-    return f"{readable}-{sha256_bytes(decisive)[:8]}"
+    decisive = [templates_sha256, model, parameters, *([] if endpoint is None else [endpoint])]
+    return f"{readable}-{sha256_bytes(msgspec.json.encode(decisive, order='sorted'))[:8]}"
+
+
+def extended(identity: JudgeIdentity, more: dict[str, Any]) -> JudgeIdentity:
+    """The judge with `more` among its parameters, under the id that follows."""
+    parameters = identity.parameters | more
+    readable, _, _ = identity.id.rpartition("-")
+    return msgspec.structs.replace(
+        identity,
+        id=judge_id(readable, identity.templates_sha256, identity.model, parameters, identity.endpoint),
+        parameters=parameters,
+    )

@@ -13,12 +13,13 @@ class TemplateJudge:
     Args:
         templates: what is asked, and how the reply is read.
         model: the model that grades.
+        endpoint: where it is served (`served_at`); None where that is not known.
     """
 
-    def __init__(self, templates: TemplateSet, model: ChatModel) -> None:
+    def __init__(self, templates: TemplateSet, model: ChatModel, endpoint: str | None = None) -> None:
         self._templates = templates
         self._model = model
-        self._identity = _identity(templates, model.spec)
+        self._identity = _identity(templates, model.spec, endpoint)
 
     @property
     def identity(self) -> JudgeIdentity:
@@ -45,7 +46,7 @@ class TemplateJudge:
         )
 
 
-def _identity(templates: TemplateSet, model: str) -> JudgeIdentity:
+def _identity(templates: TemplateSet, model: str, endpoint: str | None) -> JudgeIdentity:
     # `reply` is in the hash of the templates too; here it tells whoever has only the judgements how to read them.
     parameters = {
         "max_tokens": templates.max_tokens,
@@ -53,10 +54,11 @@ def _identity(templates: TemplateSet, model: str) -> JudgeIdentity:
         "temperature": templates.temperature,
     }
     return JudgeIdentity(
-        id=judge_id(f"{templates.name}-{readable(model)}", templates.sha256, model, parameters),
+        id=judge_id(f"{templates.name}-{readable(model, endpoint)}", templates.sha256, model, parameters, endpoint),
         model=model,
         templates=templates.name,
         templates_sha256=templates.sha256,
         parameters=parameters,
         official=False,
+        endpoint=endpoint,
     )

@@ -2,12 +2,11 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.judges.protocol import Judge, JudgeIdentity, judge_id
+from longmemeval.evaluation.judges.protocol import Judge, JudgeIdentity, extended
 from longmemeval.records import Gold, Judgement, Question, Usage
 
 MINIMUM_VOTES = 3
@@ -35,7 +34,7 @@ class VotingJudge:
             )
         self._judge = judge
         self._votes = votes
-        self._identity = msgspec.structs.replace(_extended(judge.identity, {"votes": votes}), official=False)
+        self._identity = msgspec.structs.replace(extended(judge.identity, {"votes": votes}), official=False)
 
     @property
     def identity(self) -> JudgeIdentity:
@@ -70,7 +69,7 @@ class RepeatedJudge:
 
     def __init__(self, judge: Judge, repeat: int) -> None:
         self._judge = judge
-        self._identity = _extended(judge.identity, {"repeat": repeat})
+        self._identity = extended(judge.identity, {"repeat": repeat})
 
     @property
     def identity(self) -> JudgeIdentity:
@@ -104,14 +103,4 @@ def _counted(votes: Sequence[Judgement], own_id: str) -> Judgement:
         error=f"No majority: {errors}" if label is None else "",
         votes=tuple(vote.raw for vote in votes),
         vote_labels=labels,
-    )
-
-
-def _extended(identity: JudgeIdentity, more: dict[str, Any]) -> JudgeIdentity:
-    parameters = identity.parameters | more
-    readable, _, _ = identity.id.rpartition("-")
-    return msgspec.structs.replace(
-        identity,
-        id=judge_id(readable, identity.templates_sha256, identity.model, parameters),
-        parameters=parameters,
     )
