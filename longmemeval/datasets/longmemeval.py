@@ -103,6 +103,11 @@ class _Label(Struct, frozen=True):
     has_answer: bool = False
 
 
+class _LabelKey(Struct, frozen=True):
+    has_answer: bool | None = None
+    """None: the turn does not have the key."""
+
+
 class _History(NamedTuple, Generic[_T]):
     """The three parallel lists of a haystack, checked, in file order."""
 
@@ -119,6 +124,7 @@ _STRINGS = msgspec.json.Decoder(tuple[str, ...])
 _SESSION_IDS = msgspec.json.Decoder(tuple[_SessionId, ...])
 _TURNS = msgspec.json.Decoder(tuple[tuple[Turn, ...], ...])
 _LABELS = msgspec.json.Decoder(tuple[tuple[_Label, ...], ...])
+_LABEL_KEYS = msgspec.json.Decoder(tuple[tuple[_LabelKey, ...], ...])
 _USER_SIDE = msgspec.json.Decoder(tuple[tuple[_UserTurn | _SilentTurn, ...], ...])
 _LABELLED_TURNS = msgspec.json.Decoder(tuple[tuple[LabelledTurn, ...], ...])
 
@@ -219,6 +225,19 @@ class LongMemEvalDataset:
             evidence_turns=tuple(dict.fromkeys(labelled)),
             abstention="_abs" in question_id,
         )
+
+    def carries_labels(self, question_id: str) -> bool:
+        """Whether anybody said which turns are the evidence: a turn has the key `has_answer`, be it true or false.
+
+        Looked at are the question's evidence sessions, by the list of the record or by an id that holds "answer";
+        where the haystack has none of them, all sessions.
+        """
+        number = self._number(question_id, "question")
+        listed = self._entries[number - 1].answer_session_ids
+        _, session_ids, sessions = self._lists(number, _LABEL_KEYS)
+        columns = list(zip(session_ids, sessions, strict=True))
+        evidence = [turns for name, turns in columns if name in listed or "answer" in name]
+        return any(turn.has_answer is not None for turns in evidence or sessions for turn in turns)
 
     def records(self) -> Iterator[Record]:
         """All records as the file has them, labels included, fully checked, one in memory at a time."""

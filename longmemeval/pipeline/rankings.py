@@ -64,6 +64,8 @@ class RetrievalResult(Struct, frozen=True, rename={"gold_rule": "gold"}):
     """What the means are over, in words."""
     measures: dict[str, Mean]
     by_type: dict[str, dict[str, Mean]]
+    without_labels: tuple[str, ...] = ()
+    """Official protocol: questions of the denominator of which the data does not say which turns are the evidence."""
 
 
 class RetrievalRun(Struct, frozen=True):

@@ -6,7 +6,7 @@ its version); and lines of the log come in the order of the data set.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +23,7 @@ from longmemeval.evaluation.measures.official import Granularity, OfficialDocume
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
 from longmemeval.pipeline.rankings import Ranked, RetrievalJob, RetrievalRun, ranking_run
 from longmemeval.pipeline.retrieve_official_expansion import PARAMETERS, OfficialExpansions, official_expansions
-from longmemeval.pipeline.retrieve_official_scoring import OfficialScoring, official_metrics
+from longmemeval.pipeline.retrieve_official_scoring import OfficialScoring, is_labelled, official_metrics
 from longmemeval.retrieval import official_bm25
 
 RETRIEVERS = {"bm25": "flat-bm25", "semantic-recall": "dense"}
@@ -88,7 +88,7 @@ def plan_official(
     scorer = dense_scorer(dense) if dense else official_bm25.scores
 
     def execute() -> RetrievalRun:
-        scoring = OfficialScoring(job.level)
+        scoring = OfficialScoring(dataset, job.level)
         with (
             ranking_run(job.where.results_dir / run_id, manifest, job.level) as rankings,
             _log_file(log) if log else nullcontext() as lines,
@@ -98,7 +98,8 @@ def plan_official(
                 ranking = rankings.ranking(record.question_id, ranked.items)
                 scoring.add(record, [item.id for item in ranking.ranked])
                 if lines:
-                    lines.write(log_line(dataset.plain_record(record.question_id), ranked, job.level))
+                    metrics = official_metrics(ranked.corpus_ids, job.level) if is_labelled(dataset, record) else {}
+                    lines.write(log_line(dataset.plain_record(record.question_id), ranked, metrics))
         return job.finish(manifest, rankings.new, scoring.results(configuration.name))
 
     return execute
@@ -154,6 +155,11 @@ class OfficialRanking:
         order: list[int] = np.argsort(self.scores, kind="stable")[::-1].tolist()
         return order
 
+    @property
+    def corpus_ids(self) -> list[str]:
+        """The ids of the documents, best first."""
+        return [self.corpus[index].corpus_id for index in self.order]
+
     def items(self) -> Iterator[Ranked]:
         """The ranking by official corpus ids."""
         values = self.scores.tolist()
@@ -186,13 +192,13 @@ def _log_file(path: Path) -> Iterator[IO[str]]:
         unfinished.unlink(missing_ok=True)
 
 
-def log_line(plain: dict[str, Any], ranking: OfficialRanking, level: Granularity) -> str:
+def log_line(plain: dict[str, Any], ranking: OfficialRanking, metrics: Mapping[str, Mapping[str, float]]) -> str:
     """One line of the log as `run_retrieval.py` writes it: the record, everything ranked, the metrics.
 
     Args:
         plain: the record as the file has it.
         ranking: of its corpus.
-        level: of the ranking.
+        metrics: by level; empty for a question without labels, at which the official code would stop.
     """
     keys = (
         *("question_id", "question_type", "question", "answer", "question_date", "haystack_dates"),
@@ -204,6 +210,6 @@ def log_line(plain: dict[str, Any], ranking: OfficialRanking, level: Granularity
         "ranked_items": [
             {"corpus_id": one.corpus_id, "text": one.text, "timestamp": one.timestamp} for one in documents
         ],
-        "metrics": official_metrics([one.corpus_id for one in documents], level),
+        "metrics": {"session": {}, "turn": {}, **metrics},
     }
     return json.dumps({key: plain[key] for key in keys} | {"retrieval_results": results}) + "\n"

@@ -1,4 +1,8 @@
-"""Scoring official rankings by LongMemEval's measures, over its two denominators."""
+"""Scoring official rankings by LongMemEval's measures, over its two denominators.
+
+A question for which the data does not say which turns are the evidence has no value. The official code stops at such
+data; what its measures give where nothing is gold (recall_all 1, the others 0) is kept for questions with labels only.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
@@ -7,7 +11,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from longmemeval.datasets.longmemeval import Record
+from longmemeval.datasets.longmemeval import LongMemEvalDataset, Record
 from longmemeval.evaluation.measures.aggregate import QuestionValues, aggregate
 from longmemeval.evaluation.measures.notation import ndcg_official, recall_all, recall_any
 from longmemeval.evaluation.measures.official import (
@@ -81,15 +85,24 @@ _VIEWS: Mapping[Granularity, Mapping[str, Callable[[Sequence[str]], _Scores]]] =
 """As what a ranking is scored."""
 
 
+def is_labelled(dataset: LongMemEvalDataset, record: Record) -> bool:
+    """Whether the data says which turns are the evidence for a question, or that none is."""
+    labelled = any(turn.has_answer for session in record.haystack_sessions for turn in session)
+    return labelled or dataset.carries_labels(record.question_id)
+
+
 class OfficialScoring:
     """Scores one retriever's rankings, question by question.
 
     Args:
+        dataset: what the questions are from.
         level: of the rankings; turns are scored as turns and, by the official rules, as sessions too.
     """
 
-    def __init__(self, level: Granularity) -> None:
+    def __init__(self, dataset: LongMemEvalDataset, level: Granularity) -> None:
+        self._dataset = dataset
         self._level: Granularity = level
+        self._unlabelled: set[str] = set()
         self._values: dict[tuple[str, Denominator], list[QuestionValues]] = {
             (view, denominator): [] for view in _VIEWS[level] for denominator in _DENOMINATORS
         }
@@ -97,8 +110,12 @@ class OfficialScoring:
     def add(self, record: Record, ranked: Sequence[str]) -> None:
         """Score one question by its ranked corpus ids, all of them."""
         counted = {denominator: is_counted(record, denominator) for denominator in _DENOMINATORS}
+        labelled = is_labelled(self._dataset, record)
+        if not labelled:
+            self._unlabelled.add(record.question_id)
         for view, scores in _scores(ranked, self._level).items():
-            values = dict(zip(_NAMES, chain.from_iterable(scores.values()), strict=True))
+            scored = dict(zip(_NAMES, chain.from_iterable(scores.values()), strict=True))
+            values: Mapping[str, float | None] = scored if labelled else dict.fromkeys(_NAMES)
             question = QuestionValues(record.question_id, record.question_type, record.question_id, values)
             for denominator in _DENOMINATORS:
                 if counted[denominator]:
@@ -114,9 +131,11 @@ class OfficialScoring:
     def _result(
         self, memory: str, view: str, denominator: Denominator, questions: Sequence[QuestionValues]
     ) -> RetrievalResult:
-        summary = aggregate(questions, _MEASURES, DENOMINATORS[denominator])
+        without = tuple(one.question_id for one in questions if one.question_id in self._unlabelled)
+        left_out = f"; {len(without):,} without turn labels have no value" if without else ""
+        summary = aggregate(questions, _MEASURES, DENOMINATORS[denominator] + left_out)
         return RetrievalResult(
-            memory, "official", view, _GOLD[view], summary.denominator, summary.measures, summary.by_type
+            memory, "official", view, _GOLD[view], summary.denominator, summary.measures, summary.by_type, without
         )
 
 

@@ -59,7 +59,7 @@ def _results(
     """The results again, by the measures that are stored."""
     level, memory = manifest.settings["granularity"], manifest.settings["memory"]["name"]
     if manifest.settings["protocol"] == "official" and isinstance(dataset, LongMemEvalDataset):
-        official = OfficialScoring(level)
+        official = OfficialScoring(dataset, level)
         for record in dataset.records():
             if record.question_id in rankings:
                 official.add(record, [item.id for item in rankings[record.question_id].ranked])

@@ -14,6 +14,7 @@ from longmemeval.report.table import Table
 _SHOWN_CUTOFFS = (5, 10)
 """Of the official protocol, which has six: those the paper prints."""
 
+_NAMED_QUESTIONS = 5
 
 _MERGE_FAULTS = (
     "an empty list of facts takes its document out of the corpus, gold or not (without gold left recall_all is 1, the "
@@ -90,6 +91,7 @@ def retrieval_footnotes(report: RetrievalReport) -> list[str]:
     if official:
         notes.append("Cutoffs 1, 3, 30 and 50 are in the metrics file and under --json.")
         notes.append("Ties: the later document first (a stable sort, reversed).")
+        notes.extend(_unlabelled_note(report))
         notes.extend(_expansion_notes(report))
     else:
         notes.append(
@@ -100,6 +102,20 @@ def retrieval_footnotes(report: RetrievalReport) -> list[str]:
     if any(run.embedder and is_offline_fallback(run.embedder) for run in report.runs):
         notes.append(FALLBACK_NOTE)
     return notes
+
+
+def _unlabelled_note(report: RetrievalReport) -> list[str]:
+    """Which questions have no value because the data does not tell their evidence."""
+    results = [result for run in report.runs for result in run.results]
+    without = list(dict.fromkeys(question_id for result in results for question_id in result.without_labels))
+    if not without:
+        return []
+    named = ", ".join(without[:_NAMED_QUESTIONS])
+    more = f" and {len(without) - _NAMED_QUESTIONS:,} more" if len(without) > _NAMED_QUESTIONS else ""
+    return [
+        f"Without turn labels (has_answer), and so without a value: {named}{more}. The official code stops at such "
+        "data; the standard protocol goes by answer_session_ids."
+    ]
 
 
 def _expansion_notes(report: RetrievalReport) -> list[str]:

@@ -21,6 +21,7 @@ from longmemeval.pipeline.retrieve import RetrievalOptions, retrieve
 from longmemeval.pipeline.retrieve_official_scoring import ranking_scores
 from longmemeval.pipeline.selection import Selection
 from longmemeval.pipeline.verify_retrieval import check_retrieval
+from longmemeval.report.retrieval_tables import retrieval_footnotes
 from tests.datasets.test_locomo import make_conversation, open_conversations
 from tests.pipeline.helpers import colour_record, folders_in
 from tests.support import json_lines, tree, write_dataset
@@ -206,8 +207,47 @@ def test_empty_haystack_ranks_nothing(tmp_path: Path) -> None:
     dataset = LongMemEvalDataset(write_dataset(tmp_path / "d.json", empty))
     found = denominators(official(tmp_path, dataset))
     assert found["0 questions: no abstention, user evidence"].measures["recall_any@5"].mean is None
-    at_five = found["1 question: no abstention"].measures
-    assert [at_five[f"{name}@5"].mean for name in ("recall_any", "recall_all", "ndcg_official")] == [0.0, 1.0, 0.0]
+    at_five = found["1 question: no abstention; 1 without turn labels have no value"].measures
+    assert {at_five[f"{name}@5"].mean for name in ("recall_any", "recall_all", "ndcg_official")} == {None}
+
+
+def unlabelled(path: Path) -> LongMemEvalDataset:
+    """Two questions with labels, three of which nobody said where the evidence is."""
+    records = [colour_record(number) for number in range(5)]
+    for one in records[2:]:
+        del one["haystack_sessions"][1][0]["has_answer"]
+    # Labelled, to say that no turn is the evidence: the official code finds all of nothing.
+    records[1]["haystack_sessions"][1][0]["has_answer"] = False
+    return LongMemEvalDataset(write_dataset(path, *records))
+
+
+@pytest.mark.parametrize("granularity", ["session", "turn"])
+def test_questions_without_labels_have_no_value_and_are_named(tmp_path: Path, granularity: Granularity) -> None:
+    dataset = unlabelled(tmp_path / "d.json")
+    report = official(tmp_path, dataset, granularity, log=tmp_path / "log")
+    found = denominators(report)
+    named = "5 questions: no abstention; 3 without turn labels have no value"
+    assert list(found) == ["1 question: no abstention, user evidence", named]
+    for name, mean in found[named].measures.items():
+        assert (mean.n, mean.undefined) == (2, 3)
+        assert mean.mean is not None
+        assert mean.mean >= 0.5 if name.startswith("recall_all") else mean.mean <= 0.5
+    note = next(one for one in retrieval_footnotes(report) if "labels" in one)
+    assert "without a value: q2, q3, q4. " in note
+    logged = {line["question_id"]: line["retrieval_results"]["metrics"] for line in json_lines(tmp_path / "log")}
+    assert [name for name, metrics in logged.items() if metrics["session"]] == ["q0", "q1"]
+    folder = tmp_path / "results" / "r"
+    assert set(check_retrieval(folder, read_manifest(folder), dataset)) == {None}
+
+
+def test_where_nobody_labelled_anything_there_is_no_figure(tmp_path: Path) -> None:
+    records = [colour_record(number) for number in range(9)]
+    for one in records:
+        del one["haystack_sessions"][1][0]["has_answer"]
+    report = official(tmp_path, LongMemEvalDataset(write_dataset(tmp_path / "d.json", *records)))
+    assert {mean.mean for result in report.runs[0].results for mean in result.measures.values()} == {None}
+    note = next(one for one in retrieval_footnotes(report) if "labels" in one)
+    assert "q0, q1, q2, q3, q4 and 4 more. " in note
 
 
 @pytest.mark.parametrize(
