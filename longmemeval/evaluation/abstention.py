@@ -2,10 +2,11 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
-from math import inf, nextafter
+from math import fsum, inf, nextafter
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from longmemeval.evaluation.intervals import label_interval
 from longmemeval.evaluation.refusal import abstains, rules_sha256
 from longmemeval.files import sha256_text
 from longmemeval.records import Gold
@@ -31,6 +32,10 @@ class Abstaining(Struct, frozen=True):
     """`2 right / (abstained + unanswerable)`: 0 where the run never abstains, None without unanswerable questions."""
     method: str
     """What decided that an answer abstains: the rules of `refusal.abstains`, by their hash, or a threshold."""
+    precision_interval: tuple[float, float] | None = None
+    """95 % interval of `precision`, over haystacks where questions share them; None of a threshold."""
+    recall_interval: tuple[float, float] | None = None
+    """The same of `recall`."""
 
 
 class HeldOut(Struct, frozen=True):
@@ -39,7 +44,8 @@ class HeldOut(Struct, frozen=True):
     n: int
     abstaining: Abstaining
     accuracy: float
-    """With the threshold: abstaining is right on unanswerable questions and wrong on others; else the label counts."""
+    """With the threshold: abstaining is right on unanswerable questions and wrong on others; else the judge's credit
+    counts. A mean score where the judge gives scores."""
     judged_accuracy: float
     """Of the same questions without it."""
 
@@ -53,7 +59,7 @@ class ScoreBin(Struct, frozen=True):
     answerable: float
     """Share of the `n` that have an answer."""
     accuracy: float
-    """Share of the `n` that were judged right."""
+    """Share of the `n` that were judged right; their mean score where the judge gives scores."""
 
 
 class Calibration(Struct, frozen=True):
@@ -72,12 +78,15 @@ class Calibration(Struct, frozen=True):
     """Up to ten bins of all questions with a score, equal in number to within one, lowest scores first."""
 
 
-def abstaining(golds: Sequence[Gold], hypotheses: Mapping[str, str]) -> Abstaining | None:
+def abstaining(
+    golds: Sequence[Gold], hypotheses: Mapping[str, str], haystacks: Mapping[str, str] | None = None
+) -> Abstaining | None:
     """Count the answers that abstain as a whole.
 
     Args:
         golds: of all selected questions.
         hypotheses: question id to answer text; who gave no answer did not abstain.
+        haystacks: question id to haystack id, where questions share haystacks; None: each has its own.
 
     Returns:
         None where no question is unanswerable and no answer abstains.
@@ -86,7 +95,12 @@ def abstaining(golds: Sequence[Gold], hypotheses: Mapping[str, str]) -> Abstaini
     unanswerable = {gold.question_id for gold in golds if gold.abstention}
     if not abstained and not unanswerable:
         return None
-    return _abstaining(abstained, unanswerable, method())
+    right = abstained & unanswerable
+    return structs.replace(
+        _abstaining(abstained, unanswerable, method()),
+        precision_interval=_share_interval(abstained, right, haystacks or {}),
+        recall_interval=_share_interval(unanswerable, right, haystacks or {}),
+    )
 
 
 def method() -> str:
@@ -108,7 +122,7 @@ def by_other_rules(stored: Abstaining | None, again: Abstaining | None) -> bool:
 def calibrate(
     scores: Mapping[str, float | None],
     unanswerable: Mapping[str, bool],
-    labels: Mapping[str, bool | None],
+    credits: Mapping[str, float | None],
     *,
     seed: int = 0,
 ) -> Calibration:
@@ -119,7 +133,8 @@ def calibrate(
     Args:
         scores: `Answer.top_score` by question id; None or missing: no score, so the threshold does not touch it.
         unanswerable: by question id, of all selected questions.
-        labels: by question id; None or missing: not evaluated, counts as wrong.
+        credits: what the answers earned, between 0 and 1 (labels: 0 or 1), by question id; None or missing: not
+            evaluated, counts as 0.
         seed: of the halves.
     """
     scored = {one: score for one in sorted(unanswerable) if (score := scores.get(one)) is not None}
@@ -131,15 +146,15 @@ def calibrate(
         held_out = HeldOut(
             n=len(other),
             abstaining=_abstaining(below, {one for one in other if unanswerable[one]}, _BY_THRESHOLD),
-            accuracy=_share(unanswerable[one] if one in below else labels.get(one) is True for one in other),
-            judged_accuracy=_share(labels.get(one) is True for one in other),
+            accuracy=_mean(unanswerable[one] if one in below else credits.get(one) or 0 for one in other),
+            judged_accuracy=_mean(credits.get(one) or 0 for one in other),
         )
     return Calibration(
         threshold=threshold,
         chosen_on=len(half),
         held_out=held_out,
         unscored=len(unanswerable) - len(scored),
-        curve=_curve(scored, unanswerable, labels),
+        curve=_curve(scored, unanswerable, credits),
     )
 
 
@@ -154,6 +169,15 @@ def _abstaining(abstained: Collection[str], unanswerable: Collection[str], metho
         f1=2 * right / (len(abstained) + len(unanswerable)) if unanswerable else None,
         method=method,
     )
+
+
+def _share_interval(
+    whole: Collection[str], part: Collection[str], haystacks: Mapping[str, str]
+) -> tuple[float, float] | None:
+    """The interval of the share that `part` is of `whole`; None where there is nothing to share."""
+    ids = sorted(whole)
+    labels = [float(one in part) for one in ids]
+    return label_interval(labels, [haystacks.get(one, one) for one in ids])[0] if ids else None
 
 
 def _halves(unanswerable: Mapping[str, bool], seed: int) -> tuple[list[str], list[str]]:
@@ -183,7 +207,7 @@ def _best_threshold(half: Sequence[str], scores: Mapping[str, float], unanswerab
 
 
 def _curve(
-    scores: Mapping[str, float], unanswerable: Mapping[str, bool], labels: Mapping[str, bool | None]
+    scores: Mapping[str, float], unanswerable: Mapping[str, bool], credits: Mapping[str, float | None]
 ) -> tuple[ScoreBin, ...]:
     ranked = sorted(scores, key=lambda one: (scores[one], one))
     bins = min(_BINS, len(ranked))
@@ -193,13 +217,13 @@ def _curve(
             lowest=scores[ranked[start]],
             highest=scores[ranked[end - 1]],
             n=end - start,
-            answerable=_share(not unanswerable[one] for one in ranked[start:end]),
-            accuracy=_share(labels.get(one) is True for one in ranked[start:end]),
+            answerable=_mean(not unanswerable[one] for one in ranked[start:end]),
+            accuracy=_mean(credits.get(one) or 0 for one in ranked[start:end]),
         )
         for start, end in pairwise(edges)
     )
 
 
-def _share(values: Iterable[bool]) -> float:
+def _mean(values: Iterable[float]) -> float:
     values = list(values)
-    return sum(values) / len(values)
+    return fsum(values) / len(values)

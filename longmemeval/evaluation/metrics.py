@@ -8,11 +8,12 @@ from msgspec import Struct
 from longmemeval.datasets.locomo_format import OPEN_ABSTENTION
 from longmemeval.evaluation.abilities import ABILITIES, ability_of
 from longmemeval.evaluation.abstention import Abstaining, Calibration, abstaining, calibrate
+from longmemeval.evaluation.intervals import label_interval, score_interval
 from longmemeval.evaluation.judges.longmemeval import OFFICIAL_MODEL
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
 from longmemeval.evaluation.judges.standing import is_official
-from longmemeval.evaluation.resampling import bootstrap_mean
-from longmemeval.evaluation.statistics import percentile, wilson_interval
+from longmemeval.evaluation.resampling import share_haystacks
+from longmemeval.evaluation.statistics import percentile
 from longmemeval.records import Gold, Judgement, Usage
 
 OFFICIAL_TYPES = (
@@ -42,7 +43,8 @@ class Score(Struct, frozen=True):
     not_evaluated: int
     """Questions without a label. They count as wrong."""
     interval: tuple[float, float]
-    """95 % interval of `accuracy`: Wilson's for labels, the bootstrap over haystacks for scores."""
+    """95 % interval of `accuracy`: Wilson's for labels of independent questions, else the bootstrap, over haystacks
+    where questions share them (`evaluation/intervals.py`)."""
 
 
 class Latency(Struct, frozen=True):
@@ -103,6 +105,9 @@ class Metrics(Struct, frozen=True):
     """Of the file of judgements that was scored."""
     official_figures: OfficialFigures | None = None
     """The official script's view of the same labels; None for other benchmarks than LongMemEval."""
+    haystacks: int | None = None
+    """Haystacks that the questions share, which intervals draw whole; None where each question has its own, or all have
+    the same: they count as independent then."""
 
 
 def compute_metrics(
@@ -130,7 +135,8 @@ def compute_metrics(
     """
     made = [judgements[gold.question_id] for gold in golds if gold.question_id in judgements]
     evaluated = [judgement for judgement in made if judgement.label is not None]
-    scores = _Scorer(judgements, identity.metric, haystacks or {})
+    clusters = {gold.question_id: (haystacks or {}).get(gold.question_id, gold.question_id) for gold in golds}
+    scores = _Scorer(judgements, identity.metric, clusters)
     by_type = scores.grouped(golds, lambda gold: gold.question_type, (*OFFICIAL_TYPES, *LOCOMO_TYPES))
     unanswerable = [gold for gold in golds if gold.abstention]
     answerable = [gold for gold in golds if not gold.abstention]
@@ -150,10 +156,11 @@ def compute_metrics(
         answerable=scores.score(answerable) if unanswerable and answerable else None,
         by_ability=scores.grouped(golds, ability_of, ABILITIES),
         by_facet=scores.grouped(faceted, _facet, [_facet(gold) for gold in faceted]),
-        abstaining=None if hypotheses is None else abstaining(golds, hypotheses),
-        calibration=_calibration(golds, top_scores or {}, labels),
+        abstaining=None if hypotheses is None else abstaining(golds, hypotheses, clusters),
+        calibration=_calibration(golds, top_scores or {}, {one.question_id: credit(one) for one in made}),
         votes=_vote_spread(made, len(golds)),
         official_figures=official_figures(golds, labels, times) if official else None,
+        haystacks=len(set(clusters.values())) if share_haystacks(list(clusters.values())) else None,
     )
 
 
@@ -179,11 +186,8 @@ class _Scorer:
         values = [value or 0.0 for value in credits]
         correct, n = sum(judgement is not None and judgement.label is True for judgement in judged), len(ids)
         accuracy = sum(values) / n if n else 0.0
-        if self._labels_only or n < 2 or len(set(values)) == 1:
-            # Equal scores, all 0 say, would give the bootstrap no width, which is more than so few questions can tell.
-            interval = wilson_interval(round(sum(values)), n)
-        else:
-            interval = bootstrap_mean(values, [self._haystacks.get(question_id, question_id) for question_id in ids])
+        clusters = [self._haystacks[question_id] for question_id in ids]
+        interval = label_interval(values, clusters)[0] if self._labels_only else score_interval(values, clusters)
         return Score(accuracy, correct, n, credits.count(None), interval)
 
     def grouped(
@@ -202,12 +206,12 @@ def _facet(gold: Gold) -> str:
 
 
 def _calibration(
-    golds: Sequence[Gold], top_scores: Mapping[str, float | None], labels: Mapping[str, bool]
+    golds: Sequence[Gold], top_scores: Mapping[str, float | None], credits: Mapping[str, float | None]
 ) -> Calibration | None:
     unanswerable = {gold.question_id: gold.abstention for gold in golds}
     if not any(unanswerable.values()) or all(top_scores.get(one) is None for one in unanswerable):
         return None
-    return calibrate(top_scores, unanswerable, labels)
+    return calibrate(top_scores, unanswerable, credits)
 
 
 def _vote_spread(made: Sequence[Judgement], n: int) -> VoteSpread | None:

@@ -1,19 +1,13 @@
 """Two runs over the same questions: how far apart they are, and whether that is more than noise."""
 
 from collections.abc import Mapping, Sequence
-from math import fsum, sqrt
-from statistics import NormalDist
+from math import fsum
 from typing import Literal
 
 from msgspec import Struct
 
 from longmemeval.errors import HarnessError
 from longmemeval.evaluation.resampling import RESAMPLES, paired_bootstrap, share_haystacks, sign_flip_p
-
-DISCORDANT = 0.2
-"""Share of the questions that one of two runs gets right and the other wrong, assumed where nothing is known of them.
-Two unrelated runs that are each right on 80 % part on 32 %; runs over the same data stumble over the same questions and
-part on fewer."""
 
 PairedTest = Literal["exact McNemar", "sign-flip permutation", "sign-flip permutation over haystacks"]
 
@@ -126,30 +120,3 @@ def holm(p_values: Sequence[float]) -> list[float]:
         highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))
         adjusted[index] = highest
     return adjusted
-
-
-def minimum_detectable_difference(
-    n: int, *, discordant: float = DISCORDANT, power: float = 0.8, alpha: float = 0.05
-) -> float:
-    """The smallest true difference of two accuracies that McNemar's test shows with probability `power`.
-
-    The normal approximation of Miettinen (1968) as in Connor (1987, Biometrics 43:207-211), solved for the difference
-    d: d √n = z(1 - alpha/2) √discordant + z(power) √(discordant - d²). The exact test is a little weaker. Runs cannot
-    differ by more than the discordant share, so that is raised to the difference where it would be less.
-
-    Args:
-        n: questions both runs answer, independent of each other: where they share haystacks, more is needed.
-        discordant: share of the questions that one run gets right and the other wrong.
-        power: probability of showing the difference, between 0 and 1.
-        alpha: two-sided level of the test, between 0 and 1.
-
-    Returns:
-        Fraction between 0 and 1; 1 also where `n` is so small that no difference would show.
-    """
-    z_alpha, z_power = NormalDist().inv_cdf(1 - alpha / 2), NormalDist().inv_cdf(power)
-    room = n + z_power**2 - z_alpha**2
-    if room <= 0:
-        return 1.0
-    # The quadratic equation in d has the root slope * √discordant, and slope² where the discordant share is d itself.
-    slope = (z_alpha * sqrt(n) + z_power * sqrt(room)) / (n + z_power**2)
-    return min(1.0, max(slope * sqrt(discordant), slope**2))

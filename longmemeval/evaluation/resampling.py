@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 RESAMPLES = 10_000
-"""Draws of a comparison of two runs."""
+"""Draws of a comparison of two runs, and of a mean over few units."""
+_RESAMPLES_OF_MANY = 1000
+"""Draws of a mean over more than `_FEW_UNITS` units, where a draw is as long as they are many."""
+_FEW_UNITS = 100
 
 _CELLS = 1_000_000
 """Numbers held at a time; a limit on memory."""
@@ -33,7 +36,7 @@ def bootstrap_mean(
     values: Sequence[float],
     clusters: Sequence[str],
     *,
-    resamples: int = 1000,
+    resamples: int | None = None,
     seed: int = 0,
     confidence: float = 0.95,
 ) -> tuple[float, float]:
@@ -42,7 +45,8 @@ def bootstrap_mean(
     Args:
         values: one per question, at least one; sorted by question id, for the order decides what a draw hits.
         clusters: the haystack id of each.
-        resamples: how often the units are drawn again.
+        resamples: how often the units are drawn again; None: 10,000 times up to 100 units, 1,000 times where there are
+            more.
         seed: of the draws.
         confidence: between 0 and 1.
 
@@ -52,6 +56,8 @@ def bootstrap_mean(
     import numpy as np
 
     sums, sizes = _units(values, clusters).T
+    if resamples is None:
+        resamples = RESAMPLES if len(sums) <= _FEW_UNITS else _RESAMPLES_OF_MANY
     generator = np.random.default_rng(seed)
     means = []
     for rows in _chunks(resamples, len(sums)):

@@ -8,7 +8,16 @@ from msgspec import structs
 
 from longmemeval.errors import HarnessError, IntegrityError
 from longmemeval.evaluation.metrics import credit
-from longmemeval.evaluation.paired import DISCORDANT, Paired, compare_pairs, holm, minimum_detectable_difference
+from longmemeval.evaluation.paired import Paired, compare_pairs, holm
+from longmemeval.evaluation.power import (
+    ALPHA,
+    DISCORDANT,
+    assumed_design_effect,
+    can_show_nothing,
+    design_effect,
+    independent_units,
+    minimum_detectable_difference,
+)
 from longmemeval.evaluation.resampling import smallest_p
 from longmemeval.evaluation.spread import repeat_spread
 from longmemeval.pipeline.comparable import check_comparable, on_common_questions, what_differs
@@ -26,9 +35,6 @@ from longmemeval.pipeline.lost import Losses, StoredSessions, losses
 from longmemeval.pipeline.scored import ScoredRun, load_scored
 from longmemeval.records import Gold
 from longmemeval.settings import Folders, folders
-
-ALPHA = 0.05
-"""Chance of calling any pair different where none is."""
 
 Credits = Mapping[str, float | None]
 
@@ -84,14 +90,15 @@ def compare_runs(scored: Sequence[ScoredRun], where: Folders, *, seed: int = 0, 
     pairs = _pairs(scored, credits, seed)
     stored = StoredSessions(where)
     lost = [losses(run, golds, stored) for run in scored]
+    haystacks = haystacks_of(scored[0])
     return Comparison(
         dataset=scored[0].manifest.dataset["name"],
         runs=tuple(_figures(run, one, pairs) for run, one in zip(scored, lost, strict=True)),
         pairs=tuple(pairs),
         questions=tuple(_row(gold, credits, lost) for gold in golds),
         repeats=tuple(_repeats(scored)),
-        detectable=_detectable(credits, labels=scored[0].metrics.judge.metric == "accuracy"),
-        warnings=(*notes, *what_differs(scored), *_not_known(stored), *_too_few_haystacks(pairs, scored[0])),
+        detectable=_detectable(credits, haystacks, labels=scored[0].metrics.judge.metric == "accuracy"),
+        warnings=(*notes, *what_differs(scored), *_not_known(stored), *_too_few(len(pairs), haystacks)),
     )
 
 
@@ -138,15 +145,15 @@ def haystacks_of(run: ScoredRun) -> dict[str, str]:
     return {question_id: question.haystack_id for question_id, question in run.graded.questions.items()}
 
 
-def _too_few_haystacks(pairs: Sequence[PairResult], run: ScoredRun) -> Iterator[str]:
-    """Where the haystacks are so few, or the pairs so many, that no difference could be called one."""
-    haystacks = len(set(haystacks_of(run).values()))
-    over_haystacks = any(pair.test == "sign-flip permutation over haystacks" for pair in pairs)
-    if over_haystacks and smallest_p(haystacks) * len(pairs) >= ALPHA:
+def _too_few(pairs: int, haystacks: Mapping[str, str]) -> Iterator[str]:
+    """Where the questions, or the haystacks they share, are so few that no difference could be called one."""
+    units = independent_units(list(haystacks.values()))
+    if pairs and smallest_p(units) * pairs >= ALPHA:
+        what = "haystacks" if units < len(haystacks) else "question" if units == 1 else "questions"
         yield (
-            f"With {haystacks} haystacks p is never below {smallest_p(haystacks):.2g}: adjusted for {len(pairs):,} "
-            f"{'pair' if len(pairs) == 1 else 'pairs'}, no difference can be called one. Compare fewer runs at a time, "
-            "or on more haystacks."
+            f"With {units} {what} p is never below {smallest_p(units):.2g}: adjusted for {pairs:,} "
+            f"{'pair' if pairs == 1 else 'pairs'}, no difference can be called one. Compare fewer runs at a time, "
+            f"or on more {what.removesuffix('s')}s."
         )
 
 
@@ -225,16 +232,26 @@ def _repeats(scored: Sequence[ScoredRun]) -> Iterator[RepeatGroup]:
             )
 
 
-def _detectable(credits: Sequence[Credits], *, labels: bool) -> float:
-    """The smallest difference the questions can show.
+def _detectable(credits: Sequence[Credits], haystacks: Mapping[str, str], *, labels: bool) -> float | None:
+    """The smallest difference the questions can show; None where they can show none.
 
     For labels, McNemar's: runs cannot differ by more than the share of questions they part on. Mean scores can differ
     by more than their mean squared difference, so for them it is the same normal approximation without that bound.
     """
-    n, squared = len(credits[0]), _discordant(credits)
+    clusters = list(haystacks.values())
+    if can_show_nothing(clusters):
+        return None
+    n, squared = len(clusters), _discordant(credits)
+    if len(credits) > 1:
+        differences = [[(a[one] or 0.0) - (b[one] or 0.0) for one in haystacks] for a, b in combinations(credits, 2)]
+        effect = design_effect(differences, clusters)
+    else:
+        effect = assumed_design_effect(clusters)
+    units = independent_units(clusters)
+    shared = units if units < n else None
     if labels:
-        return minimum_detectable_difference(n, discordant=squared)
-    return minimum_detectable_difference(n, discordant=1.0) * sqrt(squared)
+        return minimum_detectable_difference(n, discordant=squared, design_effect=effect, haystacks=shared)
+    return minimum_detectable_difference(n, discordant=1.0, design_effect=effect, haystacks=shared) * sqrt(squared)
 
 
 def _discordant(credits: Sequence[Credits]) -> float:

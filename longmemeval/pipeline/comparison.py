@@ -85,8 +85,8 @@ class Comparison(Struct, frozen=True):
     """Every run with every later one."""
     questions: tuple[QuestionRow, ...]
     repeats: tuple[RepeatGroup, ...]
-    detectable: float
+    detectable: float | None
     """The smallest difference these questions can show (80 % power), from how far the runs' answers part; for one run
-    from an assumption (`evaluation.paired.DISCORDANT`)."""
+    from an assumption (`evaluation.power`). None where so few questions, or haystacks that they share, show none."""
     warnings: tuple[str, ...]
     """What makes the figures less comparable than they look, one sentence or two each."""

@@ -1,16 +1,34 @@
 """What can be told from noise with so many questions: said before a run is paid for."""
 
-from longmemeval.evaluation.paired import DISCORDANT, minimum_detectable_difference
+from collections.abc import Sequence
+
+from longmemeval.evaluation.power import (
+    DISCORDANT,
+    assumed_design_effect,
+    can_show_nothing,
+    independent_units,
+    minimum_detectable_difference,
+)
+from longmemeval.evaluation.resampling import smallest_p
 
 
-def detectable_note(n: int) -> str:
-    """One sentence on the smallest difference that `n` questions can show.
+def detectable_note(haystacks: Sequence[str]) -> str:
+    """One sentence on the smallest difference that the chosen questions can show.
 
     Args:
-        n: questions that will be answered.
+        haystacks: the haystack id of each question that will be answered.
     """
-    points = minimum_detectable_difference(n) * 100
+    n, units = len(haystacks), independent_units(haystacks)
+    questions = f"{n:,} question{'' if n == 1 else 's'}"
+    shared = f" over {units:,} haystacks" if units < n else ""
+    if can_show_nothing(haystacks):
+        return (
+            f"With {questions}{shared} no difference can be shown: even of runs that differ everywhere p is not below "
+            f"{smallest_p(units):.2g}. It takes six {'haystacks' if shared else 'questions'} at least."
+        )
+    effect = assumed_design_effect(haystacks)
+    points = minimum_detectable_difference(n, design_effect=effect, haystacks=units if shared else None) * 100
     return (
-        f"With {n:,} question{'' if n == 1 else 's'} a difference below {points:.0f} points cannot be told from noise "
+        f"With {questions}{shared} a difference below {points:.0f} points cannot be told from noise "
         f"(80 % power, where two runs part on {DISCORDANT * 100:.0f} % of the questions)."
     )

@@ -156,7 +156,8 @@ def run(
             save_prompts=options.save_prompts,
         )
         if options.tell:
-            for worth_knowing in filter(None, (fixtures.advice, detectable_note(len(chosen)))):
+            detectable = detectable_note([question.haystack_id for question in chosen])
+            for worth_knowing in filter(None, (fixtures.advice, detectable)):
                 options.tell(worth_knowing)
         return answering.execute(chosen)
 

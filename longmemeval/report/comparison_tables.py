@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from string import ascii_uppercase
 
 from longmemeval.evaluation.metrics import Score
-from longmemeval.evaluation.paired import DISCORDANT
+from longmemeval.evaluation.power import DISCORDANT
 from longmemeval.pipeline.baseline import AgainstBaseline
 from longmemeval.pipeline.compare import points
 from longmemeval.pipeline.comparison import COMMON_ONLY, Comparison, PairResult, QuestionRow, RunFigures
@@ -20,8 +20,6 @@ _NARROW = 16
 _LONG_ID = 30
 """Longer run ids would break the tables."""
 ALIKE = "Minimum detectable difference: not known, as these runs score alike on every question."
-_SHARED = "over haystacks"
-"""In the name of a test: the questions share haystacks."""
 
 
 def comparison_tables(comparison: Comparison) -> Iterator[Table]:
@@ -209,16 +207,16 @@ def _notes(comparison: Comparison) -> Iterator[str]:
 
 def detectable_line(comparison: Comparison) -> str:
     """The smallest difference these questions can show, and what that is based on."""
+    metrics = comparison.runs[0].summary.metrics
+    n = f"{metrics.overall.n:,} question{'' if metrics.overall.n == 1 else 's'}"
+    shared = f" over {metrics.haystacks:,} haystacks" if metrics.haystacks else ""
+    if comparison.detectable is None:
+        return f"Minimum detectable difference: none. With {n}{shared} no difference can be shown, however large."
     if not comparison.detectable:
         return ALIKE
-    n = comparison.runs[0].summary.metrics.overall.n
     assumed = f"assuming that two runs part on {DISCORDANT * 100:.0f} % of them"
     basis = "by how far these runs part" if comparison.pairs else assumed
-    shared = any(_SHARED in pair.test for pair in comparison.pairs)
-    more = "; more, as they share haystacks" if shared else ""
-    return (
-        f"Minimum detectable difference: {points(comparison.detectable)} ({n:,} questions, 80 % power, {basis}{more})."
-    )
+    return f"Minimum detectable difference: {points(comparison.detectable)} ({n}{shared}, 80 % power, {basis})."
 
 
 def question_lists(comparison: Comparison) -> Iterator[tuple[str, list[str]]]:

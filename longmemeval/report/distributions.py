@@ -80,13 +80,13 @@ def milliseconds(value: float) -> str:
     return f"{value:.1f} ms" if value < 10 else f"{value:.0f} ms"
 
 
-def calibration_chart(run: int, letter: str, name: str, calibration: Calibration) -> Chart:
+def calibration_chart(run: int, name: str, metric: str, calibration: Calibration) -> Chart:
     """What share of questions can be answered, and is answered rightly, by the best recall score.
 
     Args:
         run: from 0; decides the colour.
-        letter: of the run.
-        name: of its memory.
+        name: letter of the run and name of its memory.
+        metric: what the judge's mean is called: `accuracy`, or `F1` and the like for scores.
         calibration: with at least one bin.
     """
     bins = calibration.curve
@@ -106,6 +106,7 @@ def calibration_chart(run: int, letter: str, name: str, calibration: Calibration
         axes.set_xlabel("best recall score, from")
         axes.grid(axis="y")
 
+    right = "share judged right" if metric == "accuracy" else f"mean {metric}"
     rows = [
         [
             f"{one.lowest:.3g} to {one.highest:.3g}",
@@ -117,14 +118,14 @@ def calibration_chart(run: int, letter: str, name: str, calibration: Calibration
     ]
     return Chart(
         name=f"calibration-{run + 1}",
-        title=f"{letter} {name}",
-        description=f"Solid: share judged right. Dashed: share that has an answer. {_threshold_words(calibration)}",
+        title=name,
+        description=f"Solid: {right}. Dashed: share that has an answer. {_threshold_words(calibration, metric)}",
         svg=drawn(f"calibration-{run + 1}", 4.6, 2.7, draw),
-        figures=Table("", ["best recall score", "questions", "answerable", "right"], rows),
+        figures=Table("", ["best recall score", "questions", "answerable", metric], rows),
     )
 
 
-def _threshold_words(calibration: Calibration) -> str:
+def _threshold_words(calibration: Calibration, metric: str) -> str:
     unscored = f" {calibration.unscored} questions have no score." if calibration.unscored else ""
     if calibration.threshold is None or calibration.held_out is None:
         return f"No threshold could be chosen and tried.{unscored}"
@@ -133,6 +134,6 @@ def _threshold_words(calibration: Calibration) -> str:
     return (
         f"Dotted: abstaining below {calibration.threshold:.3g} was best on {calibration.chosen_on} questions; on the "
         f"other {held_out.n} it finds the unanswerable ones with an F1 of {'-' if f1 is None else f'{f1:.2f}'} and "
-        f"gives an accuracy of {held_out.accuracy * 100:.1f} % (without it {held_out.judged_accuracy * 100:.1f} %)."
+        f"gives {metric} {held_out.accuracy * 100:.1f} % (without it {held_out.judged_accuracy * 100:.1f} %)."
         f"{unscored}"
     )

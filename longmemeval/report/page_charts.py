@@ -7,7 +7,7 @@ from msgspec import structs
 
 from longmemeval.evaluation.abstention import calibrate
 from longmemeval.evaluation.losses import evidence_recall
-from longmemeval.evaluation.metrics import Metrics, Score
+from longmemeval.evaluation.metrics import Metrics, Score, credit
 from longmemeval.pipeline.comparison import Comparison, RunFigures
 from longmemeval.pipeline.scored import ScoredRun
 from longmemeval.report.charts import (
@@ -152,10 +152,11 @@ def calibration_charts(scored: Sequence[ScoredRun], letters: Sequence[str]) -> l
         scores = {question_id: answer.top_score for question_id, answer in run.answers.items()}
         if not any(unanswerable.values()) or all(score is None for score in scores.values()):
             continue
-        labels = {question_id: judgement.label for question_id, judgement in run.judgements.items()}
-        calibration = calibrate(scores, unanswerable, labels)
+        credits = {question_id: credit(judgement) for question_id, judgement in run.judgements.items()}
+        calibration = calibrate(scores, unanswerable, credits)
         if calibration.curve:
-            charts.append(calibration_chart(index, letter, run.summary.memory, calibration))
+            metric = run.metrics.judge.metric
+            charts.append(calibration_chart(index, f"{letter} {run.summary.memory}", metric, calibration))
     return charts
 
 

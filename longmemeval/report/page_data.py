@@ -8,12 +8,12 @@ from longmemeval.pipeline.comparison import Comparison, PairResult, RunFigures
 from longmemeval.pipeline.scored import ScoredRun
 from longmemeval.pipeline.second_opinions import judge_agreements
 from longmemeval.pipeline.stored import stored_metrics
-from longmemeval.report.comparison_tables import ALIKE
+from longmemeval.report.comparison_tables import detectable_line
 from longmemeval.report.distributions import milliseconds
 from longmemeval.report.summary import ORACLE_NOTE, footnotes, judge_name
 from longmemeval.report.svg import RUN_COLOURS
 from longmemeval.report.table import Table
-from longmemeval.report.tables import cost, interval, percent, usage_line
+from longmemeval.report.tables import abstaining_shares, cost, interval, percent, usage_line
 from longmemeval.settings import Folders
 
 NOTHING = "-"
@@ -135,14 +135,10 @@ def verdicts(comparison: Comparison, letters: list[str]) -> Verdicts | None:
         run_id: f"{letter} {name}" for run_id, letter, name in zip(ids, letters, run_names(comparison), strict=True)
     }
     tests = " or ".join(dict.fromkeys(pair.test for pair in comparison.pairs))
-    found = (
-        f"With {len(comparison.questions):,} questions a true difference of {comparison.detectable * 100:.1f} points "
-        "would be found four times in five."
-    )
     return Verdicts(
         detectable=(
             f"Pairs by {tests}, p adjusted for {len(comparison.pairs):,} "
-            f"{'pair' if len(comparison.pairs) == 1 else 'pairs'} (Holm). {found if comparison.detectable else ALIKE}"
+            f"{'pair' if len(comparison.pairs) == 1 else 'pairs'} (Holm). {detectable_line(comparison)}"
         ),
         significant=_pair_table([pair for pair in comparison.pairs if pair.significant], names),
         other=_pair_table([pair for pair in comparison.pairs if not pair.significant], names),
@@ -191,9 +187,9 @@ def abstention_table(comparison: Comparison, letters: list[str]) -> Table | None
         if metrics.abstention is None and metrics.abstaining is None:
             continue
         said = metrics.abstaining
-        shares = (None, None, None) if said is None else (said.precision, said.recall, said.f1)
+        shares = ("",) * 3 if said is None else abstaining_shares(said).values()
         counts = NOTHING if said is None else f"{said.abstained:,} ({said.right:,} rightly)"
-        words = (NOTHING if share is None else percent(share) for share in shares)
+        words = (share or NOTHING for share in shares)
         rows.append([letter, *_score_cells(metrics.abstention), *_score_cells(metrics.answerable)[:2], counts, *words])
     columns = ["run", "unanswerable", "95 % interval", "n", "answerable", "95 % interval", "abstained"]
     return Table("", [*columns, "precision", "recall", "F1"], rows) if rows else None

@@ -43,6 +43,11 @@ def footnotes(summaries: list[RunSummary]) -> list[str]:
     notes: list[str] = []
     judges = [summary.metrics.judge for summary in summaries]
     notes += dict.fromkeys(f"Judge: {judge_name(judge)}. {standing(judge)}" for judge in judges)
+    notes.extend(
+        f"The questions share {haystacks} haystacks: intervals are bootstrapped over whole haystacks."
+        for haystacks in dict.fromkeys(summary.metrics.haystacks for summary in summaries)
+        if haystacks
+    )
     if any(OPEN_ABSTENTION in summary.metrics.by_type for summary in summaries):
         notes.append(OPEN_ABSTENTION_NOTE)
     if any(summary.reads_gold for summary in summaries):

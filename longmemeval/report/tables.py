@@ -36,22 +36,31 @@ def abstention_lines(metrics: Metrics) -> list[str]:
     """What abstaining did, and what a threshold on the recall score would have done, a line each."""
     lines = []
     if (found := metrics.abstaining) is not None:
-        parts = [f"{name} {percent(value)}" for name, value in _named(found) if value is not None]
+        parts = [f"{name} {share}" for name, share in abstaining_shares(found).items() if share]
         right = f"{found.right} of {found.abstained} abstentions were right"
         counts = f"{right}, {found.unanswerable} questions were unanswerable"
         lines.append(f"Abstaining: {', '.join([*parts, counts])}.")
     if metrics.calibration is not None and (held_out := metrics.calibration.held_out) is not None:
-        parts = [f"{name} {percent(value)}" for name, value in _named(held_out.abstaining) if value is not None]
+        parts = [f"{name} {share}" for name, share in abstaining_shares(held_out.abstaining).items() if share]
         lines.append(
             f"Abstaining below a recall score of {metrics.calibration.threshold:.3g} (chosen on "
             f"{metrics.calibration.chosen_on} questions) would give on the other {held_out.n}: {', '.join(parts)}; "
-            f"accuracy {percent(held_out.accuracy)} instead of {percent(held_out.judged_accuracy)}."
+            f"{metrics.judge.metric} {percent(held_out.accuracy)} instead of {percent(held_out.judged_accuracy)}."
         )
     return lines
 
 
-def _named(found: Abstaining) -> list[tuple[str, float | None]]:
-    return [("precision", found.precision), ("recall", found.recall), ("F1", found.f1)]
+def abstaining_shares(found: Abstaining) -> dict[str, str]:
+    """Precision and recall, with their intervals where they have some, and F1; empty texts for what is not defined."""
+    shares = (
+        ("precision", found.precision, found.precision_interval),
+        ("recall", found.recall, found.recall_interval),
+        ("F1", found.f1, None),
+    )
+    return {
+        name: "" if share is None else percent(share) + (f" {_bounds(bounds)}" if bounds else "")
+        for name, share, bounds in shares
+    }
 
 
 def memory_table(title: str, summaries: Iterable[RunSummary]) -> Table:
@@ -80,8 +89,11 @@ def percent(fraction: float) -> str:
 
 def interval(score: Score) -> str:
     """The 95 % interval as `[80.1, 86.6]`, in percent."""
-    low, high = score.interval
-    return f"[{low * 100:.1f}, {high * 100:.1f}]"
+    return _bounds(score.interval)
+
+
+def _bounds(bounds: tuple[float, float]) -> str:
+    return f"[{bounds[0] * 100:.1f}, {bounds[1] * 100:.1f}]"
 
 
 def cost(usage: Usage) -> str:

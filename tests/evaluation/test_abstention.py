@@ -13,6 +13,7 @@ from longmemeval.evaluation.abstention import (
     calibrate,
     method,
 )
+from longmemeval.evaluation.statistics import wilson_interval
 from longmemeval.records import Gold
 
 REFUSAL = "I don't know; that was never mentioned."
@@ -29,6 +30,10 @@ def gold(question_id: str) -> Gold:
 GOLDS = [gold(one) for one in ("a", "b", "c", "d_abs", "e_abs", "f_abs", "g_abs")]
 
 
+def without_intervals(found: Abstaining | None) -> Abstaining | None:
+    return found and msgspec.structs.replace(found, precision_interval=None, recall_interval=None)
+
+
 @pytest.mark.parametrize(
     ("refused", "expected"),
     [
@@ -41,7 +46,7 @@ GOLDS = [gold(one) for one in ("a", "b", "c", "d_abs", "e_abs", "f_abs", "g_abs"
 )
 def test_abstaining_by_hand(refused: list[str], expected: Abstaining) -> None:
     hypotheses = {one.question_id: REFUSAL if one.question_id in refused else "In May." for one in GOLDS}
-    assert abstaining(GOLDS, hypotheses) == expected
+    assert without_intervals(abstaining(GOLDS, hypotheses)) == expected
 
 
 def test_who_gives_no_answer_does_not_abstain() -> None:
@@ -53,7 +58,10 @@ def test_who_gives_no_answer_does_not_abstain() -> None:
 def test_without_unanswerable_questions() -> None:
     golds = [gold("a"), gold("b")]
     assert abstaining(golds, {"a": "In May.", "b": "Rome"}) is None
-    assert abstaining(golds, {"a": "In May.", "b": REFUSAL}) == Abstaining(1, 0, 0, 0.0, None, None, METHOD)
+    found = abstaining(golds, {"a": "In May.", "b": REFUSAL})
+    assert without_intervals(found) == Abstaining(1, 0, 0, 0.0, None, None, METHOD)
+    assert found is not None
+    assert found.recall_interval is None
     assert abstaining([], {}) is None
 
 
@@ -69,6 +77,31 @@ def test_figures_of_other_rules_are_not_compared() -> None:
     assert by_other_rules(msgspec.structs.replace(none_unanswerable, method="offline-lexical-e9f5f492"), None)
     assert not by_other_rules(none_unanswerable, None)
     assert not by_other_rules(None, None)
+
+
+def test_precision_and_recall_have_intervals() -> None:
+    found = abstaining(GOLDS, {"a": REFUSAL, "d_abs": REFUSAL, "e_abs": REFUSAL})
+    assert found is not None
+    assert found.precision_interval == wilson_interval(2, 3)
+    assert found.recall_interval == wilson_interval(2, 4)
+    # Two haystacks, in one of which all unanswerable questions are refused and in the other none.
+    halves = dict.fromkeys(("a", "b", "c", "d_abs", "e_abs"), "one") | dict.fromkeys(("f_abs", "g_abs"), "two")
+    shared = abstaining(GOLDS, {"a": REFUSAL, "d_abs": REFUSAL, "e_abs": REFUSAL}, halves)
+    assert shared is not None
+    assert shared.recall_interval == (0.0, 1.0)
+    # All that abstain are of one haystack: they count one by one.
+    assert shared.precision_interval == wilson_interval(2, 3)
+
+
+def test_scores_are_averaged_where_the_judge_gives_scores() -> None:
+    flags = {"x": True, "y": True, "k": False, "l": False, "m": False, "n": False}
+    scores: Scores = {"x": 0.1, "y": 0.1, "k": 0.9, "l": 0.9, "m": 0.9, "n": 0.9}
+    # No answer has full credit: the mean is what counts.
+    result = calibrate(scores, flags, {"x": 0.0, "y": 0.0, "k": 0.25, "l": 0.25, "m": 0.25, "n": 0.25})
+    held_out = result.held_out
+    assert held_out is not None
+    assert (held_out.accuracy, held_out.judged_accuracy) == pytest.approx((1.5 / 3, 0.5 / 3))
+    assert [one.accuracy for one in result.curve] == [0.0, 0.0, 0.25, 0.25, 0.25, 0.25]
 
 
 def questions(n: int, unanswerable: int) -> dict[str, bool]:

@@ -2,20 +2,16 @@ import random
 from collections.abc import Mapping
 
 import msgspec
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest
 
 from longmemeval.errors import HarnessError
 from longmemeval.evaluation.paired import (
-    DISCORDANT,
     Paired,
     compare_pairs,
     holm,
     mcnemar,
-    minimum_detectable_difference,
 )
 from longmemeval.evaluation.spread import Spread, repeat_spread
 from longmemeval.evaluation.statistics import wilson_interval
@@ -164,37 +160,6 @@ def test_holm_keeps_the_order_and_stays_a_probability(p_values: list[float]) -> 
     assert all(p <= one <= 1 for p, one in zip(p_values, adjusted, strict=True))
     ranked = [one for _, one in sorted(zip(p_values, adjusted, strict=True))]
     assert ranked == sorted(ranked)
-
-
-def test_detectable_difference_of_connors_formula() -> None:
-    # Discordant shares .45 and .05 need (1.959964 √.5 + .841621 √.34)² / .16 = 22.01 pairs for power .8.
-    assert minimum_detectable_difference(22, discordant=0.5) == pytest.approx(0.4, abs=2e-4)
-
-
-@pytest.mark.parametrize(("n", "discordant"), [(500, DISCORDANT), (200, 0.3), (1986, 0.1)])
-def test_detectable_difference_has_the_power_it_names(n: int, discordant: float) -> None:
-    difference = minimum_detectable_difference(n, discordant=discordant)
-    shares = [(discordant + difference) / 2, (discordant - difference) / 2, 1 - discordant]
-    tables = np.random.default_rng(n).multinomial(n, shares, size=4000)
-    a_only, b_only = tables[:, 0], tables[:, 1]
-    shown = np.abs(a_only - b_only) > 1.959964 * np.sqrt(a_only + b_only)
-    assert shown.mean() == pytest.approx(0.8, abs=4 * np.sqrt(0.8 * 0.2 / 4000))
-    # The exact test is a little weaker, as the docstring says.
-    p_values = {
-        (a, b): binomtest(a, a + b).pvalue for a, b in {(int(a), int(b)) for a, b in zip(a_only, b_only, strict=True)}
-    }
-    exact = np.mean([p_values[int(a), int(b)] < 0.05 for a, b in zip(a_only, b_only, strict=True)])
-    assert 0.72 < exact <= shown.mean()
-
-
-def test_detectable_difference_shrinks_with_questions_and_grows_with_demands() -> None:
-    by_n = [minimum_detectable_difference(n) for n in range(1, 2000)]
-    assert by_n == sorted(by_n, reverse=True)
-    assert (by_n[0], by_n[2]) == (1.0, 1.0)
-    assert minimum_detectable_difference(500, power=0.9) > minimum_detectable_difference(500)
-    assert minimum_detectable_difference(500, alpha=0.01) > minimum_detectable_difference(500)
-    # Runs that part on 0.1 % of 500 questions cannot be told apart; one that wins 2 % can: 10 to none.
-    assert 0.001 < minimum_detectable_difference(500, discordant=0.001) < 0.02
 
 
 def test_repeats_by_hand() -> None:

@@ -8,6 +8,7 @@ from math import comb
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import longmemeval
@@ -16,7 +17,8 @@ from longmemeval.datasets.locomo import LocomoDataset
 from longmemeval.errors import HarnessError, IntegrityError
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
 from longmemeval.evaluation.judges.longmemeval import DEFAULT_JUDGE, OFFICIAL_MODEL, LongMemEvalJudge
-from longmemeval.evaluation.paired import minimum_detectable_difference
+from longmemeval.evaluation.power import minimum_detectable_difference
+from longmemeval.evaluation.statistics import wilson_interval
 from longmemeval.llm.endpoints import OWN_ENDPOINT
 from longmemeval.pipeline.call_counter import CallCounter
 from longmemeval.pipeline.compare import compare
@@ -152,9 +154,39 @@ def test_scores_of_conversations(tmp_path: Path, where: Folders) -> None:
     assert pair.interval == pytest.approx((0.3, 0.3))
     assert pair.p == 0.5
     assert any("With 2 haystacks p is never below 0.5: adjusted for 1 pair" in one for one in found.warnings)
-    # Of scores (1.96 √10 + 0.84 √(10 + 0.84² - 1.96²)) / (10 + 0.84²) times the root mean squared difference, √0.225.
-    assert found.detectable == pytest.approx(0.785 * 0.225**0.5, abs=0.001)
+    # Not even if one run had all and the other nothing.
+    assert found.detectable is None
     assert [row.credits for row in found.questions[:3]] == [(0.5, 0.25), (1.0, 1.0), (0.25, 0.0)]
+
+
+def test_detectable_difference_of_scores(ten: Dataset, where: Folders) -> None:
+    graded_run(ten, where, "a", [0.5, 1.0, 0.25, 1.0, 0.0] * 2, judge=F1)
+    graded_run(ten, where, "b", [0.25, 1.0, 0.0, 0.0, 0.0] * 2, judge=F1)
+    # (1.96 √10 + 0.84 √(10 + 0.84² - 1.96²)) / (10 + 0.84²) times the root mean squared difference, √0.225.
+    assert compare(["a", "b"], where=where).detectable == pytest.approx(0.785 * 0.225**0.5, abs=0.001)
+
+
+def test_labels_of_conversations(tmp_path: Path, where: Folders) -> None:
+    """A judge of labels: intervals draw conversations whole, and the detectable difference counts them."""
+    path = tmp_path / "eight.json"
+    path.write_text(json.dumps([make_conversation(f"conv-{number}") for number in range(8)]))
+    dataset = LocomoDataset(path)
+    right_by_conversation = [5, 5, 4, 4, 2, 1, 0, 0]
+    graded_run(dataset, where, "a", [one for right in right_by_conversation for one in labels(right, 5 - right)])
+    graded_run(dataset, where, "b", labels(0, 40))
+    found = compare(["a", "b"], where=where)
+    metrics = found.runs[0].summary.metrics
+    assert (metrics.haystacks, metrics.overall.correct) == (8, 21)
+    draws = np.random.default_rng(7).integers(8, size=(200_000, 8))
+    plain = np.quantile(np.array(right_by_conversation)[draws].sum(axis=1) / 40, [0.025, 0.975])
+    assert metrics.overall.interval == pytest.approx(tuple(plain), abs=0.026)
+    assert metrics.overall.interval[0] < wilson_interval(21, 40)[0] - 0.1
+    # b is right nowhere: the differences are a's labels.
+    share, totals = 21 / 40, np.array(right_by_conversation)
+    effect = 8 / 7 * ((totals - 5 * share) ** 2).sum() / (40 * share * (1 - share))
+    expected = minimum_detectable_difference(40, discordant=share, design_effect=effect, haystacks=8)
+    assert found.detectable == pytest.approx(expected)
+    assert expected > 1.5 * minimum_detectable_difference(40, discordant=share)
 
 
 def test_many_pairs_over_few_haystacks(tmp_path: Path, where: Folders) -> None:
@@ -382,8 +414,21 @@ def test_one_run_and_a_note_before_it_is_paid_for(ten: Dataset, where: Folders) 
     assert (found.pairs, found.repeats) == ((), ())
     assert found.detectable == minimum_detectable_difference(10)
     points = minimum_detectable_difference(50) * 100
-    assert detectable_note(50).startswith(f"With 50 questions a difference below {points:.0f} points cannot be told")
-    assert "With 1 question a difference below 100 points" in detectable_note(1)
+    own = [f"h{number}" for number in range(50)]
+    assert detectable_note(own).startswith(f"With 50 questions a difference below {points:.0f} points cannot be told")
+    assert detectable_note(own[:1]).startswith("With 1 question no difference can be shown")
+    assert "With 5 questions no difference can be shown: even of runs that differ everywhere p is not below 0.062." in (
+        detectable_note(own[:5])
+    )
+    assert "With 6 questions a difference below" in detectable_note(own[:6])
+    # Ten conversations of 200 questions: variance times 1.199, and t of 9 degrees of freedom for z. 2.8 points -> 3.4.
+    conversations = [f"c{number % 10}" for number in range(2000)]
+    assert detectable_note(conversations).startswith(
+        "With 2,000 questions over 10 haystacks a difference below 3 points"
+    )
+    assert minimum_detectable_difference(2000, design_effect=1.199, haystacks=10) == pytest.approx(0.0344, abs=1e-3)
+    four = detectable_note([f"c{number % 4}" for number in range(800)])
+    assert four.startswith("With 800 questions over 4 haystacks no difference can be shown")
 
 
 def test_real_runs_on_a_selection(tmp_path: Path) -> None:

@@ -238,6 +238,20 @@ def test_abstentions_counted_by_earlier_rules_are_not_counted_again(finished: tu
     assert "gives other figures" in verify("r", where=where).problems[0]
 
 
+def test_intervals_of_an_older_version_are_told_with_what_makes_them_again(finished: tuple[Dataset, Folders]) -> None:
+    _, where = finished
+    (file,) = (where.results_dir / "r" / "metrics").glob("*.json")
+    document = json.loads(file.read_bytes())
+    document["overall"]["interval"] = [0.1, 0.9]
+    del document["haystacks"]
+    file.write_text(json.dumps(document))
+    (problem,) = verify("r", where=where).problems
+    assert problem.startswith(f"metrics/{file.name}: holds intervals as an older version made them (overall.interval:")
+    assert "`longmemeval evaluate r --judge offline/lexical` writes it again" in problem
+    evaluate("r", options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where)
+    assert verify("r", where=where).problems == ()
+
+
 def test_killed_run_is_no_changed_run(finished: tuple[Dataset, Folders]) -> None:
     """A run under way promises no hash of its journals."""
     dataset, where = finished

@@ -2,16 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from math import fsum
-from typing import Literal
 
 from msgspec import Struct
 
+from longmemeval.evaluation.intervals import IntervalMethod, label_interval
 from longmemeval.evaluation.measures.notation import Measure
 from longmemeval.evaluation.metrics import OFFICIAL_TYPES
 from longmemeval.evaluation.resampling import bootstrap_mean, share_haystacks
-from longmemeval.evaluation.statistics import wilson_interval
-
-IntervalMethod = Literal["wilson", "bootstrap", "bootstrap over haystacks"]
 
 
 class QuestionValues(Struct, frozen=True):
@@ -105,17 +102,11 @@ def _mean(questions: Sequence[QuestionValues], measure: Measure, options: Interv
 def _interval(
     values: Sequence[float], haystacks: Sequence[str], binary: bool, options: IntervalOptions
 ) -> tuple[tuple[float, float] | None, IntervalMethod | None]:
-    """The interval of a mean, and how it was made.
-
-    Wilson's for proportions. Else, and whenever questions share haystacks and so are not independent, the bootstrap,
-    which then draws whole haystacks. A bootstrap of equal values has no width; proportions keep Wilson's there.
-    """
-    shared = share_haystacks(haystacks)
-    if binary and (not shared or len(set(values)) == 1):
-        return wilson_interval(round(fsum(values)), len(values), options.confidence), "wilson"
+    """The interval of a mean, and how it was made: that of labels for proportions, else the bootstrap."""
+    resamples, seed, confidence = options.resamples, options.seed, options.confidence
+    if binary:
+        return label_interval(values, haystacks, resamples=resamples, seed=seed, confidence=confidence)
     if len(values) == 1:
         return None, None
-    interval = bootstrap_mean(
-        values, haystacks, resamples=options.resamples, seed=options.seed, confidence=options.confidence
-    )
-    return interval, "bootstrap over haystacks" if shared else "bootstrap"
+    interval = bootstrap_mean(values, haystacks, resamples=resamples, seed=seed, confidence=confidence)
+    return interval, "bootstrap over haystacks" if share_haystacks(haystacks) else "bootstrap"
