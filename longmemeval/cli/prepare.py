@@ -52,8 +52,8 @@ def prepare(
         typer.Option("--set", help="key=value for a parameter that needs preparation (expansion)."),
     ] = None,
     expansion_model: Annotated[
-        str, typer.Option(help="Who makes key expansions, where a configuration has some: `rules` or a chat model.")
-    ] = "rules",
+        str | None, typer.Option(help="Chat model that makes key expansions, where a configuration has some.")
+    ] = None,
     api_base: shared.ApiBase = None,
     limit: shared.Limit = None,
     sample: shared.Sample = None,

@@ -17,7 +17,18 @@ from longmemeval.retrieval.word_counts import WORDS_PART
 
 # YAML reads `off` as false and `on` as true.
 _OffIfFalse = BeforeValidator(lambda value: "off" if value is False else value)
-_RulesIfTrue = BeforeValidator(lambda value: "rules" if value is True else value)
+
+
+def _refuse_rules(value: object) -> object:
+    """Say of the rules that found the parts of questions, `true` or `rules`, that they are gone."""
+    if value is True or value == "rules":
+        raise PydanticCustomError(
+            "removed",
+            "Decomposition by rules was removed: on LoCoMo it lowered recall@10 of hybrid from 83.9 to 83.6 percent. "
+            "Set decompose=model, or leave it off",
+        )
+    return value
+
 
 _RANKED_ONLY = ("expansion", "time_range", "decompose", "reranker")
 """Parameters that work on a ranking of all units."""
@@ -84,7 +95,8 @@ class RetrievalParameters(LastMessages):
     date_weight: float = Field(0.3, ge=0)
     """For sessions of a month, year or day the question names."""
     expansion: ExpansionKind | None = None
-    """Keys made at prepare by which units are found too: summaries, keyphrases, facts or events."""
+    """Keys by which units are found too, made at prepare by a chat model (`--expansion-model`): summaries, keyphrases,
+    facts or events."""
     expansion_level: ExpansionLevel = "turn"
     """Whether the keys are made of turns or of sessions; keys of sessions serve `granularity` session only."""
     expansion_join: JoinMode = "merge"
@@ -95,8 +107,8 @@ class RetrievalParameters(LastMessages):
     """Who finds that time: rules, or a chat model (`--query-model`) asked before the run."""
     time_margin_days: int = Field(2, ge=0)
     """Days before and after it that still count."""
-    decompose: Annotated[Literal["off", "rules", "model"], _OffIfFalse, _RulesIfTrue] = "off"
-    """Search for the parts of a many-part question too, found by rules or by a chat model asked before the run."""
+    decompose: Annotated[Literal["off", "model"], _OffIfFalse, BeforeValidator(_refuse_rules)] = "off"
+    """Search for the parts of a many-part question too, which a chat model (`--query-model`) names before the run."""
     reranker: str | None = None
     """A cross-encoder that reads the best units again: `fastembed:NAME` or `fastembed:FOLDER`."""
     rerank_depth: int = Field(50, ge=1)

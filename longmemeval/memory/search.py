@@ -118,7 +118,7 @@ class RankedSearch:
         ]
 
     def notes(self, question: Question, fixture: Fixture) -> tuple[str, ...]:
-        """Why a time that the question seems to name is not used, and where rules stood in for a chat model."""
+        """Why a time that the question seems to name is not used, and where a chat model was of no use."""
         return self._analyse(question).notes
 
 

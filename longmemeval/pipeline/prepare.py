@@ -54,8 +54,8 @@ class PrepareOptions(Struct, frozen=True):
     """Name of the preparation."""
     working_memory_model: str = "rules"
     working_memory_template: Path | None = None
-    expansion_model: str = "rules"
-    """Who makes the key expansions that a configuration asks for: `rules` or a chat model."""
+    expansion_model: str | None = None
+    """The chat model that makes the key expansions that a configuration asks for."""
     api_base: str | None = None
     jobs: int | None = None
     """Worker processes; None: one per core when there is enough work, else none."""

@@ -116,6 +116,8 @@ class PreparedFixtures:
         for sign, keys in (("expansions-", ("expansion", "expansion_level")), (DATES_PART, ("time_range",))):
             for key in keys if any(part.startswith(sign) for part in self._parts) else ():
                 words += ["--set", f"{key}={self._configuration.parameters[key]}"]
+        if any(part.startswith("expansions-") for part in self._parts):
+            words += ["--expansion-model", "MODEL"]
         return self._prepare(*words, *(_embedding_options(there) if there and "vector" in there.meta.parts else ()))
 
     def _prepare(self, memory: str, *options: str) -> str:

@@ -41,13 +41,13 @@ class AnalysisTotals(Struct, frozen=True):
     """What analysing took."""
 
     questions: int = 0
-    by_rules: int = 0
-    """Questions for which the rules stood in, because a call failed or its reply could not be read."""
+    fell_back: int = msgspec.field(default=0, name="by_rules")
+    """Questions for which a call failed or its reply could not be read."""
     usage: Usage = Usage()
 
     def __add__(self, other: "AnalysisTotals") -> "AnalysisTotals":
         return AnalysisTotals(
-            self.questions + other.questions, self.by_rules + other.by_rules, self.usage + other.usage
+            self.questions + other.questions, self.fell_back + other.fell_back, self.usage + other.usage
         )
 
 

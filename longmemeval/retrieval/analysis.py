@@ -1,4 +1,4 @@
-"""What a question is searched by: its parts and the time it names, found by rules or by a chat model."""
+"""What a question is searched by: its parts, which a chat model names, and its time, found by rules or by a model."""
 
 from typing import Literal
 
@@ -17,7 +17,7 @@ Analyst = Literal["rules", "model"]
 class AnalysisMethod(Struct, frozen=True):
     """Who looks for what in a question; None: nobody does."""
 
-    parts: Analyst | None = None
+    parts: Literal["model"] | None = None
     time: Analyst | None = None
 
     @property
@@ -48,20 +48,20 @@ class QuestionAnalysis(Struct, frozen=True):
     usage: Usage = Usage()
     """What asking a chat model cost."""
     fell_back: bool = False
-    """Whether the rules had to stand in for a chat model."""
+    """Whether a chat model was of no use: the rules stand in for the time, the whole question for its parts."""
 
 
 def analyse_by_rules(question: Question, method: AnalysisMethod) -> QuestionAnalysis:
-    """What the rules find of all that `method` looks for, whoever it names."""
-    queries = decompose.decompose(question.text) if method.parts else [question.text]
+    """The time by rules if `method` looks for it, whoever it names; no parts."""
     found = time_range.resolve_range(question.text, question.date) if method.time else Resolution(None)
-    return QuestionAnalysis(tuple(queries), found.range, (found.note,) if found.note else ())
+    return QuestionAnalysis((question.text,), found.range, (found.note,) if found.note else ())
 
 
 async def analyse_by_model(model: ChatModel, question: Question, method: AnalysisMethod) -> QuestionAnalysis:
-    """What `model` finds where `method` names it, one call for each; the rules find the rest.
+    """What `model` finds where `method` names it, one call for each; a time it is not asked for, the rules find.
 
-    Where a call fails or its reply cannot be read, what the rules find stands, and a note says so.
+    Where a call fails or its reply cannot be read, the rules find the time and the whole question is searched alone;
+    a note says so.
 
     Args:
         model: sees the question and, for the time, its date; nothing else.
@@ -94,9 +94,9 @@ async def _with_parts(model: ChatModel, question: Question, analysis: QuestionAn
     try:
         found = await decompose.decompose_by_model(model, question.text)
     except ModelError as error:
-        return _fallen_back(analysis, f"the question's parts by rules: the model's call failed: {error.what}", Usage())
+        return _fallen_back(analysis, f"the whole question is searched: the model's call failed: {error.what}", Usage())
     if found.problem:
-        return _fallen_back(analysis, f"the question's parts by rules: {found.problem}", found.usage)
+        return _fallen_back(analysis, f"the whole question is searched: {found.problem}", found.usage)
     return structs.replace(analysis, queries=tuple(found.queries), usage=analysis.usage + found.usage)
 
 

@@ -86,7 +86,6 @@ def test_overrides_are_typed_and_the_last_one_counts() -> None:
     [
         ("decompose=off", "off"),
         ("decompose=false", "off"),
-        ("decompose=true", "rules"),
         ("decompose=model", "model"),
         ("time_range=off", "off"),
     ],
@@ -96,7 +95,7 @@ def test_what_yaml_takes_for_a_truth_value_is_a_word_here(override: str, value: 
 
 
 def test_ranking_retrievers_take_what_nearest_refuses() -> None:
-    wanted = ["expansion=fact", "time_range=boost", "decompose=rules", "reranker=fastembed:x"]
+    wanted = ["expansion=fact", "time_range=boost", "decompose=model", "reranker=fastembed:x"]
     for retriever in ("dense", "hybrid"):
         resolve_configuration("semantic-recall", [*wanted, f"retriever={retriever}"])
     with pytest.raises(HarnessError, match="expansion and time_range and decompose and reranker"):
@@ -118,7 +117,7 @@ def test_needs_follow_from_the_parameters() -> None:
     ("overrides", "method"),
     [
         ([], AnalysisMethod()),
-        (["decompose=rules", "time_range=boost"], AnalysisMethod(parts="rules", time="rules")),
+        (["decompose=model", "time_range=boost"], AnalysisMethod(parts="model", time="rules")),
         (["time_range_by=model"], AnalysisMethod()),
         (["time_range=filter", "time_range_by=model"], AnalysisMethod(time="model")),
     ],
@@ -159,7 +158,9 @@ def test_yaml_file_is_named_after_its_preset_unless_it_says_otherwise(tmp_path: 
         ("last-k", "last_messages=yes", r"last_messages = True\. .*valid integer"),
         ("last-k", "last_messages=", r"last_messages = None\. .*valid integer"),
         ("semantic-recall", "scope=threads", r"scope = 'threads'\. .*'resource' or 'thread'"),
-        ("bm25", "decompose=maybe", r"decompose = 'maybe'\. .*'off', 'rules' or 'model'"),
+        ("bm25", "decompose=maybe", r"decompose = 'maybe'\. .*'off' or 'model'"),
+        ("bm25", "decompose=rules", r"decompose = 'rules'\. .*removed: on LoCoMo .*83\.9 to 83\.6.*decompose=model"),
+        ("hybrid", "decompose=true", r"decompose = True\. .*removed: on LoCoMo .*Set decompose=model, or leave it off"),
         ("bm25", "time_range=on", r"time_range = True\. .*'off', 'boost' or 'filter'"),
         ("bm25", "time_range_by=hand", r"time_range_by = 'hand'\. .*'rules' or 'model'"),
         ("semantic-recall", "expansion=fact", r"pass over expansion: set retriever=hybrid \(or dense\) with it"),

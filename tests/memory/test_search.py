@@ -173,9 +173,11 @@ def test_an_empty_question_ranks_everything_all_the_same(fixture: Fixture) -> No
 def test_parts_of_a_question_are_searched_too_if_wanted(fixture: Fixture) -> None:
     """Each part lifts its own best turn by half of the scale; the whole question has that turn's words only in part."""
     asked = question("Which came first, painting the bicycle or grilling the aubergine?", fixture)
+    analysis = QuestionAnalysis((asked.text, "painting bicycle", "grilling aubergine"))
+    tools = MemoryTools(lambda text: EMBEDDER.embed([text])[0], analyse=lambda question: analysis)
     scores = []
-    for override in ("decompose=off", "decompose=rules"):
-        memory = system("bm25", override)
+    for override in ("decompose=off", "decompose=model"):
+        memory = build_memory(resolve_configuration("bm25", [override]), tools)
         assert isinstance(memory, RankingMemory)
         scores.append({unit.unit_id: unit.score for unit in memory.rank(asked, fixture)})
     whole, parts = scores

@@ -25,6 +25,12 @@ _TIMES = {"prepared_at", "finished_at", "started_at", "ended_at", "seconds", "re
 _COLOURS = ("red", "green", "blue", "black", "white", "yellow", "purple", "orange", "silver", "brown")
 
 
+def painted_keys(body: dict[str, Any]) -> str:
+    """A chat model's reply that makes a key of each sentence about painting, and none of the rest."""
+    found = re.findall(r"I painted [^.?!]*\.", body["messages"][-1]["content"])
+    return json.dumps({"items": found})
+
+
 def folders_in(path: Path) -> Folders:
     """The three folders under `path`."""
     return Folders(data_dir=path / "data", prepared_dir=path / "prepared-data", results_dir=path / "results")

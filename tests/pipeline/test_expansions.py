@@ -16,7 +16,7 @@ from longmemeval.pipeline.prepared import PreparedFixtures
 from longmemeval.pipeline.query_vectors import query_vectors
 from longmemeval.pipeline.verify import verify
 from longmemeval.settings import Folders
-from tests.pipeline.helpers import colours, folders_in
+from tests.pipeline.helpers import colours, folders_in, painted_keys
 from tests.server import ModelServer
 from tests.support import longmemeval, record, tree, write_dataset
 
@@ -27,6 +27,14 @@ FACTS = ("expansion=fact", "expansion_level=turn")
 def where(tmp_path: Path) -> Folders:
     write_dataset(tmp_path / "small.json", record())
     return Folders(prepared_dir=tmp_path / "prepared")
+
+
+@pytest.fixture
+def by_model(monkeypatch: pytest.MonkeyPatch) -> Iterator[PrepareOptions]:
+    """Options that have a chat model make the keys: the sentences about painting."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-key")
+    with ModelServer(painted_keys) as server:
+        yield PrepareOptions(expansion_model="openai/gpt-4o-mini", api_base=server.url)
 
 
 def bm25(*overrides: str) -> MemoryConfiguration:
@@ -45,11 +53,11 @@ def ranking(where: Folders, configuration: MemoryConfiguration, text: str) -> li
     return [unit.unit_id for unit in memory.rank(asked, fixture)]
 
 
-def test_the_part_is_added_to_what_is_there_and_kept_apart_by_recipe(where: Folders) -> None:
+def test_the_part_is_added_to_what_is_there_and_kept_apart_by_recipe(where: Folders, by_model: PrepareOptions) -> None:
     dataset = load_dataset(where.prepared_dir.parent / "small.json")
     prepare(dataset, ["bm25"], where=where)
     before = tree(where.prepared_dir, without=("meta.json", "prepare.jsonl"))
-    report = prepare(dataset, [bm25(*FACTS)], where=where)
+    report = prepare(dataset, [bm25(*FACTS)], options=by_model, where=where)
     after = tree(where.prepared_dir, without=("meta.json", "prepare.jsonl"))
     assert report.parts == ("db", "words", "expansions-fact-turn")
     assert {name: after[name] for name in before} == before
@@ -60,7 +68,31 @@ def test_the_part_is_added_to_what_is_there_and_kept_apart_by_recipe(where: Fold
         "filler_1:0", "filler_1:1", "answer_1:0", "answer_1:1", "filler_2:0", "filler_2:1"
     ]  # fmt: skip
     assert any("painted my bicycle green" in text for item in part["items"] for text in item["texts"])
-    assert prepare(dataset, [bm25(*FACTS)], where=where).prepared == 0
+    assert prepare(dataset, [bm25(*FACTS)], options=by_model, where=where).prepared == 0
+
+
+@pytest.mark.parametrize("model", [None, "rules"])
+def test_keys_want_a_chat_model_since_those_by_rules_are_gone(where: Folders, model: str | None) -> None:
+    dataset = load_dataset(where.prepared_dir.parent / "small.json")
+    told = r"expansion=fact needs a chat model.*by rules were removed: on LoCoMo.*--expansion-model MODEL"
+    for dry_run in (True, False):
+        options = PrepareOptions(expansion_model=model, dry_run=dry_run)
+        with pytest.raises(HarnessError, match=told):
+            prepare(dataset, [bm25(*FACTS)], options=options, where=where)
+    assert not where.prepared_dir.exists()
+
+
+def test_keys_that_rules_made_are_still_read(where: Folders, by_model: PrepareOptions) -> None:
+    dataset = load_dataset(where.prepared_dir.parent / "small.json")
+    prepare(dataset, [bm25(*FACTS)], options=by_model, where=where)
+    meta = where.prepared_dir / "small" / "default" / "q1" / "meta.json"
+    document = json.loads(meta.read_text())
+    document["parts"]["expansions-fact-turn"]["recipe"] = {
+        "maker": "rules", "version": 1, "kind": "fact", "level": "turn"
+    }  # fmt: skip
+    meta.write_text(json.dumps(document))
+    assert ranking(where, bm25(*FACTS), "green bicycle")[0] == "answer_1:0"
+    assert verify("small/default", where=where).problems == ()
 
 
 def test_a_chat_model_makes_keys_by_which_a_turn_is_found(where: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,24 +120,27 @@ def test_a_chat_model_makes_keys_by_which_a_turn_is_found(where: Folders, monkey
 def test_keys_that_were_not_prepared_are_asked_for(where: Folders) -> None:
     dataset = load_dataset(where.prepared_dir.parent / "small.json")
     prepare(dataset, ["bm25"], where=where)
-    with pytest.raises(FixtureError, match=r"lacks part 'expansions-fact-turn'.*--set expansion=fact"):
+    with pytest.raises(
+        FixtureError, match=r"lacks part 'expansions-fact-turn'.*expansion=fact.*--expansion-model MODEL"
+    ):
         ranking(where, bm25(*FACTS), "bicycle")
 
 
-def test_keys_of_sessions_find_sessions_only(where: Folders) -> None:
+def test_keys_of_sessions_find_sessions_only(where: Folders, by_model: PrepareOptions) -> None:
     dataset = load_dataset(where.prepared_dir.parent / "small.json")
     sessions = ("expansion=keyphrase", "expansion_level=session")
-    prepare(dataset, [bm25(*sessions)], where=where)
+    prepare(dataset, [bm25(*sessions)], options=by_model, where=where)
     assert ranking(where, bm25(*sessions, "granularity=session"), "green bicycle")[0] == "answer_1"
     with pytest.raises(HarnessError, match="Set granularity=session"):
         ranking(where, bm25(*sessions), "green bicycle")
 
 
-def test_on_the_command_line(where: Folders) -> None:
+def test_on_the_command_line(where: Folders, by_model: PrepareOptions) -> None:
     folder = where.prepared_dir.parent
-    longmemeval(
-        "prepare", "--dataset", "small.json", "--memory", "bm25", "--set", "expansion=summary", cwd=folder
-    )  # fmt: skip
+    asked = ("prepare", "--dataset", "small.json", "--memory", "bm25", "--set", "expansion=summary")
+    refused = longmemeval(*asked, cwd=folder, code=2)
+    assert "Name a chat model: --expansion-model MODEL" in " ".join(refused.stderr.split())
+    longmemeval(*asked, "--expansion-model", "openai/gpt-4o-mini", "--api-base", str(by_model.api_base), cwd=folder)
     longmemeval(
         "run", "--dataset", "small.json", "--memory", "bm25", "--set", "expansion=summary",
         "--model", "offline/extractive", "--run-id", "r", cwd=folder,
@@ -215,11 +250,11 @@ def test_dry_run_counts_texts_of_keys_that_are_there_and_says_where_they_are_not
     assert figures["haystacks whose keys are embedded too, not counted yet"] == 1
 
 
-def test_several_fixtures_with_keys_of_their_own_are_one_preparation(tmp_path: Path) -> None:
+def test_several_fixtures_with_keys_of_their_own_are_one_preparation(tmp_path: Path, by_model: PrepareOptions) -> None:
     dataset, where = colours(tmp_path / "colours.json", 3), folders_in(tmp_path)
-    prepare(dataset, [semantic()], options=PrepareOptions(jobs=2, backend="threading"), where=where)
+    prepare(dataset, [semantic()], options=replace(by_model, jobs=2, backend="threading"), where=where)
     fixtures = PreparedFixtures(dataset, "default", where, semantic())
     hashes = fixtures.hashes(list(dataset.questions()))
     assert len({parts["expansions-fact-turn-vectors"] for parts in hashes.values()}) == 3
-    assert prepare(dataset, [semantic()], where=where).prepared == 0
+    assert prepare(dataset, [semantic()], options=by_model, where=where).prepared == 0
     assert verify("colours/default", where=where).problems == ()

@@ -92,7 +92,7 @@ def test_ranges_and_parts_are_used(workspace: tuple[Dataset, Folders], server: M
     # One by its time; two by its parts, one of which only "alone" tells from another message.
     assert [answer["recall_ids"] for answer in answers(where)] == [["march:0"], ["april:0", "may:0"]]
     assert [answer["notes"] for answer in answers(where)] == [[], []]
-    ask("rules", memory("time_range=filter", "decompose=rules", "top_k=2"))
+    ask("rules", memory("time_range=filter", "top_k=2"))
     assert [answer["recall_ids"] for answer in answers(where, "rules")] == [["march:0", "april:0"]] * 2
     for request in server.chat_requests:
         assert "qfirst" not in str(request.body)
@@ -138,7 +138,7 @@ def test_a_finished_run_is_not_touched(workspace: tuple[Dataset, Folders], serve
     assert len(server.chat_requests) == 4
 
 
-def test_garbage_leaves_the_rules_with_a_note(
+def test_garbage_leaves_the_whole_question_and_the_time_by_rules_with_a_note(
     workspace: tuple[Dataset, Folders], server: ModelServer, ask: Ask
 ) -> None:
     _, where = workspace
@@ -147,7 +147,7 @@ def test_garbage_leaves_the_rules_with_a_note(
     for answer in answers(where):
         time, parts = answer["notes"]
         assert time.startswith("the time by rules: the model's time range cannot be read")
-        assert parts == "the question's parts by rules: the model's reply holds no JSON list of texts"
+        assert parts == "the whole question is searched: the model's reply holds no JSON list of texts"
         assert len(answer["recall_ids"]) == 3
     took = manifest(where)["totals"]["query_model"]
     assert (took["by_rules"], took["usage"]["calls"]) == (2, 4)
@@ -193,7 +193,7 @@ def test_the_answering_model_is_asked_unless_another_is_named(
 
 def test_nobody_is_asked_where_rules_do(workspace: tuple[Dataset, Folders], server: ModelServer, ask: Ask) -> None:
     _, where = workspace
-    ask(configuration=memory("time_range=filter", "decompose=rules"))
+    ask(configuration=memory("time_range=filter"))
     assert "query_model" not in manifest(where)["settings"]
     assert "query_model" not in manifest(where)["totals"]
     assert server.requests == []

@@ -12,12 +12,13 @@ from longmemeval.errors import HarnessError
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
 from longmemeval.pipeline.export_trec import export_trec
 from longmemeval.pipeline.manifest import read_manifest
-from longmemeval.pipeline.prepare import prepare
+from longmemeval.pipeline.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.rankings import RetrievalReport
 from longmemeval.pipeline.retrieve import RetrievalOptions, retrieve
 from longmemeval.pipeline.verify_retrieval import check_retrieval
 from longmemeval.report.retrieval_tables import retrieval_footnotes
-from tests.pipeline.helpers import folders_in
+from tests.pipeline.helpers import folders_in, painted_keys
+from tests.server import ModelServer
 from tests.support import json_lines, record, write_dataset
 
 PAINTED = "I painted my bicycle green today. Any tips?"
@@ -151,9 +152,11 @@ def test_facts_of_sessions_find_no_turn(tmp_path: Path, dataset: LongMemEvalData
 
 def test_expansions_of_the_preparation(tmp_path: Path, dataset: LongMemEvalDataset) -> None:
     where = folders_in(tmp_path)
-    prepare(dataset, [resolve_configuration("bm25", FACTS)], where=where)
+    with ModelServer(painted_keys) as server:
+        options = PrepareOptions(expansion_model="openai/local", api_base=server.url)
+        prepare(dataset, [resolve_configuration("bm25", FACTS)], options=options, where=where)
     report = official(tmp_path, dataset, *FACTS)
-    # By the rules the one turn that states something has a fact; of the others lists are empty, and noans is not met.
+    # The one turn about painting has a fact; of the others lists are empty, and noans is not met.
     assert ranked_texts(tmp_path) == [
         ("answer_1_1", f"I painted my bicycle green today. {PAINTED}"),
         ("noans_1_3", "Thanks."),

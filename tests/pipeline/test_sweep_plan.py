@@ -119,7 +119,7 @@ def test_grid_becomes_its_product_under_readable_names(tmp_path: Path) -> None:
         ("expansion", "[null, fact]", ["x expansion=none", "x expansion=fact"]),
         ("time_range", "[off, boost]", ["x time_range=off", "x time_range=boost"]),
         ("window", "[[], [0.5, 0.25]]", ["x window=none", "x window=0.5,0.25"]),
-        ("decompose", "[true, false]", ["x decompose=rules", "x decompose=off"]),
+        ("decompose", "[model, false]", ["x decompose=model", "x decompose=off"]),
     ],
 )
 def test_values_of_a_grid_are_named_by_what_they_mean(tmp_path: Path, key: str, values: str, names: list[str]) -> None:

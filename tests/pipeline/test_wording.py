@@ -18,7 +18,7 @@ from longmemeval.pipeline.retrieve import RetrievalOptions, retrieve
 from longmemeval.pipeline.wording import EmbeddedText, Wording, wording_of
 from longmemeval.records import Message, Role
 from longmemeval.settings import Folders
-from tests.pipeline.helpers import answer_all, colours, folders_in, manifest
+from tests.pipeline.helpers import answer_all, colours, folders_in, manifest, painted_keys
 from tests.server import ModelServer
 from tests.support import longmemeval, tree
 
@@ -140,8 +140,10 @@ def test_an_unknown_text_is_told_with_the_nearest(dataset: Dataset, where: Folde
 
 def test_keys_get_the_prefix_too(dataset: Dataset, where: Folders, server: ModelServer) -> None:
     keyed = resolve_configuration("hybrid", ["expansion=keyphrase"])
-    prepare(dataset, [keyed], options=structs.replace(PREFIXED, embedder="openai:local"), where=where)
-    sent = [text for request in server.requests for text in request.body["input"]]
+    server.responder = painted_keys
+    options = structs.replace(PREFIXED, embedder="openai:local", expansion_model="openai/local")
+    prepare(dataset, [keyed], options=options, where=where)
+    sent = [text for request in server.requests for text in request.body.get("input", ())]
     texts, keys = sent[:9], sent[9:]
     assert all(text.startswith(("passage: user: ", "passage: assistant: ")) for text in texts)
     assert any("bicycle0" in key for key in keys)

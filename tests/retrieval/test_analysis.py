@@ -1,4 +1,4 @@
-"""What a question is searched by: the rules, a chat model, and the rules in its place."""
+"""What a question is searched by: rules for its time, a chat model, and what stands in for a model of no use."""
 
 import asyncio
 from datetime import date, datetime
@@ -50,9 +50,8 @@ def test_nobody_looks_for_anything_by_default() -> None:
 
 
 def test_rules_find_what_is_looked_for() -> None:
-    parts = analyse_by_rules(QUESTION, AnalysisMethod(parts="rules"))
-    assert len(parts.queries) == 3
-    assert parts.range is None
+    parts = analyse_by_rules(QUESTION, AnalysisMethod(parts="model"))
+    assert (parts.queries, parts.range) == ((TEXT,), None)
     time = analyse_by_rules(QUESTION, AnalysisMethod(time="rules"))
     assert (time.queries, days(time)) == ((TEXT,), APRIL)
 
@@ -72,20 +71,20 @@ def test_a_model_that_finds_nothing_is_believed() -> None:
 
 def test_only_what_is_its_own_is_asked_of_a_model() -> None:
     model = Model()
-    found = analyse(model, AnalysisMethod(parts="rules", time="model"))
-    assert (model.asked, len(found.queries), found.range) == (["time"], 3, None)
+    found = analyse(model, AnalysisMethod(time="model"))
+    assert (model.asked, found.queries, found.range) == (["time"], (TEXT,), None)
     model = Model()
     found = analyse(model, AnalysisMethod(parts="model", time="rules"))
     assert (model.asked, found.queries, days(found)) == (["parts"], (TEXT,), APRIL)
 
 
 @pytest.mark.parametrize("parts", ["I cannot.", ModelError("refused", fix="Ask again")])
-def test_rules_stand_in_for_parts_that_did_not_come(parts: Reply) -> None:
+def test_the_whole_question_is_searched_where_its_parts_did_not_come(parts: Reply) -> None:
     found = analyse(Model(parts, '{"start": null, "end": "2023-04-03"}'))
-    assert found.queries == analyse_by_rules(QUESTION, BOTH).queries
+    assert found.queries == (TEXT,)
     assert days(found) == (None, date(2023, 4, 3))
     (note,) = found.notes
-    assert note.startswith("the question's parts by rules: the model's ")
+    assert note.startswith("the whole question is searched: the model's ")
     assert found.fell_back
 
 
@@ -116,7 +115,7 @@ def test_an_error_that_ends_everything_passes() -> None:
 
 
 def test_templates_of_what_a_model_is_asked_are_told() -> None:
-    assert AnalysisMethod(parts="rules", time="rules").templates == {}
+    assert AnalysisMethod(time="rules").templates == {}
     assert set(AnalysisMethod(parts="model").templates) == {"decompose"}
     assert {len(digest) for digest in BOTH.templates.values()} == {64}
     assert len(set(BOTH.templates.values())) == 2

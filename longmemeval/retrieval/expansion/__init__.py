@@ -21,7 +21,6 @@ from longmemeval.retrieval.expansion.part import (
     kind_and_level,
     part_name,
 )
-from longmemeval.retrieval.expansion.rules import rule_maker
 from longmemeval.retrieval.expansion.vectors import (
     decode_key_vectors,
     is_vectors_part,
@@ -52,6 +51,5 @@ __all__ = [
     "official_cache",
     "official_join",
     "part_name",
-    "rule_maker",
     "vectors_part",
 ]
