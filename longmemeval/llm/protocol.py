@@ -17,7 +17,7 @@ class ChatMessage(Struct, frozen=True):
 class ChatRequest(Struct, frozen=True):
     """One call. Only `messages`, `max_tokens` and `temperature` ever leave the process.
 
-    The other fields serve the offline models, which answer without a language model.
+    The question and its passages serve the offline models, which answer without a language model.
     """
 
     messages: tuple[ChatMessage, ...]
@@ -26,6 +26,8 @@ class ChatRequest(Struct, frozen=True):
     question_id: str = ""
     question: str = ""
     passages: tuple[str, ...] = ()
+    prompt_tokens: int | None = None
+    """Tokens of `messages` by the model's own counter, where they have been counted already."""
 
 
 class ChatReply(Struct, frozen=True):

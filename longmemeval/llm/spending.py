@@ -1,6 +1,7 @@
 """A hard limit on what model calls may cost: no call is begun that could exceed it."""
 
 from longmemeval.errors import FatalModelError
+from longmemeval.event_loop import in_thread
 from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
 from longmemeval.llm.registry import is_offline
 from longmemeval.llm.tokens import token_counter
@@ -83,7 +84,9 @@ class SparingChatModel:
         """
         if is_offline(self.spec):
             return await self._model.complete(request)
-        tokens = sum(self._counter.count(message.content) for message in request.messages)
+        tokens = request.prompt_tokens
+        if tokens is None:
+            tokens = await in_thread(self._tokens_of, request)
         most = price(self.spec, tokens, request.max_tokens) or 0.0
         self._limit.reserve(most)
         cost = most
@@ -93,6 +96,9 @@ class SparingChatModel:
             return reply
         finally:
             self._limit.settle(most, cost)
+
+    def _tokens_of(self, request: ChatRequest) -> int:
+        return sum(self._counter.count(message.content) for message in request.messages)
 
 
 def within(model: ChatModel, limit: SpendingLimit | None) -> ChatModel:

@@ -39,7 +39,9 @@ class CallCounter:
 
     async def complete(self, request: ChatRequest) -> ChatReply:
         """Keep the size of `request`."""
-        prompt_tokens = sum(self.tokens.count(message.content) for message in request.messages)
+        prompt_tokens = request.prompt_tokens
+        if prompt_tokens is None:
+            prompt_tokens = sum(self.tokens.count(message.content) for message in request.messages)
         self.calls.append(Call(prompt_tokens, request.max_tokens))
         return ChatReply(longest_reply(request.max_tokens), "stop", Usage())
 
