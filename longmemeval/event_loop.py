@@ -6,13 +6,18 @@ second thread would only compete with the loop, and what is done there need not 
 """
 
 import asyncio
+import math
+import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
+from functools import partial
+from itertools import count
+from queue import PriorityQueue
 from threading import Thread
-from typing import Any, TypeVar, TypeVarTuple
+from typing import Any, NamedTuple, TypeVar, TypeVarTuple
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -50,21 +55,72 @@ async def _wind_up(loop: asyncio.AbstractEventLoop) -> None:
     await loop.shutdown_asyncgens()
 
 
-_work_thread: ContextVar[ThreadPoolExecutor | None] = ContextVar("work_thread", default=None)
+class _Job(NamedTuple):
+    turn: float
+    number: int
+    future: Future[Any]
+    work: Callable[[], Any]
+
+
+class _WorkThread:
+    """One thread that works off jobs, those of the earliest turn first and in the order they came in."""
+
+    def __init__(self) -> None:
+        self._jobs: PriorityQueue[_Job] = PriorityQueue()
+        self._numbers = count()
+        self._thread = Thread(target=self._work, name="longmemeval-work", daemon=True)
+        self._thread.start()
+
+    def submit(self, turn: float, work: Callable[[], T]) -> Future[T]:
+        future: Future[T] = Future()
+        self._jobs.put(_Job(turn, next(self._numbers), future, work))
+        return future
+
+    def close(self) -> None:
+        """Wait for the job under way; none is begun any more."""
+        self.submit(-math.inf, sys.exit)
+        self._thread.join()
+
+    def _work(self) -> None:
+        while True:
+            job = self._jobs.get()
+            if job.work is sys.exit:
+                return
+            if job.future.set_running_or_notify_cancel():
+                try:
+                    result = job.work()
+                except BaseException as error:
+                    job.future.set_exception(error)
+                else:
+                    job.future.set_result(result)
+            del job
+
+
+_work_thread: ContextVar[_WorkThread | None] = ContextVar("work_thread", default=None)
 """The thread of the work under way. Not the loop's own executor: name look-ups of connections wait in that."""
+_turn: ContextVar[float] = ContextVar("turn", default=0.0)
+
+
+def take_turn(number: float) -> None:
+    """Let what this task does in the work thread come before that of tasks with a higher number."""
+    _turn.set(number)
 
 
 async def _with_work_thread(work: Coroutine[Any, Any, T]) -> T:
-    with ThreadPoolExecutor(1, thread_name_prefix="longmemeval-work") as pool:
-        _work_thread.set(pool)
+    thread = _WorkThread()
+    _work_thread.set(thread)
+    try:
         return await work
+    finally:
+        thread.close()
 
 
 async def in_thread(work: Callable[[*Ts], T], *arguments: *Ts) -> T:
     """`work(*arguments)`, computed in the work thread while the event loop goes on.
 
-    Calls are worked off one after the other, in the order they come in. For anything that computes or reads for longer
-    than a few milliseconds: recalling, counting tokens, rendering. Must not be called from within `work` itself.
+    Calls are worked off one after the other, in the order they come in, those of an earlier question first. For
+    anything that computes or reads for longer than a few milliseconds: recalling, counting tokens, rendering. Must not
+    be waited for inside of `work` itself.
     """
     submitted = time.perf_counter()
     started = ended = submitted
@@ -77,8 +133,12 @@ async def in_thread(work: Callable[[*Ts], T], *arguments: *Ts) -> T:
         finally:
             ended = time.perf_counter()
 
+    job = partial(copy_context().run, timed)
+    thread = _work_thread.get()
     try:
-        return await asyncio.get_running_loop().run_in_executor(_work_thread.get(), copy_context().run, timed)
+        if thread is None:
+            return await asyncio.get_running_loop().run_in_executor(None, job)
+        return await asyncio.wrap_future(thread.submit(_turn.get(), job))
     finally:
         if stopwatch := _stopwatch.get():
             stopwatch.waited += (started - submitted) + (time.perf_counter() - ended)

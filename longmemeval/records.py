@@ -170,8 +170,12 @@ class Answer(Struct, frozen=True):
     error: str = ""
     notes: tuple[str, ...] = ()
     recall_ms: float = 0.0
+    """Milliseconds of the recall itself, the first reading of the haystack's fixture included; waiting for other
+    questions' recalls is not."""
     latency_ms: float = 0.0
-    """Milliseconds in model calls, retries and waiting included."""
+    """Milliseconds from sending a request to having its reply, retries and the waits between them included; waiting
+    for a place among the calls under way, recalling and counting are not. With `con-separate` that of the slowest
+    note-taking call and then that of the answering call: the critical path. 0 where no call succeeded."""
 
 
 class Judgement(Struct, frozen=True):

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from longmemeval.errors import HarnessError, ModelError
+from longmemeval.event_loop import in_thread
 from longmemeval.llm.protocol import ChatReply, ChatRequest
 from longmemeval.records import Usage
 from longmemeval.words import content_words
@@ -50,7 +51,10 @@ class ExtractiveModel:
         return "offline/extractive"
 
     async def complete(self, request: ChatRequest) -> ChatReply:
-        """The best sentence or `ABSTENTION`. Finishes without waiting for anything, so calls keep their order."""
+        """The best sentence or `ABSTENTION`; calls keep their order."""
+        return await in_thread(self._complete, request)
+
+    def _complete(self, request: ChatRequest) -> ChatReply:
         started = time.perf_counter()
         if request.question:
             text = best_sentence(request.question, request.passages, minimum_coverage=MINIMUM_COVERAGE)

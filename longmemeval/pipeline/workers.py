@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
+from longmemeval.event_loop import take_turn
 from longmemeval.records import Question
 
 
@@ -13,10 +14,11 @@ async def in_order(
 
     The first error ends all: work under way is cancelled and waited for, then the error is raised.
     """
-    waiting = iter(questions)
+    waiting = enumerate(questions)
 
-    async def worker(waiting: Iterator[Question]) -> None:
-        for question in waiting:
+    async def worker(waiting: Iterator[tuple[int, Question]]) -> None:
+        for number, question in waiting:
+            take_turn(number)
             # Work that never waits (offline models) would leave no moment in which an interrupt is noticed.
             await asyncio.sleep(0)
             await work(question)

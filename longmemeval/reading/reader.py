@@ -1,7 +1,6 @@
 """Reading methods: one question, one Recall, one model, one Answer."""
 
 import asyncio
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, get_args
@@ -11,6 +10,7 @@ from msgspec import Struct
 
 from longmemeval.calendar_names import official_date
 from longmemeval.errors import HarnessError, ModelError
+from longmemeval.event_loop import in_thread
 from longmemeval.files import sha256_bytes
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatReply, ChatRequest
 from longmemeval.llm.tokens import TokenCounter
@@ -117,10 +117,9 @@ class Reader:
 
         A call that fails for good gives an Answer with status `error`; only a FatalModelError is raised.
         """
-        started = time.perf_counter()
         prompts: list[SentPrompt] = []
         replies: list[ChatReply] = []
-        recall_tokens = sum(self._counter.count(item.text) for item in recall.items)
+        recall_tokens = await in_thread(self._tokens_of, recall)
         found = [*_message_ids(recall.items), *recall.left_out_ids]
         top_score = max((item.score for item in recall.items if item.score is not None), default=None)
         threshold = self._configuration.abstain_below
@@ -128,19 +127,20 @@ class Reader:
             return Reading(_abstention(question, recall, found, top_score, recall_tokens, threshold), ())
         shown: tuple[RecalledItem, ...] = ()
         hypothesis, error, prompt_sha256 = "", "", ""
-        sent_tokens: list[int] = []
+        prompt_tokens, latency_ms = 0, 0.0
         try:
             if note_template := self._configuration.note_template:
-                notes = self._notes_to_take(question, recall, note_template)
-                sent_tokens.extend(one.prompt_tokens for one in notes if one.recall.items)
-                recall = await self._take_notes(question, recall, notes, prompts, replies)
-            fitted = self._fit(question, recall)
-            recall, shown = fitted.recall, fitted.recall.items
-            sent_tokens.append(fitted.prompt_tokens)
-            request = self._request(question, fitted.prompt, self._configuration.max_tokens, recall)
-            prompts.append(_sent(question, "answer", request))
-            prompt_sha256 = prompts[-1].sha256
-            replies.append(await self._model.complete(request))
+                notes = await in_thread(self._note_prompts, question, recall, note_template)
+                prompt_tokens = sum(note.tokens for note in notes if note.recall.items)
+                recall = await self._take_notes(recall, notes, prompts, replies)
+                latency_ms = max((reply.latency_ms for reply in replies), default=0.0)
+            prompt = await in_thread(self._answer_prompt, question, recall)
+            recall, shown = prompt.recall, prompt.recall.items
+            prompt_tokens += prompt.tokens
+            prompts.append(prompt.sent)
+            prompt_sha256 = prompt.sent.sha256
+            replies.append(await self._model.complete(prompt.request))
+            latency_ms += replies[-1].latency_ms
             hypothesis = replies[-1].text.strip()
         except ModelError as failure:
             error = str(failure)
@@ -154,7 +154,7 @@ class Reader:
             cut_ids=tuple(message_id for message_id in dict.fromkeys(found) if message_id not in reached),
             top_score=top_score,
             recall_tokens=recall_tokens,
-            prompt_tokens=sum(sent_tokens),
+            prompt_tokens=prompt_tokens,
             prompt_sha256=prompt_sha256,
             usage=sum((reply.usage for reply in replies), Usage()),
             attempts=sum(reply.attempts for reply in replies),
@@ -163,11 +163,14 @@ class Reader:
             error=error,
             notes=recall.notes,
             recall_ms=recall.milliseconds,
-            latency_ms=(time.perf_counter() - started) * 1000,
+            latency_ms=latency_ms,
         )
         return Reading(answer, tuple(prompts))
 
-    def _fit(self, question: Question, recall: Recall) -> Fitted:
+    def _tokens_of(self, recall: Recall) -> int:
+        return sum(self._counter.count(item.text) for item in recall.items)
+
+    def _answer_prompt(self, question: Question, recall: Recall) -> "_Prompt":
         chunks_of = note_chunks if self._configuration.note_template else message_chunks
 
         def render(shown: Recall) -> str:
@@ -176,7 +179,13 @@ class Reader:
                 {"history": history, "question_date": question.date_text, "question": _asked(question)}
             )
 
-        return fit(recall, render, self._counter.count, self._limit, self._configuration.on_overflow)
+        fitted = fit(recall, render, self._counter.count_prompt, self._limit, self._configuration.on_overflow)
+        return _prompt(question, "answer", fitted, self._configuration.max_tokens)
+
+    def _note_prompts(self, question: Question, recall: Recall, template: Template) -> list["_Prompt"]:
+        """The prompts of the note-taking calls, one per session."""
+        fitted = [self._fit_note(question, chunk, template) for chunk in message_chunks(recall)]
+        return [_prompt(question, "note", one, _NOTE_MAX_TOKENS) for one in fitted]
 
     def _fit_note(self, question: Question, chunk: Chunk, template: Template) -> Fitted:
         """The prompt of the note-taking call on one session."""
@@ -193,28 +202,19 @@ class Reader:
             )
 
         policy = self._configuration.on_overflow
-        return fit(Recall(chunk.items), render, self._counter.count, self._note_limit, policy)
-
-    def _notes_to_take(self, question: Question, recall: Recall, template: Template) -> list[Fitted]:
-        """The prompts of the note-taking calls, one per session."""
-        return [self._fit_note(question, chunk, template) for chunk in message_chunks(recall)]
+        return fit(Recall(chunk.items), render, self._counter.count_prompt, self._note_limit, policy)
 
     async def _take_notes(
-        self,
-        question: Question,
-        recall: Recall,
-        sessions: Sequence[Fitted],
-        prompts: list[SentPrompt],
-        replies: list[ChatReply],
+        self, recall: Recall, sessions: Sequence["_Prompt"], prompts: list[SentPrompt], replies: list[ChatReply]
     ) -> Recall:
         """Have notes taken on each session, one call each; the recall with the notes in place of the messages.
 
         All calls are waited for even when one fails: what they cost is to be counted.
         """
-        fitted = [session for session in sessions if session.recall.items]
-        requests = [self._request(question, one.prompt, _NOTE_MAX_TOKENS, one.recall) for one in fitted]
-        prompts.extend(_sent(question, "note", request) for request in requests)
-        outcomes = await asyncio.gather(*map(self._model.complete, requests), return_exceptions=True)
+        asked = [session for session in sessions if session.recall.items]
+        prompts.extend(one.sent for one in asked)
+        calls = [self._model.complete(one.request) for one in asked]
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
         notes = [outcome for outcome in outcomes if isinstance(outcome, ChatReply)]
         replies.extend(notes)
         failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
@@ -222,18 +222,9 @@ class Reader:
             # What ends the run comes before what ends the question.
             raise min(failures, key=lambda failure: isinstance(failure, ModelError))
         documents = [item for item in recall.items if item.kind != "message"]
-        noted = [_noted(one.recall.items, note.text.strip()) for one, note in zip(fitted, notes, strict=True)]
+        noted = [_noted(one.recall.items, note.text.strip()) for one, note in zip(asked, notes, strict=True)]
         cuts = [note for session in sessions for note in session.recall.notes]
         return msgspec.structs.replace(recall, items=(*documents, *noted), notes=(*recall.notes, *cuts))
-
-    def _request(self, question: Question, prompt: str, max_tokens: int, recall: Recall) -> ChatRequest:
-        return ChatRequest(
-            messages=(ChatMessage("user", prompt),),
-            max_tokens=max_tokens,
-            question_id=question.question_id,
-            question=question.text,
-            passages=tuple(item.text for item in recall.items),
-        )
 
 
 def _limit(configuration: ReadingConfiguration, max_tokens: int) -> int | None:
@@ -287,6 +278,26 @@ def _noted(messages: tuple[RecalledItem, ...], note: str) -> RecalledItem:
     )
 
 
-def _sent(question: Question, purpose: Literal["note", "answer"], request: ChatRequest) -> SentPrompt:
-    digest = sha256_bytes(msgspec.json.encode(request.messages))
-    return SentPrompt(question.question_id, purpose, request.messages, digest)
+class _Prompt(Struct, frozen=True):
+    """A call that is ready to be made."""
+
+    request: ChatRequest
+    sent: SentPrompt
+    tokens: int
+    recall: Recall
+    """What of the recall is in it."""
+
+
+def _prompt(question: Question, purpose: Literal["note", "answer"], fitted: Fitted, max_tokens: int) -> _Prompt:
+    messages = (ChatMessage("user", fitted.prompt),)
+    request = ChatRequest(
+        messages=messages,
+        max_tokens=max_tokens,
+        question_id=question.question_id,
+        question=question.text,
+        passages=tuple(item.text for item in fitted.recall.items),
+        prompt_tokens=fitted.prompt_tokens,
+    )
+    digest = sha256_bytes(msgspec.json.encode(messages))
+    sent = SentPrompt(question.question_id, purpose, messages, digest)
+    return _Prompt(request, sent, fitted.prompt_tokens, fitted.recall)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from longmemeval.errors import HarnessError, ModelError
+from longmemeval.event_loop import complete
 from longmemeval.llm.offline import ABSTENTION, ExtractiveModel, ScriptedModel, best_sentence
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
 from longmemeval.llm.registry import load_chat_model
@@ -164,11 +165,19 @@ def test_without_a_question_or_message_it_abstains() -> None:
     assert asyncio.run(ExtractiveModel().complete(ChatRequest((), 50))).text == ABSTENTION
 
 
-def test_completes_without_waiting() -> None:
-    """Calls that never wait finish in the order they were started."""
-    coroutine = ExtractiveModel().complete(ChatRequest((), 50, question="dog?", passages=PASSAGES))
-    with pytest.raises(StopIteration):
-        coroutine.send(None)
+def test_calls_finish_in_the_order_they_were_started() -> None:
+    finished: list[int] = []
+
+    async def call(number: int) -> None:
+        passages = PASSAGES * (20 - number)
+        await ExtractiveModel().complete(ChatRequest((), 50, question="dog?", passages=passages))
+        finished.append(number)
+
+    async def calls() -> None:
+        await asyncio.gather(*map(call, range(20)))
+
+    complete(calls())
+    assert finished == list(range(20))
 
 
 def test_a_whole_history_takes_milliseconds() -> None:

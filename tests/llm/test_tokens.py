@@ -1,13 +1,17 @@
 """Counting tokens without a network."""
 
+import json
 import subprocess
 import sys
 import time
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from longmemeval.errors import FatalModelError
-from longmemeval.llm.tokens import context_window, token_counter
+from longmemeval.llm.tokens import TiktokenCounter, TokenCounter, context_window, token_counter
+from tests.conftest import real_file
 
 
 @pytest.mark.parametrize(
@@ -46,6 +50,51 @@ def test_encodings_differ() -> None:
 
 def test_special_tokens_in_data_are_plain_text() -> None:
     assert token_counter("openai/gpt-4o").count("<|endoftext|>") > 1
+
+
+def whole(counter: TokenCounter, prompt: str) -> int:
+    """The count of `prompt` by an encoding that knows nothing of it."""
+    assert isinstance(counter, TiktokenCounter)
+    return len(counter.encoding.encode(prompt, disallowed_special=()))
+
+
+@pytest.mark.parametrize("spec", ["openai/gpt-4o", "openai/gpt-4"])
+@settings(max_examples=300)
+@given(
+    frames=st.lists(st.text(alphabet="ab B'.:/\n\t 1\u00e9\u0928", max_size=8), min_size=6, max_size=6),
+    texts=st.lists(st.text(alphabet="ab B'.:/\n\t 1\u00e9\u0928", max_size=60), min_size=5, max_size=5),
+    start=st.integers(0, 6),
+)
+def test_a_prompt_counts_the_same_when_its_texts_are_known(
+    spec: str, frames: list[str], texts: list[str], start: int
+) -> None:
+    counter = token_counter(spec)
+    prompt = frames[0] + "".join(text.strip() + frame for text, frame in zip(texts, frames[1:], strict=True))
+    # Also where texts are not there, or in another order.
+    others = [*texts[start:], *texts[:start], "a text that is not there"]
+    assert counter.count_prompt(prompt, texts) == counter.count_prompt(prompt, others) == whole(counter, prompt)
+
+
+@pytest.mark.parametrize("spec", ["openai/gpt-4o", "openai/gpt-4"])
+def test_a_real_history_is_counted_once(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = json.loads(real_file("longmemeval_e47becba.json").read_text())[0]
+    texts = [turn["content"] for session in record["haystack_sessions"] for turn in session]
+    prompt = "The history:\n" + "\n".join(f"user: {text.strip()}" for text in texts) + "\nAnswer now."
+    counter = token_counter(spec)
+    assert isinstance(counter, TiktokenCounter)
+    expected = whole(counter, prompt)
+    encoded: list[int] = []
+    plain = TiktokenCounter.encode_count
+
+    def spied(self: TiktokenCounter, text: str) -> int:
+        encoded.append(len(text))
+        return plain(self, text)
+
+    monkeypatch.setattr(TiktokenCounter, "encode_count", spied)
+    for _ in range(2):
+        assert sum(map(counter.count, texts)) == sum(whole(counter, text) for text in texts)
+        assert counter.count_prompt(prompt, texts) == expected
+    assert sum(encoded) < 1.25 * sum(map(len, texts))
 
 
 def test_long_histories_are_counted_quickly() -> None:

@@ -1,7 +1,7 @@
 """Reading methods: which calls are made with which prompts, and what the answer says of them."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -39,6 +39,9 @@ class Characters:
 
     def count(self, text: str) -> int:
         return len(text)
+
+    def count_prompt(self, prompt: str, texts: Sequence[str]) -> int:
+        return len(prompt)
 
 
 class FakeModel:
