@@ -9,7 +9,7 @@ from longmemeval.files import sha256_text
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.records import Question, Usage
 from longmemeval.retrieval import decompose, time_range
-from longmemeval.retrieval.time_range import Resolution, TimeRange
+from longmemeval.retrieval.dates_in_text.questions import Resolution, TimeRange, resolve_range
 
 Analyst = Literal["rules", "model"]
 
@@ -53,7 +53,7 @@ class QuestionAnalysis(Struct, frozen=True):
 
 def analyse_by_rules(question: Question, method: AnalysisMethod) -> QuestionAnalysis:
     """The time by rules if `method` looks for it, whoever it names; no parts."""
-    found = time_range.resolve_range(question.text, question.date) if method.time else Resolution(None)
+    found = resolve_range(question.text, question.date) if method.time else Resolution(None)
     return QuestionAnalysis((question.text,), found.range, (found.note,) if found.note else ())
 
 

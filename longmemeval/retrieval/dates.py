@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.records import Message
-from longmemeval.retrieval.mentions import MentionedDate, mentioned_dates
+from longmemeval.retrieval.dates_in_text.mentions import MentionedDate, mentioned_dates
 from longmemeval.storage.format import FORMAT, decode_versioned
 
 DATES_PART = "dates"

@@ -16,106 +16,10 @@ from msgspec import Struct
 
 from longmemeval.calendar_names import weekday_of
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatRequest
-from longmemeval.records import Usage
-from longmemeval.retrieval.calendar_days import Days
-from longmemeval.retrieval.range_phrases import Phrase, find_phrases
+from longmemeval.retrieval.dates_in_text.calendar_days import Days
+from longmemeval.retrieval.dates_in_text.questions import Resolution, TimeRange
 
 MAX_TOKENS = 60
-
-
-class TimeRange(Struct, frozen=True):
-    """Days from `start` to `end`, both included; None is open. `phrase`: the words it was taken from."""
-
-    start: date | None
-    end: date | None
-    phrase: str
-
-
-class Resolution(Struct, frozen=True):
-    """A question's range, or None and, when the question seemed to name one, a `note` that says why there is none."""
-
-    range: TimeRange | None
-    note: str = ""
-    usage: Usage = Usage()
-    """What the model call cost; nothing when rules resolved the range."""
-
-
-# "How long between A and B" names days to count from, not days to look in.
-_ASKS_LENGTH = re.compile(
-    r"\bhow\s+(?:long\b.*\b(?:since|until)\b|(?:many\s+(?:hours|days|weeks|weekends|months|years)|long|much\s+time)\b"
-    r"(?:\s+(?:before|after|between|prior)\b|.*\b(?:passed|elapsed|lapsed|apart|been\s+since)\b|"
-    r".*\b(?:is|are|was|were|there|it)\s+between\b))",
-    re.IGNORECASE | re.DOTALL,
-)
-
-
-def resolve_range(question: str, asked: datetime) -> Resolution:
-    """The range a question names, by rules: offline, deterministic, independent of locale and time zone.
-
-    "two weeks ago" leaves 3 days to either side, "two months ago" 10; "last week" is Monday to Sunday, "the past week"
-    seven days up to the question; "in June" and "on Friday" are the latest there were; "since", "before" and "after"
-    leave a side open. Two phrases make one range when they are joined ("between … and"), close it from both sides, or
-    one lies within the other.
-
-    Args:
-        question: its text.
-        asked: when it is asked, naive.
-    """
-    phrases = find_phrases(question, asked)
-    if not phrases:
-        return Resolution(None)
-    named = ", ".join(f'"{question[phrase.begin : phrase.end]}"' for phrase in phrases)
-    if _ASKS_LENGTH.search(question):
-        return Resolution(None, f"the question asks for a length of time; {named} bounds it and is no range")
-    ranges = [_opened(phrase, question) for phrase in phrases]
-    if None in ranges:
-        return Resolution(None, f"there are no such days: {named}")
-    combined = _combined([found for found in ranges if found])
-    if combined is None:
-        return Resolution(None, f"the question names more than one time: {named}")
-    if combined.start and combined.end and combined.start > combined.end:
-        return Resolution(None, f"the range ends before it begins: {named}")
-    return Resolution(combined)
-
-
-def _opened(phrase: Phrase, question: str) -> TimeRange | None:
-    """The phrase's days, open on the side that the word before them opens."""
-    if phrase.days is None:
-        return None
-    text = question[phrase.begin : phrase.end]
-    first, last = phrase.days
-    match phrase.word:
-        case "since":
-            return TimeRange(first, None, text)
-        case "after":
-            return TimeRange(_day_from(last, 1), None, text)
-        case "before" | "prior to":
-            return TimeRange(None, _day_from(first, -1), text)
-        case "until" | "till" | "up to" | "by" | "as of":
-            return TimeRange(None, last, text)
-    return TimeRange(first, last, text)
-
-
-def _day_from(day: date, step: int) -> date:
-    return date.fromordinal(min(max(day.toordinal() + step, date.min.toordinal()), date.max.toordinal()))
-
-
-def _combined(ranges: list[TimeRange]) -> TimeRange | None:
-    """The one range that all of them name together, None if they name several."""
-    for one in ranges:
-        if all(_within(one, other) for other in ranges):
-            return one
-    starts = [one for one in ranges if one.end is None]
-    ends = [one for one in ranges if one.start is None]
-    if len(ranges) == 2 and starts and ends:
-        return TimeRange(starts[0].start, ends[0].end, f"{ranges[0].phrase} … {ranges[1].phrase}")
-    return None
-
-
-def _within(one: TimeRange, other: TimeRange) -> bool:
-    starts_later = other.start is None or (one.start is not None and one.start >= other.start)
-    ends_earlier = other.end is None or (one.end is not None and one.end <= other.end)
-    return starts_later and ends_earlier
 
 
 class _Reply(Struct, forbid_unknown_fields=True):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longmemeval.retrieval.time_range import resolve_range
+from longmemeval.retrieval.dates_in_text.questions import resolve_range
 
 TUESDAY = datetime(2023, 5, 30, 23, 40)
 WEDNESDAY = datetime(2024, 1, 3, 9, 5)
@@ -144,6 +144,10 @@ ASKED_IN_MAY = [
     ("What did I bake on Monday last week?", "2023-05-22", "2023-05-22"),
     ("What did I bake on Sunday of last week?", "2023-05-28", "2023-05-28"),
     ("How many days did I spend at workshops in April?", "2023-04-01", "2023-04-30"),
+    ("What did I do on the last day of April?", "2023-04-30", "2023-04-30"),
+    ("What did I do on the third day of April?", "2023-04-03", "2023-04-03"),
+    ("What did I do on the last Saturday of April?", "2023-04-29", "2023-04-29"),
+    ("What did I read earlier this month?", "2023-05-01", "2023-05-30"),
 ]
 
 # Asked on Wednesday, 3 January 2024.
@@ -206,6 +210,8 @@ WITHOUT_RANGE = [
     ("What did I do on February 30?", "no such days"),
     ("What did I do on 2023-13-45?", "no such days"),
     ("What did I do 9999 years ago?", "no such days"),
+    ("What did I do on the fourth Sunday of last week?", "no such days"),
+    ("What did I do on May 7-3?", "no such days"),
     ("What did I do between May 5 and the flood?", "no such days"),
 ]
 

@@ -17,40 +17,36 @@ Days = tuple[date, date]
 """First and last day, both included."""
 
 WEEKDAYS = tuple(name.lower() for name in calendar_names.WEEKDAYS)
-MONTHS = tuple(name[:3].lower() for name in calendar_names.MONTHS)
 SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 """The month each begins with."""
 
 HOLIDAYS: dict[str, Callable[[int], date]] = {
-    "new year's day": lambda year: date(year, 1, 1),
-    "new year's eve": lambda year: date(year, 12, 31),
-    "valentine's day": lambda year: date(year, 2, 14),
-    "st. patrick's day": lambda year: date(year, 3, 17),
-    "ash wednesday": lambda year: easter(year) - timedelta(46),
-    "good friday": lambda year: easter(year) - timedelta(2),
-    "easter": easter,
-    "easter sunday": easter,
-    "easter monday": lambda year: easter(year) + timedelta(1),
-    "mother's day": lambda year: date(year, 5, 1) + relativedelta(weekday=SU(2)),
-    "memorial day": lambda year: date(year, 5, 31) + relativedelta(weekday=MO(-1)),
-    "father's day": lambda year: date(year, 6, 1) + relativedelta(weekday=SU(3)),
-    "independence day": lambda year: date(year, 7, 4),
-    "labor day": lambda year: date(year, 9, 1) + relativedelta(weekday=MO(1)),
-    "halloween": lambda year: date(year, 10, 31),
-    "thanksgiving": lambda year: date(year, 11, 1) + relativedelta(weekday=TH(4)),
-    "thanksgiving day": lambda year: date(year, 11, 1) + relativedelta(weekday=TH(4)),
-    "black friday": lambda year: date(year, 11, 1) + relativedelta(weekday=TH(4)) + timedelta(1),
-    "christmas eve": lambda year: date(year, 12, 24),
-    "christmas": lambda year: date(year, 12, 25),
-    "christmas day": lambda year: date(year, 12, 25),
-    "boxing day": lambda year: date(year, 12, 26),
+    r"new\s+year'?s\s+eve": lambda year: date(year, 12, 31),
+    r"new\s+year'?s\s+day|new\s+year's": lambda year: date(year, 1, 1),
+    r"valentine'?s\s+day": lambda year: date(year, 2, 14),
+    r"(?:st\.?|saint)\s+patrick'?s\s+day": lambda year: date(year, 3, 17),
+    r"ash\s+wednesday": lambda year: easter(year) - timedelta(46),
+    r"good\s+friday": lambda year: easter(year) - timedelta(2),
+    r"easter\s+monday": lambda year: easter(year) + timedelta(1),
+    r"easter(?:\s+sunday)?": easter,
+    r"mother'?s\s+day": lambda year: date(year, 5, 1) + relativedelta(weekday=SU(2)),
+    r"memorial\s+day": lambda year: date(year, 5, 31) + relativedelta(weekday=MO(-1)),
+    r"father'?s\s+day": lambda year: date(year, 6, 1) + relativedelta(weekday=SU(3)),
+    r"independence\s+day": lambda year: date(year, 7, 4),
+    r"labor\s+day": lambda year: date(year, 9, 1) + relativedelta(weekday=MO(1)),
+    r"halloween": lambda year: date(year, 10, 31),
+    r"thanksgiving(?:\s+day)?": lambda year: date(year, 11, 1) + relativedelta(weekday=TH(4)),
+    r"black\s+friday": lambda year: date(year, 11, 1) + relativedelta(weekday=TH(4)) + timedelta(1),
+    r"christmas\s+eve": lambda year: date(year, 12, 24),
+    r"christmas(?:\s+day)?": lambda year: date(year, 12, 25),
+    r"boxing\s+day": lambda year: date(year, 12, 26),
 }
+"""By regular expression of the name, in small letters: the day in each year."""
 
 Choice = Literal["latest", "coming", "last", "this", "next"]
 """Of what comes yearly: the latest to begin, the first not yet over, the last over, this year's, the next to begin."""
 
-Part = Literal["early", "mid", "late", "first half", "second half"]
-
+_THIRDS = {"early": 0, "beginning": 0, "start": 0, "mid": 1, "middle": 1, "late": 2, "end": 2}
 _WIDTH_DAYS = {"day": 0, "week": 3, "month": 10}
 """How far off "three weeks ago" may be, to either side."""
 
@@ -92,15 +88,11 @@ def following_weekday(day: date, weekday: int) -> date:
 
 
 def moved(moment: datetime, number: int, unit: str) -> date:
-    """The day `number` units (minute, hour, day, week, month, year) from `moment`, as for `shifted`."""
-    match unit:
-        case "hour" | "minute":
-            seconds = {"hour": 3600, "minute": 60}[unit]
-            return (moment + timedelta(seconds=number * seconds)).date()
-        case "month" | "year":
-            return moment.date() + relativedelta(months=number * (12 if unit == "year" else 1))
-        case _:
-            return moment.date() + timedelta(number * (7 if unit == "week" else 1))
+    """The day `number` units (`minute`, `hours`, `day`, `weeks`, …) from `moment`; raises as `shifted` does."""
+    unit = unit.removesuffix("s")
+    if unit in ("month", "year"):
+        return moment.date() + relativedelta(months=number * (12 if unit == "year" else 1))
+    return (moment + timedelta(**{f"{unit}s": number})).date()
 
 
 def shifted(moment: datetime, count: tuple[int, int], unit: str, sign: int) -> Days:
@@ -113,7 +105,7 @@ def shifted(moment: datetime, count: tuple[int, int], unit: str, sign: int) -> D
         ValueError: before the first or after the last year there is.
         OverflowError: likewise.
     """
-    unit = unit.lower().removesuffix("s")
+    unit = unit.removesuffix("s")
     least, most = sorted(sign * number for number in count)
     if unit == "year":
         return year_of(moment.year + least)[0], year_of(moment.year + most)[1]
@@ -175,19 +167,19 @@ def occurrence(in_year: Callable[[int], Days], day: date, choice: Choice) -> Day
     return fitting[0]
 
 
-def part_of(days: Days, part: Part) -> Days:
-    """A third or a half of `days`; the middle third takes what does not divide."""
+def part_of(days: Days, part: str) -> Days:
+    """A third of `days` ("early", "beginning", "mid", "end", …); the middle one takes what does not divide."""
     first, last = days
-    length = (last - first).days + 1
-    third, half = timedelta(length // 3), timedelta(length // 2)
-    one = timedelta(1)
-    return {
-        "early": (first, first + third - one),
-        "mid": (first + third, last - third),
-        "late": (last - third + one, last),
-        "first half": (first, first + half - one),
-        "second half": (first + half, last),
-    }[part]
+    third, one = timedelta(((last - first).days + 1) // 3), timedelta(1)
+    thirds = ((first, first + third - one), (first + third, last - third), (last - third + one, last))
+    return thirds[_THIRDS[part]]
+
+
+def half_of(days: Days, second: bool) -> Days:
+    """The first or the second half of `days`, which takes what does not divide."""
+    first, last = days
+    middle = first + timedelta(((last - first).days + 1) // 2)
+    return (middle, last) if second else (first, middle - timedelta(1))
 
 
 def nth_of(days: Days, number: int, what: str) -> Days:

@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-from longmemeval.retrieval.range_meanings import (
+from longmemeval.retrieval.dates_in_text.meanings import (
     Context,
     Groups,
     Point,
     ago,
-    before_last,
     day_of_month,
     named,
     near_day,
@@ -24,7 +23,7 @@ from longmemeval.retrieval.range_meanings import (
     window,
     year,
 )
-from longmemeval.retrieval.range_words import (
+from longmemeval.retrieval.dates_in_text.vocabulary import (
     COUNT,
     DAY,
     HOLIDAY,
@@ -88,7 +87,7 @@ RULES: dict[str, Rule] = {
         r"(?P<way>ago|back(?!\s+to)|from\s+(?:now|today))\b",
         ago,
     ),
-    "before_last": Rule(rf"(?P<what>week|weekend|month|year|{WEEKDAY})\s+before\s+last\b", before_last),
+    "before_last": Rule(rf"(?P<what>week|weekend|month|year|{WEEKDAY})\s+(?P<which>before\s+last)\b", named),
     "near_day": Rule(r"(?P<twice>day\s+(?:before(?=\s+y)|after(?=\s+t))\s+)?(?P<word>yesterday|tomorrow)\b", near_day),
     "today": Rule(
         r"(?P<word>today(?!'s)|tonight|last\s+night|this\s+(?:morning|afternoon|evening))\b",

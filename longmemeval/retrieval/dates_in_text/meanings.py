@@ -1,4 +1,4 @@
-"""What the phrases of `range_rules` mean: from the words caught and the day one stands on to an interval of days.
+"""What the phrases of `rules` mean: from the words caught and the day one stands on to an interval of days.
 
 All raise ValueError or OverflowError for days that do not exist.
 """
@@ -9,7 +9,7 @@ from datetime import date, datetime, time, timedelta
 
 from msgspec import Struct
 
-from longmemeval.retrieval.calendar_days import (
+from longmemeval.retrieval.dates_in_text.calendar_days import (
     WEEKDAYS,
     Choice,
     Days,
@@ -20,7 +20,7 @@ from longmemeval.retrieval.calendar_days import (
     shifted,
     year_of,
 )
-from longmemeval.retrieval.range_words import count_of, month_number, yearly
+from longmemeval.retrieval.dates_in_text.vocabulary import count_of, month_number, yearly
 
 
 class Context(Struct, frozen=True):
@@ -52,6 +52,7 @@ Groups = Mapping[str, str]
 
 _UNITS = ("week", "weekend", "month", "year")
 _OFFSETS: dict[str, tuple[int, Choice]] = {
+    "before": (-2, "last"),
     "last": (-1, "last"),
     "past": (-1, "last"),
     "previous": (-1, "last"),
@@ -79,7 +80,7 @@ def ago(groups: Groups, context: Context) -> Point:
 def window(groups: Groups, context: Context) -> Point:
     """The last or next so many units, today included."""
     sign = 1 if groups["which"] in ("next", "coming") else -1
-    edge = moved(context.moment, sign * count_of(groups.get("count"))[1], groups["unit"].removesuffix("s"))
+    edge = moved(context.moment, sign * count_of(groups.get("count"))[1], groups["unit"])
     return Point((min(edge, context.day), max(edge, context.day)))
 
 
@@ -90,14 +91,10 @@ def near_day(groups: Groups, context: Context) -> Point:
     return Point((day, day))
 
 
-def before_last(groups: Groups, context: Context) -> Point:
-    """Such as "the week before last"."""
-    return Point(named_days(groups["what"], context.day, -2))
-
-
 def named(groups: Groups, context: Context) -> Point:
-    """Such as "last week", "this Friday", "next summer"."""
-    offset, choice = _OFFSETS[groups["which"].split()[-1]]
+    """Such as "last week", "this Friday", "next summer", "the week before last"."""
+    which = groups["which"].split()
+    offset, choice = _OFFSETS["before" if which[0] == "before" else which[-1]]
     what = groups["what"]
     if what in _UNITS or what in WEEKDAYS:
         return Point(named_days(what, context.day, offset))

@@ -9,31 +9,22 @@ from datetime import date, timedelta
 
 from msgspec import Struct
 
-from longmemeval.retrieval.calendar_days import (
+from longmemeval.retrieval.dates_in_text.calendar_days import (
     WEEKDAYS,
     Days,
-    Part,
     following_weekday,
+    half_of,
     moved,
     nth_of,
     part_of,
     previous_weekday,
     shifted,
 )
-from longmemeval.retrieval.range_meanings import Context, Point
-from longmemeval.retrieval.range_rules import RULES, Match
-from longmemeval.retrieval.range_words import COUNT, UNIT, WEEKDAY, count_of
+from longmemeval.retrieval.dates_in_text.meanings import Context, Point
+from longmemeval.retrieval.dates_in_text.rules import RULES, Match
+from longmemeval.retrieval.dates_in_text.vocabulary import COUNT, UNIT, WEEKDAY, count_of
 
 _NTH = {"first": 1, "second": 2, "third": 3, "fourth": 4, "last": -1}
-_EDGE_PARTS: dict[str, Part] = {
-    "early": "early",
-    "beginning": "early",
-    "start": "early",
-    "mid": "mid",
-    "middle": "mid",
-    "late": "late",
-    "end": "late",
-}
 _BEFORE = 60
 """Characters looked at before a phrase."""
 _PART = re.compile(
@@ -111,11 +102,11 @@ def _narrowed(days: Days, part: re.Match[str], today: date) -> Days:
     if part["when"]:
         narrowed = (days[0], today) if part["when"].lower() == "earlier" else (today, days[1])
     elif (what := (part["what"] or "").lower()) == "half":
-        narrowed = part_of(days, "first half" if part["nth"].lower() == "first" else "second half")
+        narrowed = half_of(days, second=part["nth"].lower() != "first")
     elif what:
         narrowed = nth_of(days, _NTH[part["nth"].lower()], what)
     else:
-        narrowed = part_of(days, _EDGE_PARTS[(part["edge"] or part["side"]).lower()])
+        narrowed = part_of(days, (part["edge"] or part["side"]).lower())
     return narrowed if narrowed[0] <= narrowed[1] else days
 
 
@@ -131,5 +122,5 @@ def _moved_from(days: Days, anchor: re.Match[str]) -> Days:
     unit, start = "day" if unit == "night" else unit, Context.on(pivot).moment
     if anchor["count"] and not anchor["the"]:
         return shifted(start, count, unit, sign)
-    near, far = pivot + timedelta(sign), moved(start, sign * count[1], unit.removesuffix("s"))
+    near, far = pivot + timedelta(sign), moved(start, sign * count[1], unit)
     return min(near, far), max(near, far)

@@ -1,0 +1,78 @@
+"""The words dates are made of, as pieces of regular expressions (case does not matter), and what they mean."""
+
+import re
+from collections.abc import Callable
+from functools import partial
+
+from longmemeval.calendar_names import MONTHS
+from longmemeval.retrieval.dates_in_text.calendar_days import (
+    HOLIDAYS,
+    SEASONS,
+    WEEKDAYS,
+    Days,
+    month_of,
+    season_of,
+)
+
+_NUMBER_WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_NUMBERS = {word: number for number, word in enumerate(_NUMBER_WORDS, start=1)}
+_NUMBERS |= {"fifteen": 15, "twenty": 20, "thirty": 30}
+_VAGUE = {"a": (1, 1), "an": (1, 1), "couple": (2, 2), "few": (2, 5), "several": (3, 7)}
+# "a year and two months ago", "half a year ago" and "forty-five days ago" are not what their last words say.
+_WHOLE_COUNT = r"(?<![-\w.,/])(?<!\byear\sand\s)(?<!\bmonth\sand\s)(?<!\bweek\sand\s)(?<!s\sand\s)(?<!\bhalf\s)"
+COUNT = rf"{_WHOLE_COUNT}(?:\d{{1,4}}|(?:a\s+)?couple(?:\s+of)?|(?:a\s+)?few|several|an?|{'|'.join(_NUMBERS)})"
+UNIT = r"(?:minute|hour|day|week|month|year)s?"
+WEEKDAY = f"(?:{'|'.join(WEEKDAYS)})"
+
+_SHORT_MONTHS = [name[:3].lower() for name in MONTHS]
+_OTHER_MONTHS = (
+    "|".join(name.lower() for name in MONTHS if name not in ("March", "May"))
+    + rf"|(?:{'|'.join(name for name in _SHORT_MONTHS if name != 'may').replace('sep', 'sept?')})\b\.?"
+)
+MONTH = rf"(?:{_OTHER_MONTHS}|(?-i:March|MARCH|May|MAY))"
+"""A month that is no verb: "may" and "march" only with a capital letter."""
+MONTH_SURE = rf"(?:{_OTHER_MONTHS}|march|may)"
+"""For places where no verb can stand."""
+
+SEASON = (
+    r"(?:spring(?!\s+(?:rolls?|onions?|mix|water|greens?|cleaning)\b)|summer|autumn|"
+    r"fall(?!\s+(?:into|under|off|apart|within|short|behind|asleep|in\s+love)\b)|winter)"
+)
+HOLIDAY = f"(?:{'|'.join(HOLIDAYS)})"
+
+# Not the head of a longer number, a time, a price, a fraction, or so many things.
+_NO_QUANTITY = (
+    r"(?![\d:%]|[./]\d|,\d{3}(?!\d)|\s*(?:people|words|characters|steps|miles|meters|metres|dollars|calories|square|"
+    r"feet|units|points|copies|minutes|hours|of\s+the|attacks?|cups?|inch(?:es)?|teaspoons?|tablespoons?)\b)"
+)
+NO_NUMBER_BEFORE = r"(?<![\d.,/$€£#:-])"
+YEAR = rf"(?:(?:19|20)\d\d\b(?!-\d){_NO_QUANTITY})"
+_DAY_NUMBER = r"(?:[12]\d|3[01]|0?[1-9])(?!\d)"
+ORDINAL_DAY = rf"(?:{_DAY_NUMBER}(?:st|nd|rd|th)\b)"
+DAY = rf"(?:{_DAY_NUMBER}(?:st|nd|rd|th)?\b{_NO_QUANTITY})"
+NO_NAME = r"(?!'s\b|\s+(?:says?|said|told|asked|thinks|thought)\b)"
+"""Behind a month: "since June said so" is about a person."""
+
+
+def count_of(text: str | None) -> tuple[int, int]:
+    """The least and the most that a count can mean: "two" (2, 2), "a few" (2, 5), nothing (1, 1)."""
+    words = (text or "one").lower().split()
+    word = words[1] if words[0] == "a" and len(words) > 1 else words[0]
+    number = int(word) if word.isdigit() else _NUMBERS.get(word, 0)
+    return (number, number) if number else _VAGUE[word]
+
+
+def month_number(text: str) -> int:
+    """1 to 12, from a month's name, its abbreviation or its number."""
+    return int(text) if text.isdigit() else _SHORT_MONTHS.index(text[:3].lower()) + 1
+
+
+def yearly(name: str) -> Callable[[int], Days]:
+    """What the name of a season, a month or a holiday, in small letters, means in each year."""
+    if name in SEASONS:
+        return partial(season_of, name)
+    holiday = next((day for pattern, day in HOLIDAYS.items() if re.fullmatch(pattern, name)), None)
+    if holiday:
+        return lambda year: (holiday(year), holiday(year))
+    month = month_number(name)
+    return lambda year: month_of(year, month)
