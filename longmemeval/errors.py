@@ -3,6 +3,8 @@
 import difflib
 from collections.abc import Iterable
 
+from longmemeval.redaction import hide
+
 
 class HarnessError(Exception):
     """Base of all errors that are somebody's to mend outside this code.
@@ -12,12 +14,14 @@ class HarnessError(Exception):
         where: the place: file, record number, question id, field path. Empty when `what` says it all.
         fix: what to do, one sentence without the final full stop.
 
+    None of the three texts holds a secret value afterwards, wherever it came from (`redaction.hide`).
     `exit_code` is what the command line returns: 2, the user's input is at fault.
     """
 
     exit_code = 2
 
     def __init__(self, what: str, *, where: str = "", fix: str = "") -> None:
+        what, where, fix = hide(what), hide(where), hide(fix)
         super().__init__(what, where, fix)
         self.what = what
         self.where = where

@@ -1,28 +1,210 @@
-"""Keeping keys out of what is printed and written."""
+"""Keeping secrets out of what is printed and written.
 
+Secret are the values of environment variables whose name says so (`OPENAI_API_KEY`, `gateway_token`), and user
+information and query of every address that is given (`register_address`) or stands in the environment. They are found
+by value, in every spelling that servers and libraries give them: as they are, percent-encoded, JSON-escaped, in base64
+(as in `Basic …`, whatever stands before them), or cut off after their first 16 characters.
+
+Three degrees, for three kinds of text:
+
+- `without_secrets`: values alone. For data (a model's answer), which stays byte for byte as it is otherwise.
+- `hide`: values, short ones too where something beside them says what they are, and user information in any address.
+  For what the harness itself says; every `HarnessError` and everything on the screen goes through it.
+- `redact`: that, and whatever looks like a key. For texts of servers, and for command lines.
+
+A value of fewer than 8 characters, a number of fewer than 12 digits, or a placeholder such as "password" would take
+ordinary words with it: it is hidden only as a password in an address, or behind `key=`, `Bearer ` and the like.
+"""
+
+import base64
+import html
+import json
 import os
 import re
-from urllib.parse import urlsplit, urlunsplit
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit, urlunsplit
 
+MARK = "[redacted]"
+
+_SHORTEST = 8
+_SHORTEST_NUMBER = 12
+_TELLING_START = 16
+"""Characters after which a value that was cut off is known."""
+_ORDINARY_START = re.compile(r"\s|://|^/")
+"""Sentences, addresses and paths begin like others that are no secret."""
+_PLACEHOLDERS = frozenset({"changeme", "disabled", "optional", "password", "placeholder", "required", "undefined"})
+
+_SECRET_NAME = re.compile(
+    r"(?<![a-z])(?:key|token|secret|password|passwd|passphrase|pass)s?(?![a-z])|(?:key|token|secret|password)$", re.I
+)
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[^\s\"'<>]+", re.I)
+_USER_INFORMATION = re.compile(r"(?<=://)[^/@\s\"']+(?=@)")
+_SAYS_SECRET = r"(?:key|token|secret|password|passwd|passphrase|bearer|basic|authori[sz]ation)"
 _KEY_LIKE = re.compile(
-    r"Bearer\s+\S+"
-    r"|(?<=://)[^/@\s]+(?=@)"
+    r"(?i:Bearer)\s+\S+"
+    r"|(?i:Basic)\s+(?=\S*(?:[0-9=+/]|[a-z][A-Z]))[A-Za-z0-9+/=_-]{6,}"
     r"|\bAIza[\w-]{8,}"
     r"|\b(?:sk|pk|rk|gsk|xai|hf|r8|pplx)[-_][\w*-]{6,}"
+    r"|(?<=[?&])(?i:[\w.-]*(?:key|token|secret|password|sig|signature|auth)=)[^\s&#\"'<>]+"
     r"|\b(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z0-9]{24,}\b"
 )
-_SECRET_VARIABLE = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)S?$")
+
+_QUERY = re.compile(r"(://[^\s\"'<>?]+\?)[^\s\"'<>#]+")
+
+_from_addresses: set[str] = set()
+
+
+def register_address(address: str | None) -> None:
+    """Remember the secrets in an address that was given: its user information and its query."""
+    _from_addresses.update(_secrets_in(address or ""))
+
+
+def without_secrets(text: str) -> str:
+    """`text` without secret values; anything else in it stays as it is."""
+    lowered = text.lower()
+    found = tuple(spelling.pattern for spelling in _secrets().spellings if spelling.start in lowered)
+    return _any(found).sub(MARK, text) if found else text
+
+
+def hide(text: str) -> str:
+    """`text` without secret values, and without user information in addresses."""
+    text = _USER_INFORMATION.sub(MARK, without_secrets(text))
+    lowered = text.lower()
+    for value in _secrets().weak:
+        if value.lower() in lowered:
+            text = _weak(value).sub(lambda found: next(filter(None, found.groups())) + MARK, text)
+    return text
 
 
 def redact(text: str) -> str:
-    """`text` without anything that is or looks like a key: values of secret variables, `sk-…`, long random words."""
-    for name, value in os.environ.items():
-        if _SECRET_VARIABLE.search(name) and len(value) >= 8:
-            text = text.replace(value, "[redacted]")
-    return _KEY_LIKE.sub("[redacted]", text)
+    """`text` without anything that is or looks like a secret: `sk-…`, `Basic …`, queries, long random words."""
+    return _KEY_LIKE.sub(MARK, _QUERY.sub(rf"\1{MARK}", hide(text)))
 
 
 def public_url(url: str) -> str:
-    """`url` without user, password, query and final slash."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
+    """Scheme, host, port and path of `url`, without final slash: nothing else of it is for others to see.
+
+    Where user information has a raw `/`, `?` or `#`, nobody can tell its end: all behind the scheme is left out.
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return MARK
+    host = parts.netloc.rpartition("@")[2]
+    name, colon, port = host.rpartition(":")
+    unclear = (colon and not port.isdigit() and not port.endswith("]")) or (colon and name and "@" in parts.path)
+    if unclear:
+        return f"{parts.scheme}://{MARK}"
+    return urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
+
+
+class _Spelling(NamedTuple):
+    start: str
+    """In lower case; a text without it does not hold the spelling. Looking for it is a hundred times as fast."""
+    pattern: str
+
+
+class _Secrets(NamedTuple):
+    spellings: tuple[_Spelling, ...]
+    """Of the values that are looked for anywhere."""
+    weak: tuple[str, ...]
+    """Values that are looked for only where something beside them says what they are."""
+
+
+def _secrets() -> _Secrets:
+    telling = tuple((name, value) for name, value in os.environ.items() if _is_secret(name) or "://" in value)
+    return _collected(telling, frozenset(_from_addresses))
+
+
+@lru_cache(4096)
+def _is_secret(name: str) -> bool:
+    return _SECRET_NAME.search(name) is not None
+
+
+@lru_cache(64)
+def _collected(environment: tuple[tuple[str, str], ...], from_addresses: frozenset[str]) -> _Secrets:
+    values = set(from_addresses)
+    for name, value in environment:
+        values.update(_secrets_in(value))
+        if _is_secret(name) and not _is_path(value):
+            values.update({value.strip(), *(line.strip() for line in value.splitlines())})
+    values.discard("")
+    strong = {value for value in values if not _is_weak(value)}
+    spellings = {spelling for value in strong for spelling in _spellings(value)}
+    return _Secrets(
+        tuple(sorted(spellings, key=lambda spelling: (-len(spelling.start), spelling))),
+        tuple(sorted(values - strong, key=lambda value: (-len(value), value))),
+    )
+
+
+@lru_cache(64)
+def _any(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(patterns), re.I)
+
+
+@lru_cache(64)
+def _weak(value: str) -> re.Pattern[str]:
+    """Finds a weak value as a password in an address; if it has letters and is no single sign, behind words too."""
+    pattern, before = re.escape(value), ""
+    if len(value) > 2 and any(character.isalpha() for character in value):
+        before = rf"({_SAYS_SECRET}s?\b[^\n]{{0,24}}?(?<![a-z0-9])){pattern}(?![a-z0-9])|"
+    return re.compile(rf"{before}(:){pattern}(?=@)", re.I)
+
+
+def _is_weak(value: str) -> bool:
+    letters = any(character.isalpha() for character in value)
+    return len(value) < (_SHORTEST if letters else _SHORTEST_NUMBER) or value.lower() in _PLACEHOLDERS
+
+
+def _is_path(value: str) -> bool:
+    """Whether a variable says where a key is, not what it is."""
+    try:
+        return value.startswith(("/", "~")) and Path(value).expanduser().exists()
+    except (OSError, RuntimeError, ValueError):
+        return False
+
+
+def _secrets_in(text: str) -> Iterator[str]:
+    """User information and query of the addresses in `text`. A user's name alone says nothing where it is a word."""
+    for address in _ADDRESS.findall(text):
+        # From the right: a password that nobody encoded may hold a `/` or an `@`.
+        behind = address.partition("://")[2]
+        before, at, _ = behind.rpartition("@")
+        user, colon, password = before.partition(":")
+        if at and (colon or "/" not in before):
+            yield from (before, password, *(() if colon and user.isalpha() else (user,)))
+        query = address.partition("?")[2].partition("#")[0]
+        yield from (query, *(value for _, value in parse_qsl(query)))
+
+
+def _spellings(value: str) -> Iterator[_Spelling]:
+    """The ways in which a value is written, itself among them."""
+    plain = {value, unquote(value)}
+    for one in plain.copy():
+        plain |= {quote(one, safe=""), quote(one), quote_plus(one), html.escape(one), repr(one)[1:-1]}
+        escaped = {json.dumps(one)[1:-1], json.dumps(one, ensure_ascii=False)[1:-1]}
+        plain |= escaped | {text.replace("/", "\\/") for text in escaped} | {json.dumps(text)[1:-1] for text in escaped}
+    for spelling in plain:
+        yield _Spelling(spelling.lower(), re.escape(spelling))
+        if len(spelling) > _TELLING_START + 3 and not _ORDINARY_START.search(spelling[:_TELLING_START]):
+            start = spelling[:_TELLING_START]
+            yield _Spelling(start.lower(), re.escape(start) + r"[\w+/=.-]*")
+    for one in {value, unquote(value)}:
+        yield from _in_base64(one.encode())
+
+
+def _in_base64(value: bytes) -> Iterator[_Spelling]:
+    """Three bytes make four characters, so a value has three spellings, by what stands before it.
+
+    Characters at its ends that depend on neighbours are left out of what is looked for; all of the word is taken.
+    """
+    for shift in range(3):
+        code = base64.b64encode(b"\0" * shift + value).decode()
+        core = code[(shift * 8 + 5) // 6 : (shift + len(value)) * 8 // 6]
+        if len(core) >= _SHORTEST:
+            for spelling in {core, core.replace("+", "-").replace("/", "_")}:
+                whole = rf"[A-Za-z0-9+/_-]*{re.escape(spelling)}[A-Za-z0-9+/_-]*={{0,2}}"
+                yield _Spelling(spelling.lower(), whole)

@@ -1,13 +1,15 @@
 """The command `longmemeval`: verbs, and how errors are shown."""
 
 import sys
+import traceback
 from importlib import import_module
 
 import typer
 
 from longmemeval import __version__
-from longmemeval.cli.output import err, printable
+from longmemeval.cli.output import err, hiding_secrets, printable
 from longmemeval.errors import HarnessError
+from longmemeval.redaction import register_address
 
 app = typer.Typer(
     name="longmemeval",
@@ -56,17 +58,27 @@ app.add_typer(import_module("longmemeval.cli.datasets").app, name="datasets")
 
 def main() -> None:
     """Run the command line; the process exits with the codes of the design: 0, 1, 2, 3, 4, 130."""
-    debug = "--debug" in sys.argv[1:]
+    for argument in sys.argv[1:]:
+        register_address(argument)
+    with hiding_secrets():
+        _main()
+
+
+def _main() -> None:
     try:
         app()
     except HarnessError as error:
-        _fail(str(error), error.exit_code, error if debug else None)
+        _fail(str(error), error.exit_code)
     except OSError as error:
-        _fail(_refusal(error), 2, error if debug else None)
+        _fail(_refusal(error), 2)
     except SystemExit as end:
         if end.code == 130:
             err.print("Interrupted. What was finished is kept; the same command again goes on from there.")
         raise
+    except Exception:
+        # Printed here, where secrets are hidden: a fault of ours says what it was working on.
+        traceback.print_exc()
+        sys.exit(1)
 
 
 def _refusal(error: OSError) -> str:
@@ -82,8 +94,8 @@ def _refusal(error: OSError) -> str:
     return f"{error.strerror or error}{place}. What was finished is kept; mend that and give the same command again."
 
 
-def _fail(message: str, code: int, error: Exception | None) -> None:
+def _fail(message: str, code: int) -> None:
     err.print(f"[bold red]Error:[/] {printable(message)}")
-    if error is not None:
-        raise error
+    if "--debug" in sys.argv[1:]:
+        traceback.print_exc()
     sys.exit(code)

@@ -3,16 +3,16 @@
 import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import msgspec
 import numpy as np
 
+from longmemeval.addresses import fault_of, split_address
 from longmemeval.arrays import Vectors
 from longmemeval.errors import FatalModelError, HarnessError, ModelError
 from longmemeval.prices import price
 from longmemeval.records import Usage
-from longmemeval.redaction import public_url
+from longmemeval.redaction import public_url, redact, register_address
 
 if TYPE_CHECKING:
     from openai import OpenAIError
@@ -55,8 +55,10 @@ class RemoteEmbedder:
 
         self.spec = f"openai:{model}"
         base = api_base or os.environ.get("OPENAI_BASE_URL") or None
-        if base:
-            _check_url(base, self.spec)
+        register_address(base)
+        if base and (fault := fault_of(base)):
+            raise HarnessError(f"The address of the embedding endpoint {fault.what}", where=self.spec, fix=fault.fix)
+        address = split_address(base) if base else None
         self._key = os.environ.get("OPENAI_API_KEY", "").strip()
         if not (self._key or base):
             raise FatalModelError(
@@ -65,7 +67,13 @@ class RemoteEmbedder:
                 fix="Set the environment variable OPENAI_API_KEY, or name a server of your own with --api-base",
             )
         key = self._key or _PLACEHOLDER_KEY
-        self._client = OpenAI(api_key=key, base_url=base, max_retries=_RETRIES, timeout=_SECONDS)
+        self._client = OpenAI(
+            api_key=key,
+            base_url=address.url if address else None,
+            default_headers=address.headers if address else None,
+            max_retries=_RETRIES,
+            timeout=_SECONDS,
+        )
         self._model = model
         self._endpoint = public_url(str(self._client.base_url))
         self.fingerprint = f"openai:{model}@{self._endpoint}"
@@ -135,7 +143,7 @@ class RemoteEmbedder:
         from openai import APIStatusError
 
         where = f"{self.spec} at {self._endpoint}"
-        message = self._one_line(f"{error} {error.__cause__ or ''}")
+        message = " ".join(redact(f"{error} {error.__cause__ or ''}").split())[:300]
         status = error.status_code if isinstance(error, APIStatusError) else None
         if status in _FATAL_STATUSES:
             return FatalModelError(
@@ -158,10 +166,6 @@ class RemoteEmbedder:
             where=where,
             fix="Run the same command again later: what was embedded is kept",
         )
-
-    def _one_line(self, message: str) -> str:
-        hidden = message.replace(self._key, "[key]") if self._key else message
-        return " ".join(hidden.split())[:300]
 
 
 class _Item(msgspec.Struct):
@@ -198,17 +202,3 @@ def _cost(model: str, tokens: int) -> Usage:
     """The cost of one call; `tokens` is 0 when the server does not count them."""
     dollars = price(model, tokens)
     return Usage(calls=1, prompt_tokens=tokens, cost_usd=dollars or 0.0, unpriced_calls=int(not dollars))
-
-
-def _check_url(url: str, spec: str) -> None:
-    try:
-        parts = urlsplit(url)
-        valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        valid = False
-    if not valid:
-        raise HarnessError(
-            "The address of the embedding endpoint is not a web address",
-            where=spec,
-            fix="Write it like http://localhost:8000/v1",
-        )

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 from msgspec import Struct, convert, structs
 
+from longmemeval.addresses import Address
 from longmemeval.llm.errors_map import meaning_of
 from longmemeval.llm.protocol import ChatReply, ChatRequest
 from longmemeval.llm.providers import has_price, split_spec, table_entry
@@ -15,6 +16,7 @@ from longmemeval.llm.registry import ModelOptions
 from longmemeval.llm.retry import call_with_retries
 from longmemeval.prices import load_litellm
 from longmemeval.records import Usage
+from longmemeval.redaction import without_secrets
 
 
 class _Message(Struct, frozen=True):
@@ -46,15 +48,19 @@ class LiteLLMChatModel:
         spec: the model, known to be well-formed.
         options: endpoint, time-out and retries.
         api_key: sent with each call; None leaves it to LiteLLM and the environment.
+        address: where calls go; None leaves that to LiteLLM and the environment.
     """
 
-    def __init__(self, spec: str, options: ModelOptions, api_key: str | None = None) -> None:
+    def __init__(
+        self, spec: str, options: ModelOptions, api_key: str | None = None, *, address: Address | None = None
+    ) -> None:
         self._spec = spec
         self._options = options
         self._api_key = api_key
         self._provider, _ = split_spec(spec)
         self._priced = has_price(table_entry(spec))
-        self._where = f"{spec} at {options.api_base}" if options.api_base else spec
+        self._address = address
+        self._where = f"{spec} at {address.url}" if address else spec
 
     @property
     def spec(self) -> str:
@@ -92,7 +98,8 @@ class LiteLLMChatModel:
                     max_tokens=request.max_tokens,
                     n=1,
                     timeout=float(options.timeout_s),
-                    api_base=options.api_base,
+                    api_base=self._address.url if self._address else None,
+                    extra_headers=self._address.headers if self._address else None,
                     api_key=self._api_key,
                     num_retries=0,
                     max_retries=0,
@@ -108,9 +115,13 @@ class LiteLLMChatModel:
     def _reply(self, completion: _Completion, cost: float | None) -> ChatReply:
         choice = completion.choices[0] if completion.choices else _Choice(_Message())
         tokens = completion.usage or _Tokens()
-        served = completion.model or ""
+        served = without_secrets(completion.model or "")
+        said = choice.message.content or ""
+        # A server may repeat what it was sent, the headers too.
+        text = without_secrets(said)
         return ChatReply(
-            text=choice.message.content or "",
+            text=text,
+            redacted=text != said,
             finish_reason=choice.finish_reason or "",
             usage=Usage(
                 calls=1,

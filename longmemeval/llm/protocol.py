@@ -40,6 +40,8 @@ class ChatReply(Struct, frozen=True):
     """The model name in the server's reply."""
     attempts: int = 1
     latency_ms: float = 0.0
+    redacted: bool = False
+    """Whether the server repeated a secret, which `text` has no more."""
 
 
 class ChatModel(Protocol):

@@ -5,9 +5,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from longmemeval.addresses import Address, fault_of, split_address
 from longmemeval.errors import FatalModelError, nearest
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.prices import load_litellm
+from longmemeval.redaction import public_url, register_address
 
 _EXTRACTIVE = "offline/extractive"
 _SCRIPTED = "offline/scripted:"
@@ -17,6 +19,13 @@ _PLACEHOLDER_KEY = "no-key-needed"
 
 _OTHER_CREDENTIALS = frozenset({"bedrock", "sagemaker", "sagemaker_chat", "vertex_ai", "vertex_ai_beta"})
 """Providers that also take credentials from profile files or the machine's role, which no variable shows."""
+
+
+_TAKES_USER_INFORMATION = frozenset(
+    {"openai", "custom_openai", "lm_studio", "litellm_proxy", "llamafile", "xinference"}
+    | {"azure", "ollama", "ollama_chat", "anthropic", "gemini"}
+)
+"""Providers for which LiteLLM sends the header it is given; for others it puts one of its own in its place."""
 
 
 class ModelOptions(Struct, frozen=True):
@@ -30,6 +39,9 @@ class ModelOptions(Struct, frozen=True):
     """Attempts per call, the first included."""
     max_wait_s: float = 60.0
     """Longest wait of our own choosing between two attempts, seconds; a server's Retry-After may be longer."""
+
+    def __post_init__(self) -> None:
+        register_address(self.api_base)
 
 
 def load_chat_model(spec: str, options: ModelOptions = ModelOptions()) -> ChatModel:
@@ -49,7 +61,8 @@ def load_chat_model(spec: str, options: ModelOptions = ModelOptions()) -> ChatMo
 
     check_endpoint(options.api_base)
     _check_kind(spec)
-    return LiteLLMChatModel(spec, options, api_key=_placeholder_key(spec, options.api_base))
+    api_key = _placeholder_key(spec, options.api_base)
+    return LiteLLMChatModel(spec, options, api_key=api_key, address=_address(spec, options))
 
 
 def is_offline(spec: str) -> bool:
@@ -91,18 +104,43 @@ def _load_offline(spec: str) -> ChatModel:
     raise FatalModelError(f"Unknown offline model {spec!r}", fix=nearest(spec, names))
 
 
-def check_endpoint(api_base: str | None) -> None:
+def check_endpoint(api_base: str | None, where: str = "--api-base") -> None:
     """Refuse what cannot be called.
 
+    Args:
+        api_base: the address.
+        where: it was given.
+
     Raises:
-        FatalModelError: it is no web address.
+        FatalModelError: it is no web address, or holds what calls cannot carry.
     """
-    if api_base is not None and not api_base.startswith(("http://", "https://")):
+    if api_base is not None and (fault := fault_of(api_base)):
+        raise FatalModelError(f"The endpoint '{public_url(api_base)}' {fault.what}", where=where, fix=fault.fix)
+
+
+def _address(spec: str, options: ModelOptions) -> Address | None:
+    """Where calls go, from the option or the environment; None: LiteLLM knows.
+
+    Raises:
+        FatalModelError: it cannot be called, or not with the user information in it.
+    """
+    from longmemeval.llm.endpoints import endpoint
+    from longmemeval.llm.providers import split_spec
+
+    base = endpoint(spec, options)
+    if base is None:
+        return None
+    where = "--api-base" if options.api_base else "environment"
+    check_endpoint(base, where)
+    address = split_address(base)
+    provider, name = split_spec(spec)
+    if address.headers and provider not in _TAKES_USER_INFORMATION:
         raise FatalModelError(
-            f"The endpoint {api_base!r} is not a web address",
-            where="--api-base",
-            fix="Write it whole, such as http://localhost:8000/v1",
+            f"Calls to a model of {provider} cannot carry the user information in its address",
+            where=where,
+            fix=f"Name it openai/{name} if the endpoint speaks OpenAI's protocol, or give its key in the environment",
         )
+    return address if options.api_base or address.headers else None
 
 
 def _check_kind(spec: str) -> None:

@@ -18,7 +18,7 @@ from msgspec import Struct
 from longmemeval.datasets.base import Dataset
 from longmemeval.errors import HarnessError, IntegrityError, nearest
 from longmemeval.files import list_folders, safe_name, write_atomic
-from longmemeval.redaction import redact
+from longmemeval.redaction import redact, without_secrets
 
 FORMAT = 1
 _PACKAGES = (
@@ -189,7 +189,8 @@ def write_manifest(folder: Path, manifest: RunManifest) -> None:
     """
     path = folder / "run.json"
     try:
-        write_atomic(path, msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
+        text = without_secrets(msgspec.json.encode(manifest).decode())
+        write_atomic(path, msgspec.json.format(text, indent=2).encode() + b"\n")
     except OSError as error:
         raise HarnessError(
             f"The manifest cannot be written: {error.strerror}",

@@ -30,6 +30,7 @@ ReadingMethod = Literal["direct", "con", "con-separate", "short"]
 READING_METHODS: tuple[ReadingMethod, ...] = get_args(ReadingMethod)
 
 _TEMPLATES = {"direct": "direct", "con": "con", "con-separate": "con", "short": "short"}
+REDACTED = "the server repeated a secret, which was taken out of its reply"
 ABSTENTION = "I don't know: the information is not mentioned in the conversation."
 """The answer given without a call where the recall is too weak; every judge here reads it as abstaining."""
 
@@ -161,7 +162,7 @@ class Reader:
             finish_reason=replies[-1].finish_reason if replies and not error else "",
             served_model=replies[-1].served_model if replies else "",
             error=error,
-            notes=recall.notes,
+            notes=recall.notes + ((REDACTED,) if any(reply.redacted for reply in replies) else ()),
             recall_ms=recall.milliseconds,
             latency_ms=latency_ms,
         )

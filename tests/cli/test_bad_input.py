@@ -351,7 +351,7 @@ def test_what_is_not_prepared_of_the_sample_is_asked_for_by_name(
 
 
 def test_debug_shows_the_traceback(workspace: Path) -> None:
-    done = longmemeval("--debug", *shlex.split(f"{RUN} --set topk=3"), cwd=workspace, code=1)
+    done = longmemeval("--debug", *shlex.split(f"{RUN} --set topk=3"), cwd=workspace, code=2)
     assert "Error: Memory configuration 'combined' has no parameter 'topk'" in done.stderr
     assert "Traceback (most recent call last)" in done.stderr
 

@@ -118,7 +118,7 @@ def test_dead_server_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("reply", "message"),
     [
-        (error_reply(401, f"Incorrect key:\n{KEY}"), r"refuses the key: .*\[key\].*OPENAI_API_KEY"),
+        (error_reply(401, f"Incorrect key:\n{KEY}"), r"refuses the key: .*\[redacted\].*OPENAI_API_KEY"),
         (error_reply(402, "pay"), "topped up"),
         (error_reply(403, "not for you"), "refuses access"),
         (error_reply(404, "no model 'smal'"), "no model 'smal'"),
@@ -220,7 +220,7 @@ def test_server_of_ones_own_needs_no_key(server: EmbeddingServer, monkeypatch: p
 
 
 def test_fingerprint_names_model_and_endpoint_but_no_secret() -> None:
-    embedder = RemoteEmbedder("small", "https://me:password@models.example:8443/v1/?token=abc")
+    embedder = RemoteEmbedder("small", "https://me:password@models.example:8443/v1/")
     assert embedder.fingerprint == "openai:small@https://models.example:8443/v1"
     assert embedder.spec == "openai:small"
 
@@ -231,3 +231,17 @@ def test_fingerprint_names_model_and_endpoint_but_no_secret() -> None:
 def test_address_that_is_none_is_refused(base: str) -> None:
     with pytest.raises(HarnessError, match="not a web address"):
         load_embedder("openai:small", api_base=base)
+
+
+@pytest.mark.parametrize(
+    ("base", "secret", "reason"),
+    [
+        ("https://models.example/v1?token=abcdef12", "abcdef12", "query"),
+        ("https://me:pa/ss@models.example/v1", "pa/ss", "Percent-encode"),
+        ("https://me:pa?ss@models.example/v1", "pa?ss", "Percent-encode"),
+    ],
+)
+def test_address_that_calls_cannot_carry_is_refused_without_its_secret(base: str, secret: str, reason: str) -> None:
+    with pytest.raises(HarnessError, match=reason) as refused:
+        load_embedder("openai:small", api_base=base)
+    assert secret not in str(refused.value)

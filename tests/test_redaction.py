@@ -1,0 +1,201 @@
+"""Secrets are found by value, in every spelling, and nothing else is taken."""
+
+import base64
+import html
+import json
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from longmemeval import redaction
+from longmemeval.errors import HarnessError
+from longmemeval.redaction import MARK, hide, public_url, redact, register_address, without_secrets
+
+VALUE = 'Kö9/x+"Q <7>&Zt\\w=='
+"""With everything that some spelling changes."""
+
+
+@pytest.fixture(autouse=True)
+def own_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redaction, "_from_addresses", set())
+
+
+@pytest.fixture
+def planted(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("GATEWAY_API_KEY", VALUE)
+    return VALUE
+
+
+def basic(user: str, password: str) -> str:
+    return base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        VALUE,
+        VALUE.upper(),
+        quote(VALUE),
+        quote(VALUE, safe=""),
+        quote(VALUE, safe="").lower(),
+        quote_plus(VALUE),
+        html.escape(VALUE),
+        repr(VALUE)[1:-1],
+        json.dumps(VALUE)[1:-1],
+        json.dumps(VALUE, ensure_ascii=False)[1:-1],
+        json.dumps(VALUE)[1:-1].replace("/", "\\/"),
+        json.dumps(json.dumps(VALUE))[3:-3],
+        base64.b64encode(VALUE.encode()).decode(),
+        base64.urlsafe_b64encode(VALUE.encode()).decode().rstrip("="),
+        *(basic("u" * length, VALUE) for length in range(4)),
+        basic("user", VALUE + "more"),
+    ],
+)
+def test_value_is_found_in_every_spelling(planted: str, spelling: str) -> None:
+    assert without_secrets(f"it is {spelling}.") == f"it is {MARK}."
+
+
+@given(st.text(min_size=12), st.text(max_size=6))
+@settings(max_examples=60)
+def test_any_value_is_found_in_base64(value: str, user: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        try:
+            patch.setenv("SOME_TOKEN", value)
+        except (ValueError, UnicodeEncodeError):
+            return
+        if len(value.strip()) < 12 or not any(map(str.isalpha, value)):
+            return
+        assert without_secrets(f"Basic {basic(user.replace(':', ''), value.strip())} x") == f"Basic {MARK} x"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("OPENAI_API_KEY", "api_key", "Key2", "MY_SECRET_PHRASE", "DB_PASSWORD", "gatewayToken", "HF_TOKEN"),
+        *("APIKEY", "PGPASSWORD", "SMTP_PASS", "AWS_SECRET_ACCESS_KEY", "KEYS"),
+    ],
+)
+def test_names_that_say_so(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "planted-value-1")
+    assert without_secrets("planted-value-1") == MARK
+
+
+@pytest.mark.parametrize("name", ["TOKENIZERS_PARALLELISM", "KEYBOARD", "COMPASS_HEADING", "PASSAGE", "EDITOR"])
+def test_names_that_do_not(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "planted-value-1")
+    assert without_secrets("planted-value-1") == "planted-value-1"
+
+
+def test_lines_of_a_long_value_and_what_was_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PEM_KEY", "-----BEGIN-----\nabcdefghijklmnopqrstuvwxyz0123\nzyxwvutsrqponm9876\n-----END-----")
+    assert without_secrets("line zyxwvutsrqponm9876") == f"line {MARK}"
+    assert without_secrets("cut abcdefghijklmnopqrstuv... here") == f"cut {MARK} here"
+    assert without_secrets("cut abcdefghijklmn... here") == "cut abcdefghijklmn... here"
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "hidden"),
+    [
+        ("abc12", "The abc12 is a road.", "The abc12 is a road."),
+        ("abc12", "Incorrect API key provided: abc12.", f"Incorrect API key provided: {MARK}."),
+        ("abc12", '{"authorization": "Bearer abc12"}', f'{{"authorization": "Bearer {MARK}"}}'),
+        ("abc12", "token abc123", "token abc123"),
+        ("4096", "max_tokens=4096, token 4096", "max_tokens=4096, token 4096"),
+        ("2024-05-01", "The key date is 2024-05-01", "The key date is 2024-05-01"),
+        ("password", "My password manager", "My password manager"),
+        ("password", "password: password", f"password: {MARK}"),
+        ("a", "a key and a lock", "a key and a lock"),
+    ],
+)
+def test_short_values_leave_ordinary_text_alone(
+    monkeypatch: pytest.MonkeyPatch, value: str, text: str, hidden: str
+) -> None:
+    monkeypatch.setenv("SHORT_KEY", value)
+    assert hide(text) == hidden
+    assert without_secrets(text) == text
+
+
+def test_path_of_a_key_is_no_secret(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = str(tmp_path_factory.mktemp("keys"))
+    monkeypatch.setenv("SSH_KEY_FOLDER", path)
+    monkeypatch.setenv("OTHER_KEY", f"{path}/gone")
+    assert without_secrets(f"{path}/data.json") == f"{path}/data.json"
+    assert without_secrets(f"{path}/gone") == MARK
+
+
+ADDRESS = "https://bob1:p%2Fw9secret@host.example:8443/v1?api_key=query-value-7&v=2024-02-01"
+
+
+def test_address_that_was_given(planted: str) -> None:
+    register_address(f"--api-base={ADDRESS}")
+    for secret in ("p/w9secret", "p%2Fw9secret", "p%2fw9secret", "bob1:p%2Fw9secret", "query-value-7"):
+        assert without_secrets(f"x {secret} y") == f"x {MARK} y"
+    assert without_secrets(f"Basic {basic('bob1', 'p/w9secret')}") == f"Basic {MARK}"
+    assert without_secrets("on 2024-02-01 at host.example") == "on 2024-02-01 at host.example"
+    register_address(None)
+    register_address("gpt-4o")
+
+
+def test_addresses_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://corp:proxy-pass-1@proxy.example:3128")
+    assert without_secrets("407 for corp:proxy-pass-1 (proxy-pass-1)") == f"407 for {MARK} ({MARK})"
+
+
+def test_password_that_nobody_encoded() -> None:
+    register_address("http://user:p/w@host/v1")
+    assert hide("call http://user:p/w@host/v1 failed") == f"call http://{MARK}@host/v1 failed"
+    assert base64.b64encode(b"user:p/w").decode() not in hide(f"Basic {basic('user', 'p/w')}")
+    assert hide("a p/w b") == "a p/w b"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Incorrect API key provided: sk-ab***yz", f"Incorrect API key provided: {MARK}"),
+        ("got Bearer x9", f"got {MARK}"),
+        ("got Basic dXNlcjpwdw==", f"got {MARK}"),
+        ("Basic understanding is enough", "Basic understanding is enough"),
+        ("POST https://host/v1/x?code=1&y=2 failed", f"POST https://host/v1/x?{MARK} failed"),
+        ("POST /v1/x?api_key=77 failed", f"POST /v1/x?{MARK} failed"),
+        ("see https://medium.com/@user/story", "see https://medium.com/@user/story"),
+        ("at ftp://me:pw@host/x", f"at ftp://{MARK}@host/x"),
+        ("id abcdefghijklmnopqrstuvwx1", f"id {MARK}"),
+        ("internationalisation of counterrevolutionaries", "internationalisation of counterrevolutionaries"),
+    ],
+)
+def test_what_looks_like_a_secret(text: str, shown: str) -> None:
+    assert redact(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("address", "public"),
+    [
+        ("http://user:pw@host:80/v1/?a=b#c", "http://host:80/v1"),
+        ("https://host/v1/", "https://host/v1"),
+        ("http://[::1]:8000/v1", "http://[::1]:8000/v1"),
+        ("http://user@[::1]/v1", "http://[::1]/v1"),
+        ("http://user:p/w@host/v1", f"http://{MARK}"),
+        ("http://user:12/w@host/v1", f"http://{MARK}"),
+        ("http://user:p?w@host/v1", f"http://{MARK}"),
+        ("http://user:p#w@host/v1", f"http://{MARK}"),
+        ("http://[::1", MARK),
+        ("localhost:8000", "localhost:8000"),
+    ],
+)
+def test_public_part_of_an_address(address: str, public: str) -> None:
+    assert public_url(address) == public
+
+
+def test_errors_hold_no_secret(planted: str) -> None:
+    error = HarnessError(f"Refused {planted}", where=f"http://u:p@host, {planted}", fix=f"Not {planted}")
+    assert str(error) == f"Refused {MARK} (http://{MARK}@host, {MARK}). Not {MARK}."
+    assert planted not in repr(error)
+
+
+@given(st.text(alphabet=st.characters(codec="ascii")))
+def test_text_without_secrets_stays(text: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PLANTED_KEY", "\u2603\u2603never-in-ascii\u2603")
+        assert without_secrets(text) == text or any(ord(one) > 127 for one in text)
