@@ -100,7 +100,7 @@ def evaluate(
     agreements = judge_agreements(graded, [one.judge for one in metrics], where)
     audited = audit_scores(audit, graded, metrics, where) if audit else []
     if as_json:
-        print_json(_document(evaluations, agreements, audited))
+        print_json(_document(evaluations, agreements, audited, where))
     else:
         for evaluation in evaluations:
             show(evaluation, where.results_dir)
@@ -113,12 +113,18 @@ def evaluate(
 
 
 def _document(
-    evaluations: "list[Evaluation]", agreements: "list[JudgeAgreement]", audited: "list[AuditedScore]"
+    evaluations: "list[Evaluation]",
+    agreements: "list[JudgeAgreement]",
+    audited: "list[AuditedScore]",
+    where: "Folders",
 ) -> object:
-    """The metrics of one judge; of several, all of them and how they agree."""
+    """The figures of one judge; of several, all of them and how they agree."""
+    from longmemeval.report.evaluation_document import evaluation_document
+
+    figures = [evaluation_document(one, where.results_dir) for one in evaluations]
     if len(evaluations) == 1 and not audited:
-        return evaluations[0].metrics
-    return {"judges": [one.metrics for one in evaluations], "agreement": agreements, "audit": audited}
+        return figures[0]
+    return {"judges": figures, "agreement": agreements, "audit": audited}
 
 
 def _adopt(file: Path, dataset: str, chosen: "Selection", where: "Folders") -> str:
@@ -133,8 +139,9 @@ def _adopt(file: Path, dataset: str, chosen: "Selection", where: "Folders") -> s
 
 def show(evaluation: "Evaluation", results_dir: Path) -> None:
     """Print the scores of one run."""
+    from longmemeval.evaluation.judges.standing import judge_name
     from longmemeval.pipeline.scored import summarise
-    from longmemeval.report.summary import footnotes, judge_name
+    from longmemeval.report.summary import footnotes
     from longmemeval.report.tables import abstention_lines, score_table, usage_line
 
     metrics, manifest = evaluation.metrics, evaluation.manifest
@@ -150,7 +157,11 @@ def show(evaluation: "Evaluation", results_dir: Path) -> None:
         out.print(f"Answers: {usage_line(summary.usage)}; {latency}")
     latency = _latency(metrics.latency_ms.p50, metrics.latency_ms.p95)
     out.print(f"Judge: {usage_line(metrics.usage)}; {latency}")
-    out.print(f"Judged now: {evaluation.newly_judged}; judge id: {metrics.judge.id}")
+    made = evaluation.grading
+    again = (
+        "" if made.judge == metrics.judge else f", by which {made.judge.metric} is {_percent(made.overall.accuracy)}"
+    )
+    out.print(f"Judged now: {evaluation.newly_judged}; judge id: {made.judge.id}{again}")
     print_lines(footnotes([summary]))
 
 
@@ -159,7 +170,7 @@ def tell_unlabelled(evaluation: "Evaluation", results_dir: Path) -> None:
     from longmemeval.evaluation.registry import RULES
     from longmemeval.pipeline.evaluate import current_judgements
 
-    judge = evaluation.metrics.judge
+    judge = evaluation.grading.judge
     judged = current_judgements(results_dir / evaluation.metrics.run, judge.id).values()
     errors = [f"  {one.question_id}: {one.error}" for one in judged if one.label is None]
     if errors:

@@ -82,5 +82,8 @@ def _official(run_id: str, output: Path | None, where: "Folders", as_json: bool)
         out.print(f"Judged log: {printable(log)}")
     if written.unanswered:
         err.print(f"{len(written.unanswered):,} questions have no answer: the official script does not miss them.")
+    if written.later_gradings:
+        later = printable(", ".join(written.later_gradings))
+        err.print(f"Left out are later gradings, as the first is the score: {later}")
     for model in written.unofficial:
         err.print(f"print_qa_metrics.py takes no log judged by {printable(model)}: it asks for the official judge.")

@@ -46,7 +46,9 @@ def import_run(
         return
     print_table(score_table(f"as judged by {metrics.judge.model}, taken over from the log", metrics))
     figures = metrics.official_figures
-    if figures is not None:
+    if imported.script_stops:
+        out.print(f"The official script would stop at this log: {printable('; '.join(imported.script_stops))}.")
+    elif figures is not None:
         shown = {"task-averaged": figures.task_averaged, "overall": figures.overall, "abstention": figures.abstention}
         told = ", ".join(f"{name} {'nan' if value is None else value}" for name, value in shown.items())
         out.print(f"The official script prints of this log: {told}")

@@ -9,6 +9,7 @@ from longmemeval.datasets.locomo_format import OPEN_ABSTENTION
 from longmemeval.evaluation.abilities import ABILITIES, ability_of
 from longmemeval.evaluation.abstention import Abstaining, Calibration, abstaining, calibrate
 from longmemeval.evaluation.intervals import label_interval, score_interval
+from longmemeval.evaluation.judges.imported import is_imported
 from longmemeval.evaluation.judges.longmemeval import OFFICIAL_MODEL
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
 from longmemeval.evaluation.judges.standing import is_official
@@ -104,7 +105,8 @@ class Metrics(Struct, frozen=True):
     judgements_sha256: str = ""
     """Of the file of judgements that was scored."""
     official_figures: OfficialFigures | None = None
-    """The official script's view of the same labels; None for other benchmarks than LongMemEval."""
+    """The official script's view of the same labels; None where it would refuse them: on other benchmarks than
+    LongMemEval, and for other judges than the official one."""
     haystacks: int | None = None
     """Haystacks that the questions share, which intervals draw whole; None where each question has its own, or all have
     the same: they count as independent then."""
@@ -142,11 +144,13 @@ def compute_metrics(
     answerable = [gold for gold in golds if not gold.abstention]
     faceted = sorted((g for g in golds if g.facets), key=lambda g: (g.question_type, *g.facets.values()))
     latencies = [judgement.latency_ms for judgement in made if judgement.attempts > 0]
-    official = bool(golds) and all(gold.question_type in OFFICIAL_TYPES for gold in golds)
+    native = bool(golds) and all(gold.question_type in OFFICIAL_TYPES for gold in golds)
+    official = _is_official(identity, evaluated)
+    taken = official or _names_the_official(identity)
     labels = {judgement.question_id: judgement.label for judgement in evaluated if judgement.label is not None}
     return Metrics(
         run=run,
-        judge=msgspec.structs.replace(identity, official=_is_official(identity, evaluated)),
+        judge=msgspec.structs.replace(identity, official=official),
         overall=scores.score(golds),
         task_averaged=_task_average({question_type: score.accuracy for question_type, score in by_type.items()}),
         by_type=by_type,
@@ -159,7 +163,7 @@ def compute_metrics(
         abstaining=None if hypotheses is None else abstaining(golds, hypotheses, clusters),
         calibration=_calibration(golds, top_scores or {}, {one.question_id: credit(one) for one in made}),
         votes=_vote_spread(made, len(golds)),
-        official_figures=official_figures(golds, labels, times) if official else None,
+        official_figures=official_figures(golds, labels, times) if native and taken else None,
         haystacks=len(set(clusters.values())) if share_haystacks(list(clusters.values())) else None,
     )
 
@@ -228,6 +232,11 @@ def _is_official(judge: JudgeIdentity, judgements: Iterable[Judgement]) -> bool:
     """Whether the identity bears it out, and the server too says that its official model gave every label."""
     served = all(judgement.served_model in ("", OFFICIAL_MODEL) for judgement in judgements)
     return served and judge.official and is_official(judge)
+
+
+def _names_the_official(judge: JudgeIdentity) -> bool:
+    """Whether the labels are taken over from a log that `print_qa_metrics.py` takes: it asserts the model's name."""
+    return is_imported(judge) and judge.model == OFFICIAL_MODEL
 
 
 def _task_average(accuracies: Mapping[str, float]) -> float | None:

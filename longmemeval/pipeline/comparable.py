@@ -6,6 +6,7 @@ from typing import Any
 from msgspec import structs
 
 from longmemeval.errors import HarnessError
+from longmemeval.evaluation.judges.imported import bound_to_its_log
 from longmemeval.evaluation.metrics import compute_metrics
 from longmemeval.pipeline.comparison import COMMON_ONLY
 from longmemeval.pipeline.evaluate import Graded
@@ -78,6 +79,9 @@ def _one_judge(scored: Sequence[ScoredRun]) -> str:
     judges = [{path.stem for path in (run.folder / "metrics").glob("*.json")} for run in scored]
     if shared := sorted(set[str].intersection(*judges)):
         return "Name a judge that has graded all of them by --judge: " + ", ".join(shared)
+    if any(bound_to_its_log(run.metrics.judge) for run in scored):
+        # Their identity had the hash of the log in it, so that no two logs had a judge in common.
+        return "Logs imported by an earlier version have a judge each: `longmemeval import FILE` again, as other runs"
     return "Have all of them graded by one judge (`longmemeval evaluate RUN --judge SPEC`), then name it by --judge"
 
 

@@ -16,7 +16,7 @@ from longmemeval.datasets.locomo_protocol import official_questions
 from longmemeval.datasets.registry import load_dataset
 from longmemeval.errors import DataError, HarnessError, IntegrityError
 from longmemeval.evaluation.judges.protocol import Judge, JudgeIdentity
-from longmemeval.evaluation.judges.standing import address_unknown
+from longmemeval.evaluation.judges.standing import address_unknown, first_of
 from longmemeval.evaluation.metrics import Metrics, compute_metrics
 from longmemeval.evaluation.registry import RULES, default_judge, load_judge
 from longmemeval.event_loop import complete
@@ -61,6 +61,9 @@ class Evaluation(Struct, frozen=True):
     """The figures, and how they came about."""
 
     metrics: Metrics
+    """The score: by the judge's first grading of these answers."""
+    grading: Metrics
+    """By the grading that was made or added to now: the same, but when judging anew."""
     newly_judged: int
     failed: int
     """Questions not evaluated because an answer or a judge's call is missing; not those that the rules leave out."""
@@ -106,10 +109,12 @@ def evaluate(run_id: str, *, options: EvaluateOptions = EvaluateOptions(), where
             # A judge that refused at once leaves no trace.
             if not journal.path.stat().st_size:
                 journal.path.unlink()
-    metrics = write_metrics(where.results_dir, folder, graded, judge.identity)
+    made = write_metrics(where.results_dir, folder, graded, judge.identity)
+    first = first_of(judge.identity)
+    metrics = made if first == judge.identity else metrics_from_files(folder, graded, first, answers)
     unanswered = sum(one not in answers or answers[one].status == "error" for one in graded.questions)
     left = unlabelled(folder, judge.identity, answers)
-    return Evaluation(metrics, newly_judged, unanswered + len(left), graded)
+    return Evaluation(metrics, made, newly_judged, unanswered + len(left), graded)
 
 
 class Graded:

@@ -55,6 +55,10 @@ class Adopted(Struct, frozen=True):
     """Selected questions without a hypothesis: they count as not evaluated."""
     repeated: tuple[str, ...]
     """Questions that the file answers twice in the same words: here they count once, in the official script twice."""
+    unlabelled_lines: int = 0
+    """Lines of the file without a label."""
+    is_jsonl: bool = True
+    """Whether every line is one record, as the official script reads them, without blank lines and byte-order mark."""
 
 
 def adopt_hypotheses(
@@ -94,7 +98,16 @@ def adopt_hypotheses(
     answered = [name for name in question_ids if name in hypotheses]
     missing = tuple(name for name in question_ids if name not in hypotheses)
     folder = results_dir / run_id
-    adopted = Adopted(run_id, digest, {name: hypotheses[name] for name in answered}, unknown, missing, tuple(repeated))
+    adopted = Adopted(
+        run_id=run_id,
+        sha256=digest,
+        lines={name: hypotheses[name] for name in answered},
+        unknown=unknown,
+        missing=missing,
+        repeated=tuple(repeated),
+        unlabelled_lines=sum(line.autoeval_label is None for line in lines),
+        is_jsonl=all(line.startswith(b"{") for line in data.removesuffix(b"\n").split(b"\n")),
+    )
     manifest = RunManifest(
         format=FORMAT,
         run_id=run_id,

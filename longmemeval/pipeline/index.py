@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from longmemeval.evaluation.judges.standing import grading
 from longmemeval.evaluation.metrics import Metrics
 from longmemeval.files import sha256_bytes
 from longmemeval.pipeline.journal import read_journal
@@ -35,6 +36,8 @@ class IndexEntry(Struct, frozen=True):
     """When the answers were done."""
     commit: str
     """The harness's git commit, empty for an installed package."""
+    grading: int = 1
+    """The how-manieth time this judge graded these answers: the first grading is the score."""
     endpoint: str | None = None
     """Where the judge was served (`JudgeIdentity.endpoint`)."""
 
@@ -85,5 +88,6 @@ def index_entry(manifest: RunManifest, metrics: Metrics) -> IndexEntry:
         not_evaluated=metrics.overall.not_evaluated,
         ended_at=manifest.ended_at,
         commit=(manifest.environment.get("git") or {}).get("commit", ""),
+        grading=grading(metrics.judge),
         endpoint=metrics.judge.endpoint,
     )

@@ -4,7 +4,7 @@ The formats are those of `src/evaluation/evaluate_qa.py`: JSONL of `{"question_i
 with `"autoeval_label": {"model", "label"}`, which `print_qa_metrics.py` reads.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -12,9 +12,10 @@ from msgspec import Struct
 
 from longmemeval.datasets.base import Dataset
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.judges.imported import imported_identity
+from longmemeval.evaluation.judges.imported import imported_identity, is_imported
 from longmemeval.evaluation.judges.longmemeval import OFFICIAL_MODEL
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
+from longmemeval.evaluation.judges.standing import grading, judge_name
 from longmemeval.evaluation.metrics import Metrics
 from longmemeval.files import sha256_text, write_atomic
 from longmemeval.pipeline.answering import ANSWERS, current_answers
@@ -45,6 +46,8 @@ class Imported(Struct, frozen=True):
     """Answered questions without a label, where others have one."""
     metrics: Metrics | None
     """The scores of a judged log; None for hypotheses alone."""
+    script_stops: tuple[str, ...] = ()
+    """Why the official `print_qa_metrics.py` would not run on the log to its end; empty where it would."""
 
 
 def import_official(
@@ -73,7 +76,22 @@ def import_official(
         repeated=adopted.repeated,
         unlabelled=tuple(name for name in adopted.lines if name not in labelled) if labelled else (),
         metrics=metrics,
+        script_stops=tuple(_script_stops(adopted, metrics)) if metrics else (),
     )
+
+
+def _script_stops(adopted: Adopted, metrics: Metrics) -> Iterator[str]:
+    """What the script asserts of a log, or takes for granted."""
+    if metrics.judge.model != OFFICIAL_MODEL:
+        yield f"its judge is {metrics.judge.model}, and the script takes {OFFICIAL_MODEL} alone"
+    elif metrics.official_figures is None:
+        yield "the questions are not of LongMemEval's types"
+    if not adopted.is_jsonl:
+        yield "not every line is one record"
+    if adopted.unlabelled_lines:
+        yield f"{adopted.unlabelled_lines:,} lines have no label"
+    if adopted.unknown:
+        yield f"{len(adopted.unknown):,} questions are not in the data set"
 
 
 def _take_over(
@@ -88,7 +106,7 @@ def _take_over(
             fix="Split it into one log per model and import each under a --run-id of its own",
         )
     folder = where.results_dir / adopted.run_id
-    identity = imported_identity(models[0] or _UNNAMED, adopted.sha256)
+    identity = imported_identity(models[0] or _UNNAMED)
     lines = [_judgement(adopted.lines[name], label, identity) for name, label in labelled.items()]
     path = judgements_file(folder, identity.id)
     if not path.exists():
@@ -117,6 +135,8 @@ class OfficialExport(Struct, frozen=True):
     answers: int
     unanswered: tuple[str, ...]
     """Questions without an answer: no line of the files is about them, the official script does not miss them."""
+    later_gradings: tuple[str, ...]
+    """Ids of judges that graded again and have no log: the first grading is the score."""
     unofficial: tuple[str, ...]
     """Models of logs that `print_qa_metrics.py` refuses: it takes the official judge's alone."""
 
@@ -145,19 +165,24 @@ def export_official(run_id: str, output: Path | None = None, *, where: Folders |
     }
     path = (output or folder / "official") / f"{run_id}.jsonl"
     _write(path, (HypothesisLine(name, text) for name, text in texts.items()))
-    judges = [metrics.judge for metrics in stored_metrics(folder) if metrics.judge.metric == "accuracy"]
+    labelled = [metrics.judge for metrics in stored_metrics(folder) if metrics.judge.metric == "accuracy"]
+    judges = [judge for judge in labelled if grading(judge) == 1]
     return OfficialExport(
         hypotheses=str(path),
         logs=tuple(_write_log(path, folder, judge, texts) for judge in judges),
         answers=len(texts),
         unanswered=tuple(name for name in manifest.question_ids if name not in texts),
+        later_gradings=tuple(judge.id for judge in labelled if grading(judge) > 1),
         unofficial=tuple(dict.fromkeys(name for judge in judges if (name := _official_name(judge)) != OFFICIAL_MODEL)),
     )
 
 
 def _official_name(judge: JudgeIdentity) -> str:
-    """The judge's model as the official script names it."""
-    return judge.model.removeprefix("openai/")
+    """The judge's model as a log names it; only the official judge has the name that the official script takes."""
+    if judge.official or is_imported(judge):
+        return judge.model.removeprefix("openai/")
+    name = judge_name(judge).removeprefix("openai/")
+    return name if name != OFFICIAL_MODEL else f"{name}, by its own word another"
 
 
 def _write_log(hypotheses: Path, folder: Path, judge: JudgeIdentity, texts: Mapping[str, str]) -> str:

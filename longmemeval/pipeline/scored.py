@@ -7,10 +7,12 @@ from typing import Any
 from msgspec import Struct
 
 from longmemeval.errors import HarnessError, nearest
+from longmemeval.evaluation.judges.standing import grading
 from longmemeval.evaluation.metrics import Metrics
 from longmemeval.evaluation.statistics import percentile
 from longmemeval.pipeline.answering import ANSWERS, current_answers, total_usage
 from longmemeval.pipeline.evaluate import Graded, current_judgements, dataset_of
+from longmemeval.pipeline.gradings import Gradings, gradings
 from longmemeval.pipeline.journal import read_journal
 from longmemeval.pipeline.manifest import RunManifest, read_manifest, run_folder
 from longmemeval.pipeline.stored import stored_metrics
@@ -37,6 +39,8 @@ class RunSummary(Struct, frozen=True):
     failed: int
     status: str = "completed"
     """Of the run, as its manifest says."""
+    gradings: Gradings | None = None
+    """Of these answers by this judge, where there are several: the first is the score."""
 
 
 def summarise(folder: Path, manifest: RunManifest, metrics: Metrics) -> RunSummary:
@@ -47,10 +51,10 @@ def summarise(folder: Path, manifest: RunManifest, metrics: Metrics) -> RunSumma
         manifest: its manifest.
         metrics: its scores by one judge.
     """
-    return _summary(read_journal(folder / ANSWERS, Answer), manifest, metrics)
+    return _summary(folder, read_journal(folder / ANSWERS, Answer), manifest, metrics)
 
 
-def _summary(records: Sequence[Answer], manifest: RunManifest, metrics: Metrics) -> RunSummary:
+def _summary(folder: Path, records: Sequence[Answer], manifest: RunManifest, metrics: Metrics) -> RunSummary:
     settings = manifest.settings
     answered = [answer for answer in current_answers(records).values() if answer.status == "ok"]
     own = manifest.kind == "run"
@@ -69,6 +73,7 @@ def _summary(records: Sequence[Answer], manifest: RunManifest, metrics: Metrics)
         shortened=int(manifest.totals.get("shortened", 0)),
         failed=int(manifest.totals.get("failed", 0)),
         status=manifest.status,
+        gradings=gradings(folder, manifest, metrics.judge),
     )
 
 
@@ -104,7 +109,7 @@ def load_scored(
         run_ids: runs that have been graded.
         where: the folders.
         judge: id of the judge, a beginning of it or its model, whatever fits one only; None: the official judge's
-            scores where there are some, else the newest.
+            scores where there are some, else the newest. Of several gradings by one judge it is the first.
         dataset: where the data is now, if it has moved.
 
     Raises:
@@ -129,19 +134,21 @@ def load_scored(
             gradeds[key] = Graded(manifest, dataset_of(manifest, dataset, where))
         answers = read_journal(folder / ANSWERS, Answer)
         judgements = current_judgements(folder, metrics.judge.id)
-        summary = _summary(answers, manifest, metrics)
+        summary = _summary(folder, answers, manifest, metrics)
         scored.append(ScoredRun(folder, manifest, summary, current_answers(answers), judgements, gradeds[key]))
     return scored
 
 
 def _chosen_metrics(folder: Path, judge: str | None) -> Metrics:
     found = stored_metrics(folder)
-    fitting = [
+    exact = [metrics for metrics in found if metrics.judge.id == judge]
+    # Of several gradings by one judge the first is the score; a later one is shown where its own id asks for it.
+    fitting = exact or [
         metrics
         for metrics in found
-        if judge is None or metrics.judge.id.startswith(judge) or metrics.judge.model == judge
+        if grading(metrics.judge) == 1
+        and (judge is None or metrics.judge.id.startswith(judge) or metrics.judge.model == judge)
     ]
-    exact = [metrics for metrics in fitting if metrics.judge.id == judge]
     if not found:
         raise HarnessError(
             f"Run '{folder.name}' is not graded", where=str(folder), fix=f"Run `longmemeval evaluate {folder.name}`"

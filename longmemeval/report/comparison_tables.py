@@ -3,13 +3,14 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from string import ascii_uppercase
 
+from longmemeval.evaluation.judges.standing import judge_name
 from longmemeval.evaluation.metrics import Score
 from longmemeval.evaluation.power import DISCORDANT
 from longmemeval.pipeline.baseline import AgainstBaseline
 from longmemeval.pipeline.compare import points
 from longmemeval.pipeline.comparison import COMMON_ONLY, Comparison, PairResult, QuestionRow, RunFigures
 from longmemeval.report.published import PublishedFigure
-from longmemeval.report.summary import ORACLE_NOTE, footnotes, judge_name
+from longmemeval.report.summary import ORACLE_NOTE, footnotes
 from longmemeval.report.table import Table
 from longmemeval.report.tables import cost, interval, percent
 

@@ -3,6 +3,7 @@
 import msgspec
 from msgspec import Struct
 
+from longmemeval.evaluation.judges.standing import judge_name
 from longmemeval.evaluation.metrics import Score
 from longmemeval.pipeline.comparison import Comparison, PairResult, RunFigures
 from longmemeval.pipeline.scored import ScoredRun
@@ -10,7 +11,7 @@ from longmemeval.pipeline.second_opinions import judge_agreements
 from longmemeval.pipeline.stored import stored_metrics
 from longmemeval.report.comparison_tables import detectable_line
 from longmemeval.report.distributions import milliseconds
-from longmemeval.report.summary import ORACLE_NOTE, footnotes, judge_name
+from longmemeval.report.summary import ORACLE_NOTE, footnotes
 from longmemeval.report.svg import RUN_COLOURS
 from longmemeval.report.table import Table
 from longmemeval.report.tables import abstaining_shares, cost, interval, percent, usage_line

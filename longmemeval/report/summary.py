@@ -3,8 +3,10 @@
 from longmemeval.datasets.locomo_format import OPEN_ABSTENTION
 from longmemeval.embedding.registry import is_offline_fallback
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
-from longmemeval.evaluation.judges.standing import address_unknown, has_official_prompts, is_elsewhere
+from longmemeval.evaluation.judges.standing import grading, judge_name
+from longmemeval.pipeline.gradings import Gradings
 from longmemeval.pipeline.scored import RunSummary
+from longmemeval.report.tables import percent
 
 ORACLE_NOTE = "oracle reads the gold evidence: it is a ceiling, not a memory system."
 OPEN_ABSTENTION_NOTE = (
@@ -15,20 +17,6 @@ FALLBACK_NOTE = (
     "Embedder: hashing, the offline fallback. For real figures prepare with --embedder "
     "fastembed:BAAI/bge-small-en-v1.5, fastembed:FOLDER or openai:text-embedding-3-small."
 )
-
-
-def judge_name(judge: JudgeIdentity) -> str:
-    """The model, and what makes it another judge: its prompts, how often it was asked, and where it was served."""
-    own = judge.model.startswith("offline/") or judge.templates == "LongMemEval"
-    parts = [judge.model] if own else [judge.model, f"prompts: {judge.templates}"]
-    if "votes" in judge.parameters:
-        parts.append(f"{judge.parameters['votes']} votes")
-    if is_elsewhere(judge):
-        parts += ["official prompts"] if has_official_prompts(judge) else []
-        parts.append(f"served at {judge.endpoint}")
-    if address_unknown(judge):
-        parts.append("address not recorded")
-    return ", ".join(parts)
 
 
 def standing(judge: JudgeIdentity) -> str:
@@ -55,8 +43,21 @@ def footnotes(summaries: list[RunSummary]) -> list[str]:
     if any(summary.embedder and is_offline_fallback(summary.embedder) for summary in summaries):
         notes.append(FALLBACK_NOTE)
     for summary in summaries:
+        if summary.gradings:
+            notes.append(_gradings_note(summary, summary.gradings))
         if summary.failed:
             notes.append(f"{summary.run_id}: {summary.failed} questions failed and count as wrong (not evaluated).")
         if summary.shortened:
             notes.append(f"{summary.run_id}: {summary.shortened} contexts were shortened to fit the model's window.")
     return notes
+
+
+def _gradings_note(summary: RunSummary, found: Gradings) -> str:
+    """How far the gradings of a run by one judge lie apart, and which of them is the score."""
+    judge = summary.metrics.judge
+    first = f"the first is the score, {percent(found.accuracies[0])}"
+    shown = "" if grading(judge) == 1 else f", and this is number {grading(judge)}"
+    return (
+        f"{summary.run_id}: {found.n} gradings by this judge, {judge.metric} {percent(found.lowest)} to "
+        f"{percent(found.highest)}; {first}{shown}."
+    )

@@ -136,7 +136,7 @@ def test_votes_are_counted_again(
 
 @pytest.mark.parametrize("reply_kind", [None, "later-invention"])
 def test_what_cannot_be_read_again_stays(reply_kind: str | None) -> None:
-    imported = imported_identity("gpt-4o", "0" * 64)
+    imported = imported_identity("gpt-4o")
     identity = replace(imported, parameters=imported.parameters | {"reply": reply_kind})
     judgement = Judgement("conv-26/q3", True, "", identity.id, "", "")
     assert recomputed(identity, judgement, QUESTION, OFFICIAL_GOLD, "tulips") == judgement

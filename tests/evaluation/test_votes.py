@@ -9,6 +9,7 @@ import pytest
 
 from longmemeval.errors import FatalModelError, HarnessError, ModelError
 from longmemeval.evaluation.judges.longmemeval import LongMemEvalJudge
+from longmemeval.evaluation.judges.standing import first_of
 from longmemeval.evaluation.judges.template_judge import TemplateJudge
 from longmemeval.evaluation.judges.template_set import load_template_set
 from longmemeval.evaluation.judges.votes import RepeatedJudge, VotingJudge, majority
@@ -130,8 +131,10 @@ def test_votes_and_repeats_are_judges_of_their_own() -> None:
     assert [safe_name(one) for one in ids] == ids
     assert three.identity.parameters == plain.identity.parameters | {"votes": 3}
     assert voted_again.identity.parameters == plain.identity.parameters | {"votes": 3, "repeat": 2}
-    # The official protocol asks once; asking once again is still the official protocol.
-    assert [one.identity.official for one in judges] == [True, False, False, True, True, False]
+    # The official protocol asks once, and of several gradings the first counts.
+    assert [one.identity.official for one in judges] == [True, False, False, False, False, False]
+    assert [first_of(one.identity) for one in (second, third)] == [plain.identity] * 2
+    assert first_of(voted_again.identity) == three.identity
 
 
 def test_a_repeat_grades_as_the_judge_behind_under_its_own_id() -> None:

@@ -13,10 +13,14 @@ from longmemeval.errors import HarnessError
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
 from longmemeval.evaluation.judges.locomo import LOCOMO_F1
 from longmemeval.evaluation.judges.mem0 import MEM0_F1
+from longmemeval.llm import endpoints
 from longmemeval.llm.registry import ModelOptions
+from longmemeval.pipeline.compare import compare
 from longmemeval.pipeline.evaluate import EvaluateOptions, Evaluation, evaluate
+from longmemeval.pipeline.gradings import Gradings
 from longmemeval.pipeline.hypotheses import adopt_hypotheses
 from longmemeval.pipeline.index import read_index
+from longmemeval.pipeline.official_logs import export_official
 from longmemeval.pipeline.verify import verify
 from longmemeval.settings import Folders
 from tests.datasets.test_locomo import make_conversation
@@ -77,12 +81,52 @@ def test_judging_anew_writes_another_file_and_leaves_every_byte(where: Folders, 
     second = judged(where, server, rejudge=True)
     after = tree(where.results_dir / "r")
     assert {name: after[name] for name in before} == before
-    assert first.metrics.judge.id != second.metrics.judge.id
+    assert first.grading.judge.id != second.grading.judge.id
     assert (first.newly_judged, second.newly_judged) == (4, 4)
-    assert first.metrics.overall.correct != second.metrics.overall.correct
+    assert first.grading.overall.correct != second.grading.overall.correct
     assert judged(where, server).newly_judged == 0
     third = judged(where, server, rejudge=True)
-    assert len({one.metrics.judge.id for one in (first, second, third)}) == 3
+    assert len({one.grading.judge.id for one in (first, second, third)}) == 3
+    assert verify("r", where=where).problems == ()
+
+
+def test_of_several_gradings_the_first_is_the_score_everywhere(
+    where: Folders, server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The test's server stands for OpenAI's own, so that the first grading is the official one.
+    monkeypatch.setitem(endpoints.OWN_ADDRESSES, "openai", server.url)
+    server.served_model = "gpt-4o-2024-08-06"
+    asked = EvaluateOptions(model_options=ModelOptions(api_base=server.url, max_attempts=1), concurrency=1)
+    replies(server, RIGHT, RIGHT, RIGHT, WRONG)
+    first = again = evaluate("r", options=asked, where=where)
+    for texts in ((WRONG,), (RIGHT,), (RIGHT, WRONG)):
+        replies(server, *texts)
+        again = evaluate("r", options=structs.replace(asked, rejudge=True), where=where)
+        assert again.metrics == first.metrics
+        assert (again.grading.judge.official, again.newly_judged) == (False, 4)
+    assert (first.metrics.overall.accuracy, first.metrics.judge.official) == (0.75, True)
+    (run,) = compare(["r"], where=where).runs
+    assert run.summary.metrics.judge == first.metrics.judge
+    assert run.summary.gradings == Gradings(4, 0.0, 1.0, (0.75, 0.0, 1.0, 0.5))
+    said = "r: 4 gradings by this judge, accuracy 0.0 % to 100.0 %; the first is the score, 75.0 %."
+    for command in (("compare", "r"), ("evaluate", "r"), ("report", "r", "--format", "md", "-o", "-")):
+        told = " ".join(longmemeval(*command, cwd=tmp_path).stdout.split())
+        assert said in told, command
+        assert "75.0 %" in told
+    document = json.loads(longmemeval("evaluate", "r", "--json", cwd=tmp_path).stdout)
+    assert (document["overall"]["accuracy"], document["gradings"]["n"]) == (0.75, 4)
+    # A model or a beginning of an id means the first grading; a later one is shown where its own id asks for it.
+    assert compare(["r"], judge="longmemeval-gpt", where=where).runs[0].summary.metrics.judge == first.metrics.judge
+    (later,) = compare(["r"], judge=again.grading.judge.id, where=where).runs
+    assert later.summary.metrics.overall.accuracy == 0.5
+    told = " ".join(longmemeval("compare", "r", "--judge", again.grading.judge.id, cwd=tmp_path).stdout.split())
+    assert f"{said[:-1]}, and this is number 4." in told
+    assert "grading 4. NOT the official judge" in told
+    # One official line in the index, one log for the official script, one baseline.
+    index = read_index(where.results_dir)
+    assert [(entry.grading, entry.official) for entry in index] == [(1, True), (2, False), (3, False), (4, False)]
+    exported = export_official("r", where=where)
+    assert (len(exported.logs), len(exported.later_gradings), exported.unofficial) == (1, 3, ())
     assert verify("r", where=where).problems == ()
 
 
@@ -90,10 +134,11 @@ def test_judging_anew_that_was_interrupted_goes_on_in_its_file(where: Folders, s
     judged(where, server)
     server.faults.extend([400, 400])
     second = judged(where, server, rejudge=True)
-    assert second.metrics.overall.not_evaluated == 2
+    assert second.grading.overall.not_evaluated == 2
+    assert second.failed == 2
     again = judged(where, server, rejudge=True)
-    assert again.metrics.judge.id == second.metrics.judge.id
-    assert (again.newly_judged, again.metrics.overall.not_evaluated) == (2, 0)
+    assert again.grading.judge.id == second.grading.judge.id
+    assert (again.newly_judged, again.grading.overall.not_evaluated) == (2, 0)
 
 
 def test_rules_cannot_be_asked_twice(where: Folders, tmp_path: Path) -> None:

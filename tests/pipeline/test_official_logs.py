@@ -13,10 +13,13 @@ from longmemeval.datasets.base import Dataset
 from longmemeval.datasets.longmemeval import LongMemEvalDataset
 from longmemeval.errors import HarnessError
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
+from longmemeval.evaluation.judges.protocol import judge_id
+from longmemeval.files import sha256_file, sha256_text
+from longmemeval.pipeline.compare import compare
 from longmemeval.pipeline.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.official_logs import export_official, import_official
 from longmemeval.pipeline.verify import verify
-from tests.pipeline.helpers import answer_all, folders_in, prepared_colours
+from tests.pipeline.helpers import answer_all, folders_in, manifest, prepared_colours
 from tests.support import json_lines, longmemeval, record, tree, write_dataset
 
 COUNTS = {
@@ -113,7 +116,10 @@ def test_what_does_not_fit_is_named_and_counted(references: Dataset, tmp_path: P
     assert f"1 answers have no label and count as not evaluated: {unlabelled}" in done.stderr
     assert "1 lines are about questions the data set does not have and are left out: nobody" in done.stderr
     assert f"counts them twice, this run once: {lines[0]['question_id']}" in done.stderr
-    assert "The official script prints of this log: task-averaged 0." in done.stdout
+    # The script looks every line up in the reference, and its label.
+    stops = "stop at this log: 1 lines have no label; 1 questions are not in the data set."
+    assert stops in done.stdout
+    assert "official script prints" not in done.stdout
     imported = import_official(file, references, run_id="theirs", where=folders_in(tmp_path))
     assert imported.metrics is not None
     assert (imported.metrics.overall.n, imported.metrics.overall.not_evaluated) == (500, 2)
@@ -122,6 +128,77 @@ def test_what_does_not_fit_is_named_and_counted(references: Dataset, tmp_path: P
     assert imported.metrics.official_figures is not None
     assert imported.metrics.official_figures.overall == round(sum(labels) / 499, 4)
     assert verify("theirs", where=folders_in(tmp_path)).problems == ()
+
+
+def test_the_script_is_quoted_where_it_would_run(references: Dataset, tmp_path: Path) -> None:
+    lines = log_of(references, 6)
+    command = ("--dataset", references.path)
+    whole = longmemeval("import", write_log(tmp_path / "whole.jsonl", lines), *command, cwd=tmp_path).stdout
+    assert (
+        f"The official script prints of this log: task-averaged {as_the_script_prints(lines, references)['task']}"
+        in whole
+    )
+    for line in lines:
+        line["autoeval_label"]["model"] = "gpt-4o-mini"
+    other = longmemeval("import", write_log(tmp_path / "other.jsonl", lines), *command, cwd=tmp_path).stdout
+    assert "stop at this log: its judge is gpt-4o-mini, and the script takes gpt-4o-2024-08-06 alone." in other
+    assert "script prints" not in other
+    listed = tmp_path / "list.json"
+    listed.write_text(json.dumps(log_of(references, 6)))
+    assert (
+        "stop at this log: not every line is one record."
+        in longmemeval("import", listed, *command, cwd=tmp_path).stdout
+    )
+
+
+def test_figures_of_the_official_script_are_not_those_of_another_judge(tmp_path: Path) -> None:
+    dataset, where = prepared_colours(tmp_path)
+    answer_all(dataset, where, "mine")
+    assert evaluate("mine", options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where).metrics.official_figures is None
+
+
+def test_two_logs_of_one_judge_compare(references: Dataset, tmp_path: Path) -> None:
+    where = folders_in(tmp_path)
+    for run_id, seed in (("a", 7), ("b", 8)):
+        import_official(
+            write_log(tmp_path / f"{run_id}.jsonl", log_of(references, seed)), references, run_id=run_id, where=where
+        )
+    found = compare(["a", "b"], where=where)
+    (judge,) = {run.summary.metrics.judge.id for run in found.runs}
+    assert judge.startswith("imported-gpt-4o-2024-08-06-")
+    assert len(found.pairs) == 1
+    # Which log it was stands beside the judge, in the manifest.
+    hashes = {manifest(where, run_id)["settings"]["hypotheses"]["sha256"] for run_id in ("a", "b")}
+    assert hashes == {sha256_file(tmp_path / f"{run_id}.jsonl") for run_id in ("a", "b")}
+    told = longmemeval("compare", "a", "b", cwd=tmp_path).stdout
+    assert "Judge: gpt-4o-2024-08-06, taken over from a log. NOT the official judge" in " ".join(told.split())
+    other = [line | {"autoeval_label": {"model": "gpt-4o-mini", "label": True}} for line in log_of(references, 9)]
+    import_official(write_log(tmp_path / "c.jsonl", other), references, run_id="c", where=where)
+    with pytest.raises(HarnessError, match="different judges"):
+        compare(["a", "c"], where=where)
+
+
+def test_logs_that_an_earlier_version_imported_are_to_be_imported_again(references: Dataset, tmp_path: Path) -> None:
+    where = folders_in(tmp_path)
+    for run_id in ("a", "b"):
+        file = write_log(tmp_path / f"{run_id}.jsonl", log_of(references, 7))
+        import_official(file, references, run_id=run_id, where=where)
+        (scores,) = (where.results_dir / run_id / "metrics").iterdir()
+        metrics = json.loads(scores.read_text())
+        parameters = {"log_sha256": run_id * 64}
+        old = judge_id("imported-gpt-4o-2024-08-06", "", MODEL, parameters)
+        metrics["judge"] |= {"id": old, "templates": "imported log", "parameters": parameters}
+        (labels,) = (where.results_dir / run_id / "judgements").iterdir()
+        text = labels.read_text().replace(labels.stem, old)
+        labels.with_name(f"{old}.jsonl").write_text(text)
+        labels.unlink()
+        scores.unlink()
+        scores.with_name(f"{old}.json").write_text(json.dumps(metrics | {"judgements_sha256": sha256_text(text)}))
+    (one,) = compare(["a"], where=where).runs
+    assert one.summary.metrics.overall.n == 500
+    with pytest.raises(HarnessError, match="imported by an earlier version have a judge each") as caught:
+        compare(["a", "b"], where=where)
+    assert "`longmemeval import FILE` again" in caught.value.fix
 
 
 def test_imported_labels_are_never_official(references: Dataset, tmp_path: Path) -> None:

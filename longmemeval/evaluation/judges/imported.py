@@ -3,24 +3,34 @@
 from longmemeval.evaluation.judges.asking import readable
 from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
 
-IMPORTED = "imported log"
+IMPORTED = "taken over from a log"
+_EARLIER = "imported log"
+"""What an earlier version called it, with the log's hash among the parameters: every log had a judge of its own."""
 
 
-def imported_identity(model: str, log_sha256: str) -> JudgeIdentity:
-    """Who graded a log.
+def imported_identity(model: str) -> JudgeIdentity:
+    """Who graded a log, by the log's own word. Which log it was, the manifest of the run says.
 
     Never official here, whatever model the log names: the prompts and the replies are not in it.
 
     Args:
         model: as the log has it in `autoeval_label.model`.
-        log_sha256: hash of the file's bytes.
     """
-    parameters = {"log_sha256": log_sha256}
     return JudgeIdentity(
-        id=judge_id(f"imported-{readable(model)}", "", model, parameters),
+        id=judge_id(f"imported-{readable(model)}", "", model, {"labels": IMPORTED}),
         model=model,
         templates=IMPORTED,
         templates_sha256="",
-        parameters=parameters,
+        parameters={"labels": IMPORTED},
         official=False,
     )
+
+
+def is_imported(judge: JudgeIdentity) -> bool:
+    """Whether the labels of a judge were taken over from a log."""
+    return judge.templates in (IMPORTED, _EARLIER)
+
+
+def bound_to_its_log(judge: JudgeIdentity) -> bool:
+    """Whether an earlier version imported the labels, under a judge that no other log has."""
+    return judge.templates == _EARLIER

@@ -1,8 +1,10 @@
 """What a judge's identity bears out: whether its figures are the official judge's, and which grading they are of."""
 
-from longmemeval.evaluation.judges.imported import IMPORTED
+from msgspec import structs
+
+from longmemeval.evaluation.judges.imported import IMPORTED, is_imported
 from longmemeval.evaluation.judges.longmemeval import DEFAULT_JUDGE, PARAMETERS, TEMPLATES_SHA256
-from longmemeval.evaluation.judges.protocol import JudgeIdentity
+from longmemeval.evaluation.judges.protocol import JudgeIdentity, extended
 from longmemeval.evaluation.registry import RULES
 from longmemeval.llm.endpoints import OWN_ENDPOINT
 from longmemeval.llm.registry import is_offline
@@ -28,4 +30,42 @@ def is_elsewhere(judge: JudgeIdentity) -> bool:
 
 def address_unknown(judge: JudgeIdentity) -> bool:
     """Whether a chat model graded at an address that was not recorded, as an earlier version did not."""
-    return judge.endpoint is None and not is_offline(judge.model) and judge.templates != IMPORTED
+    return judge.endpoint is None and not is_offline(judge.model) and not is_imported(judge)
+
+
+def grading(judge: JudgeIdentity) -> int:
+    """The how-manieth time this judge graded the same answers."""
+    return int(judge.parameters.get("repeat", 1))
+
+
+def grading_of(first: JudgeIdentity, number: int) -> JudgeIdentity:
+    """The judge of grading `number`, from 2 on. Only the first grading counts, so no other is official."""
+    return structs.replace(extended(first, {"repeat": number}), official=False)
+
+
+def first_of(judge: JudgeIdentity) -> JudgeIdentity:
+    """The judge of the first grading, whichever it is that `judge` made."""
+    if grading(judge) == 1:
+        return judge
+    others = {name: value for name, value in judge.parameters.items() if name != "repeat"}
+    first = extended(structs.replace(judge, parameters=others), {})
+    return structs.replace(first, official=is_official(first))
+
+
+def judge_name(judge: JudgeIdentity) -> str:
+    """The model, and what makes it another judge: its prompts, how often it was asked, where it was served."""
+    parts = [judge.model]
+    if is_imported(judge):
+        parts.append(IMPORTED)
+    elif not is_offline(judge.model) and judge.templates_sha256 != TEMPLATES_SHA256:
+        parts.append(f"prompts: {judge.templates}")
+    if "votes" in judge.parameters:
+        parts.append(f"{judge.parameters['votes']} votes")
+    if grading(judge) > 1:
+        parts.append(f"grading {grading(judge)}")
+    if is_elsewhere(judge):
+        parts += ["official prompts"] if has_official_prompts(judge) else []
+        parts.append(f"served at {judge.endpoint}")
+    if address_unknown(judge):
+        parts.append("address not recorded")
+    return ", ".join(parts)

@@ -62,6 +62,8 @@ class VotingJudge:
 class RepeatedJudge:
     """Another judge under an id of its own, so that what it grades again goes into another file.
 
+    Never official: of several gradings the first counts, whoever repeats it.
+
     Args:
         judge: who grades.
         repeat: the how-manieth time it is, from 2.
@@ -69,7 +71,7 @@ class RepeatedJudge:
 
     def __init__(self, judge: Judge, repeat: int) -> None:
         self._judge = judge
-        self._identity = extended(judge.identity, {"repeat": repeat})
+        self._identity = msgspec.structs.replace(extended(judge.identity, {"repeat": repeat}), official=False)
 
     @property
     def identity(self) -> JudgeIdentity:
