@@ -42,7 +42,7 @@ class FixtureError(HarnessError):
 
 
 class IntegrityError(HarnessError):
-    """A check of `verify` failed: a hash does not hold or a number does not recompute."""
+    """A check failed: a hash does not hold, a number does not recompute or is not what its reference gives."""
 
     exit_code = 3
 

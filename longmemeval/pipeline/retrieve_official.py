@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from longmemeval.datasets.longmemeval import LongMemEvalDataset, Record
 from longmemeval.embedding.protocol import Embedder
 from longmemeval.embedding.registry import load_embedder
-from longmemeval.errors import HarnessError, nearest
+from longmemeval.errors import HarnessError, IntegrityError, nearest
 from longmemeval.evaluation.measures.official import Granularity, OfficialDocument, official_corpus
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
 from longmemeval.pipeline.rankings import Ranked, RetrievalJob, RetrievalRun, ranking_run
@@ -28,6 +29,9 @@ from longmemeval.retrieval import official_bm25
 
 RETRIEVERS = {"bm25": "flat-bm25", "semantic-recall": "dense"}
 """Memories that rank as the official retrievers do, and the name in the manifest."""
+
+CROSS_CHECKED = 3
+"""Questions of a run whose BM25 scores are held against those of rank-bm25."""
 
 Scores = NDArray[np.float64] | NDArray[np.float32]
 Scorer = Callable[[Sequence[str], str], Scores]
@@ -57,7 +61,7 @@ def plan_official(
 
     Raises:
         HarnessError: the data is not of LongMemEval's shape, the memory is no official retriever, or the expansions it
-            asks for are not there.
+            asks for are not there. The function returned raises `IntegrityError` when rank-bm25 gives other scores.
     """
     dataset = job.dataset
     if not isinstance(dataset, LongMemEvalDataset):
@@ -93,8 +97,10 @@ def plan_official(
             ranking_run(job.where.results_dir / run_id, manifest, job.level) as rankings,
             _log_file(log) if log else nullcontext() as lines,
         ):
-            for record in dataset.user_side_records(frozenset(manifest.question_ids)):
+            for number, record in enumerate(dataset.user_side_records(frozenset(manifest.question_ids))):
                 ranked = OfficialRanking(record, job.level, scorer, expansions)
+                if not dense and number < CROSS_CHECKED:
+                    _check_against_library(ranked, record)
                 ranking = rankings.ranking(record.question_id, ranked.items)
                 scoring.add(record, [item.id for item in ranking.ranked])
                 if lines:
@@ -117,6 +123,16 @@ def _check_retriever(configuration: MemoryConfiguration) -> None:
         raise HarnessError(
             f"Under the official protocol '{preset}' has no parameters but {', '.join(PARAMETERS)}",
             fix="Leave out the other --set, or use --protocol standard",
+        )
+
+
+def _check_against_library(ranking: "OfficialRanking", record: Record) -> None:
+    documents = [document.text for document in ranking.corpus]
+    if documents and not official_bm25.equals_library(documents, record.question):
+        raise IntegrityError(
+            f"The BM25 scores are not those of the installed rank-bm25 {version('rank-bm25')}",
+            where=f"question '{record.question_id}'",
+            fix="Install rank-bm25 0.2.2, against which the scores are tested; if it is that, please report this",
         )
 
 

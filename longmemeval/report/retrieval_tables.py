@@ -1,13 +1,15 @@
 """What `retrieval` shows: a table per kind of gold, footnotes, and the JSON document."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 from longmemeval.embedding.registry import is_offline_fallback
 from longmemeval.evaluation.measures.aggregate import Mean
 from longmemeval.evaluation.measures.notation import Measure
-from longmemeval.pipeline.manifest import read_manifest
+from longmemeval.pipeline.manifest import RunManifest, read_manifest
 from longmemeval.pipeline.rankings import RetrievalReport, RetrievalResult
+from longmemeval.pipeline.retrieve_official import CROSS_CHECKED, RETRIEVERS
 from longmemeval.report.summary import FALLBACK_NOTE, ORACLE_NOTE
 from longmemeval.report.table import Table
 
@@ -92,7 +94,9 @@ def retrieval_footnotes(report: RetrievalReport) -> list[str]:
         notes.append("Cutoffs 1, 3, 30 and 50 are in the metrics file and under --json.")
         notes.append("Ties: the later document first (a stable sort, reversed).")
         notes.extend(_unlabelled_note(report))
-        notes.extend(_expansion_notes(report))
+        manifests = [read_manifest(Path(run.folder)) for run in report.runs]
+        notes.extend(_bm25_note(manifests))
+        notes.extend(_expansion_notes(manifests))
     else:
         notes.append(
             "Ties: in the order of the history. What a memory recalls without ranking it follows, newest first."
@@ -118,9 +122,20 @@ def _unlabelled_note(report: RetrievalReport) -> list[str]:
     ]
 
 
-def _expansion_notes(report: RetrievalReport) -> list[str]:
+def _bm25_note(manifests: Sequence[RunManifest]) -> list[str]:
+    """With what the scores of BM25 were compared."""
+    selected = [len(one.question_ids) for one in manifests if one.settings["retriever"] == RETRIEVERS["bm25"]]
+    checked = min(CROSS_CHECKED, max(selected, default=0))
+    if not checked:
+        return []
+    whose = f"the first {checked} questions" if checked > 1 else "the first question"
+    library = f"rank-bm25 {version('rank-bm25')}"
+    return [f"BM25 is our own code; its scores of {whose} equal those of {library} bit for bit (compared in this run)."]
+
+
+def _expansion_notes(manifests: Sequence[RunManifest]) -> list[str]:
     """What the official code does with expansions that a reader of the figures would not expect."""
-    found = [read_manifest(Path(run.folder)).settings.get("expansion") for run in report.runs]
+    found = [one.settings.get("expansion") for one in manifests]
     joined = {one["join"]: one["method"] for one in found if one}
     return [
         f"Expansions ({method}, {mode}) are joined as by the official code, its faults included: "

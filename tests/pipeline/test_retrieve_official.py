@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
 
 from longmemeval.datasets.longmemeval import LongMemEvalDataset
-from longmemeval.errors import HarnessError
+from longmemeval.errors import HarnessError, IntegrityError
 from longmemeval.evaluation.measures.official import Granularity, evaluate_retrieval, official_gold
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
 from longmemeval.pipeline.manifest import read_manifest
@@ -248,6 +250,42 @@ def test_where_nobody_labelled_anything_there_is_no_figure(tmp_path: Path) -> No
     assert {mean.mean for result in report.runs[0].results for mean in result.measures.values()} == {None}
     note = next(one for one in retrieval_footnotes(report) if "labels" in one)
     assert "q0, q1, q2, q3, q4 and 4 more. " in note
+
+
+@pytest.mark.parametrize(("count", "whose"), [(1, "the first question"), (5, "the first 3 questions")])
+def test_bm25_is_held_against_rank_bm25_in_every_run_and_the_footnote_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, whose: str
+) -> None:
+    compared: list[int] = []
+    get_scores = BM25Okapi.get_scores
+
+    def counted(library: BM25Okapi, query: Sequence[str]) -> NDArray[np.float64]:
+        compared.append(len(query))
+        return get_scores(library, query)
+
+    monkeypatch.setattr(BM25Okapi, "get_scores", counted)
+    dataset = LongMemEvalDataset(write_dataset(tmp_path / "d.json", *map(colour_record, range(count))))
+    library = f"rank-bm25 {version('rank-bm25')}"
+    told = f"BM25 is our own code; its scores of {whose} equal those of {library} bit for bit (compared in this run)."
+    for times in (1, 2):
+        # Also a run that is finished already: what is shown was compared by this installation.
+        report = official(tmp_path, dataset)
+        assert len(compared) == min(3, count) * times
+        assert told in retrieval_footnotes(report)
+
+
+def test_other_scores_than_those_of_rank_bm25_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    get_scores = BM25Okapi.get_scores
+    monkeypatch.setattr(BM25Okapi, "get_scores", lambda self, query: np.nextafter(get_scores(self, query), 1e9))
+    dataset = LongMemEvalDataset(write_dataset(tmp_path / "d.json", colour_record(0)))
+    with pytest.raises(IntegrityError, match=r"not those of the installed rank-bm25 .*'q0'.*Install rank-bm25 0\.2\.2"):
+        official(tmp_path, dataset)
+
+
+def test_a_dense_ranking_has_no_word_of_bm25(tmp_path: Path) -> None:
+    dataset = LongMemEvalDataset(write_dataset(tmp_path / "d.json", colour_record(0)))
+    report = official(tmp_path, dataset, memory="semantic-recall")
+    assert not any("BM25" in note for note in retrieval_footnotes(report))
 
 
 @pytest.mark.parametrize(
