@@ -58,6 +58,7 @@ MAY_READ_GOLD = {
     "pipeline/evaluate.py",
     "pipeline/export_csv.py",
     "pipeline/export_trec.py",
+    "pipeline/graded.py",
     "pipeline/hypotheses.py",
     "pipeline/inspect.py",
     "pipeline/lost.py",

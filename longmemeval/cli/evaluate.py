@@ -168,7 +168,7 @@ def show(evaluation: "Evaluation", results_dir: Path) -> None:
 def tell_unlabelled(evaluation: "Evaluation", results_dir: Path) -> None:
     """Say on standard error why answers have no label, the first few by name."""
     from longmemeval.evaluation.registry import RULES
-    from longmemeval.pipeline.evaluate import current_judgements
+    from longmemeval.pipeline.graded import current_judgements
 
     judge = evaluation.grading.judge
     judged = current_judgements(results_dir / evaluation.metrics.run, judge.id).values()

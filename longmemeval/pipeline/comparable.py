@@ -9,7 +9,7 @@ from longmemeval.errors import HarnessError
 from longmemeval.evaluation.judges.imported import bound_to_its_log
 from longmemeval.evaluation.metrics import compute_metrics
 from longmemeval.pipeline.comparison import COMMON_ONLY
-from longmemeval.pipeline.evaluate import Graded
+from longmemeval.pipeline.graded import Graded
 from longmemeval.pipeline.scored import ScoredRun
 
 _SHOWN = 4

@@ -10,7 +10,7 @@ from msgspec import Struct
 from longmemeval.evaluation.abilities import ability_of
 from longmemeval.evaluation.losses import evidence_recall
 from longmemeval.files import write_atomic
-from longmemeval.pipeline.evaluate import current_judgements
+from longmemeval.pipeline.graded import current_judgements
 from longmemeval.pipeline.lost import StoredSessions, losses
 from longmemeval.pipeline.scored import ScoredRun, load_scored
 from longmemeval.pipeline.stored import stored_metrics

@@ -10,7 +10,7 @@ from msgspec import Struct
 from longmemeval.errors import HarnessError
 from longmemeval.evaluation.measures.official import official_gold
 from longmemeval.files import write_atomic
-from longmemeval.pipeline.evaluate import dataset_of
+from longmemeval.pipeline.graded import dataset_of
 from longmemeval.pipeline.journal import read_journal
 from longmemeval.pipeline.manifest import RunManifest, read_manifest, run_folder
 from longmemeval.pipeline.rankings import RANKINGS, Ranking

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from longmemeval.errors import FixtureError
 from longmemeval.evaluation.losses import Stage, evidence_recall, stage_of
-from longmemeval.pipeline.evaluate import current_judgements
+from longmemeval.pipeline.graded import current_judgements
 from longmemeval.pipeline.scored import ScoredRun
 from longmemeval.pipeline.stored import stored_metrics
 from longmemeval.records import Gold

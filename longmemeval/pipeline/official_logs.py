@@ -19,7 +19,7 @@ from longmemeval.evaluation.judges.standing import grading, judge_name
 from longmemeval.evaluation.metrics import Metrics
 from longmemeval.files import sha256_text, write_atomic
 from longmemeval.pipeline.answering import ANSWERS, current_answers
-from longmemeval.pipeline.evaluate import Graded, current_judgements, judgements_file, write_metrics
+from longmemeval.pipeline.graded import Graded, current_judgements, judgements_file, write_metrics
 from longmemeval.pipeline.hypotheses import Adopted, HypothesisLine, OfficialLabel, adopt_hypotheses
 from longmemeval.pipeline.journal import read_journal
 from longmemeval.pipeline.manifest import read_manifest, run_folder

@@ -11,7 +11,7 @@ from longmemeval.evaluation.judges.standing import grading
 from longmemeval.evaluation.metrics import Metrics
 from longmemeval.evaluation.statistics import percentile
 from longmemeval.pipeline.answering import ANSWERS, current_answers, total_usage
-from longmemeval.pipeline.evaluate import Graded, current_judgements, dataset_of
+from longmemeval.pipeline.graded import Graded, current_judgements, dataset_of
 from longmemeval.pipeline.gradings import Gradings, gradings
 from longmemeval.pipeline.journal import read_journal
 from longmemeval.pipeline.manifest import RunManifest, read_manifest, run_folder

@@ -10,7 +10,7 @@ from longmemeval.evaluation.agreement import Agreement, agreement
 from longmemeval.evaluation.audit import Audit, AuditedMean, Ceiling, audited_mean, ceiling, read_audit
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
 from longmemeval.evaluation.metrics import Metrics, credit
-from longmemeval.pipeline.evaluate import Graded, current_judgements
+from longmemeval.pipeline.graded import Graded, current_judgements
 from longmemeval.records import Gold
 from longmemeval.settings import Folders
 

@@ -16,7 +16,8 @@ from longmemeval.llm.registry import load_chat_model
 from longmemeval.llm.spending import SpendingLimit, within
 from longmemeval.pipeline.answering import ANSWERS, current_answers, total_usage
 from longmemeval.pipeline.call_counter import CallCounter
-from longmemeval.pipeline.evaluate import Graded, judgements_file, unlabelled
+from longmemeval.pipeline.evaluate import unlabelled
+from longmemeval.pipeline.graded import Graded, judgements_file
 from longmemeval.pipeline.index import read_index
 from longmemeval.pipeline.journal import read_journal
 from longmemeval.pipeline.manifest import FORMAT, RunManifest, dataset_record, differences, read_manifest

@@ -15,7 +15,7 @@ from longmemeval.evaluation.metrics import Metrics
 from longmemeval.evaluation.recompute import recomputed
 from longmemeval.files import list_folders, safe_name, sha256_bytes, sha256_file, sha256_text
 from longmemeval.pipeline.answering import ANSWERS, PROMPTS, current_answers, total_usage
-from longmemeval.pipeline.evaluate import Graded, dataset_of, judgements_file, metrics_from_files
+from longmemeval.pipeline.graded import Graded, dataset_of, judgements_file, metrics_from_files
 from longmemeval.pipeline.index import INDEX, IndexEntry, index_entry, read_index
 from longmemeval.pipeline.journal import iterate_journal, read_journal
 from longmemeval.pipeline.manifest import RunManifest, check_run_id, differences, read_manifest, run_ids

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from longmemeval.evaluation.metrics import credit
 from longmemeval.pipeline.answering import PROMPTS
 from longmemeval.pipeline.comparison import QuestionRow
-from longmemeval.pipeline.evaluate import Graded, current_judgements
+from longmemeval.pipeline.graded import Graded, current_judgements
 from longmemeval.pipeline.journal import iterate_journal
 from longmemeval.pipeline.scored import ScoredRun
 from longmemeval.pipeline.stored import stored_metrics

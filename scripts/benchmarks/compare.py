@@ -28,7 +28,8 @@ from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
 from longmemeval.evaluation.resampling import RESAMPLES
 from longmemeval.pipeline.compare import compare_runs
 from longmemeval.pipeline.comparison import Comparison
-from longmemeval.pipeline.evaluate import EvaluateOptions, Graded, evaluate, write_metrics
+from longmemeval.pipeline.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.graded import Graded, write_metrics
 from longmemeval.pipeline.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.run import RunOptions, run
 from longmemeval.pipeline.scored import load_scored

@@ -11,7 +11,7 @@ from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
 from longmemeval.files import sha256_text
 from longmemeval.llm.endpoints import OWN_ENDPOINT
 from longmemeval.pipeline.comparison import Comparison
-from longmemeval.pipeline.evaluate import Graded, judgements_file, write_metrics
+from longmemeval.pipeline.graded import Graded, judgements_file, write_metrics
 from longmemeval.pipeline.manifest import FORMAT, RunManifest, dataset_record, write_manifest
 from longmemeval.records import Answer, Judgement
 from longmemeval.settings import Folders

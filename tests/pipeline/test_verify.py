@@ -12,7 +12,8 @@ from longmemeval.datasets.base import Dataset
 from longmemeval.errors import DataError, HarnessError
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
 from longmemeval.evaluation.metrics import Metrics
-from longmemeval.pipeline.evaluate import EvaluateOptions, Graded, evaluate, write_metrics
+from longmemeval.pipeline.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.graded import Graded, write_metrics
 from longmemeval.pipeline.manifest import read_manifest
 from longmemeval.pipeline.run import RunOptions, run
 from longmemeval.pipeline.verify import verify

@@ -1,0 +1,133 @@
+"""What grading starts from and leaves: a run's questions with their gold, its judgements, its scores."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+from msgspec import structs
+
+from longmemeval.datasets.base import Dataset
+from longmemeval.datasets.catalogue import catalogue
+from longmemeval.datasets.locomo_format import OPEN_ABSTENTION
+from longmemeval.datasets.locomo_protocol import official_questions
+from longmemeval.datasets.registry import load_dataset
+from longmemeval.errors import DataError, HarnessError, IntegrityError
+from longmemeval.evaluation.judges.protocol import JudgeIdentity
+from longmemeval.evaluation.metrics import Metrics, compute_metrics
+from longmemeval.files import sha256_file, write_atomic
+from longmemeval.pipeline.answering import ANSWERS, current_answers
+from longmemeval.pipeline.index import record_score
+from longmemeval.pipeline.journal import read_journal
+from longmemeval.pipeline.manifest import RunManifest
+from longmemeval.records import Answer, Gold, Judgement
+from longmemeval.settings import Folders
+
+
+class Graded:
+    """The questions of a run as they were asked, with their gold: what judges see and scores are made from.
+
+    Args:
+        manifest: of the run.
+        dataset: what it answered.
+    """
+
+    def __init__(self, manifest: RunManifest, dataset: Dataset) -> None:
+        self.manifest = manifest
+        self.dataset = dataset
+        wanted = set(manifest.question_ids)
+        asked = {question.question_id: question for question in dataset.questions() if question.question_id in wanted}
+        protocol = manifest.settings.get("protocol") or {}
+        if protocol.get("name") == "official":
+            offered = official_questions(dataset, list(asked.values()), protocol["seed"])
+            asked = {question.question_id: question for question in offered}
+        if strangers := wanted - asked.keys():
+            raise IntegrityError(
+                f"Run '{manifest.run_id}' says it answered questions that its data set does not have: "
+                + ", ".join(sorted(strangers)[:5]),
+                where=str(dataset.path),
+                fix="Restore its run.json from a copy",
+            )
+        self.questions = {question_id: asked[question_id] for question_id in manifest.question_ids}
+        self._golds: dict[str, Gold] = {}
+
+    def gold(self, question_id: str) -> Gold:
+        """The gold of a question; an adversarial one whose two options were not shown is of another type."""
+        if question_id not in self._golds:
+            self._golds[question_id] = self._as_asked(self.dataset.gold(question_id))
+        return self._golds[question_id]
+
+    def golds(self) -> list[Gold]:
+        """All of them, in the order of the questions."""
+        return [self.gold(question_id) for question_id in self.questions]
+
+    def _as_asked(self, gold: Gold) -> Gold:
+        if gold.trap is None or self.questions[gold.question_id].options:
+            return gold
+        return structs.replace(gold, question_type=OPEN_ABSTENTION)
+
+
+def dataset_of(manifest: RunManifest, override: str | None, where: Folders) -> Dataset:
+    """The data set a run answered.
+
+    Raises:
+        HarnessError: its file is not where it was, or holds something else now.
+    """
+    name, path = manifest.dataset["name"], Path(manifest.dataset["path"])
+    if override is None and not path.exists() and name not in catalogue():
+        raise DataError(
+            f"The data set '{name}' of run '{manifest.run_id}' is not where it was",
+            where=str(path),
+            fix="Name the file by --dataset",
+        )
+    dataset = load_dataset(override or (path if path.exists() else name), where.data_dir)
+    if dataset.sha256 != manifest.dataset["sha256"] and dataset.content_sha256 != manifest.dataset["content_sha256"]:
+        raise HarnessError(
+            f"The run answered other data: sha256 {manifest.dataset['sha256'][:12]}…, this file has "
+            f"{dataset.sha256[:12]}…",
+            where=str(dataset.path),
+            fix="Name the file the run answered by --dataset",
+        )
+    return dataset
+
+
+def write_metrics(results_dir: Path, folder: Path, graded: Graded, identity: JudgeIdentity) -> Metrics:
+    """Compute the scores of one judge and write `metrics/<judge_id>.json` and the line of the index."""
+    metrics = metrics_from_files(folder, graded, identity, current_answers(read_journal(folder / ANSWERS, Answer)))
+    path = folder / "metrics" / f"{identity.id}.json"
+    write_atomic(path, msgspec.json.format(msgspec.json.encode(metrics), indent=2) + b"\n")
+    record_score(results_dir, graded.manifest, metrics)
+    return metrics
+
+
+def metrics_from_files(folder: Path, graded: Graded, identity: JudgeIdentity, answers: Mapping[str, Answer]) -> Metrics:
+    """The scores of one judge, from the stored judgements and the run's `answers` alone."""
+    judged = judgements_file(folder, identity.id)
+    metrics = compute_metrics(
+        graded.golds(),
+        current_judgements(folder, identity.id),
+        identity,
+        run=graded.manifest.run_id,
+        haystacks={question.question_id: question.haystack_id for question in graded.questions.values()},
+        hypotheses={answer.question_id: answer.hypothesis for answer in answers.values() if answer.status == "ok"},
+        times=graded.manifest.settings.get("repeated_questions"),
+        top_scores={answer.question_id: answer.top_score for answer in answers.values()},
+    )
+    return structs.replace(metrics, judgements_sha256=sha256_file(judged) if judged.exists() else "")
+
+
+def judgements_file(folder: Path, judge_id: str) -> Path:
+    """Where the judgements of one judge are."""
+    return folder / "judgements" / f"{judge_id}.jsonl"
+
+
+def current_judgements(folder: Path, judge_id: str) -> dict[str, Judgement]:
+    """The judgement that counts for each question: its label, or the newest failure if there is none."""
+    return _current(read_journal(judgements_file(folder, judge_id), Judgement))
+
+
+def _current(judgements: Iterable[Judgement]) -> dict[str, Judgement]:
+    current: dict[str, Judgement] = {}
+    for judgement in judgements:
+        if judgement.question_id not in current or current[judgement.question_id].label is None:
+            current[judgement.question_id] = judgement
+    return current
