@@ -18,6 +18,7 @@ from itertools import count
 from queue import PriorityQueue
 from threading import Thread
 from typing import Any, NamedTuple, TypeVar, TypeVarTuple
+from weakref import WeakKeyDictionary
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -28,12 +29,18 @@ def complete(work: Coroutine[Any, Any, T]) -> T:
 
     Where an event loop runs in this thread already (a notebook's), the work gets a thread with a loop of its own; an
     interrupt here cancels it there.
+
+    Raises:
+        KeyboardInterrupt: it was interrupted, and has been wound up.
     """
     work = _with_work_thread(work)
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(work)
+        try:
+            return asyncio.run(work)
+        except asyncio.CancelledError:
+            raise KeyboardInterrupt from None
     loop = asyncio.new_event_loop()
     thread = Thread(target=loop.run_forever, name="longmemeval", daemon=True)
     thread.start()
@@ -44,6 +51,26 @@ def complete(work: Coroutine[Any, Any, T]) -> T:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
+
+
+_under_way: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[Any]] = WeakKeyDictionary()
+
+
+def cancel_work() -> bool:
+    """Have the work cancelled that `complete` has under way in this thread; for a handler of signals.
+
+    Returns:
+        Whether there is any. It ends in its own time; `complete` then raises KeyboardInterrupt.
+    """
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    task = _under_way.get(loop)
+    if task is not None:
+        # Also wakes a loop that waits for a reply.
+        loop.call_soon_threadsafe(task.cancel)
+    return task is not None
 
 
 async def _wind_up(loop: asyncio.AbstractEventLoop) -> None:
@@ -107,6 +134,8 @@ def take_turn(number: float) -> None:
 
 
 async def _with_work_thread(work: Coroutine[Any, Any, T]) -> T:
+    if task := asyncio.current_task():
+        _under_way[asyncio.get_running_loop()] = task
     thread = _WorkThread()
     _work_thread.set(thread)
     try:

@@ -7,6 +7,7 @@ from importlib import import_module
 import typer
 
 from longmemeval import __version__
+from longmemeval.cli.interrupts import INTERRUPTED, handle_interrupts, leave
 from longmemeval.cli.output import err, hiding_secrets, printable
 from longmemeval.errors import HarnessError
 from longmemeval.redaction import register_address
@@ -58,6 +59,7 @@ app.add_typer(import_module("longmemeval.cli.datasets").app, name="datasets")
 
 def main() -> None:
     """Run the command line; the process exits with the codes of the design: 0, 1, 2, 3, 4, 130."""
+    handle_interrupts()
     for argument in sys.argv[1:]:
         register_address(argument)
     with hiding_secrets():
@@ -71,9 +73,11 @@ def _main() -> None:
         _fail(str(error), error.exit_code)
     except OSError as error:
         _fail(_refusal(error), 2)
+    except KeyboardInterrupt:
+        leave()
     except SystemExit as end:
-        if end.code == 130:
-            err.print("Interrupted. What was finished is kept; the same command again goes on from there.")
+        if end.code == INTERRUPTED:
+            leave()
         raise
     except Exception:
         # Printed here, where secrets are hidden: a fault of ours says what it was working on.

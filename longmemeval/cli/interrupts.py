@@ -1,0 +1,46 @@
+"""Ctrl-C: the first ends the work in good order, the second at once; neither shows a traceback."""
+
+import os
+import signal
+import sys
+from types import FrameType
+from typing import NoReturn
+
+from longmemeval.cli.output import err
+
+INTERRUPTED = 130
+
+_SHOW_CURSOR = "\x1b[?25h"
+
+
+def handle_interrupts() -> None:
+    """Take over Ctrl-C for this process, unless it was told to ignore it."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _first)
+
+
+def leave() -> NoReturn:
+    """Say that the work was interrupted, and end the process here and now.
+
+    What is on disk is whole at every moment, and nothing that Python does at its end matters: it would only wait for
+    threads, or tell of them.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    err.print("Interrupted. What was finished is kept; the same command again goes on from there.")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(INTERRUPTED)
+
+
+def _first(number: int, frame: FrameType | None) -> None:
+    signal.signal(signal.SIGINT, _second)
+    event_loop = sys.modules.get("longmemeval.event_loop")
+    if event_loop is None or not event_loop.cancel_work():
+        raise KeyboardInterrupt
+
+
+def _second(number: int, frame: FrameType | None) -> None:
+    if sys.stderr.isatty():
+        # A progress bar hides the cursor and has no chance to show it again.
+        sys.stderr.write(_SHOW_CURSOR)
+    leave()
