@@ -18,6 +18,8 @@ def load_litellm() -> ModuleType:
     vars(litellm).update(telemetry=False, suppress_debug_info=True)
     # What goes wrong reaches the user as one of our errors; the library's log would tell it twice, keys included.
     logging.getLogger("LiteLLM").setLevel(logging.CRITICAL + 1)
+    # Its own log is kept by one task, which it drops whenever another event loop calls; asyncio would tell of that.
+    logging.getLogger("asyncio").addFilter(lambda record: "LoggingWorker" not in record.getMessage())
     return litellm
 
 

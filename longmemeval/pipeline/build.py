@@ -116,6 +116,12 @@ class FixtureTask(Struct, frozen=True):
     embedded: dict[str, Embedded] = {}
     """What the parts that hold vectors are made of, by name."""
 
+    @property
+    def size(self) -> int:
+        """Bytes of its texts and vectors, about."""
+        vectors = sum(embedded.vectors.nbytes for embedded in self.embedded.values())
+        return vectors + sum(len(turn.content) for session in self.haystack.sessions for turn in session.turns)
+
 
 class PrepareRecord(Struct, frozen=True, omit_defaults=True):
     """One line of `prepare.jsonl`: a piece of work that was finished, and what it took."""

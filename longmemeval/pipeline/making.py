@@ -1,13 +1,9 @@
 """Making many fixtures: haystacks into tasks, tasks over workers, each finished piece into the journal."""
 
-import os
 import time
-import warnings
 from collections.abc import Iterator, Sequence
-from concurrent.futures.process import BrokenProcessPool
-from itertools import islice
+from contextlib import suppress
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from msgspec import Struct
@@ -23,22 +19,24 @@ from longmemeval.pipeline.build import (
     FixtureTask,
     PrepareRecord,
     UpdaterConfiguration,
-    attempt_fixture,
-    follow,
 )
 from longmemeval.pipeline.embedded_parts import texts_to_embed
 from longmemeval.pipeline.journal import Journal
 from longmemeval.pipeline.manifest import now
+from longmemeval.pipeline.pool import Backend, Outcome, Pool
 from longmemeval.pipeline.progress import Progress, progress
 from longmemeval.pipeline.recipes import KEYS_SHA256, Recipes
 from longmemeval.pipeline.wording import Wording
 from longmemeval.records import DatasetIdentity, FixtureMeta, Haystack, Usage
 from longmemeval.retrieval.expansion import is_vectors_part, keys_part
+from longmemeval.storage.fixture import tidy_fixture
 
-Backend = Literal["loky", "threading"]
-
-# Haystacks whose texts and vectors are in memory at one time, per worker.
-_WINDOW = 8
+# Bytes of texts and vectors that are embedded in one go, and the most haystacks. Large enough for full calls to a
+# server where haystacks are small, small enough for the workers to have something to do soon.
+_GROUP_BYTES = 8 * 2**20
+_GROUP_HAYSTACKS = 64
+# Numbers in a vector, until the first one is there: as many as the largest models give.
+_LARGEST_DIMENSION = 4096
 # Below this many fixtures, starting worker processes takes longer than the work.
 _PARALLEL_FROM = 64
 
@@ -55,7 +53,7 @@ class Pending(Struct, frozen=True):
 
 
 class TaskMaker:
-    """Turns pending fixtures into tasks; embeds a window of haystacks at a time, each text once."""
+    """Turns pending fixtures into tasks; embeds a group of haystacks at a time, each text once."""
 
     def __init__(
         self,
@@ -76,20 +74,43 @@ class TaskMaker:
         self._wording = wording
         self._updater = updater
         self._expansions = expansions
+        self._dimension = _LARGEST_DIMENSION
 
-    def tasks(self, window: Sequence[Pending]) -> tuple[list[FixtureTask], PrepareRecord]:
-        """The tasks of one window, vectors included, and what embedding them took."""
+    def groups(self, pending: Sequence[Pending]) -> Iterator[list[tuple[Pending, Haystack]]]:
+        """The fixtures with their haystacks, as many at a time as are embedded in one go.
+
+        Raises:
+            HarnessError: a haystack cannot be read; those before it come first.
+        """
+        group: list[tuple[Pending, Haystack]] = []
+        size = 0
+        for one in pending:
+            try:
+                haystack = self._dataset.haystack(one.haystack_id)
+            except HarnessError:
+                if group:
+                    yield group
+                raise
+            turns = [turn for session in haystack.sessions for turn in session.turns]
+            added = sum(len(turn.content) for turn in turns)
+            added += 4 * self._dimension * len(turns) if self.embedder else 0
+            if group and (size + added > _GROUP_BYTES or len(group) == _GROUP_HAYSTACKS):
+                yield group
+                group, size = [], 0
+            group.append((one, haystack))
+            size += added
+        if group:
+            yield group
+
+    def tasks(self, group: Sequence[tuple[Pending, Haystack]]) -> tuple[list[FixtureTask], PrepareRecord]:
+        """The tasks of one group, vectors included, and what embedding them took."""
         started = time.perf_counter()
         paid = self.embedder.usage if self.embedder else Usage()
-        haystacks = [self._dataset.haystack(one.haystack_id) for one in window]
-        wanted = [
-            texts_to_embed(one.missing, haystack, one.folder, one.meta, self._wording)
-            for one, haystack in zip(window, haystacks, strict=True)
-        ]
+        wanted = [texts_to_embed(one.missing, haystack, one.folder, one.meta, self._wording) for one, haystack in group]
         flat = [text for parts in wanted for part in parts.values() for text in part.texts]
         rows = self._embed(flat)
         tasks, offset = [], 0
-        for one, haystack, parts in zip(window, haystacks, wanted, strict=True):
+        for (one, haystack), parts in zip(group, wanted, strict=True):
             embedded = {}
             for name, part in parts.items():
                 vectors = rows[offset : offset + len(part.texts)]
@@ -104,7 +125,9 @@ class TaskMaker:
         if self.embedder is None:
             return np.zeros((0, 1), np.float32)
         # Asking for the dimension may cost a call.
-        return self.embedder.embed(texts) if texts else np.zeros((0, self.embedder.dimension), np.float32)
+        rows = self.embedder.embed(texts) if texts else np.zeros((0, self.embedder.dimension), np.float32)
+        self._dimension = rows.shape[1]
+        return rows
 
     def _task(self, one: Pending, haystack: Haystack, embedded: dict[str, Embedded]) -> FixtureTask:
         there = one.meta.parts if one.meta else {}
@@ -140,52 +163,45 @@ def make_all(
     Raises:
         HarnessError: a fixture cannot be made or written, or a worker died; those made before are kept.
     """
-    from joblib import Parallel, cpu_count, delayed
+    from joblib import cpu_count
 
     jobs = jobs or (cpu_count() if len(pending) >= _PARALLEL_FROM else 1)
-    made: list[PrepareRecord] = []
+    pool, made = Pool(jobs, backend), list[PrepareRecord]()
 
-    def keep(record: PrepareRecord) -> None:
-        journal.append(record)
-        made.append(record)
+    def keep(outcome: Outcome) -> None:
+        if isinstance(outcome, Failure):
+            raise outcome.error()
+        journal.append(outcome)
+        made.append(outcome)
+        _show(bar, maker.embedder, outcome)
 
-    try:
-        with (
-            progress("prepare", len(pending)) as bar,
-            warnings.catch_warnings(),
-            Parallel(
-                n_jobs=jobs,
-                backend=backend,
-                return_as="generator_unordered",
-                initializer=follow,
-                initargs=(os.getpid(),),
-            ) as workers,
-        ):
-            # Said when an error ends the work; the error says enough.
-            warnings.filterwarnings("ignore", message=".*tasks which were still being processed")
-            for window in _windows(pending, _WINDOW * jobs):
-                tasks, embedding = maker.tasks(window)
+    with progress("prepare", len(pending)) as bar:
+        try:
+            for group in maker.groups(pending):
+                tasks, embedding = maker.tasks(group)
                 if embedding.usage.calls:
                     keep(embedding)
-                for outcome in workers(delayed(attempt_fixture)(task) for task in tasks):
-                    if isinstance(outcome, Failure):
-                        raise outcome.error()
+                for task in tasks:
+                    for outcome in pool.submit(task):
+                        keep(outcome)
+            for outcome in pool.rest():
+                keep(outcome)
+        except HarnessError:
+            # What the workers have begun is finished first: it may have been paid for.
+            for outcome in pool.rest(begun_only=True):
+                with suppress(HarnessError):
                     keep(outcome)
-                    _show(bar, maker.embedder)
-    except BrokenProcessPool as error:
-        raise HarnessError(
-            "A worker process died (out of memory, perhaps)",
-            fix="Give the same command again with fewer --jobs: what was finished is kept",
-        ) from error
+            raise
+        except BaseException:
+            for folder in pool.kill():
+                tidy_fixture(folder)
+            raise
+        finally:
+            pool.close()
     return made
 
 
-def _show(bar: Progress, embedder: CachedEmbedder | None) -> None:
+def _show(bar: Progress, embedder: CachedEmbedder | None, outcome: PrepareRecord) -> None:
     texts = embedder.hits + embedder.misses if embedder else 0
-    bar.advance(note=f"cache hits {embedder.hits / texts:.0%}" if embedder and texts else "")
-
-
-def _windows(pending: Sequence[Pending], size: int) -> Iterator[list[Pending]]:
-    remaining = iter(pending)
-    while window := list(islice(remaining, size)):
-        yield window
+    note = f"cache hits {embedder.hits / texts:.0%}" if embedder and texts else ""
+    bar.advance(int(outcome.work == "fixture"), note=note)

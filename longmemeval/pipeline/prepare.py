@@ -19,7 +19,8 @@ from longmemeval.memory.working_memory import load_template
 from longmemeval.pipeline.build import ExpansionConfiguration, PrepareRecord, UpdaterConfiguration
 from longmemeval.pipeline.estimate import estimate
 from longmemeval.pipeline.journal import Journal
-from longmemeval.pipeline.making import Backend, Pending, TaskMaker, make_all
+from longmemeval.pipeline.making import Pending, TaskMaker, make_all
+from longmemeval.pipeline.pool import Backend
 from longmemeval.pipeline.recipes import (
     IndexEngine,
     Recipes,

@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.pipeline.making import Backend
+from longmemeval.pipeline.pool import Backend
 from longmemeval.pipeline.recipes import IndexEngine
 from longmemeval.pipeline.wording import EmbeddedText
 from longmemeval.reading.history import HistoryFormat

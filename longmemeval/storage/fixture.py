@@ -21,7 +21,7 @@ from longmemeval.storage.memory_store import MemoryStore
 from longmemeval.storage.vector_file import EmbedderIdentity, VectorFile
 from longmemeval.storage.vector_store import VectorStore
 
-__all__ = ["FORMAT", "Fixture", "fixture_folder", "part_file", "read_meta", "write_fixture"]
+__all__ = ["FORMAT", "Fixture", "fixture_folder", "part_file", "read_meta", "tidy_fixture", "write_fixture"]
 
 _META = "meta.json"
 
@@ -173,7 +173,7 @@ def write_fixture(path: Path, meta: FixtureMeta, new_parts: Mapping[str, bytes])
         if name not in meta.parts or meta.parts[name].sha256 != sha256_bytes(data):
             raise ValueError(f"meta does not list part {name!r} with the hash of its bytes")
     try:
-        _finish_last_write(path)
+        tidy_fixture(path)
         for name, info in meta.parts.items():
             if name not in new_parts:
                 _read_whole(path, name, info.sha256)
@@ -190,7 +190,7 @@ def write_fixture(path: Path, meta: FixtureMeta, new_parts: Mapping[str, bytes])
         ) from error
 
 
-def _finish_last_write(path: Path) -> None:
+def tidy_fixture(path: Path) -> None:
     """Complete the writing of a process that died: name the parts that count, remove what does not."""
     try:
         meta = read_meta(path)

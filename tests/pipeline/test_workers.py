@@ -10,7 +10,7 @@ import pytest
 
 from longmemeval.datasets.registry import load_dataset
 from longmemeval.errors import FatalModelError, FixtureError
-from longmemeval.pipeline.making import Backend
+from longmemeval.pipeline.pool import Backend
 from longmemeval.pipeline.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.selection import Selection
 from longmemeval.pipeline.workers import in_order

@@ -1,0 +1,88 @@
+"""Ctrl-C in `prepare`, once and twice: one sentence, exit code 130, nothing half-written, nothing lost."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.helpers import colours, litter, start
+from tests.server import ModelServer
+
+SENTENCE = "Interrupted. What was finished is kept; the same command again goes on from there.\n"
+FOREVER = "slow:25"
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer(lambda body: '{"edits": []}') as running:
+        yield running
+
+
+def wait_until(reached: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 60
+    while not reached():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def interrupt(process: subprocess.Popen[str], pauses: tuple[float, ...]) -> str:
+    """Ctrl-C, and again after each of `pauses`; standard error."""
+    os.killpg(process.pid, signal.SIGINT)
+    for pause in pauses:
+        time.sleep(pause)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGINT)
+    return process.communicate(timeout=30)[1]
+
+
+ALONE, PROCESSES, THREADS = ("--jobs", "1"), ("--jobs", "2"), ("--jobs", "2", "--backend", "threading")
+
+
+@pytest.mark.parametrize(
+    ("workers", "pauses"),
+    [(ALONE, ()), (ALONE, (0.0,)), (PROCESSES, (0.02, 0.3)), (THREADS, (0.02,))],
+    ids=["alone, once", "alone, twice", "processes, thrice", "threads, twice"],
+)
+def test_while_a_model_is_asked(
+    server: ModelServer, tmp_path: Path, workers: tuple[str, ...], pauses: tuple[float, ...]
+) -> None:
+    colours(tmp_path / "d.json", 6)
+    server.faults.extend(["slow:0", "slow:0", "slow:0", FOREVER, FOREVER])
+    model = ("--working-memory-model", "openai/local", "--api-base", server.url)
+    command = ("prepare", "--dataset", "d.json", "--memory", "working-memory", *model, *workers)
+    process = start(*command, cwd=tmp_path)
+    wait_until(lambda: len(server.chat_requests) >= 4, process)
+    told = interrupt(process, pauses)
+    assert told == SENTENCE
+    assert process.returncode == 130
+    assert litter(tmp_path / "prepared-data") == []
+
+
+@pytest.mark.parametrize("pauses", [(), (0.01,)], ids=["once", "twice"])
+def test_while_texts_are_embedded(server: ModelServer, tmp_path: Path, pauses: tuple[float, ...]) -> None:
+    colours(tmp_path / "d.json", 6)
+    server.embedding_faults.append(FOREVER)
+    embedder = ("--embedder", "openai:local", "--api-base", server.url)
+    process = start("prepare", "--dataset", "d.json", "--memory", "semantic-recall", *embedder, cwd=tmp_path)
+    wait_until(lambda: bool(server.requests), process)
+    told = interrupt(process, pauses)
+    assert told == SENTENCE
+    assert process.returncode == 130
+    assert litter(tmp_path / "prepared-data") == []
+
+
+def test_while_workers_are_started(tmp_path: Path) -> None:
+    """They are in the terminal's process group too, and must not tell of it."""
+    colours(tmp_path / "d.json", 40)
+    for pause in (0.0, 0.3):
+        process = start("prepare", "--dataset", "d.json", "--memory", "combined", "--jobs", "2", cwd=tmp_path)
+        wait_until((tmp_path / "prepared-data/d/default/prepare.jsonl").exists, process)
+        time.sleep(pause)
+        told = interrupt(process, ())
+        assert told == SENTENCE or process.returncode == 0
+        assert litter(tmp_path / "prepared-data") == []
