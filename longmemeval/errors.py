@@ -5,6 +5,11 @@ from collections.abc import Iterable
 
 from longmemeval.redaction import hide
 
+_SMALLER_PROMPTS = (
+    "Begin a new run with a smaller memory configuration (--budget), with --on-overflow drop-oldest or drop-newest "
+    "(and --context-window where the model's window is not known), or with a model that takes more"
+)
+
 
 class HarnessError(Exception):
     """Base of all errors that are somebody's to mend outside this code.
@@ -54,7 +59,25 @@ class RegressionError(HarnessError):
 
 
 class ModelError(HarnessError):
-    """One call failed for good: retrying it cannot help, the next question may still succeed."""
+    """One call failed for good: retrying it cannot help, the next question may still succeed.
+
+    Args:
+        what: as of every error, like `where` and `fix`.
+        may_be_billed: whether the provider may charge for the call although it failed.
+    """
+
+    exit_code = 1
+
+    def __init__(self, what: str, *, where: str = "", fix: str = "", may_be_billed: bool = False) -> None:
+        super().__init__(what, where=where, fix=fix)
+        self.may_be_billed = may_be_billed
+
+
+class ContextOverflowError(ModelError):
+    """A prompt is larger than the model's window, by our count or by the server's; `fix` has a default."""
+
+    def __init__(self, what: str, *, where: str = "", fix: str = "", may_be_billed: bool = False) -> None:
+        super().__init__(what, where=where, fix=fix or _SMALLER_PROMPTS, may_be_billed=may_be_billed)
 
 
 class TransientModelError(ModelError):
@@ -64,9 +87,33 @@ class TransientModelError(ModelError):
         retry_after: seconds the server asked to wait, or None.
     """
 
-    def __init__(self, what: str, *, where: str = "", fix: str = "", retry_after: float | None = None) -> None:
-        super().__init__(what, where=where, fix=fix)
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str = "",
+        fix: str = "",
+        may_be_billed: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(what, where=where, fix=fix, may_be_billed=may_be_billed)
         self.retry_after = retry_after
+
+
+class EmptyReplyError(ModelError):
+    """A call was answered with nothing, also when it was repeated."""
+
+
+class EndpointDownError(HarnessError):
+    """An endpoint answered nothing but failures for as long as was to be waited. What was finished is kept."""
+
+    exit_code = 1
+
+
+class SpendingLimitError(HarnessError):
+    """The next call could cost more than is left. What was finished is kept."""
+
+    exit_code = 1
 
 
 class FatalModelError(HarnessError):

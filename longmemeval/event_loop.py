@@ -6,6 +6,7 @@ second thread would only compete with the loop, and what is done there need not 
 """
 
 import asyncio
+import inspect
 import math
 import sys
 import time
@@ -33,7 +34,14 @@ def complete(work: Coroutine[Any, Any, T]) -> T:
     Raises:
         KeyboardInterrupt: it was interrupted, and has been wound up.
     """
-    work = _with_work_thread(work)
+    try:
+        return _completed(_with_work_thread(work))
+    finally:
+        if inspect.getcoroutinestate(work) == inspect.CORO_CREATED:
+            work.close()  # An interrupt came before its first step.
+
+
+def _completed(work: Coroutine[Any, Any, T]) -> T:
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -4,11 +4,13 @@ import asyncio
 import base64
 import hashlib
 import json
+import random
 import socket
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -52,7 +54,46 @@ class Refusal:
 
 
 Fault = int | str | Refusal
-"""A status code, a whole `Refusal`, or "garbage", "drop", "slow:SECONDS", "no-choices", "null-content"."""
+"""A status code, a whole `Refusal`, or "garbage", "drop", "hang", "slow:SECONDS", "no-choices", "null-content" (finish
+reason `length`), "empty" (finish reason `stop`), "cut" (half the text, finish reason `length`)."""
+
+
+def mixed_faults(seed: int) -> Callable[[], Fault | None]:
+    """One request in five goes wrong, in all the ways that are known of providers; the same ones for the same seed."""
+    faults: dict[Fault | None, int] = {
+        Refusal(429, retry_after="0.05"): 10,
+        500: 5,
+        "drop": 3,
+        "garbage": 2,
+        "empty": 2,
+        "hang": 1,
+    }
+    faults[None] = 100 - sum(faults.values())
+    chance = random.Random(seed)
+    return lambda: chance.choices(list(faults), weights=list(faults.values()))[0]
+
+
+@contextmanager
+def black_hole() -> Iterator[str]:
+    """An address at which connecting hangs: nobody takes the connections, and the queue for them is full."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        waiting = [socket.socket() for _ in range(4)]
+        for one in waiting:
+            one.setblocking(False)
+            one.connect_ex(listener.getsockname())
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+        finally:
+            for one in waiting:
+                one.close()
+
+
+def nobody() -> str:
+    """An address at which connections are refused."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return f"http://127.0.0.1:{free.getsockname()[1]}/v1"
 
 
 class ModelServer:
@@ -64,7 +105,8 @@ class ModelServer:
         served_model: the name replies carry; None echoes the one asked for.
 
     `faults` holds what goes wrong with the next chat requests, `embedding_faults` with the next embedding requests: one
-    fault is used up by each request. "slow:SECONDS" waits and then answers.
+    fault is used up by each request. "slow:SECONDS" waits and then answers. Where none is left, `plan` says what goes
+    wrong with a request of either kind.
     """
 
     def __init__(
@@ -79,6 +121,7 @@ class ModelServer:
         self.served_model = served_model
         self.faults: deque[Fault] = deque()
         self.embedding_faults: deque[Fault] = deque()
+        self.plan: Callable[[], Fault | None] = lambda: None
         self._requests: list[RecordedRequest] = []
         self._lock = threading.Lock()
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -133,14 +176,17 @@ class ModelServer:
 
     async def _chat(self, request: Request) -> Response:
         body = await self._record(request)
-        fault = self.faults.popleft() if self.faults else None
-        spoilt = await _spoil(fault)
+        fault = self.faults.popleft() if self.faults else self.plan()
+        spoilt = await self._spoil(fault)
         if spoilt is not None:
             return spoilt
-        text = await run_in_threadpool(self.responder, body)
+        text = "" if fault == "empty" else await run_in_threadpool(self.responder, body)
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
         if fault == "null-content":
             choice |= {"message": {"role": "assistant", "content": None}, "finish_reason": "length"}
+        if fault == "cut":
+            half = {"role": "assistant", "content": text[: len(text) // 2]}
+            choice |= {"message": half, "finish_reason": "length"}
         prompt_tokens = sum(len(str(message["content"]).split()) for message in body["messages"])
         return JSONResponse(
             {
@@ -155,7 +201,7 @@ class ModelServer:
 
     async def _embeddings(self, request: Request) -> Response:
         body = await self._record(request)
-        spoilt = await _spoil(self.embedding_faults.popleft() if self.embedding_faults else None)
+        spoilt = await self._spoil(self.embedding_faults.popleft() if self.embedding_faults else self.plan())
         if spoilt is not None:
             return spoilt
         texts: list[str] = [body["input"]] if isinstance(body["input"], str) else body["input"]
@@ -167,6 +213,22 @@ class ModelServer:
         ]
         usage = _usage(sum(len(text.split()) for text in texts), 0)
         return JSONResponse({"object": "list", "model": body["model"], "data": data, "usage": usage})
+
+    async def _spoil(self, fault: Fault | None) -> Response | None:
+        """The reply that `fault` puts in the place of the right one; None lets the right one through."""
+        if isinstance(fault, int):
+            fault = Refusal(fault)
+        if isinstance(fault, Refusal):
+            return fault.response()
+        if fault == "garbage":
+            return Response('{"id": "chatcmpl-test", "choices": [{', media_type="application/json")
+        if fault == "drop":
+            return StreamingResponse(_broken_body(), headers={"Content-Length": "1000"}, media_type="application/json")
+        while fault == "hang" and not self._server.should_exit:
+            await asyncio.sleep(0.05)
+        if fault is not None and fault.startswith("slow:"):
+            await asyncio.sleep(float(fault.removeprefix("slow:")))
+        return None
 
     async def _models(self, request: Request) -> Response:
         await self._record(request)
@@ -195,21 +257,6 @@ def _usage(prompt_tokens: int, completion_tokens: int) -> dict[str, int]:
         "completion_tokens": completion_tokens,
         "total_tokens": prompt_tokens + completion_tokens,
     }
-
-
-async def _spoil(fault: Fault | None) -> Response | None:
-    """The reply that `fault` puts in the place of the right one; None lets the right one through."""
-    if isinstance(fault, int):
-        fault = Refusal(fault)
-    if isinstance(fault, Refusal):
-        return fault.response()
-    if fault == "garbage":
-        return Response('{"id": "chatcmpl-test", "choices": [{', media_type="application/json")
-    if fault == "drop":
-        return StreamingResponse(_broken_body(), headers={"Content-Length": "1000"}, media_type="application/json")
-    if fault is not None and fault.startswith("slow:"):
-        await asyncio.sleep(float(fault.removeprefix("slow:")))
-    return None
 
 
 async def _broken_body() -> AsyncIterator[bytes]:

@@ -58,6 +58,7 @@ def evaluate(
     concurrency: shared.Concurrency = 8,
     timeout: shared.Timeout = 120.0,
     max_attempts: shared.MaxAttempts = 6,
+    give_up_after: shared.GiveUpAfter = 120.0,
     limit: shared.Limit = None,
     sample: shared.Sample = None,
     seed: shared.Seed = 0,
@@ -68,10 +69,10 @@ def evaluate(
 ) -> None:
     """Grade stored answers with a judge; the answers are not touched, a second judge is a second file."""
     from longmemeval.llm.registry import ModelOptions
-    from longmemeval.llm.spending import SpendingLimit
     from longmemeval.pipeline import evaluate as pipeline
     from longmemeval.pipeline.second_opinions import audit_scores, judge_agreements
     from longmemeval.settings import folders
+    from longmemeval.spending import SpendingLimit
 
     if (run_id is None) == (hypotheses is None):
         raise typer.BadParameter("give a run id or --hypotheses FILE, one of them")
@@ -86,7 +87,9 @@ def evaluate(
     options = pipeline.EvaluateOptions(
         votes=votes,
         rejudge=rejudge,
-        model_options=ModelOptions(api_base=api_base, timeout_s=timeout, max_attempts=max_attempts),
+        model_options=ModelOptions(
+            api_base=api_base, timeout_s=timeout, max_attempts=max_attempts, give_up_after_s=give_up_after
+        ),
         concurrency=concurrency,
         spending=None if max_cost is None else SpendingLimit(max_cost),
         dataset=dataset,

@@ -36,10 +36,23 @@ ApiBase = Annotated[
 Concurrency = Annotated[int, typer.Option("--concurrency", min=1, help="Model calls under way at one time.")]
 MaxCost = Annotated[
     float | None,
-    typer.Option("--max-cost", min=0.0, help="Most US dollars to spend: no call is begun that could exceed them."),
+    typer.Option(
+        "--max-cost",
+        min=0.0,
+        help="Most US dollars for this work, earlier starts and failed attempts included: no call is begun that could "
+        "exceed them.",
+    ),
 ]
 Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds for one attempt of a model call.")]
 MaxAttempts = Annotated[int, typer.Option("--max-attempts", min=1, help="Attempts per model call, the first included.")]
+GiveUpAfter = Annotated[
+    float,
+    typer.Option(
+        "--give-up-after",
+        min=0.1,
+        help="Seconds an endpoint may give nothing but failures; then what is done is kept and the command ends.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 

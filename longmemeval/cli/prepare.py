@@ -55,6 +55,8 @@ def prepare(
         str | None, typer.Option(help="Chat model that makes key expansions, where a configuration has some.")
     ] = None,
     api_base: shared.ApiBase = None,
+    max_cost: shared.MaxCost = None,
+    give_up_after: shared.GiveUpAfter = 120.0,
     limit: shared.Limit = None,
     sample: shared.Sample = None,
     seed: shared.Seed = 0,
@@ -72,6 +74,7 @@ def prepare(
     from longmemeval.memory.configuration import resolve_configuration
     from longmemeval.pipeline import prepare as pipeline
     from longmemeval.settings import folders
+    from longmemeval.spending import SpendingLimit
 
     where = folders(data_dir=data_dir, prepared_dir=prepared_dir)
     configurations = [resolve_configuration(one, settings or []) for one in memory]
@@ -90,6 +93,8 @@ def prepare(
             working_memory_template=working_memory_template,
             expansion_model=expansion_model,
             api_base=api_base,
+            spending=None if max_cost is None else SpendingLimit(max_cost),
+            give_up_after_s=give_up_after,
             jobs=jobs,
             backend=backend,
             force=force,

@@ -42,6 +42,7 @@ def retrieval(
         str | None, typer.Option(help="Who analyses the questions under decompose=model or time_range_by=model.")
     ] = None,
     api_base: shared.ApiBase = None,
+    give_up_after: shared.GiveUpAfter = 120.0,
     protocol: Annotated[
         Literal["standard", "official"],
         typer.Option(help="standard: from prepared fixtures; official: LongMemEval's own, straight from the data."),
@@ -105,7 +106,7 @@ def retrieval(
             log=log,
             expansion_cache=expansion_cache,
             query_model=query_model,
-            model_options=ModelOptions(api_base=api_base),
+            model_options=ModelOptions(api_base=api_base, give_up_after_s=give_up_after),
         ),
         where=where,
     )

@@ -82,6 +82,7 @@ def run(
     concurrency: shared.Concurrency = 8,
     timeout: shared.Timeout = 120.0,
     max_attempts: shared.MaxAttempts = 6,
+    give_up_after: shared.GiveUpAfter = 120.0,
     api_base: shared.ApiBase = None,
     no_save_prompts: Annotated[bool, typer.Option("--no-save-prompts", help="Do not keep prompts.")] = False,
     limit: shared.Limit = None,
@@ -96,19 +97,21 @@ def run(
     """Answer the questions from prepared fixtures under one memory configuration."""
     from longmemeval.datasets.registry import load_dataset
     from longmemeval.llm.registry import ModelOptions, model_warning
-    from longmemeval.llm.spending import SpendingLimit
     from longmemeval.memory.configuration import given_parameters, resolve_configuration
     from longmemeval.pipeline import run as pipeline
     from longmemeval.pipeline.repeats import run_repeats
     from longmemeval.reading.reader import reading_configuration
     from longmemeval.settings import folders
+    from longmemeval.spending import SpendingLimit
 
     if run_id and resume and run_id != resume:
         raise typer.BadParameter("--run-id and --resume name different runs")
     if resume and repeat > 1:
         raise typer.BadParameter("--resume continues one run; with --repeat give --run-id again")
     where = folders(data_dir=data_dir, prepared_dir=prepared_dir, results_dir=results_dir)
-    model_options = ModelOptions(api_base=api_base, timeout_s=timeout, max_attempts=max_attempts)
+    model_options = ModelOptions(
+        api_base=api_base, timeout_s=timeout, max_attempts=max_attempts, give_up_after_s=give_up_after
+    )
     if warning := model_warning(model, model_options):
         err.print(f"Note: {printable(warning)}.")
     data = load_dataset(dataset, where.data_dir)

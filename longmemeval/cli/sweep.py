@@ -28,7 +28,10 @@ def sweep(
     ] = False,
     max_cost: Annotated[
         float | None,
-        typer.Option(min=0.0, help="Most US dollars for all answers and judgements [default: the file's `max_cost`]."),
+        typer.Option(
+            min=0.0,
+            help="Most US dollars for all of it, earlier starts included [default: the file's `max_cost`].",
+        ),
     ] = None,
     data_dir: shared.DataDir = None,
     prepared_dir: shared.PreparedDir = None,

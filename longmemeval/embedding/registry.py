@@ -1,5 +1,6 @@
 """From the spec a user writes to an embedder."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from longmemeval.embedding.cache import CachedEmbedder
@@ -8,25 +9,39 @@ from longmemeval.embedding.local import LocalEmbedder
 from longmemeval.embedding.protocol import Embedder
 from longmemeval.embedding.remote import RemoteEmbedder
 from longmemeval.errors import HarnessError, nearest
+from longmemeval.spending import Account
 
 OFFLINE_FALLBACK = "hashing"
 KINDS = (OFFLINE_FALLBACK, "fastembed", "openai")
 
 
-def load_embedder(spec: str, *, cache_path: Path | None = None, api_base: str | None = None) -> CachedEmbedder:
+def load_embedder(
+    spec: str,
+    *,
+    cache_path: Path | None = None,
+    api_base: str | None = None,
+    account: Account | None = None,
+    give_up_after_s: float = 120.0,
+) -> CachedEmbedder:
     """The embedder that `spec` names. Models are loaded, and servers called, when the first text is missing.
 
     Args:
         spec: `hashing[:DIM]`, `fastembed:NAME`, `fastembed:DIR` (a folder with an ONNX model) or `openai:MODEL`.
         cache_path: the SQLite file that remembers vectors; None: nothing is remembered.
         api_base: the endpoint for `openai:`; the other kinds have none and do not look at it.
+        account: where the calls of `openai:` are written down, and what limits them.
+        give_up_after_s: seconds of failures without a success after which the endpoint of `openai:` counts as dead.
 
     Raises:
         HarnessError: the spec names nothing, a model folder lacks files, a library is not installed, or the cache is
             damaged.
-        FatalModelError: `openai:` has neither a key nor an endpoint.
+        FatalModelError: `openai:` has neither a key nor an endpoint, or no known price where there is a limit.
     """
-    return CachedEmbedder(_make(spec, api_base), cache_path)
+
+    def remote(model: str) -> Embedder:
+        return RemoteEmbedder(model, api_base, account=account, give_up_after_s=give_up_after_s)
+
+    return CachedEmbedder(_make(spec, remote), cache_path)
 
 
 def is_offline_fallback(spec: str) -> bool:
@@ -34,7 +49,7 @@ def is_offline_fallback(spec: str) -> bool:
     return spec.partition(":")[0] == OFFLINE_FALLBACK
 
 
-def _make(spec: str, api_base: str | None) -> Embedder:
+def _make(spec: str, remote: Callable[[str], Embedder]) -> Embedder:
     kind, colon, argument = spec.partition(":")
     if kind not in KINDS:
         raise HarnessError(f"There is no embedder of the kind '{kind}'", where=spec, fix=nearest(kind, KINDS))
@@ -43,7 +58,7 @@ def _make(spec: str, api_base: str | None) -> Embedder:
     if not argument:
         example = "fastembed:BAAI/bge-small-en-v1.5" if kind == "fastembed" else "openai:text-embedding-3-small"
         raise HarnessError(f"The embedder '{kind}' needs a model", where=spec, fix=f"Write it like {example}")
-    return LocalEmbedder(argument) if kind == "fastembed" else RemoteEmbedder(argument, api_base)
+    return LocalEmbedder(argument) if kind == "fastembed" else remote(argument)
 
 
 def _hashing(spec: str, dimension: str | None) -> Embedder:

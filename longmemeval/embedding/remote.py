@@ -1,18 +1,22 @@
 """Embedding models behind an OpenAI-compatible endpoint."""
 
 import os
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import httpx
 import msgspec
 import numpy as np
 
 from longmemeval.addresses import fault_of, split_address
 from longmemeval.arrays import Vectors
-from longmemeval.errors import FatalModelError, HarnessError, ModelError
+from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError, ModelError, TransientModelError
 from longmemeval.prices import price
 from longmemeval.records import Usage
 from longmemeval.redaction import public_url, redact, register_address
+from longmemeval.retry_after import LONGEST_REQUESTED_WAIT_S, retry_after_seconds
+from longmemeval.spending import Account
 
 if TYPE_CHECKING:
     from openai import OpenAIError
@@ -21,6 +25,10 @@ MAX_BATCH_TEXTS = 128
 MAX_BATCH_CHARACTERS = 200_000
 _RETRIES = 6
 _SECONDS = 60.0
+_CONNECT_SECONDS = 20.0
+_FIRST_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 8.0
+_PASSING_STATUSES = {408, 409, 429}
 _PLACEHOLDER_KEY = "none"  # the client demands a key; a server of one's own does not look at it
 _FATAL_STATUSES = {
     401: "refuses the key",
@@ -32,7 +40,7 @@ _BAD_INPUT_STATUSES = {400, 413, 422}
 
 
 class RemoteEmbedder:
-    """`POST {endpoint}/embeddings` in batches, the client's retries included.
+    """`POST {endpoint}/embeddings` in batches, tried again where that may help.
 
     No text is cut: one that is too long for the model is an error. A blank text, which endpoints refuse, gets a zero
     row without a call. Whether a row depends on the rest of its batch is in the server's hands; behind
@@ -41,16 +49,26 @@ class RemoteEmbedder:
     Args:
         model: the model's name, as the server knows it.
         api_base: the endpoint; None means `OPENAI_BASE_URL`, else OpenAI's own.
+        account: where attempts are written down, and what limits them.
+        give_up_after_s: seconds of failures after which nothing more is sent.
 
     Attributes:
         usage: what the calls of this object cost so far; a failed call is not counted.
 
     Raises:
-        FatalModelError: `OPENAI_API_KEY` is not set and no endpoint is named.
+        FatalModelError: `OPENAI_API_KEY` is not set and no endpoint is named, or the price is not known where there is
+            a limit.
         HarnessError: the endpoint is not a web address.
     """
 
-    def __init__(self, model: str, api_base: str | None = None) -> None:
+    def __init__(
+        self,
+        model: str,
+        api_base: str | None = None,
+        *,
+        account: Account | None = None,
+        give_up_after_s: float = 120.0,
+    ) -> None:
         from openai import OpenAI
 
         self.spec = f"openai:{model}"
@@ -71,10 +89,11 @@ class RemoteEmbedder:
             api_key=key,
             base_url=address.url if address else None,
             default_headers=address.headers if address else None,
-            max_retries=_RETRIES,
-            timeout=_SECONDS,
+            max_retries=0,
         )
         self._model = model
+        self._give_up_after_s = give_up_after_s
+        self._account = account if self._is_priced(account, own_server=base is not None) else None
         self._endpoint = public_url(str(self._client.base_url))
         self.fingerprint = f"openai:{model}@{self._endpoint}"
         self.usage = Usage()
@@ -90,6 +109,8 @@ class RemoteEmbedder:
 
         Raises:
             ModelError: the server still fails after all retries, refuses a text, or answers garbage.
+            EndpointDownError: it has failed for too long.
+            SpendingLimitError: the account has no room for a batch.
             FatalModelError: the key, the account, the address or the model's name is refused.
         """
         parts = [(batch, self._call([texts[i] for i in batch])) for batch in _batches(texts)]
@@ -99,22 +120,81 @@ class RemoteEmbedder:
         return vectors
 
     def _call(self, texts: list[str]) -> Vectors:
-        """One request: unit rows in the order of `texts`."""
+        """Unit rows in the order of `texts`, with as many requests as that takes."""
         from openai import OpenAIError
 
+        begun, attempts = time.monotonic(), 0
+        while True:
+            left = begun + self._give_up_after_s - time.monotonic()
+            attempts += 1
+            try:
+                return self._attempt(texts, min(_SECONDS, max(left, self._give_up_after_s / 10)))
+            except OpenAIError as error:
+                # The cause is left out of the chain: a server may have put the key into its message.
+                explained, requested = self._explain(error, texts), _requested_pause(error)
+            gone = time.monotonic() - begun
+            if not isinstance(explained, TransientModelError):
+                raise explained
+            if gone >= self._give_up_after_s:
+                raise EndpointDownError(
+                    f"{self.spec} at {self._endpoint} has answered nothing but failures for {gone:,.0f} s ({attempts} "
+                    f"attempts). The last: {explained.what}",
+                    fix="Rerun the same command when it answers again: what was embedded is kept; --give-up-after "
+                    "SECONDS waits longer",
+                )
+            if attempts > _RETRIES:
+                raise explained
+            own = min(_FIRST_PAUSE_S * 2 ** (attempts - 1), _LONGEST_PAUSE_S, self._give_up_after_s - gone)
+            time.sleep(own if requested is None else min(requested, LONGEST_REQUESTED_WAIT_S))
+
+    def _attempt(self, texts: list[str], seconds: float) -> Vectors:
+        """One request."""
+        from openai import OpenAIError
+
+        most = self._most(texts)
+        reserved = self._account.reserve_blocking(most, self._model) if self._account else ""
+        cost, failed = most, True
         try:
             response = self._client.embeddings.with_raw_response.create(
-                model=self._model, input=texts, encoding_format="float"
+                model=self._model,
+                input=texts,
+                encoding_format="float",
+                timeout=httpx.Timeout(seconds, connect=min(seconds, _CONNECT_SECONDS)),
             )
+            vectors, tokens = self._read(response.content, len(texts))
+            usage = _cost(self._model, tokens)
+            cost, failed = usage.cost_usd if tokens else most, False
         except OpenAIError as error:
-            # The cause is left out of the chain: a server may have put the key into its message.
-            raise self._explain(error, texts) from None
-        vectors, tokens = self._read(response.content, len(texts))
+            cost = most if _may_be_billed(error) else 0.0
+            raise
+        finally:
+            if self._account:
+                self._account.settle(reserved, cost, failed=failed)
         if self._dimension not in (None, vectors.shape[1]):
             raise self._garbage(f"vectors of {vectors.shape[1]} numbers after vectors of {self._dimension}")
         self._dimension = vectors.shape[1]
-        self.usage += _cost(self._model, tokens)
+        self.usage += usage
         return vectors
+
+    def _most(self, texts: Sequence[str]) -> float:
+        """US dollars a request may cost; no text of a natural language has more tokens than a third of its bytes."""
+        if self._account is None:
+            return 0.0
+        return price(self._model, sum(len(text.encode()) for text in texts) // 3 + len(texts)) or 0.0
+
+    def _is_priced(self, account: Account | None, *, own_server: bool) -> bool:
+        """Whether there is something to write into `account`. A server of one's own is free where no price is known.
+
+        Raises:
+            FatalModelError: there is a limit, and no telling whether it holds.
+        """
+        dollars = price(self._model, 1_000_000) if account else None
+        if account and account.limit and dollars is None and not own_server:
+            raise FatalModelError(
+                f"The price of {self.spec} is not known, so --max-cost cannot hold",
+                fix="Leave out --max-cost, or name a model with a known price",
+            )
+        return bool(dollars)
 
     def _read(self, body: bytes, count: int) -> tuple[Vectors, int]:
         """The rows of a reply in the order of their `index`, made to length 1, and the prompt tokens."""
@@ -161,7 +241,8 @@ class RemoteEmbedder:
                 where=where,
                 fix="If it is too long, choose a model with a wider window; no text is cut silently",
             )
-        return ModelError(
+        passing = status is None or status in _PASSING_STATUSES or status >= 500
+        return (TransientModelError if passing else ModelError)(
             f"The call to the embedding endpoint failed, retries included: {message}",
             where=where,
             fix="Run the same command again later: what was embedded is kept",
@@ -196,6 +277,26 @@ def _batches(texts: Sequence[str]) -> Iterator[list[int]]:
         characters += len(text)
     if batch:
         yield batch
+
+
+def _requested_pause(error: "OpenAIError") -> float | None:
+    """Seconds the server asked to wait."""
+    from openai import APIStatusError
+
+    if not isinstance(error, APIStatusError):
+        return None
+    headers = error.response.headers
+    milliseconds = retry_after_seconds(headers.get("retry-after-ms"))
+    return retry_after_seconds(headers.get("retry-after")) if milliseconds is None else milliseconds / 1000
+
+
+def _may_be_billed(error: "OpenAIError") -> bool:
+    """Whether a failed attempt may cost something: not where no connection was made or the server refused it."""
+    from openai import APIStatusError
+
+    if isinstance(error, APIStatusError):
+        return error.status_code >= 500
+    return not isinstance(error.__cause__, httpx.ConnectError | httpx.ConnectTimeout)
 
 
 def _cost(model: str, tokens: int) -> Usage:

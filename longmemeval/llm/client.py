@@ -3,20 +3,36 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator
+from functools import cached_property
 from types import ModuleType
 from weakref import WeakKeyDictionary
 
+import httpx
 from msgspec import Struct, convert, structs
 
 from longmemeval.addresses import Address
+from longmemeval.errors import HarnessError, ModelError
+from longmemeval.event_loop import in_thread
+from longmemeval.llm.breaker import Breaker
 from longmemeval.llm.errors_map import meaning_of
 from longmemeval.llm.protocol import ChatReply, ChatRequest
 from longmemeval.llm.providers import has_price, split_spec, table_entry
 from longmemeval.llm.registry import ModelOptions
 from longmemeval.llm.retry import call_with_retries
-from longmemeval.prices import load_litellm
+from longmemeval.llm.tokens import TokenCounter, token_counter
+from longmemeval.prices import load_litellm, price
 from longmemeval.records import Usage
 from longmemeval.redaction import without_secrets
+from longmemeval.spending import Account
+
+_CONNECT_S = 10.0
+"""Longest wait for a connection, seconds; LiteLLM tries twice."""
+_TOKENS_AROUND = 6
+"""Tokens the chat format adds to a message, by OpenAI's recipe for counting: 3, and 3 to begin the reply."""
+
+_SELDOM_ELSE = frozenset({"length", "content_filter"})
+"""Finish reasons of empty replies that the same request gets again, as a rule, paid in full each time."""
+_ATTEMPTS_WHERE_SELDOM_ELSE = 2
 
 
 class _Message(Struct, frozen=True):
@@ -44,23 +60,34 @@ class _Completion(Struct, frozen=True):
 class LiteLLMChatModel:
     """A model of one of LiteLLM's providers; any number of calls may be under way, in any number of event loops.
 
+    All calls share what is known of the endpoint (`Breaker`).
+
     Args:
         spec: the model, known to be well-formed.
         options: endpoint, time-out and retries.
         api_key: sent with each call; None leaves it to LiteLLM and the environment.
         address: where calls go; None leaves that to LiteLLM and the environment.
+        account: where attempts are written down; None: nowhere. The model's price is known.
     """
 
     def __init__(
-        self, spec: str, options: ModelOptions, api_key: str | None = None, *, address: Address | None = None
+        self,
+        spec: str,
+        options: ModelOptions,
+        api_key: str | None = None,
+        *,
+        address: Address | None = None,
+        account: Account | None = None,
     ) -> None:
         self._spec = spec
         self._options = options
         self._api_key = api_key
+        self._account = account
         self._provider, _ = split_spec(spec)
         self._priced = has_price(table_entry(spec))
         self._address = address
         self._where = f"{spec} at {address.url}" if address else spec
+        self._breaker = Breaker(self._where, options.give_up_after_s)
 
     @property
     def spec(self) -> str:
@@ -70,34 +97,76 @@ class LiteLLMChatModel:
     async def complete(self, request: ChatRequest) -> ChatReply:
         """Send `request` until it is answered or there is no sense in trying again.
 
+        An empty reply is tried again like a failure. What stays empty is returned; `usage` is that of all replies.
+
         Raises:
             TransientModelError: all attempts failed in a way that might have passed.
             ModelError: this request cannot be answered.
             FatalModelError: no request can.
+            EndpointDownError: no call to this endpoint has succeeded for too long.
+            SpendingLimitError: the account has no room for the call.
         """
         litellm = load_litellm()
         await _close_connections_with_the_loop(litellm)
-        started = time.perf_counter()
+        call = _Call(await self._most(request) if self._account else 0.0)
         reply, attempts = await call_with_retries(
-            lambda: self._attempt(litellm, request),
+            lambda: self._attempt(litellm, request, call),
             max_attempts=self._options.max_attempts,
             max_wait_s=self._options.max_wait_s,
+            again=_is_worth_another,
+            breaker=self._breaker,
         )
-        return structs.replace(reply, attempts=attempts, latency_ms=(time.perf_counter() - started) * 1000)
+        return structs.replace(reply, usage=call.usage, attempts=attempts, latency_ms=call.milliseconds)
 
-    async def _attempt(self, litellm: ModuleType, request: ChatRequest) -> ChatReply:
-        options = self._options
+    async def _attempt(self, litellm: ModuleType, request: ChatRequest, call: "_Call") -> ChatReply:
+        """One attempt, when it is its turn and there is money for it."""
+        arrived = time.perf_counter()
+        reserved = await self._account.reserve(call.most, self._spec) if self._account else ""
+        cost, failed = 0.0, True
+        try:
+            async with self._breaker.passage(call) as seconds:
+                call.begin(arrived)
+                cost = call.most
+                try:
+                    reply = await self._send(litellm, request, min(seconds, self._options.timeout_s))
+                except HarnessError as error:
+                    cost = call.most if isinstance(error, ModelError) and error.may_be_billed else 0.0
+                    raise
+            failed = not reply.text.strip()
+            cost = call.most if reply.usage.unpriced_calls else reply.usage.cost_usd
+        finally:
+            if self._account:
+                self._account.settle(reserved, cost, failed=failed)
+        call.usage += reply.usage
+        return reply
+
+    async def _most(self, request: ChatRequest) -> float:
+        """US dollars the call may cost: its tokens with what the protocol adds to them, and the longest reply."""
+        tokens = request.prompt_tokens
+        if tokens is None:
+            tokens = await in_thread(self._tokens_of, request)
+        return price(self._spec, tokens + _TOKENS_AROUND * len(request.messages), request.max_tokens) or 0.0
+
+    def _tokens_of(self, request: ChatRequest) -> int:
+        return sum(self._counter.count(message.content) for message in request.messages)
+
+    @cached_property
+    def _counter(self) -> TokenCounter:
+        return token_counter(self._spec)
+
+    async def _send(self, litellm: ModuleType, request: ChatRequest, seconds: float) -> ChatReply:
         try:
             # LiteLLM's own time-out is for the gap between two bytes; a gateway that sends blanks to keep the line
             # open would never run into it.
-            async with asyncio.timeout(options.timeout_s):
+            async with asyncio.timeout(seconds):
                 response = await litellm.acompletion(
                     model=self._spec,
                     messages=[{"role": message.role, "content": message.content} for message in request.messages],
                     temperature=request.temperature,
                     max_tokens=request.max_tokens,
                     n=1,
-                    timeout=float(options.timeout_s),
+                    # Nobody at the other end shows long before a model that takes its time.
+                    timeout=httpx.Timeout(self._options.timeout_s, connect=min(seconds / 4, _CONNECT_S)),
                     api_base=self._address.url if self._address else None,
                     extra_headers=self._address.headers if self._address else None,
                     api_key=self._api_key,
@@ -143,6 +212,35 @@ class LiteLLMChatModel:
         except Exception:
             # An answer that was paid for is not thrown away because its bill cannot be made out.
             return None
+
+
+class _Call:
+    """One call under way: what its replies cost, and since when they are waited for.
+
+    Args:
+        most: US dollars that one attempt may cost.
+    """
+
+    def __init__(self, most: float) -> None:
+        self.most = most
+        self.usage = Usage()
+        self._sent: float | None = None
+
+    def begin(self, arrived: float) -> None:
+        """An attempt is sent now that could have been sent at `arrived`; that wait is not the endpoint's."""
+        now = time.perf_counter()
+        self._sent = now if self._sent is None else self._sent + (now - arrived)
+
+    @property
+    def milliseconds(self) -> float:
+        """Since the first attempt was sent; without waiting for one's turn."""
+        return 0.0 if self._sent is None else (time.perf_counter() - self._sent) * 1000
+
+
+def _is_worth_another(reply: ChatReply, attempts: int) -> bool:
+    """Whether a reply is empty, and another may not be."""
+    hopeless = reply.finish_reason in _SELDOM_ELSE and attempts >= _ATTEMPTS_WHERE_SELDOM_ELSE
+    return not reply.text.strip() and not hopeless
 
 
 _open_connections: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None, None]] = WeakKeyDictionary()

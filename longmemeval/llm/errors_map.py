@@ -7,9 +7,15 @@ from typing import Any
 
 import httpx
 
-from longmemeval.errors import FatalModelError, HarnessError, ModelError, TransientModelError
-from longmemeval.llm.retry import retry_after_seconds
+from longmemeval.errors import (
+    ContextOverflowError,
+    FatalModelError,
+    HarnessError,
+    ModelError,
+    TransientModelError,
+)
 from longmemeval.redaction import redact
+from longmemeval.retry_after import retry_after_seconds
 
 _TRANSIENT_STATUS = frozenset({408, 409, 429})
 _FATAL_FIX = {
@@ -23,6 +29,8 @@ _EMPTY_ACCOUNT = frozenset({"insufficient_quota", "billing_not_active", "billing
 
 _TOO_LATE: tuple[type[Exception], ...] = (TimeoutError, httpx.TimeoutException)
 _CONNECTION_LOST: tuple[type[Exception], ...] = (ConnectionError, httpx.TransportError)
+_NEVER_CONNECTED: tuple[type[Exception], ...] = (httpx.ConnectError, httpx.ConnectTimeout)
+_TOO_LONG = "context_length_exceeded"
 
 _LITELLM_PREFIX = re.compile(r"^litellm\.\w+: (?:\w+: )?(?:\w+Exception - )?")
 _LONGEST_MESSAGE = 500
@@ -37,8 +45,11 @@ def meaning_of(error: Exception, where: str) -> HarnessError:
 
     Returns:
         `TransientModelError` for 408, 409, 429, 5xx, time-outs, lost connections and replies that are no JSON;
-        `FatalModelError` for 401, 402, 403, 404 and an empty account; `ModelError` for everything else, the unknown
-        included. No text holds a key.
+        `FatalModelError` for 401, 402, 403, 404 and an empty account; `ContextOverflowError` where the server says that
+        the prompt is too long; `ModelError` for everything else, the unknown included. No text holds a key.
+
+        What the server refused, with a status below 500, and what never reached it is not billed. Anything else may
+        have been: a time-out, a connection that was cut, a 5xx, a reply that cannot be read.
     """
     where = redact(where)
     response = next((link.response for link in _chain(error) if isinstance(link, httpx.HTTPStatusError)), None)
@@ -49,16 +60,32 @@ def meaning_of(error: Exception, where: str) -> HarnessError:
         return FatalModelError(f"The account is empty: {message}", where=where, fix=_FATAL_FIX[402])
     if status in _FATAL_FIX:
         return FatalModelError(f"The server refused the call, {status}: {message}", where=where, fix=_FATAL_FIX[status])
+    if status is None and _caused_by(error, _NEVER_CONNECTED):
+        return TransientModelError(f"No connection could be made: {_cause(error)}", where=where)
     if status is None and _caused_by(error, _TOO_LATE):
-        return TransientModelError("The server gave no reply in time", where=where)
+        return TransientModelError("The server gave no reply in time", where=where, may_be_billed=True)
     if status is None and _caused_by(error, _CONNECTION_LOST):
-        return TransientModelError(f"The connection failed: {message}", where=where)
+        return TransientModelError(f"The connection failed: {message}", where=where, may_be_billed=True)
     if status is None and _caused_by(error, (json.JSONDecodeError,)):
-        return TransientModelError("The server's reply is not JSON", where=where)
+        return TransientModelError("The server's reply is not JSON", where=where, may_be_billed=True)
     if status is not None and (status in _TRANSIENT_STATUS or status >= 500):
         asked = retry_after_seconds(response.headers.get("retry-after")) if response is not None else None
-        return TransientModelError(f"The server is busy or failed, {status}: {message}", where=where, retry_after=asked)
-    return ModelError(f"The call failed{f', {status}' if status else ''}: {message}", where=where)
+        return TransientModelError(
+            f"The server is busy or failed, {status}: {message}",
+            where=where,
+            may_be_billed=status >= 500,
+            retry_after=asked,
+        )
+    what = f"The call failed{f', {status}' if status else ''}: {message}"
+    if status is not None and _is_too_long(error, detail):
+        return ContextOverflowError(what, where=where)
+    return ModelError(what, where=where, may_be_billed=status is None)
+
+
+def _is_too_long(error: Exception, detail: dict[str, Any]) -> bool:
+    """Whether the server says that the prompt exceeds the model's window; LiteLLM knows how each provider says it."""
+    by_litellm = any(type(link).__name__ == "ContextWindowExceededError" for link in _chain(error))
+    return by_litellm or _TOO_LONG in (detail.get("code"), detail.get("type"))
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
@@ -67,6 +94,12 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
     while link is not None:
         yield link
         link = link.__cause__ or link.__context__
+
+
+def _cause(error: Exception) -> str:
+    """What the operating system said of a connection that was not made."""
+    causes = [link for link in _chain(error) if isinstance(link, OSError)]
+    return _message(causes[-1] if causes else error, {})
 
 
 def _status(error: Exception, response: httpx.Response | None) -> int | None:

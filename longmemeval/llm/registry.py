@@ -8,8 +8,9 @@ from msgspec import Struct
 from longmemeval.addresses import Address, fault_of, split_address
 from longmemeval.errors import FatalModelError, nearest
 from longmemeval.llm.protocol import ChatModel
-from longmemeval.prices import load_litellm
+from longmemeval.prices import load_litellm, price
 from longmemeval.redaction import public_url, register_address
+from longmemeval.spending import Account
 
 _EXTRACTIVE = "offline/extractive"
 _SCRIPTED = "offline/scripted:"
@@ -39,20 +40,24 @@ class ModelOptions(Struct, frozen=True):
     """Attempts per call, the first included."""
     max_wait_s: float = 60.0
     """Longest wait of our own choosing between two attempts, seconds; a server's Retry-After may be longer."""
+    give_up_after_s: float = 120.0
+    """Seconds of failures without a success, whatever the call, after which the endpoint counts as dead."""
 
     def __post_init__(self) -> None:
         register_address(self.api_base)
 
 
-def load_chat_model(spec: str, options: ModelOptions = ModelOptions()) -> ChatModel:
+def load_chat_model(spec: str, options: ModelOptions = ModelOptions(), *, account: Account | None = None) -> ChatModel:
     """The chat model that `spec` names, checked as far as that goes without a call.
 
     Args:
         spec: `offline/extractive`, `offline/scripted:FILE`, or a model as LiteLLM names it (`openai/gpt-4o`).
         options: ignored by the offline models.
+        account: where every attempt is written down, and what limits them. Offline models cost nothing.
 
     Raises:
-        FatalModelError: no such provider or model, no key in the environment, or a wrong endpoint.
+        FatalModelError: no such provider or model, no key in the environment, a wrong endpoint, or a price that is not
+            known where there is a limit.
         HarnessError: the file of `offline/scripted` cannot be read.
     """
     if is_offline(spec):
@@ -62,12 +67,18 @@ def load_chat_model(spec: str, options: ModelOptions = ModelOptions()) -> ChatMo
     check_endpoint(options.api_base)
     _check_kind(spec)
     api_key = _placeholder_key(spec, options.api_base)
-    return LiteLLMChatModel(spec, options, api_key=api_key, address=_address(spec, options))
+    address = _address(spec, options)
+    return LiteLLMChatModel(spec, options, api_key, address=address, account=_priced(spec, account))
 
 
 def is_offline(spec: str) -> bool:
     """Whether `spec` asks for a model of the harness itself, which needs no network and no LiteLLM."""
     return spec.partition("/")[0] == "offline"
+
+
+def is_priced(spec: str) -> bool:
+    """Whether calls of a model cost something that is known."""
+    return spec != "rules" and not is_offline(spec) and bool(price(spec, 1_000_000, 1_000_000))
 
 
 def model_warning(spec: str, options: ModelOptions = ModelOptions()) -> str | None:
@@ -102,6 +113,20 @@ def _load_offline(spec: str) -> ChatModel:
         return ScriptedModel(Path(spec.removeprefix(_SCRIPTED)))
     names = [_EXTRACTIVE, f"{_SCRIPTED}FILE"]
     raise FatalModelError(f"Unknown offline model {spec!r}", fix=nearest(spec, names))
+
+
+def _priced(spec: str, account: Account | None) -> Account | None:
+    """`account`, where there is something to write into it.
+
+    Raises:
+        FatalModelError: the model's price is not known, so a limit could not hold.
+    """
+    if account and account.limit and price(spec, 1) is None:
+        raise FatalModelError(
+            f"The price of {spec} is not known, so --max-cost cannot hold",
+            fix="Leave out --max-cost, or name a model with a known price",
+        )
+    return account if is_priced(spec) else None
 
 
 def check_endpoint(api_base: str | None, where: str = "--api-base") -> None:

@@ -1,38 +1,19 @@
 """Repeating a call that failed in a way that may pass."""
 
-import math
 from collections.abc import Awaitable, Callable
-from email.utils import mktime_tz, parsedate_tz
-from time import time
-from typing import TypeVar
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, TypeVar
 
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, retry_if_result
 from tenacity.wait import wait_base, wait_random_exponential
 
 from longmemeval.errors import TransientModelError
+from longmemeval.retry_after import LONGEST_REQUESTED_WAIT_S
+
+if TYPE_CHECKING:
+    from longmemeval.llm.breaker import Breaker
 
 Result = TypeVar("Result")
-
-LONGEST_REQUESTED_WAIT_S = 600.0
-"""A server's `Retry-After` is honoured up to here, whatever our own limit."""
-
-
-def retry_after_seconds(value: str | None) -> float | None:
-    """Seconds to wait by a `Retry-After` header: a number of seconds or an HTTP date (RFC 9110, section 10.2.3).
-
-    Returns:
-        At least 0; None when there is no header or no sense in it.
-    """
-    if value is None:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        parsed = parsedate_tz(value)
-        if parsed is None:
-            return None
-        seconds = mktime_tz(parsed) - time()
-    return None if math.isnan(seconds) else max(0.0, seconds)
 
 
 class _Wait(wait_base):
@@ -42,24 +23,35 @@ class _Wait(wait_base):
     `max_wait_s` and 2^(attempt - 1) seconds.
     """
 
-    def __init__(self, max_wait_s: float) -> None:
+    def __init__(self, max_wait_s: float, breaker: "Breaker | None") -> None:
         self._jitter = wait_random_exponential(multiplier=1, max=max_wait_s)
+        self._breaker = breaker
 
     def __call__(self, retry_state: RetryCallState) -> float:
+        if self._breaker and self._breaker.is_open:
+            return 0.0  # It says when it is whose turn.
         error = retry_state.outcome.exception() if retry_state.outcome else None
         requested = error.retry_after if isinstance(error, TransientModelError) else None
         return max(self._jitter(retry_state), min(requested or 0.0, LONGEST_REQUESTED_WAIT_S))
 
 
 async def call_with_retries(
-    call: Callable[[], Awaitable[Result]], *, max_attempts: int, max_wait_s: float
+    call: Callable[[], Awaitable[Result]],
+    *,
+    max_attempts: int,
+    max_wait_s: float,
+    again: Callable[[Result, int], bool] = lambda result, attempts: False,
+    breaker: "Breaker | None" = None,
 ) -> tuple[Result, int]:
     """Await `call()` until it succeeds, fails for good, or has failed `max_attempts` times.
 
     Args:
         call: starts one attempt.
-        max_attempts: attempts in all, the first included.
+        max_attempts: attempts in all, the first included. Attempts while the circuit is open do not end a call.
         max_wait_s: longest wait of our own choosing between two attempts, seconds.
+        again: whether a result is worth another attempt, from it and the number of attempts so far; the last one
+            counts where none are left.
+        breaker: what is known of the endpoint.
 
     Returns:
         The result and the number of attempts it took.
@@ -74,14 +66,31 @@ async def call_with_retries(
         attempts += 1
         return await call()
 
+    def stop(state: RetryCallState) -> bool:
+        if breaker and breaker.is_hopeless:
+            return True
+        return attempts >= max_attempts and not (breaker and breaker.is_open)
+
+    def last(state: RetryCallState) -> Result:
+        outcome: Future[Result] | None = state.outcome
+        if outcome is None:
+            raise RuntimeError("no attempt was made")
+        return outcome.result()
+
     retrying = AsyncRetrying(
-        retry=retry_if_exception_type(TransientModelError),
-        stop=stop_after_attempt(max_attempts),
-        wait=_Wait(max_wait_s),
-        reraise=True,
+        retry=retry_if_exception_type(TransientModelError) | retry_if_result(lambda result: again(result, attempts)),
+        stop=stop,
+        wait=_Wait(max_wait_s, breaker),
+        retry_error_callback=last,
     )
     try:
         return await retrying(attempt), attempts
     except TransientModelError as error:
         place = f"{error.where}, attempts: {attempts}"
-        raise TransientModelError(error.what, where=place, fix=error.fix, retry_after=error.retry_after) from None
+        raise TransientModelError(
+            error.what,
+            where=place,
+            fix=error.fix,
+            may_be_billed=error.may_be_billed,
+            retry_after=error.retry_after,
+        ) from None

@@ -8,21 +8,22 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from longmemeval.errors import HarnessError
+from longmemeval.errors import EndpointDownError, HarnessError, SpendingLimitError
 from longmemeval.event_loop import complete, in_thread, own_time
 from longmemeval.files import sha256_file
 from longmemeval.memory.protocol import MemorySystem
 from longmemeval.pipeline.journal import Journal, read_journal
-from longmemeval.pipeline.manifest import RunManifest, now, write_manifest
+from longmemeval.pipeline.manifest import RunManifest, RunStatus, now, write_manifest
 from longmemeval.pipeline.prepared import PreparedFixtures
 from longmemeval.pipeline.progress import progress
 from longmemeval.pipeline.question_analysis import QuestionAnalyses, analysis_totals
-from longmemeval.pipeline.workers import in_order
-from longmemeval.reading.reader import Reader, Reading, SentPrompt
+from longmemeval.pipeline.workers import Outcomes, in_order
+from longmemeval.reading.reader import UNKNOWN_REASON, Reader, Reading, SentPrompt
 from longmemeval.records import Answer, Question, Usage
 
 ANSWERS = "answers.jsonl"
 PROMPTS = "prompts.jsonl"
+_TO_BE_CONTINUED = (SpendingLimitError, EndpointDownError)
 
 
 class RunReport(Struct, frozen=True):
@@ -41,15 +42,42 @@ class RunReport(Struct, frozen=True):
     seconds: float
     errors: tuple[str, ...] = ()
     """The first few, `question id: what`."""
+    empty: tuple[str, ...] = ()
+    """Ids of the failed questions whose reply was empty however often it was asked for."""
+    cut: int = 0
+    """Answers that end where --max-tokens cut them."""
+
+
+def as_counted(answer: Answer) -> Answer:
+    """The answer itself; an empty reply, which an earlier version took for an answer, as the failure that it is.
+
+    Empty answers of other systems stay answers: what they were asked is not known.
+    """
+    if answer.status == "error" or answer.hypothesis.strip() or not answer.attempts:
+        return answer
+    reason = answer.finish_reason or UNKNOWN_REASON
+    return structs.replace(
+        answer, status="error", finish_reason=reason, error=f"The reply is empty (finish reason: {reason})"
+    )
+
+
+def is_empty(answer: Answer) -> bool:
+    """Whether the model was asked and replied with nothing."""
+    return answer.status == "error" and answer.finish_reason != ""
+
+
+def is_cut(answer: Answer) -> bool:
+    """Whether an answer ends where --max-tokens cut it."""
+    return answer.status == "ok" and answer.finish_reason == "length"
 
 
 def current_answers(answers: Iterable[Answer]) -> dict[str, Answer]:
-    """The answer that counts for each question: its only one, or what followed failed calls.
+    """The answer that counts for each question: its only one, or what followed failed calls and empty replies.
 
     A failed call may be repeated by `--resume`; an answer that is there never is.
     """
     current: dict[str, Answer] = {}
-    for answer in answers:
+    for answer in map(as_counted, answers):
         if answer.question_id not in current or current[answer.question_id].status == "error":
             current[answer.question_id] = answer
     return current
@@ -85,8 +113,11 @@ class Answering:
         """Answer what has no answer yet; write the manifest before and after.
 
         Raises:
+            SpendingLimitError, EndpointDownError: the rest has to wait. The manifest says `incomplete`.
             FatalModelError: no call can succeed. The manifest says `failed`, answers so far are kept; where the
                 questions are analysed first, none is answered.
+            AllFailedError: as above; the first questions all failed in the same way.
+            IntegrityError: the answers were moved away while they were written; the manifest is left alone.
         """
         started = time.perf_counter()
         answered = current_answers(self.answers.records())
@@ -100,19 +131,23 @@ class Answering:
                 self._close("completed", 0.0)
             return self._report(questions, 0, 0.0)
         write_manifest(self.folder, structs.replace(self.manifest, status="running", ended_at="", files={}))
+        any_answered = any(answer.status == "ok" for answer in answered.values())
         try:
-            complete(self._answer_all(remaining))
+            complete(self._answer_all(remaining, Outcomes(any_answered)))
         except BaseException as error:
             # Where the disk is full, the manifest cannot be written either; the error to tell is the first one.
             with suppress(HarnessError):
-                status = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
-                self._close(status, time.perf_counter() - started)
+                self._close(_status_after(error), time.perf_counter() - started)
+                if isinstance(error, _TO_BE_CONTINUED):
+                    kept = sum(answer.status == "ok" for answer in current_answers(self.answers.records()).values())
+                    error.where = f"run '{self.manifest.run_id}': {kept} of {len(questions)} answers are there and kept"
             raise
         seconds = time.perf_counter() - started
-        self._close("completed", seconds)
-        return self._report(questions, len(remaining), seconds)
+        report = self._report(questions, len(remaining), seconds)
+        self._close("completed" if report.answered == report.questions else "incomplete", seconds)
+        return report
 
-    async def _answer_all(self, questions: Sequence[Question]) -> None:
+    async def _answer_all(self, questions: Sequence[Question], outcomes: Outcomes) -> None:
         if self.analyses:
             await self.analyses.ask(questions)
         with ExitStack() as stack:
@@ -128,6 +163,7 @@ class Answering:
                         prompts.append(prompt)
                 self.answers.append(reading.answer)
                 bar.advance()
+                outcomes.add(reading.failure)
 
             await in_order(questions, answer, self.concurrency)
 
@@ -137,13 +173,15 @@ class Answering:
             recall = await self.memory.recall(question, fixture)
         return await self.reader.read(question, structs.replace(recall, milliseconds=stopwatch.milliseconds))
 
-    def _close(self, status: str, seconds: float) -> None:
+    def _close(self, status: RunStatus, seconds: float) -> None:
         """Write the manifest with what there is now; seconds add up over resumed sessions."""
         records = self.answers.records()
         answers = current_answers(records).values()
         totals = {
             "answered": sum(answer.status == "ok" for answer in answers),
             "failed": sum(answer.status == "error" for answer in answers),
+            "empty": sum(map(is_empty, answers)),
+            "cut": sum(map(is_cut, answers)),
             "shortened": _shortened(answers),
             "usage": structs.asdict(total_usage(records)),
             "seconds": round(self.manifest.totals.get("seconds", 0.0) + seconds, 3),
@@ -168,7 +206,15 @@ class Answering:
             usage=total_usage(records) + (self.analyses.totals.usage if self.analyses else Usage()),
             seconds=round(seconds, 3),
             errors=tuple(f"{answer.question_id}: {answer.error}" for answer in failed[:5]),
+            empty=tuple(answer.question_id for answer in failed if is_empty(answer)),
+            cut=sum(map(is_cut, answers.values())),
         )
+
+
+def _status_after(error: BaseException) -> RunStatus:
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    return "incomplete" if isinstance(error, _TO_BE_CONTINUED) else "failed"
 
 
 def _shortened(answers: Iterable[Answer]) -> int:

@@ -28,6 +28,7 @@ from longmemeval.retrieval.dates import DATES_PART, encode_dates
 from longmemeval.retrieval.expansion import ExpansionMaker, chat_maker, is_expansion_part, kind_and_level
 from longmemeval.retrieval.expansion import encode as encode_expansions
 from longmemeval.retrieval.word_counts import WORDS_PART, encode_words
+from longmemeval.spending import Account
 from longmemeval.storage.fixture import write_fixture
 from longmemeval.storage.memory_store import MemoryStore
 from longmemeval.storage.messages import haystack_messages, resource_id, thread_ids
@@ -42,6 +43,8 @@ class UpdaterConfiguration(Struct, frozen=True):
     template: str | None = None
     options: ModelOptions = ModelOptions()
     cache_path: Path | None = None
+    account: Account | None = None
+    """Where its calls are written down, and what limits them."""
 
     def build(self) -> WorkingMemoryUpdater:
         """The updater itself.
@@ -51,7 +54,7 @@ class UpdaterConfiguration(Struct, frozen=True):
         """
         if self.model == "rules":
             return rules_updater(self.template)
-        return chat_updater(_cached_model(self.model, self.options, self.cache_path), self.template)
+        return chat_updater(_cached_model(self.model, self), self.template)
 
 
 class ExpansionConfiguration(Struct, frozen=True):
@@ -61,6 +64,8 @@ class ExpansionConfiguration(Struct, frozen=True):
     """A chat model spec; None where no configuration has expansions."""
     options: ModelOptions = ModelOptions()
     cache_path: Path | None = None
+    account: Account | None = None
+    """Where its calls are written down, and what limits them."""
 
     def maker(self, part: str) -> ExpansionMaker:
         """The maker of the expansions of one part.
@@ -76,16 +81,18 @@ class ExpansionConfiguration(Struct, frozen=True):
                 "raised recall beyond noise, and keyphrases lowered recall@5 of hybrid by up to 3.3 points",
                 fix="Name a chat model: --expansion-model MODEL (in a sweep's file `expansion_model` under `prepare`)",
             )
-        return chat_maker(_cached_model(self.model, self.options, self.cache_path), kind, level)
+        return chat_maker(_cached_model(self.model, self), kind, level)
 
 
-def _cached_model(spec: str, options: ModelOptions, cache_path: Path | None) -> ChatModel:
+def _cached_model(spec: str, asked: UpdaterConfiguration | ExpansionConfiguration) -> ChatModel:
     """The model, its replies kept: what was paid for once is not asked again when a preparation goes on."""
     from longmemeval.llm.cache import CachedChatModel
     from longmemeval.llm.registry import load_chat_model
 
-    model = load_chat_model(spec, options)
-    return CachedChatModel(model, cache_path, endpoint=options.api_base or "") if cache_path else model
+    model = load_chat_model(spec, asked.options, account=asked.account)
+    if asked.cache_path is None:
+        return model
+    return CachedChatModel(model, asked.cache_path, endpoint=asked.options.api_base or "")
 
 
 class Embedded(Struct, frozen=True):

@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from longmemeval.datasets.base import Benchmark
-from longmemeval.errors import HarnessError, IntegrityError
+from longmemeval.errors import EndpointDownError, HarnessError, IntegrityError, SpendingLimitError
 from longmemeval.evaluation.judges.protocol import Judge, JudgeIdentity
 from longmemeval.evaluation.judges.standing import address_unknown, first_of
 from longmemeval.evaluation.metrics import Metrics
@@ -19,7 +19,7 @@ from longmemeval.files import sha256_text
 from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import ModelOptions, load_chat_model
-from longmemeval.llm.spending import SpendingLimit, within
+from longmemeval.pipeline.accounts import judges_account
 from longmemeval.pipeline.answering import ANSWERS, current_answers
 from longmemeval.pipeline.call_counter import CallCounter
 from longmemeval.pipeline.graded import (
@@ -37,6 +37,7 @@ from longmemeval.pipeline.stored import stored_metrics
 from longmemeval.pipeline.workers import in_order
 from longmemeval.records import Answer, Judgement, Question
 from longmemeval.settings import Folders, folders
+from longmemeval.spending import SpendingLimit
 
 
 class EvaluateOptions(Struct, frozen=True):
@@ -52,7 +53,7 @@ class EvaluateOptions(Struct, frozen=True):
     model_options: ModelOptions = ModelOptions()
     concurrency: int = 8
     spending: SpendingLimit | None = None
-    """What the judge's calls may cost; None: no limit."""
+    """What judging this run may cost, all judges and all starts together; None: no limit."""
     dataset: str | None = None
     """Where the gold is, when the run's data set has moved: a catalogue name or a file."""
     tell: Callable[[str], None] | None = None
@@ -86,6 +87,7 @@ def evaluate(run_id: str, *, options: EvaluateOptions = EvaluateOptions(), where
     Raises:
         HarnessError: no such run, or the data set is not the one the run answered.
         FatalModelError: no judge call can succeed; labels so far are kept.
+        SpendingLimitError, EndpointDownError: the rest has to wait; labels so far are kept.
     """
     where = where or folders()
     folder = run_folder(where.results_dir, run_id)
@@ -107,9 +109,14 @@ def evaluate(run_id: str, *, options: EvaluateOptions = EvaluateOptions(), where
             if todo and judge.load:
                 _tell_of_unused(folder, judge.identity, options)
                 newly_judged = _judge_answers(journal, graded, judge.load(), answers, todo, options.concurrency)
+        except (SpendingLimitError, EndpointDownError) as error:
+            counted = sum(answer.status == "ok" for answer in answers.values())
+            labelled = counted - len(unlabelled(folder, judge.identity, answers))
+            error.where = f"run '{run_id}': {labelled} of {counted} answers have a label and keep it"
+            raise
         finally:
             # A judge that refused at once leaves no trace.
-            if not journal.path.stat().st_size:
+            if journal.path.exists() and not journal.path.stat().st_size:
                 journal.path.unlink()
     made = write_metrics(where.results_dir, folder, graded, judge.identity)
     first = first_of(judge.identity)
@@ -140,9 +147,10 @@ def _chosen_judge(
                 raise HarnessError(what, fix="Name its model by --judge")
             return _ChosenJudge(metrics.judge, None)
 
+    account = judges_account(folder, options.spending)
+
     def model(name: str) -> ChatModel:
-        loaded = load_chat_model(name, options.model_options)
-        return LimitedChatModel(within(loaded, options.spending), options.concurrency)
+        return LimitedChatModel(load_chat_model(name, options.model_options, account=account), options.concurrency)
 
     def judge(repeat: int, factory: Callable[[str], ChatModel]) -> Judge:
         return load_judge(

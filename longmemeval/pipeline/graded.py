@@ -14,13 +14,15 @@ from longmemeval.datasets.registry import load_dataset
 from longmemeval.errors import DataError, HarnessError, IntegrityError
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
 from longmemeval.evaluation.metrics import Metrics, compute_metrics
-from longmemeval.files import sha256_file, write_atomic
+from longmemeval.files import sha256_file, sha256_text, write_atomic
 from longmemeval.pipeline.answering import ANSWERS, current_answers
 from longmemeval.pipeline.index import record_score
 from longmemeval.pipeline.journal import read_journal
-from longmemeval.pipeline.manifest import RunManifest
+from longmemeval.pipeline.manifest import RunManifest, read_manifest
 from longmemeval.records import Answer, Gold, Judgement
 from longmemeval.settings import Folders
+
+_EMPTY_ANSWER = sha256_text("")
 
 
 class Graded:
@@ -122,7 +124,14 @@ def judgements_file(folder: Path, judge_id: str) -> Path:
 
 def current_judgements(folder: Path, judge_id: str) -> dict[str, Judgement]:
     """The judgement that counts for each question: its label, or the newest failure if there is none."""
-    return _current(read_journal(judgements_file(folder, judge_id), Judgement))
+    return _current(_of_answers(folder, read_journal(judgements_file(folder, judge_id), Judgement)))
+
+
+def _of_answers(folder: Path, judgements: list[Judgement]) -> list[Judgement]:
+    """Without those of empty replies, which an earlier version took for answers."""
+    if all(judgement.answer_sha256 != _EMPTY_ANSWER for judgement in judgements) or read_manifest(folder).kind != "run":
+        return judgements
+    return [judgement for judgement in judgements if judgement.answer_sha256 != _EMPTY_ANSWER]
 
 
 def _current(judgements: Iterable[Judgement]) -> dict[str, Judgement]:

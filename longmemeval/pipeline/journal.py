@@ -1,6 +1,7 @@
 """Append-only JSONL files: what is finished stays, a half-written last line is dropped and redone."""
 
 import fcntl
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -70,26 +71,48 @@ class Journal(Generic[R]):
             self._handle.truncate(whole)
 
     def records(self) -> list[R]:
-        """All records so far."""
+        """All records so far.
+
+        Raises:
+            IntegrityError: the file is no longer where it was.
+        """
+        self._check_in_place()
         return read_journal(self.path, self._kind)
+
+    def _check_in_place(self) -> None:
+        """Whoever moves the file takes the records with it: they would be missing from all that reads them here."""
+        own = os.fstat(self._handle.fileno())
+        try:
+            there = self.path.stat()
+        except OSError:
+            there = None
+        if there is None or (there.st_dev, there.st_ino) != (own.st_dev, own.st_ino):
+            raise IntegrityError(
+                f"{self.path.name} was moved, deleted or replaced while it was written to",
+                where=str(self.path),
+                fix="Put it back where it was and rerun the same command: it goes on after the last record",
+            )
 
     def append(self, record: R) -> None:
         """Write one record as one line and hand it to the operating system.
 
         Raises:
             HarnessError: the disk refuses (full, say); the records before are kept.
+            IntegrityError: the file is no longer where it was; it has the record nevertheless.
         """
         line = msgspec.json.encode(record) + b"\n"
         try:
             while line:
                 line = line[self._handle.write(line) :]
         except OSError as error:
+            self._check_in_place()
             self._drop_unfinished_line()
             raise HarnessError(
                 f"The record cannot be written: {error.strerror}",
                 where=str(self.path),
-                fix="Mend that and give the same command again: it goes on after the last record",
+                fix="Fix this and rerun the same command: it goes on after the last record",
             ) from error
+        self._check_in_place()
 
     def __enter__(self) -> Self:
         return self

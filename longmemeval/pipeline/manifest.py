@@ -35,13 +35,17 @@ _PACKAGES = (
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,119}")
 
 
+RunStatus = Literal["running", "completed", "incomplete", "failed", "interrupted"]
+"""`completed`: every question has an answer; `incomplete`: it ended and some have none, resuming asks those again."""
+
+
 class RunManifest(Struct, frozen=True):
     """The record of one run. `settings` is what must be unchanged for a run to be continued."""
 
     format: int
     run_id: str
     kind: Literal["run", "hypotheses", "retrieval"]
-    status: Literal["running", "completed", "failed", "interrupted"]
+    status: RunStatus
     dataset: dict[str, str]
     """Name, path, sha256 of the bytes and sha256 of the content."""
     settings: dict[str, Any]
@@ -54,7 +58,7 @@ class RunManifest(Struct, frozen=True):
     started_at: str
     ended_at: str = ""
     totals: dict[str, Any] = {}
-    """Answered, failed, shortened contexts, usage, seconds."""
+    """Answered, failed, empty and cut replies, shortened contexts, usage, seconds."""
     files: dict[str, str] = {}
     """sha256 of the journals as they were at the end."""
 

@@ -12,10 +12,11 @@ from longmemeval.embedding.cache import CachedEmbedder
 from longmemeval.embedding.registry import load_embedder
 from longmemeval.errors import FixtureError
 from longmemeval.files import safe_name
-from longmemeval.llm.registry import ModelOptions
+from longmemeval.llm.registry import ModelOptions, is_priced
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, needs_of
 from longmemeval.memory.protocol import Need
 from longmemeval.memory.working_memory import load_template
+from longmemeval.pipeline.accounts import preparation_account
 from longmemeval.pipeline.build import ExpansionConfiguration, PrepareRecord, UpdaterConfiguration
 from longmemeval.pipeline.estimate import estimate
 from longmemeval.pipeline.journal import Journal
@@ -35,6 +36,7 @@ from longmemeval.pipeline.wording import EmbeddedText, Wording
 from longmemeval.records import DatasetIdentity, FixtureMeta, Question, Usage
 from longmemeval.retrieval.expansion import is_expansion_part
 from longmemeval.settings import Folders, folders
+from longmemeval.spending import Account, SpendingLimit
 from longmemeval.storage.fixture import read_meta
 
 DEFAULT_EMBEDDER = "hashing"
@@ -58,6 +60,12 @@ class PrepareOptions(Struct, frozen=True):
     expansion_model: str | None = None
     """The chat model that makes the key expansions that a configuration asks for."""
     api_base: str | None = None
+    give_up_after_s: float = 120.0
+    """Seconds of failures without a success after which a chat model's or embedder's endpoint counts as dead."""
+    spending: SpendingLimit | None = None
+    """What embeddings and chat models may cost over all starts of this preparation; None: no limit."""
+    account_file: Path | None = None
+    """Where it is written down what they cost; None: beside the fixtures."""
     jobs: int | None = None
     """Worker processes; None: one per core when there is enough work, else none."""
     backend: Backend = "loky"
@@ -108,6 +116,7 @@ def prepare(
 
     Raises:
         HarnessError: bad options, or a preparation made from other data or by another recipe.
+        SpendingLimitError, EndpointDownError: the rest has to wait; what was finished is kept.
     """
     started = time.perf_counter()
     where = where or folders()
@@ -115,9 +124,11 @@ def prepare(
     chosen = select(questions, selection, lambda question_id: dataset.gold(question_id).question_type)
     haystack_ids = list(dict.fromkeys(question.haystack_id for question in chosen))
     needs = frozenset[Need]().union(*(needs_of(as_configuration(one)) for one in configurations))
-    embedder = _embedder(options, where) if "vectors" in needs else None
-    updater = _updater(options, where) if "working-memory" in needs else None
-    expansions = _expansions(options, where)
+    root = where.prepared_dir / safe_name(dataset.name) / safe_name(options.name)
+    account = preparation_account(root, options.spending, options.account_file)
+    embedder = _embedder(options, where, account) if "vectors" in needs else None
+    updater = _updater(options, where, account) if "working-memory" in needs else None
+    expansions = _expansions(options, where, account)
     wording = Wording(options.embedded_text, options.query_prefix, options.document_prefix)
     wording.check()
     recipes = recipes_for(
@@ -129,7 +140,6 @@ def prepare(
         expansions={part: expansions.maker(part).recipe for part in sorted(filter(is_expansion_part, needs))},
     )
     identity = DatasetIdentity(dataset.name, dataset.sha256)
-    root = where.prepared_dir / safe_name(dataset.name) / safe_name(options.name)
     report = PrepareReport(
         preparation=options.name, folder=str(root), haystacks=len(haystack_ids), parts=tuple(recipes.parts)
     )
@@ -139,6 +149,8 @@ def prepare(
         return structs.replace(_counted(report, len(pending)), dry_run=True, estimate=figures)
     # Whoever holds the journal owns the preparation: what stands there is looked at only then.
     with Journal(root / "prepare.jsonl", PrepareRecord) as journal:
+        if any(model and is_priced(model) for model in (options.working_memory_model, options.expansion_model)):
+            account.open()  # Before there are workers, which share the session.
         question_ids = _by_haystack(questions)
         made: list[PrepareRecord] = []
         for stage in recipes.stages():
@@ -162,26 +174,36 @@ def _counted(report: PrepareReport, prepared: int) -> PrepareReport:
     return structs.replace(report, prepared=prepared, already=report.haystacks - prepared)
 
 
-def _embedder(options: PrepareOptions, where: Folders) -> CachedEmbedder:
+def _embedder(options: PrepareOptions, where: Folders, account: Account) -> CachedEmbedder:
     return load_embedder(
-        options.embedder, cache_path=_cache("embeddings.sqlite", options, where), api_base=options.api_base
+        options.embedder,
+        cache_path=_cache("embeddings.sqlite", options, where),
+        api_base=options.api_base,
+        account=account,
+        give_up_after_s=options.give_up_after_s,
     )
 
 
-def _updater(options: PrepareOptions, where: Folders) -> UpdaterConfiguration:
+def _model_options(options: PrepareOptions) -> ModelOptions:
+    return ModelOptions(api_base=options.api_base, give_up_after_s=options.give_up_after_s)
+
+
+def _updater(options: PrepareOptions, where: Folders, account: Account) -> UpdaterConfiguration:
     return UpdaterConfiguration(
         model=options.working_memory_model,
         template=load_template(options.working_memory_template),
-        options=ModelOptions(api_base=options.api_base),
+        options=_model_options(options),
         cache_path=_cache("replies.sqlite", options, where),
+        account=account,
     )
 
 
-def _expansions(options: PrepareOptions, where: Folders) -> ExpansionConfiguration:
+def _expansions(options: PrepareOptions, where: Folders, account: Account) -> ExpansionConfiguration:
     return ExpansionConfiguration(
         model=options.expansion_model,
-        options=ModelOptions(api_base=options.api_base),
+        options=_model_options(options),
         cache_path=_cache("replies.sqlite", options, where),
+        account=account,
     )
 
 

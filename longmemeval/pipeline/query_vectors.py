@@ -10,6 +10,7 @@ from longmemeval.embedding.registry import load_embedder
 from longmemeval.errors import FixtureError, HarnessError
 from longmemeval.records import Question
 from longmemeval.settings import Folders
+from longmemeval.spending import Account
 
 
 class FixtureEmbedder(Struct, frozen=True, omit_defaults=True):
@@ -55,6 +56,9 @@ def query_vectors(
     override: str | None,
     api_base: str | None,
     where: Folders,
+    *,
+    account: Account | None = None,
+    give_up_after_s: float = 120.0,
 ) -> QueryVectors:
     """The vectors of the questions, by the embedder that made the fixtures.
 
@@ -64,6 +68,8 @@ def query_vectors(
         override: another spec for the same model (a folder that was moved).
         api_base: endpoint of the chat model; the embedder's may be the same or the environment's.
         where: the folders.
+        account: where calls of a remote embedder are written down, and what limits them.
+        give_up_after_s: seconds of failures without a success after which its endpoint counts as dead.
 
     Raises:
         FixtureError: neither of them is the model that made the fixtures.
@@ -73,7 +79,9 @@ def query_vectors(
     spec, cache = override or identity.spec, where.cache_dir / "embeddings.sqlite"
     others = []
     for endpoint in dict.fromkeys((api_base, None)):
-        embedder = load_embedder(spec, cache_path=cache, api_base=endpoint)
+        embedder = load_embedder(
+            spec, cache_path=cache, api_base=endpoint, account=account, give_up_after_s=give_up_after_s
+        )
         if embedder.fingerprint == identity.fingerprint:
             return QueryVectors(questions, embedder, identity.query_prefix)
         others.append(f"{embedder.spec} ({embedder.fingerprint})")

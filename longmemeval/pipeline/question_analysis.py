@@ -13,7 +13,6 @@ from longmemeval.llm.cache import CachedChatModel
 from longmemeval.llm.endpoints import endpoint
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import ModelOptions, load_chat_model
-from longmemeval.llm.spending import SpendingLimit, within
 from longmemeval.memory.configuration import MemoryConfiguration, analysis_of
 from longmemeval.pipeline.progress import progress
 from longmemeval.pipeline.workers import in_order
@@ -21,6 +20,7 @@ from longmemeval.records import Question, Usage
 from longmemeval.redaction import public_url
 from longmemeval.retrieval.analysis import AnalysisMethod, QuestionAnalysis, analyse_by_model
 from longmemeval.settings import Folders
+from longmemeval.spending import Account
 
 _TOTALS = "query_model"
 """Where the totals of a manifest tell what it took."""
@@ -33,8 +33,6 @@ class QueryModel(Struct, frozen=True):
     options: ModelOptions = ModelOptions()
     concurrency: int = 8
     """Questions asked about at one time."""
-    spending: SpendingLimit | None = None
-    """What its calls may cost, together with those of the answering model; None: no limit."""
 
 
 class AnalysisTotals(Struct, frozen=True):
@@ -80,6 +78,7 @@ class QuestionAnalyses:
 
         Raises:
             FatalModelError: no call can succeed.
+            SpendingLimitError, EndpointDownError: the rest has to wait; replies so far are remembered.
         """
         with progress("analyse questions", len(questions)) as bar:
 
@@ -99,7 +98,7 @@ class QuestionAnalyses:
 
 
 def question_analyses(
-    configuration: MemoryConfiguration, model: QueryModel | None, where: Folders
+    configuration: MemoryConfiguration, model: QueryModel | None, where: Folders, account: Account | None = None
 ) -> QuestionAnalyses | None:
     """What will ask about questions; None where the configuration wants no chat model, or there is none.
 
@@ -107,6 +106,7 @@ def question_analyses(
         configuration: says what is looked for, and by whom.
         model: whom to ask. Its replies are kept: the same question is not paid for twice.
         where: the folders.
+        account: where its calls are written down, and what limits them.
 
     Raises:
         FatalModelError: the model cannot be called.
@@ -116,7 +116,7 @@ def question_analyses(
         return None
     base = endpoint(model.spec, model.options)
     chat = CachedChatModel(
-        within(load_chat_model(model.spec, model.options), model.spending),
+        load_chat_model(model.spec, model.options, account=account),
         where.cache_dir / "replies.sqlite",
         endpoint=base or "",
     )

@@ -11,10 +11,10 @@ from longmemeval.datasets.locomo_protocol import official_questions
 from longmemeval.llm.endpoints import endpoint
 from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.registry import ModelOptions, load_chat_model
-from longmemeval.llm.spending import SpendingLimit, within
 from longmemeval.llm.tokens import context_window, token_counter
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, build_memory, preset_of
 from longmemeval.memory.protocol import MemoryTools
+from longmemeval.pipeline.accounts import run_account
 from longmemeval.pipeline.answering import ANSWERS, Answering, RunReport
 from longmemeval.pipeline.detectable import detectable_note
 from longmemeval.pipeline.journal import Journal
@@ -37,6 +37,7 @@ from longmemeval.reading.reader import Reader, ReadingConfiguration, reading_con
 from longmemeval.records import Answer
 from longmemeval.redaction import public_url
 from longmemeval.settings import Folders, folders
+from longmemeval.spending import SpendingLimit
 
 Protocol = Literal["standard", "official"]
 
@@ -59,7 +60,8 @@ class RunOptions(Struct, frozen=True):
     repeat: int = 1
     """Which repeat of the same run this is; it changes nothing but the record."""
     spending: SpendingLimit | None = None
-    """What the model's calls may cost; None: no limit."""
+    """What the model's calls, those about questions and those of a remote embedder included, may cost over all starts
+    of the run; None: no limit."""
     concurrency: int = 8
     """Calls under way at one time."""
     run_id: str | None = None
@@ -105,16 +107,15 @@ def run(
     folder = where.results_dir / check_run_id(run_id)
     if options.must_exist:
         run_folder(where.results_dir, run_id)
-    model = load_chat_model(model_spec, options.model_options)
+    account = run_account(folder, options.spending)
+    model = load_chat_model(model_spec, options.model_options, account=account)
     reading = options.reading or reading_configuration("short" if options.protocol == "official" else "direct")
     if reading.context_window is None:
         reading = structs.replace(reading, context_window=context_window(model_spec))
     fixtures = PreparedFixtures(dataset, options.prepared, where, configuration)
     identity = fixtures.embedder_of(chosen)
-    query_model = QueryModel(
-        options.query_model or model_spec, options.model_options, options.concurrency, options.spending
-    )
-    analyses = question_analyses(configuration, query_model, where)
+    query_model = QueryModel(options.query_model or model_spec, options.model_options, options.concurrency)
+    analyses = question_analyses(configuration, query_model, where, account)
     counter = token_counter(model_spec)
     manifest = RunManifest(
         format=FORMAT,
@@ -134,14 +135,23 @@ def run(
         environment=environment(),
         started_at=now(),
     )
+    embed_query = query_vectors(
+        chosen,
+        identity,
+        options.embedder,
+        options.model_options.api_base,
+        where,
+        account=account,
+        give_up_after_s=options.model_options.give_up_after_s,
+    )
     tools = MemoryTools(
-        embed_query=query_vectors(chosen, identity, options.embedder, options.model_options.api_base, where),
+        embed_query=embed_query,
         gold=dataset.gold if preset_of(configuration).reads_gold else None,
         count_tokens=counter.count,
         analyse=analyses,
     )
     system = build_memory(configuration, tools)
-    reader = Reader(reading, LimitedChatModel(within(model, options.spending), options.concurrency), counter)
+    reader = Reader(reading, LimitedChatModel(model, options.concurrency), counter)
     # Whoever holds the journal owns the run: what stands in the folder is looked at only then.
     with Journal(folder / ANSWERS, Answer) as answers:
         answering = Answering(

@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec import Struct, structs
 
-from longmemeval.errors import HarnessError
-from longmemeval.llm.spending import SpendingLimit, SpendingLimitError
+from longmemeval.errors import EndpointDownError, HarnessError, SpendingLimitError
+from longmemeval.llm.registry import ModelOptions
+from longmemeval.pipeline.accounts import spent_on_answers, spent_on_judging
 from longmemeval.pipeline.compare import compare_runs
 from longmemeval.pipeline.comparison import Comparison
 from longmemeval.pipeline.evaluate import EvaluateOptions, evaluate
@@ -19,6 +21,7 @@ from longmemeval.pipeline.sweep_estimate import SweepEstimate, estimate_sweep, t
 from longmemeval.pipeline.sweep_plan import PlannedRun, SweepPlan, plan
 from longmemeval.pipeline.sweep_state import SweepState
 from longmemeval.settings import Folders, folders
+from longmemeval.spending import shown_dollars, spent_in
 
 
 class SweepFailure(Struct, frozen=True):
@@ -75,8 +78,8 @@ def sweep(
 
     Args:
         file: the YAML file (`docs/sweep.md`), or the plan made of it.
-        max_cost: the most that answers and judgements may cost, US dollars, earlier sessions included; None: as in
-            the file.
+        max_cost: the most that preparing, answers and judgements may cost, US dollars, earlier sessions included;
+            None: as in the file.
         dry_run: only estimate.
         where: the folders; None: from the environment.
         tell: is told what is being done, a line each.
@@ -85,6 +88,7 @@ def sweep(
         HarnessError: the file is wrong, a planned run exists with other settings, or the estimate exceeds the limit:
             nothing was done, or nothing but preparing.
         SpendingLimitError: the next call could have exceeded the limit. What was finished is kept.
+        EndpointDownError: while preparing. In a run it is one of its failures, and the next model has its turn.
     """
     started = time.perf_counter()
     where = where or folders()
@@ -96,21 +100,22 @@ def sweep(
     report = SweepReport(planned.name, str(where.results_dir), tuple(one.run_id for one in planned.runs), estimate)
     if dry_run:
         return report
-    limit = SpendingLimit(dollars, estimate.spent) if dollars is not None else None
-    _check_estimate(estimate, limit)
-    state.check_models(limit)
+    _check_estimate(estimate, dollars)
+    state.check_models(limited=dollars is not None)
     if estimate.runs:
         tell(totals_line(estimate))
     if pending := estimate.preparation.prepared:
         tell(f"Preparing {pending} haystacks for {len(planned.configurations)} memory configurations")
+    limit = state.limit(dollars, spent_in(state.account_file) or 0.0)
+    options = structs.replace(planned.prepare, spending=limit, account_file=state.account_file)
     preparation = prepare(
-        state.dataset, planned.configurations, selection=planned.selection, options=planned.prepare, where=where
+        state.dataset, planned.configurations, selection=planned.selection, options=options, where=where
     )
-    if limit and pending:
+    if dollars is not None and pending:
         # With the fixtures there, more of it is known.
         estimate = estimate_sweep(state)
-        _check_estimate(estimate, limit)
-    done = _Session(state, limit, tell)
+        _check_estimate(estimate, dollars)
+    done = _Session(state, dollars, tell)
     for number, one in enumerate(planned.runs, start=1):
         done.finish(one, f"[{number}/{len(planned.runs)}] {one.run_id}")
     return structs.replace(
@@ -130,17 +135,19 @@ class _Session:
 
     Args:
         state: the sweep.
-        limit: what may be spent, shared by all its models.
+        dollars: what all of it may cost; None: no limit.
         tell: is told what is being done.
     """
 
-    def __init__(self, state: SweepState, limit: SpendingLimit | None, tell: Callable[[str], None]) -> None:
+    def __init__(self, state: SweepState, dollars: float | None, tell: Callable[[str], None]) -> None:
         self.newly_answered = 0
         self.newly_judged = 0
         self.failures: list[SweepFailure] = []
         self._state = state
-        self._limit = limit
+        self._dollars = dollars
         self._tell = tell
+        self._dead: set[tuple[str, str | None]] = set()
+        """Models that were given up, and where; asking again would take as long for every run."""
 
     def finish(self, one: PlannedRun, title: str) -> None:
         """Do what is left of a run; what fails is kept for the report.
@@ -162,15 +169,17 @@ class _Session:
             return
         left = len(self._state.unanswered(one))
         self._tell(f"{title}: answering {left} questions")
+        limit = self._state.limit(self._dollars, spent_on_answers(self._state.folder(one)))
         try:
-            report = run(
-                self._state.dataset,
-                one.configuration,
-                one.model.spec,
-                selection=self._state.plan.selection,
-                options=structs.replace(self._state.options(one), spending=self._limit),
-                where=self._state.where,
-            )
+            with self._reaching(one.model.spec, one.model.options):
+                report = run(
+                    self._state.dataset,
+                    one.configuration,
+                    one.model.spec,
+                    selection=self._state.plan.selection,
+                    options=structs.replace(self._state.options(one), spending=limit),
+                    where=self._state.where,
+                )
         finally:
             self.newly_answered += left - len(self._state.unanswered(one))
         if report.failed:
@@ -189,30 +198,47 @@ class _Session:
             model_options=planned.judge_options,
             concurrency=planned.concurrency,
             dataset=str(planned.dataset),
-            spending=self._limit,
+            spending=self._state.limit(self._dollars, spent_on_judging(self._state.folder(one))),
         )
         try:
-            evaluate(one.run_id, options=options, where=self._state.where)
+            with self._reaching(spec, planned.judge_options):
+                evaluate(one.run_id, options=options, where=self._state.where)
         finally:
             without = len(self._state.unlabelled(one, judge))
             self.newly_judged += left - without
         if without:
             self._failed(one, f"{without} answers have no label by {spec}")
 
+    @contextmanager
+    def _reaching(self, spec: str, options: ModelOptions) -> Iterator[None]:
+        """Around the use of a model; refuses one that was given up before in this session.
+
+        Raises:
+            EndpointDownError: it does not answer, or did not then.
+        """
+        model = (spec, options.api_base)
+        if model in self._dead:
+            raise EndpointDownError(f"{spec} is not asked again: its endpoint was given up before in this sweep")
+        try:
+            yield
+        except EndpointDownError:
+            self._dead.add(model)
+            raise
+
     def _failed(self, one: PlannedRun, what: str) -> None:
         self.failures.append(SweepFailure(one.run_id, what))
 
 
-def _check_estimate(estimate: SweepEstimate, limit: SpendingLimit | None) -> None:
+def _check_estimate(estimate: SweepEstimate, dollars: float | None) -> None:
     """Refuse to begin what would not get to its end.
 
     Raises:
         HarnessError: the estimate is above the limit.
     """
-    if limit and estimate.dollars and limit.spent + estimate.dollars > limit.dollars:
-        before = f", ${limit.spent:.4f} are spent" if limit.spent else ""
+    if dollars is not None and estimate.dollars and estimate.spent + estimate.dollars > dollars:
+        before = f", {shown_dollars(estimate.spent)} are spent" if estimate.spent else ""
         raise HarnessError(
-            f"The sweep may cost up to ${estimate.dollars:.4f} more{before}, and --max-cost is ${limit.dollars:.4f}",
+            f"The sweep may cost up to ${estimate.dollars:.4f} more{before}, and --max-cost is ${dollars:.4f}",
             fix="Give a higher --max-cost, fewer questions or fewer entries; --dry-run shows what each run takes",
         )
 

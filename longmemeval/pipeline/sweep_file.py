@@ -120,6 +120,8 @@ class SweepFile(_Section):
     repeat: PositiveInt = 1
     concurrency: PositiveInt = 8
     max_cost: NonNegativeFloat | None = None
+    give_up_after: PositiveFloat = 120.0
+    """Seconds an endpoint may give nothing but failures."""
     api_base: str | None = None
 
 

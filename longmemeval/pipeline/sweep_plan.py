@@ -86,7 +86,7 @@ def plan(file: str | Path) -> SweepPlan:
     path = Path(file)
     content, text = read_sweep_file(path)
     configurations = _configurations(content, text)
-    models = [_model(entry, content.api_base) for entry in content.models]
+    models = [_model(entry, content) for entry in content.models]
     readings = _readings(content, text)
     with _told(text, "selection"):
         chosen = content.selection
@@ -108,7 +108,7 @@ def plan(file: str | Path) -> SweepPlan:
         configurations=tuple(configurations),
         runs=tuple(runs),
         judges=tuple(dict.fromkeys(content.judges)),
-        judge_options=ModelOptions(api_base=content.api_base),
+        judge_options=ModelOptions(api_base=content.api_base, give_up_after_s=content.give_up_after),
         votes=content.votes,
         concurrency=content.concurrency,
         max_cost=content.max_cost,
@@ -145,10 +145,11 @@ def _checked(base: MemoryConfiguration, parameters: Mapping[str, Any]) -> Memory
     return given.model_copy(update={"parameters": whole.model_dump(mode="json")})
 
 
-def _model(entry: ModelEntry, api_base: str | None) -> PlannedModel:
+def _model(entry: ModelEntry, content: SweepFile) -> PlannedModel:
     patience = {"timeout_s": entry.timeout, "max_attempts": entry.max_attempts}
     given: dict[str, Any] = {name: value for name, value in patience.items() if value is not None}
-    options = ModelOptions(api_base=entry.api_base or api_base, **given)
+    base = entry.api_base or content.api_base
+    options = ModelOptions(api_base=base, give_up_after_s=content.give_up_after, **given)
     return PlannedModel(entry.name or entry.spec, entry.spec, options)
 
 
@@ -169,7 +170,8 @@ def _reading(entry: ReadingEntry, folder: Path) -> PlannedReading:
 
 
 def _prepare(content: SweepFile, file: Path) -> PrepareOptions:
-    given = {"api_base": content.api_base} | content.prepare.model_dump(exclude_none=True)
+    usual = {"api_base": content.api_base, "give_up_after_s": content.give_up_after}
+    given: dict[str, Any] = usual | content.prepare.model_dump(exclude_none=True)
     if "working_memory_template" in given:
         given["working_memory_template"] = file.parent / given["working_memory_template"]
     return PrepareOptions(**given)

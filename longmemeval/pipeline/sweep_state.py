@@ -4,8 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from longmemeval.datasets.registry import load_dataset
 from longmemeval.errors import HarnessError
 from longmemeval.evaluation.judges.protocol import Judge, JudgeIdentity
@@ -13,8 +11,8 @@ from longmemeval.evaluation.registry import default_judge, load_judge
 from longmemeval.files import sha256_file, sha256_text
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import load_chat_model
-from longmemeval.llm.spending import SpendingLimit, within
-from longmemeval.pipeline.answering import ANSWERS, current_answers, total_usage
+from longmemeval.pipeline.accounts import spent_on_answers, spent_on_judging
+from longmemeval.pipeline.answering import ANSWERS, current_answers
 from longmemeval.pipeline.call_counter import CallCounter
 from longmemeval.pipeline.evaluate import unlabelled
 from longmemeval.pipeline.graded import Graded, judgements_file
@@ -25,8 +23,9 @@ from longmemeval.pipeline.run import RunOptions, run_settings
 from longmemeval.pipeline.selection import select
 from longmemeval.pipeline.stored import stored_metrics
 from longmemeval.pipeline.sweep_plan import PlannedRun, SweepPlan
-from longmemeval.records import Answer, Judgement, Question, Usage
+from longmemeval.records import Answer, Question
 from longmemeval.settings import Folders
+from longmemeval.spending import SPENDING, Account, SpendingLimit, spent_in
 
 
 class SweepState:
@@ -122,19 +121,25 @@ class SweepState:
         """Whether nothing of a run is left to do."""
         return self.is_answered(run) and all(self.is_graded(run, judge) for judge in self.judges.values())
 
-    def spent(self) -> float:
-        """US dollars that the sweep's runs and judges cost so far."""
-        return sum(self._spent_on(run) for run in self.plan.runs)
+    @property
+    def account_file(self) -> Path:
+        """Where it is written down what preparing for this sweep costs."""
+        return self.where.results_dir / f"{self.plan.name}_{SPENDING}"
 
-    def _spent_on(self, run: PlannedRun) -> float:
-        folder, manifest = self.folder(run), self._manifest(run)
-        usage = total_usage(read_journal(folder / ANSWERS, Answer))
-        if manifest is not None:
-            usage += msgspec.convert(manifest.totals.get("query_model", {}).get("usage", {}), Usage)
-        for judge in self.judges.values():
-            for judgement in read_journal(judgements_file(folder, judge.id), Judgement):
-                usage += judgement.usage
-        return usage.cost_usd
+    def spent(self) -> float:
+        """US dollars that the sweep's preparation, runs and judges cost so far, attempts that failed included."""
+        folders = [self.folder(run) for run in self.plan.runs]
+        on_runs = sum(spent_on_answers(folder) + spent_on_judging(folder) for folder in folders)
+        return on_runs + (spent_in(self.account_file) or 0.0)
+
+    def limit(self, dollars: float | None, spent_here: float) -> SpendingLimit | None:
+        """The sweep's limit for one piece of its work.
+
+        Args:
+            dollars: of the whole sweep; None: there is none.
+            spent_here: what that piece has cost so far.
+        """
+        return None if dollars is None else SpendingLimit(dollars, self.spent() - spent_here)
 
     def check_begun(self) -> None:
         """Refuse to go on where a planned run was begun as something else.
@@ -155,18 +160,19 @@ class SweepState:
                     fix="Put the settings back, or give the sweep or the entry another `name`: nothing was done yet",
                 )
 
-    def check_models(self, limit: SpendingLimit | None) -> None:
+    def check_models(self, *, limited: bool) -> None:
         """Find out without a call whether the models of what is not done can be called.
 
         Raises:
             FatalModelError: no such model, no key, or a price that is not known where there is a limit.
         """
+        account = Account(None, SpendingLimit(0.0)) if limited else None
         left = [run for run in self.plan.runs if not self.is_answered(run)]
         for spec, options in dict.fromkeys((run.model.spec, run.model.options) for run in left):
-            within(load_chat_model(spec, options), limit)
+            load_chat_model(spec, options, account=account)
         for spec, judge in self.judges.items():
             if not all(self.is_answered(run) and self.is_graded(run, judge) for run in self.plan.runs):
-                self.judge(spec, lambda name: within(load_chat_model(name, self.plan.judge_options), limit))
+                self.judge(spec, lambda name: load_chat_model(name, self.plan.judge_options, account=account))
 
     def _manifest(self, run: PlannedRun) -> RunManifest | None:
         folder = self.folder(run)

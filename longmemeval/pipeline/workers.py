@@ -3,8 +3,16 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
+from longmemeval.errors import HarnessError, ModelError, SpendingLimitError, TransientModelError
 from longmemeval.event_loop import take_turn
 from longmemeval.records import Question
+
+ENOUGH_FAILURES = 20
+"""Failures of one kind, with no success, after which the rest is not tried."""
+
+
+class AllFailedError(HarnessError):
+    """Whatever was tried failed in the same way; something about the command is wrong."""
 
 
 async def in_order(
@@ -12,16 +20,24 @@ async def in_order(
 ) -> None:
     """Do `work` for every question, begun in order, at most `concurrency` under way.
 
-    The first error ends all: work under way is cancelled and waited for, then the error is raised.
+    The first error ends all: work under way is cancelled and waited for, then the error is raised. After a
+    SpendingLimitError or an AllFailedError nothing new is begun, and what is under way is finished first.
     """
     waiting = enumerate(questions)
+    stopped: HarnessError | None = None
 
     async def worker(waiting: Iterator[tuple[int, Question]]) -> None:
+        nonlocal stopped
         for number, question in waiting:
             take_turn(number)
             # Work that never waits (offline models) would leave no moment in which an interrupt is noticed.
             await asyncio.sleep(0)
-            await work(question)
+            if stopped:
+                return
+            try:
+                await work(question)
+            except (SpendingLimitError, AllFailedError) as error:
+                stopped = error
 
     tasks = [asyncio.create_task(worker(waiting)) for _ in range(min(concurrency, len(questions)))]
     try:
@@ -30,3 +46,38 @@ async def in_order(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+    if stopped:
+        raise stopped
+
+
+class Outcomes:
+    """Ends work early of which all fails in the same way, once enough of it has failed and nothing succeeded.
+
+    Args:
+        succeeded: whether something of it has succeeded before.
+    """
+
+    def __init__(self, succeeded: bool) -> None:
+        self._succeeded = succeeded
+        self._failures: list[ModelError] = []
+
+    def add(self, failure: ModelError | None) -> None:
+        """Take in how one piece ended; None: well.
+
+        Raises:
+            AllFailedError: there is no point in going on.
+        """
+        if failure is None:
+            self._succeeded = True
+        # What may pass is the breaker's to judge.
+        if self._succeeded or failure is None or isinstance(failure, TransientModelError):
+            return
+        self._failures.append(failure)
+        kinds = {type(one) for one in self._failures}
+        if len(self._failures) >= ENOUGH_FAILURES and len(kinds) == 1:
+            raise AllFailedError(
+                f"The first {len(self._failures)} questions failed in the same way and none was answered, so the rest "
+                f"is not tried. The last: {failure.what}",
+                where=failure.where,
+                fix=failure.fix,
+            )

@@ -6,7 +6,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from longmemeval.errors import ModelError
+from longmemeval.errors import ContextOverflowError
 from longmemeval.records import Recall
 
 OverflowPolicy = Literal["error", "drop-oldest", "drop-newest"]
@@ -42,7 +42,7 @@ def fit(
             history, no more than it needs for the prompt to fit. Documents (working memory) are never dropped.
 
     Raises:
-        ModelError: the prompt does not fit and may not be, or cannot be, shortened.
+        ContextOverflowError: the prompt does not fit and may not be, or cannot be, shortened.
     """
 
     def fitted(shown: Recall) -> Fitted:
@@ -53,17 +53,14 @@ def fit(
     if limit is None or whole.prompt_tokens <= limit:
         return whole
     if policy == "error":
-        raise ModelError(
-            f"The prompt has {whole.prompt_tokens} tokens, {limit} fit the model's window",
-            fix="Choose --on-overflow drop-oldest or drop-newest, a smaller memory configuration or a larger model",
-        )
+        raise ContextOverflowError(f"The prompt has {whole.prompt_tokens} tokens, {limit} fit the model's window")
     order = [place for place, item in enumerate(recall.items) if item.kind == "message"]
     if policy == "drop-newest":
         order.reverse()
     too_few, enough = 0, len(order)
     best = fitted(_without(recall, order))
     if best.prompt_tokens > limit:
-        raise ModelError(
+        raise ContextOverflowError(
             f"The prompt has {best.prompt_tokens} tokens without any message, {limit} fit the model's window"
         )
     while enough - too_few > 1:

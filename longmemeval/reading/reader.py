@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.calendar_names import official_date
-from longmemeval.errors import HarnessError, ModelError
+from longmemeval.errors import EmptyReplyError, HarnessError, ModelError
 from longmemeval.event_loop import in_thread
 from longmemeval.files import sha256_bytes
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatReply, ChatRequest
@@ -38,6 +38,10 @@ ABSTENTION = "I don't know: the information is not mentioned in the conversation
 # answers (task_eval/gpt_utils.py).
 _MAX_TOKENS = {"direct": 500, "con": 800, "con-separate": 800, "short": 32}
 _NOTE_MAX_TOKENS = 500
+
+
+UNKNOWN_REASON = "unknown"
+"""The finish reason of a reply that gives none."""
 
 
 class ReadingConfiguration(Struct, frozen=True):
@@ -97,6 +101,8 @@ class Reading(Struct, frozen=True):
 
     answer: Answer
     prompts: tuple[SentPrompt, ...]
+    failure: ModelError | None = None
+    """Why there is no answer; its kind says whether other questions will fare alike."""
 
 
 class Reader:
@@ -116,7 +122,8 @@ class Reader:
     async def read(self, question: Question, recall: Recall) -> Reading:
         """Answer `question` from `recall`.
 
-        A call that fails for good gives an Answer with status `error`; only a FatalModelError is raised.
+        A call that fails for good, or whose reply is empty, gives an Answer with status `error`; raised is only what
+        concerns all questions, such as a FatalModelError.
         """
         prompts: list[SentPrompt] = []
         replies: list[ChatReply] = []
@@ -127,7 +134,8 @@ class Reader:
         if threshold is not None and top_score is not None and top_score < threshold:
             return Reading(_abstention(question, recall, found, top_score, recall_tokens, threshold), ())
         shown: tuple[RecalledItem, ...] = ()
-        hypothesis, error, prompt_sha256 = "", "", ""
+        hypothesis, finish_reason, prompt_sha256 = "", "", ""
+        failure: ModelError | None = None
         prompt_tokens, latency_ms = 0, 0.0
         try:
             if note_template := self._configuration.note_template:
@@ -142,15 +150,18 @@ class Reader:
             prompt_sha256 = prompt.sent.sha256
             replies.append(await self._model.complete(prompt.request))
             latency_ms += replies[-1].latency_ms
-            hypothesis = replies[-1].text.strip()
-        except ModelError as failure:
-            error = str(failure)
+            hypothesis, finish_reason = replies[-1].text.strip(), replies[-1].finish_reason
+            if not hypothesis:
+                finish_reason = finish_reason or UNKNOWN_REASON
+                failure = _empty(replies[-1], finish_reason)
+        except ModelError as error:
+            failure = error
         shown_ids = _message_ids(shown)
         reached = set(shown_ids)
         answer = Answer(
             question_id=question.question_id,
             hypothesis=hypothesis,
-            status="error" if error else "ok",
+            status="error" if failure else "ok",
             recall_ids=shown_ids,
             cut_ids=tuple(message_id for message_id in dict.fromkeys(found) if message_id not in reached),
             top_score=top_score,
@@ -159,14 +170,14 @@ class Reader:
             prompt_sha256=prompt_sha256,
             usage=sum((reply.usage for reply in replies), Usage()),
             attempts=sum(reply.attempts for reply in replies),
-            finish_reason=replies[-1].finish_reason if replies and not error else "",
+            finish_reason=finish_reason,
             served_model=replies[-1].served_model if replies else "",
-            error=error,
+            error=str(failure) if failure else "",
             notes=recall.notes + ((REDACTED,) if any(reply.redacted for reply in replies) else ()),
             recall_ms=recall.milliseconds,
             latency_ms=latency_ms,
         )
-        return Reading(answer, tuple(prompts))
+        return Reading(answer, tuple(prompts), failure)
 
     def _tokens_of(self, recall: Recall) -> int:
         return sum(self._counter.count(item.text) for item in recall.items)
@@ -240,6 +251,15 @@ def _limit(configuration: ReadingConfiguration, max_tokens: int) -> int | None:
             fix="Give a larger --context-window or a smaller --max-tokens",
         )
     return window - max_tokens - MARGIN_TOKENS
+
+
+def _empty(reply: ChatReply, finish_reason: str) -> EmptyReplyError:
+    tries = f"{reply.attempts} attempts" if reply.attempts > 1 else "1 attempt"
+    spent = "Begin a new run with a higher --max-tokens: the model used them up, in reasoning perhaps, before answering"
+    return EmptyReplyError(
+        f"The reply is empty (finish reason: {finish_reason}; {tries})",
+        fix=spent if finish_reason == "length" else "",
+    )
 
 
 def _asked(question: Question) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from longmemeval.errors import FatalModelError, HarnessError, ModelError, TransientModelError
+from longmemeval.errors import ContextOverflowError, FatalModelError, HarnessError, ModelError, TransientModelError
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
 from longmemeval.llm.registry import ModelOptions, load_chat_model
 from longmemeval.records import Usage
@@ -119,12 +119,27 @@ def test_own_endpoint_needs_no_key(server: ModelServer, monkeypatch: pytest.Monk
     assert KEY not in server.requests[0].headers["authorization"]
 
 
-@pytest.mark.parametrize(("fault", "finish_reason"), [("no-choices", ""), ("null-content", "length")])
-def test_reply_without_text_is_an_empty_answer(server: ModelServer, fault: str, finish_reason: str) -> None:
+@pytest.mark.parametrize("fault", ["no-choices", "null-content", "empty"])
+def test_an_empty_reply_is_tried_again_and_every_reply_is_paid_for(server: ModelServer, fault: str) -> None:
     server.faults.append(fault)
     reply = ask(server)
-    assert (reply.text, reply.finish_reason, reply.attempts) == ("", finish_reason, 1)
-    assert reply.usage.calls == 1
+    assert (reply.text, reply.finish_reason, reply.attempts) == ("A fixed reply.", "stop", 2)
+    assert reply.usage.calls == 2
+    assert reply.usage.prompt_tokens == 2 * 7
+
+
+@pytest.mark.parametrize(
+    ("fault", "finish_reason", "attempts"),
+    # What ran out of tokens does so again as a rule, and is billed in full each time.
+    [("no-choices", "", 5), ("empty", "stop", 5), ("null-content", "length", 2)],
+)
+def test_what_stays_empty_is_returned_with_its_reason(
+    server: ModelServer, fault: str, finish_reason: str, attempts: int
+) -> None:
+    server.plan = lambda: fault
+    reply = ask(server, max_attempts=5)
+    assert (reply.text, reply.finish_reason, reply.attempts) == ("", finish_reason, attempts)
+    assert reply.usage.calls == len(server.chat_requests) == attempts
 
 
 @pytest.mark.parametrize("fault", [408, 409, 429, 500, 502, 503, 504, 529, "drop", "garbage"])
@@ -211,7 +226,8 @@ def test_empty_account_is_no_rate_limit(server: ModelServer) -> None:
 )
 def test_request_that_cannot_be_answered_fails_alone(server: ModelServer, fault: Fault) -> None:
     error = failure(server, fault)
-    assert type(error) is ModelError
+    too_long = isinstance(fault, Refusal) and fault.code == "context_length_exceeded"
+    assert type(error) is (ContextOverflowError if too_long else ModelError)
     assert len(server.chat_requests) == 1
     if isinstance(fault, Refusal):
         assert fault.message in str(error)

@@ -1,80 +1,247 @@
-"""A limit on spending: no call is begun that could exceed it, and what calls really cost is what counts."""
+"""A limit on spending, over real HTTP: it holds over any number of starts, and is used up before it ends anything."""
 
 import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from msgspec import structs
 
-from longmemeval.errors import FatalModelError, ModelError
-from longmemeval.llm.offline import ExtractiveModel
+from longmemeval.errors import FatalModelError, HarnessError, ModelError, SpendingLimitError
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
-from longmemeval.llm.spending import SparingChatModel, SpendingLimit, SpendingLimitError
+from longmemeval.llm.registry import ModelOptions, load_chat_model
 from longmemeval.prices import price
-from longmemeval.records import Usage
+from longmemeval.spending import Account, SpendingLimit, spent_in
+from tests.server import Fault, ModelServer, black_hole, nobody
+from tests.support import clean_environment, json_lines
 
 SPEC = "openai/gpt-4o-mini"
-REQUEST = ChatRequest((ChatMessage("user", "one two three"),), max_tokens=100)
+REQUEST = ChatRequest((ChatMessage("user", "one two three"),), max_tokens=100, prompt_tokens=3)
 
 
-class Priced:
-    """Answers at a fixed price, or fails."""
-
-    def __init__(self, cost: float, spec: str = SPEC, *, fails: bool = False) -> None:
-        self.spec = spec
-        self.calls = 0
-        self._cost = cost
-        self._fails = fails
-
-    async def complete(self, request: ChatRequest) -> ChatReply:
-        self.calls += 1
-        await asyncio.sleep(0)
-        if self._fails:
-            raise ModelError("refused")
-        return ChatReply("yes", "stop", Usage(calls=1, cost_usd=self._cost))
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
+    with ModelServer(lambda body: "yes") as running:
+        yield running
 
 
 def most() -> float:
-    cost = price(SPEC, 3, 100)
+    """What the request may cost: its three tokens, six around them, and the longest reply."""
+    cost = price(SPEC, 3 + 6, 100)
     assert cost is not None
     return cost
 
 
-def test_calls_go_on_while_there_is_room_for_the_dearest_case() -> None:
-    model = Priced(most() / 10)
-    limit = SpendingLimit(most() * 1.15)
-    sparing = SparingChatModel(model, limit)
-    for _ in range(2):
-        asyncio.run(sparing.complete(REQUEST))
-    with pytest.raises(SpendingLimitError, match="with a higher --max-cost"):
-        asyncio.run(sparing.complete(REQUEST))
-    assert model.calls == 2
-    assert limit.spent == pytest.approx(most() / 5)
+def options(url: str, **changes: object) -> ModelOptions:
+    return structs.replace(ModelOptions(url, timeout_s=5.0, max_attempts=1, max_wait_s=0.01), **changes)
 
 
-def test_calls_under_way_are_counted_in_full() -> None:
-    model = Priced(0.0)
-    sparing = SparingChatModel(model, SpendingLimit(most() * 1.5))
-
-    async def both() -> list[ChatReply | BaseException]:
-        return await asyncio.gather(*(sparing.complete(REQUEST) for _ in range(2)), return_exceptions=True)
-
-    first, second = asyncio.run(both())
-    assert isinstance(first, ChatReply)
-    assert isinstance(second, SpendingLimitError)
+def ask(url: str, account: Account, **changes: object) -> ChatReply:
+    return asyncio.run(load_chat_model(SPEC, options(url, **changes), account=account).complete(REQUEST))
 
 
-def test_a_failed_call_may_have_cost_everything() -> None:
-    limit = SpendingLimit(10.0)
-    sparing = SparingChatModel(Priced(0.0, fails=True), limit)
-    with pytest.raises(ModelError, match="refused"):
-        asyncio.run(sparing.complete(REQUEST))
-    assert limit.spent == pytest.approx(most())
+def ask_many(url: str, account: Account, count: int, **changes: object) -> list[ChatReply | BaseException]:
+    model = load_chat_model(SPEC, options(url, **changes), account=account)
+
+    async def all_of_them() -> list[ChatReply | BaseException]:
+        return await asyncio.gather(*(model.complete(REQUEST) for _ in range(count)), return_exceptions=True)
+
+    return asyncio.run(all_of_them())
 
 
-def test_an_unknown_price_is_refused_before_any_call() -> None:
+def test_calls_wait_for_room_and_the_limit_is_used_up(server: ModelServer, tmp_path: Path) -> None:
+    ask(server.url, Account(tmp_path / "one"))
+    cost = spent_in(tmp_path / "one")
+    assert cost is not None
+    # Sixteen reservations alone would exceed it; the true cost of 44 calls and one reservation fit.
+    account = Account(tmp_path / "many", SpendingLimit(44 * cost + most()))
+    outcomes = ask_many(server.url, account, 64)
+    answered = [one for one in outcomes if isinstance(one, ChatReply)]
+    refused = [one for one in outcomes if isinstance(one, SpendingLimitError)]
+    assert len(answered) + len(refused) == 64
+    assert len(answered) == len(server.chat_requests) - 1 == 45
+    assert spent_in(tmp_path / "many") == pytest.approx(45 * cost)
+
+
+def test_calls_under_way_are_finished_and_kept(server: ModelServer, tmp_path: Path) -> None:
+    server.faults.extend(["slow:0.3"] * 3)
+    outcomes = ask_many(server.url, Account(tmp_path / "a", SpendingLimit(most() * 3.5)), 3)
+    assert all(isinstance(one, ChatReply) for one in outcomes)
+
+
+def test_message_says_what_was_spent_and_how_to_go_on(server: ModelServer, tmp_path: Path) -> None:
+    server.faults.append("drop")
+    account = Account(tmp_path / "a", SpendingLimit(most() * 1.5))
+    with pytest.raises(ModelError, match="connection failed"):
+        ask(server.url, account)
+    with pytest.raises(SpendingLimitError) as caught:
+        ask(server.url, account)
+    assert str(caught.value) == (
+        f"The spending limit is reached: ${most():.2g} of ${most() * 1.5:.2g} are spent, ${most():.2g} of it on "
+        f"attempts that failed or have no known outcome; no call is under way, so nothing is reserved, and the next "
+        f"call could cost ${most():.2g}. Rerun the same command with a higher --max-cost: it goes on from here."
+    )
+    assert caught.value.exit_code == 1
+
+
+@pytest.mark.parametrize("fault", ["drop", "hang", "garbage", 500, 503])
+def test_an_attempt_that_may_have_been_billed_counts_in_full(server: ModelServer, tmp_path: Path, fault: Fault) -> None:
+    server.faults.extend([fault] * 2)
+    account = Account(tmp_path / "a", SpendingLimit(1.0))
+    with pytest.raises(ModelError):
+        ask(server.url, account, max_attempts=2, timeout_s=0.5)
+    assert spent_in(tmp_path / "a") == pytest.approx(2 * most())
+
+
+@pytest.mark.parametrize("status", [400, 401, 429])
+def test_what_the_server_refused_costs_nothing(server: ModelServer, tmp_path: Path, status: int) -> None:
+    server.faults.append(status)
+    with pytest.raises(HarnessError, match=str(status)):
+        ask(server.url, Account(tmp_path / "a", SpendingLimit(1.0)))
+    assert spent_in(tmp_path / "a") == 0.0
+
+
+def test_what_never_reached_a_server_costs_nothing(server: ModelServer, tmp_path: Path) -> None:
+    account = Account(tmp_path / "a", SpendingLimit(1.0))
+    with pytest.raises(ModelError, match="No connection could be made"):
+        ask(nobody(), account)
+    with black_hole() as url, pytest.raises(ModelError):
+        ask(url, account, timeout_s=0.5)
+    assert spent_in(tmp_path / "a") == 0.0
+
+
+def test_every_attempt_is_reserved_and_counts(server: ModelServer, tmp_path: Path) -> None:
+    server.plan = lambda: 500
+    account = Account(tmp_path / "a", SpendingLimit(most() * 8.5))
+    outcomes = ask_many(server.url, account, 4, max_attempts=6)
+    assert len(server.chat_requests) == 8
+    assert any(isinstance(one, SpendingLimitError) for one in outcomes)
+    assert spent_in(tmp_path / "a") == pytest.approx(8 * most())
+
+
+def test_an_empty_reply_counts_what_it_cost(server: ModelServer, tmp_path: Path) -> None:
+    server.faults.append("empty")
+    reply = ask(server.url, Account(tmp_path / "a"), max_attempts=2)
+    assert (reply.text, reply.attempts, reply.usage.calls) == ("yes", 2, 2)
+    assert spent_in(tmp_path / "a") == pytest.approx(reply.usage.cost_usd)
+
+
+def test_limit_holds_over_starts(server: ModelServer, tmp_path: Path) -> None:
+    server.responder = lambda body: "long " * 100
+    for _ in range(3):
+        ask_many(server.url, Account(tmp_path / "a", SpendingLimit(most() * 2.5)), 4)
+    assert len(server.chat_requests) == 2
+    assert (spent_in(tmp_path / "a") or 0.0) <= most() * 2.5
+
+
+def test_what_other_accounts_spent_and_what_was_spent_before_count(server: ModelServer, tmp_path: Path) -> None:
+    elsewhere = Account(tmp_path / "a", SpendingLimit(most() * 2.5, elsewhere=most() * 2))
+    before = Account(tmp_path / "b", SpendingLimit(most() * 2.5), before=most() * 2)
+    for account in (elsewhere, before):
+        with pytest.raises(SpendingLimitError):
+            ask(server.url, account)
+    # Written down once: the next start reads it.
+    again = Account(tmp_path / "b", SpendingLimit(most() * 2.5))
+    with pytest.raises(SpendingLimitError):
+        ask(server.url, again)
+    assert spent_in(tmp_path / "b") == pytest.approx(most() * 2)
+
+
+_SPENDS = """
+import sys, time
+from pathlib import Path
+from longmemeval.errors import SpendingLimitError
+from longmemeval.spending import Account, SpendingLimit
+
+account = Account(Path(sys.argv[1]), SpendingLimit(10.0))
+account.open()
+print("ready", flush=True)
+sys.stdin.readline()
+made = 0
+try:
+    while True:
+        attempt = account.reserve_blocking(1.0, "m")
+        made += 1
+        time.sleep(0.01)
+        if sys.argv[2] == "finish":
+            account.settle(attempt, 0.9)
+        else:
+            time.sleep(60)
+except SpendingLimitError:
+    print(made)
+"""
+
+
+def spender(path: Path, manner: str) -> subprocess.Popen[str]:
+    """A process about to spend what it can of ten dollars, nine tenths of one each time."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", _SPENDS, str(path), manner],
+        env=clean_environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def test_what_was_under_way_when_a_process_was_killed_counts_in_full(tmp_path: Path) -> None:
+    process = spender(tmp_path / "a", "linger")
+    assert process.stdin
+    process.stdin.write("\n")
+    process.stdin.flush()
+    deadline = time.monotonic() + 60
+    while not spent_in(tmp_path / "a") and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+    assert spent_in(tmp_path / "a") == 1.0
+    with pytest.raises(SpendingLimitError, match=r"\$1.0000 of it on attempts that failed or have no known outcome"):
+        Account(tmp_path / "a", SpendingLimit(1.5)).reserve_blocking(1.0, "m")
+
+
+def test_processes_share_an_account(tmp_path: Path) -> None:
+    processes = [spender(tmp_path / "a", "finish") for _ in range(3)]
+    made = [int(process.communicate("\n", timeout=60)[0]) for process in processes]
+    # After ten calls nine dollars are spent, and there is room for one more.
+    assert sum(made) == 11
+    assert spent_in(tmp_path / "a") == pytest.approx(9.9)
+
+
+def test_a_line_that_was_half_written_is_passed_over(server: ModelServer, tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    ask(server.url, Account(path))
+    whole = spent_in(path)
+    with path.open("ab") as file:
+        file.write(b'{"attempt":"1-2-3","reserved_u')
+    ask(server.url, Account(path))
+    assert whole is not None
+    assert spent_in(path) == pytest.approx(2 * whole)
+    assert sum(1 for line in path.read_text().splitlines() if line.endswith("}")) == 6
+
+
+def test_without_a_limit_it_is_written_down_all_the_same(server: ModelServer, tmp_path: Path) -> None:
+    reply = ask(server.url, Account(tmp_path / "a"))
+    session, reserved, settled = json_lines(tmp_path / "a")
+    assert session == {"session": str(os.getpid())}
+    assert (reserved["model"], reserved["reserved_usd"]) == (SPEC, pytest.approx(most()))
+    assert settled == {"attempt": reserved["attempt"], "cost_usd": reply.usage.cost_usd}
+
+
+def test_an_unknown_price_is_refused_before_any_call(server: ModelServer, tmp_path: Path) -> None:
     with pytest.raises(FatalModelError, match="price of openai/my-own-model is not known"):
-        SparingChatModel(Priced(0.0, "openai/my-own-model"), SpendingLimit(1.0))
+        load_chat_model("openai/my-own-model", options(server.url), account=Account(None, SpendingLimit(1.0)))
+    load_chat_model("openai/my-own-model", options(server.url), account=Account(tmp_path / "a"))
+    assert not (tmp_path / "a").exists()
 
 
-def test_offline_models_need_no_money() -> None:
-    sparing = SparingChatModel(ExtractiveModel(), SpendingLimit(0.0))
-    assert asyncio.run(sparing.complete(REQUEST)).usage.cost_usd == 0.0
+def test_offline_models_need_no_money(tmp_path: Path) -> None:
+    model = load_chat_model("offline/extractive", account=Account(tmp_path / "a", SpendingLimit(0.0)))
+    assert asyncio.run(model.complete(REQUEST)).usage.cost_usd == 0.0
+    assert not (tmp_path / "a").exists()

@@ -91,7 +91,7 @@ def test_labels_are_given_once(tmp_path: Path, server: ModelServer) -> None:
 def test_failed_judge_call_is_not_evaluated_and_redone(tmp_path: Path, server: ModelServer) -> None:
     dataset, where = prepared_colours(tmp_path)
     answer_all(dataset, where)
-    server.faults.extend([400, 500, 500, "null-content"])
+    server.faults.extend([400, 500, 500, "null-content", "null-content"])
     first = judged(where, server).metrics.overall
     assert (first.n, first.correct, first.not_evaluated, first.accuracy) == (4, 1, 3, 0.25)
     assert [line["label"] for line in judgements(where)] == [None, None, None, True]

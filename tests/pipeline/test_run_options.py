@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from longmemeval.datasets.locomo import LocomoDataset
-from longmemeval.errors import FatalModelError, HarnessError
+from longmemeval.errors import HarnessError, SpendingLimitError
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
 from longmemeval.evaluation.judges.locomo import LOCOMO_F1
 from longmemeval.llm.registry import ModelOptions
-from longmemeval.llm.spending import SpendingLimit
 from longmemeval.pipeline.compare import compare
 from longmemeval.pipeline.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare import PrepareOptions, prepare
@@ -20,6 +19,7 @@ from longmemeval.pipeline.verify import verify
 from longmemeval.prices import price
 from longmemeval.reading.reader import ABSTENTION, reading_configuration
 from longmemeval.settings import Folders
+from longmemeval.spending import SpendingLimit, spent_in
 from tests.datasets.test_locomo import make_conversation
 from tests.datasets.test_longmemeval import write
 from tests.pipeline.helpers import MODEL, answers, colours, folders_in, manifest, prepared_colours
@@ -144,11 +144,13 @@ def test_the_money_limit_stops_before_it_is_passed_and_the_run_goes_on_with_more
         return RunOptions(run_id="r", spending=spending, concurrency=1, model_options=ModelOptions(api_base=server.url))
 
     server.responder = lambda body: "long " * 400
-    with pytest.raises(FatalModelError, match="--max-cost"):
+    with pytest.raises(SpendingLimitError, match=r"--max-cost") as caught:
         run(dataset, "none", model, options=options(limit), where=where)
     begun = len(server.chat_requests)
     assert 0 < begun < 4
-    assert limit.spent <= limit.dollars
-    assert manifest(where)["status"] == "failed"
+    assert f"run 'r': {begun} of 4 answers are there and kept" in str(caught.value)
+    assert (spent_in(where.results_dir / "r" / "spending.jsonl") or 0.0) <= limit.dollars
+    assert manifest(where)["status"] == "incomplete"
     report = run(dataset, "none", model, options=options(None), where=where)
     assert (report.answered, report.newly_answered) == (4, 4 - begun)
+    assert manifest(where)["status"] == "completed"

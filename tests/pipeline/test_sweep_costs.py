@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from longmemeval.errors import HarnessError
-from longmemeval.llm.spending import SpendingLimitError
+from longmemeval.errors import HarnessError, SpendingLimitError
 from longmemeval.llm.tokens import token_counter
 from longmemeval.pipeline.sweep import sweep
 from longmemeval.pipeline.sweep_estimate import Work
@@ -169,7 +168,7 @@ def test_runs_and_judges_share_one_limit(tmp_path: Path, server: ModelServer) ->
     spent = sum(
         one["usage"]["cost_usd"]
         for file in where.results_dir.rglob("*.jsonl")
-        if file.name != "index.jsonl" and file.name != "prompts.jsonl"
+        if file.name == "answers.jsonl" or file.parent.name == "judgements"
         for one in json_lines(file)
     )
     assert len(server.chat_requests) == 2 * 2 * 2

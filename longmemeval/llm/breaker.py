@@ -1,0 +1,154 @@
+"""A circuit breaker: what all calls to one endpoint know of it, so that a dead one is not asked thousands of times."""
+
+import asyncio
+import math
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from threading import Lock
+
+from longmemeval.errors import EndpointDownError, ModelError, TransientModelError
+from longmemeval.retry_after import LONGEST_REQUESTED_WAIT_S
+
+OPENS_AFTER = 10
+"""Failed attempts in a row, of at least two calls, after which only one attempt at a time is made."""
+
+_PARTS = 10
+"""Of the time until giving up: a probe gets at least one part, and pauses between probes grow up to one."""
+
+
+class Breaker:
+    """Lets attempts through while the endpoint answers; one at a time, as probes, while it does not.
+
+    A failure is what may pass: 429, 5xx, a time-out, a lost connection, a reply that is no JSON. Anything else shows
+    that the endpoint is alive. Failures of one call alone may be the fault of its request: they end no more than that
+    call.
+
+    Args:
+        where: the endpoint, for messages.
+        give_up_after_s: seconds of failures without a success after which nothing more is sent. A longer wait that the
+            server asks for (`Retry-After`) is kept.
+    """
+
+    def __init__(self, where: str, give_up_after_s: float) -> None:
+        self._where = where
+        self._give_up_after_s = give_up_after_s
+        self._lock = Lock()
+        self._waiting: set[object] = set()
+        self._probe: object = None
+        self._last_probe: object = None
+        self._down: EndpointDownError | None = None
+        self._succeeded_at = -math.inf
+        self._failing_since = math.inf
+        self._failed_at = -math.inf
+        self._failures = 0
+        self._failing_calls: set[object] = set()
+        self._probes = 0
+        self._next_probe_at = 0.0
+        self._asked_until = 0.0
+        self._said = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether only probes are made."""
+        return self._failures >= OPENS_AFTER and len(self._failing_calls) > 1
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether so much time has passed without a success that no call should be tried again."""
+        now = time.monotonic()
+        return now >= self._failing_since + self._give_up_after_s and now >= self._asked_until
+
+    @asynccontextmanager
+    async def passage(self, call: object) -> AsyncIterator[float]:
+        """Around one attempt: waits for its turn, and learns from how it ends.
+
+        Args:
+            call: which call the attempt belongs to; compared by identity.
+
+        Yields:
+            The most seconds the attempt may take; infinite while the endpoint answers.
+
+        Raises:
+            EndpointDownError: the endpoint is given up.
+        """
+        seconds = await self._turn(call)
+        begun = time.monotonic()
+        try:
+            yield seconds
+        except TransientModelError as error:
+            if down := self._failed(call, begun, error):
+                raise down from None
+            raise
+        except ModelError:
+            self._succeeded()
+            raise
+        else:
+            self._succeeded()
+        finally:
+            if self._probe is call:
+                self._probe = None
+
+    async def _turn(self, call: object) -> float:
+        self._waiting.add(call)
+        try:
+            while (seconds := self._allowed(call)) is None:
+                await asyncio.sleep(min(0.1, self._give_up_after_s / 40))
+            return seconds
+        finally:
+            self._waiting.discard(call)
+
+    def _allowed(self, call: object) -> float | None:
+        """Seconds for an attempt that may be made now; None: it has to wait."""
+        with self._lock:
+            now = time.monotonic()
+            if self._down:
+                raise self._down
+            if not self.is_open:
+                return math.inf
+            if self._probe is not None:
+                return None
+            # After a wait that was asked for there is one more attempt.
+            if self.is_hopeless and self._failed_at >= self._asked_until:
+                raise self._given_up()
+            # Each probe is another call's, where there is another: one request may be at fault by itself.
+            others = len(self._waiting) > 1
+            if now < max(self._next_probe_at, self._asked_until) or (others and call is self._last_probe):
+                return None
+            self._probe = self._last_probe = call
+            self._probes += 1
+            # Half of what is left: should the endpoint come back while a probe hangs, the next one finds out.
+            left = self._failing_since + self._give_up_after_s - now
+            return max(left / 2, self._give_up_after_s / _PARTS)
+
+    def _succeeded(self) -> None:
+        with self._lock:
+            self._succeeded_at = time.monotonic()
+            self._failing_since = math.inf
+            self._failures = self._probes = 0
+            self._failing_calls.clear()
+
+    def _failed(self, call: object, begun: float, error: TransientModelError) -> EndpointDownError | None:
+        """Count a failure; what to raise where it was one too many."""
+        with self._lock:
+            self._failed_at = now = time.monotonic()
+            self._failing_since = min(self._failing_since, max(begun, self._succeeded_at))
+            self._failures += 1
+            self._failing_calls.add(call)
+            self._said = error.what
+            if self.is_hopeless and len(self._failing_calls) > 1:
+                return self._given_up()
+            pause = min(2.0**self._probes, self._give_up_after_s / _PARTS)
+            self._next_probe_at = now + pause
+            asked = min(error.retry_after or 0.0, LONGEST_REQUESTED_WAIT_S)
+            self._asked_until = max(self._asked_until, now + asked)
+            return None
+
+    def _given_up(self) -> EndpointDownError:
+        seconds = time.monotonic() - self._failing_since
+        self._down = EndpointDownError(
+            f"{self._where} has answered nothing but failures for {seconds:,.0f} s ({self._failures} attempts in a "
+            f"row). The last: {self._said}",
+            fix="Rerun the same command when it answers again; --give-up-after SECONDS waits longer",
+        )
+        return self._down

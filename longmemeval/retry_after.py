@@ -1,0 +1,26 @@
+"""How long a server asks to be left alone."""
+
+import math
+from email.utils import mktime_tz, parsedate_tz
+from time import time
+
+LONGEST_REQUESTED_WAIT_S = 600.0
+"""A server's `Retry-After` is honoured up to here, whatever our own limit."""
+
+
+def retry_after_seconds(value: str | None) -> float | None:
+    """Seconds to wait by a `Retry-After` header: a number of seconds or an HTTP date (RFC 9110, section 10.2.3).
+
+    Returns:
+        At least 0; None when there is no header or no sense in it.
+    """
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        parsed = parsedate_tz(value)
+        if parsed is None:
+            return None
+        seconds = mktime_tz(parsed) - time()
+    return None if math.isnan(seconds) else max(0.0, seconds)

@@ -1,0 +1,240 @@
+"""What model calls may cost and have cost: an account in a file, and a limit on it.
+
+Every attempt of a call is written down before it is sent and when it has ended. What a process that was killed had
+under way counts in full from then on, so that a limit holds over any number of starts, and over several processes.
+"""
+
+import asyncio
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+from threading import Lock
+from typing import Any, BinaryIO
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.errors import HarnessError, SpendingLimitError
+
+SPENDING = "spending.jsonl"
+"""The name of the account beside the work it pays for."""
+
+_POLL_S = 0.05
+
+
+class SpendingLimit(Struct, frozen=True):
+    """The most that may be spent."""
+
+    dollars: float
+    elsewhere: float = 0.0
+    """US dollars of it that other accounts have spent (the other runs of a sweep)."""
+
+
+class _Entry(Struct, frozen=True, omit_defaults=True):
+    """One line: a session begins, an attempt is about to be sent, or it has ended."""
+
+    session: str = ""
+    before_usd: float = 0.0
+    """With `session`: what was spent before there was an account."""
+    attempt: str = ""
+    model: str = ""
+    reserved_usd: float | None = None
+    cost_usd: float | None = None
+    failed: bool = False
+
+
+class _Sums:
+    """What the lines of an account come to."""
+
+    def __init__(self) -> None:
+        self.settled = 0.0
+        self.on_failures = 0.0
+        self.under_way: dict[str, float] = {}
+        self.lost: dict[str, float] = {}
+        """What was set aside for attempts whose session ended before they did."""
+
+    @property
+    def spent(self) -> float:
+        return self.settled + sum(self.lost.values())
+
+    @property
+    def set_aside(self) -> float:
+        return sum(self.under_way.values())
+
+    def add(self, entry: _Entry) -> None:
+        if entry.session:
+            self.settled += entry.before_usd
+            self.lost |= self.under_way
+            self.under_way.clear()
+        elif entry.reserved_usd is not None:
+            self.under_way[entry.attempt] = entry.reserved_usd
+        elif entry.cost_usd is not None:
+            self.under_way.pop(entry.attempt, None)
+            self.lost.pop(entry.attempt, None)
+            self.settled += entry.cost_usd
+            self.on_failures += entry.cost_usd if entry.failed else 0.0
+
+    def read(self, data: bytes) -> None:
+        for line in data.splitlines():
+            # Half written by a process that was killed: not sent yet, or not known to have ended.
+            with suppress(msgspec.DecodeError):
+                self.add(msgspec.json.decode(line, type=_Entry))
+
+
+class Account:
+    """What one piece of work costs. Safe in several threads, event loops and processes; copies share the file.
+
+    Args:
+        path: the file, made with the first attempt; None: kept in memory only.
+        limit: what may be spent; None: attempts are only written down.
+        before: what was spent before there was an account, US dollars.
+    """
+
+    def __init__(self, path: Path | None, limit: SpendingLimit | None = None, *, before: float = 0.0) -> None:
+        self.path = path
+        self.limit = limit
+        self._before = before
+        self._opened = False
+        self._lock = Lock()
+        self._read = 0
+        self._sums = _Sums()
+        self._names = (f"{os.getpid()}-{time.time_ns():x}-{number}" for number in count(1))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _copy, (self.path, self.limit)
+
+    def open(self) -> None:
+        """Begin a session: what an earlier one left under way counts as spent. Done by the first attempt otherwise."""
+        with self._lock, self._file() as file:
+            self._open(file)
+
+    async def reserve(self, dollars: float, model: str) -> str:
+        """Set aside what an attempt may cost; waits while others under way may leave enough.
+
+        Args:
+            dollars: the most it may cost.
+            model: for the record.
+
+        Returns:
+            The attempt's name, for `settle`.
+
+        Raises:
+            SpendingLimitError: nothing is under way, and too little is left.
+            HarnessError: the account cannot be written.
+        """
+        while (name := self._reserved(dollars, model)) is None:
+            await asyncio.sleep(_POLL_S)
+        return name
+
+    def reserve_blocking(self, dollars: float, model: str) -> str:
+        """`reserve` for ordinary code."""
+        while (name := self._reserved(dollars, model)) is None:
+            time.sleep(_POLL_S)
+        return name
+
+    def settle(self, name: str, dollars: float, *, failed: bool = False) -> None:
+        """Replace what was set aside for an attempt by what it cost.
+
+        Args:
+            name: from `reserve`.
+            dollars: what it cost; of an attempt that may have been billed, all that was set aside.
+            failed: whether there is nothing to show for it.
+        """
+        with self._lock, self._file() as file:
+            self._write(file, _Entry(attempt=name, cost_usd=dollars, failed=failed))
+
+    def _reserved(self, dollars: float, model: str) -> str | None:
+        """The name of the attempt that may now be made; None: it has to wait."""
+        with self._lock, self._file() as file:
+            self._open(file)
+            if self.limit and not self._fits(dollars, self.limit):
+                if self._sums.under_way:
+                    return None
+                raise self._exhausted(dollars, self.limit)
+            name = next(self._names)
+            self._write(file, _Entry(attempt=name, model=model, reserved_usd=dollars))
+            return name
+
+    def _fits(self, dollars: float, limit: SpendingLimit) -> bool:
+        committed = limit.elsewhere + self._sums.spent + self._sums.set_aside
+        # Sums of many small amounts are off in the last digits.
+        return committed + dollars <= limit.dollars * (1 + 1e-9)
+
+    def _exhausted(self, dollars: float, limit: SpendingLimit) -> SpendingLimitError:
+        spent = shown_dollars(limit.elsewhere + self._sums.spent)
+        in_vain = self._sums.on_failures + sum(self._sums.lost.values())
+        failed = f", {shown_dollars(in_vain)} of it on attempts that failed or have no known outcome" if in_vain else ""
+        return SpendingLimitError(
+            f"The spending limit is reached: {spent} of {shown_dollars(limit.dollars)} are spent{failed}; no call is "
+            f"under way, so nothing is reserved, and the next call could cost {shown_dollars(dollars)}",
+            fix="Rerun the same command with a higher --max-cost: it goes on from here",
+        )
+
+    def _open(self, file: BinaryIO | None) -> None:
+        if not self._opened:
+            self._opened = True
+            begun_before = self._read > 0
+            self._write(file, _Entry(session=str(os.getpid()), before_usd=0.0 if begun_before else self._before))
+
+    @contextmanager
+    def _file(self) -> Iterator[BinaryIO | None]:
+        """The file, locked and read to its end; None where there is none."""
+        if self.path is None:
+            yield None
+            return
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a+b", buffering=0) as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                file.seek(self._read)
+                data = file.read()
+                self._read += len(data)
+                self._sums.read(data)
+                yield file
+        except OSError as error:
+            raise HarnessError(
+                f"The account of what calls cost cannot be written: {error.strerror}",
+                where=str(self.path),
+                fix="Fix this and rerun the same command: what was finished is kept",
+            ) from error
+
+    def _write(self, file: BinaryIO | None, entry: _Entry) -> None:
+        self._sums.add(entry)
+        if file is None:
+            return
+        line = msgspec.json.encode(entry) + b"\n"
+        # After a line that was only half written, begin another.
+        if self._read and os.pread(file.fileno(), 1, self._read - 1) != b"\n":
+            line = b"\n" + line
+        while line:
+            written = file.write(line)
+            self._read += written
+            line = line[written:]
+
+
+def spent_in(path: Path) -> float | None:
+    """US dollars by the account in a file, attempts under way in full; None where there is none."""
+    if not path.exists():
+        return None
+    sums = _Sums()
+    sums.read(path.read_bytes())
+    return sums.spent + sums.set_aside
+
+
+def shown_dollars(dollars: float) -> str:
+    """Four places, or two digits of an amount that they would show as nothing."""
+    return f"${dollars:.4f}" if dollars == 0 or dollars >= 0.001 else f"${dollars:.2g}"
+
+
+_copies: dict[tuple[Path | None, SpendingLimit | None], Account] = {}
+
+
+def _copy(path: Path | None, limit: SpendingLimit | None) -> Account:
+    """The account in another process: one object for each file, in the session of the process it came from."""
+    account = _copies.setdefault((path, limit), Account(path, limit))
+    account._opened = True
+    return account

@@ -1,0 +1,160 @@
+"""A dead endpoint is found out, probed, and given up in time; one bad request is not taken for it."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+
+import pytest
+from msgspec import structs
+
+from longmemeval.errors import EndpointDownError, HarnessError, ModelError, TransientModelError
+from longmemeval.llm.breaker import OPENS_AFTER
+from longmemeval.llm.limit import LimitedChatModel
+from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
+from longmemeval.llm.registry import ModelOptions, load_chat_model
+from tests.server import Fault, ModelServer, Refusal, black_hole, nobody
+
+Outcome = ChatReply | BaseException
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer(lambda body: f"reply to {body['messages'][0]['content']}") as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def _warm(monkeypatch: pytest.MonkeyPatch, server: ModelServer) -> None:
+    """What the first call of a process takes is none of these tests' business."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
+    ask(server.url, 1)
+
+
+def ask(url: str, count: int, *, concurrency: int = 16, **patience: object) -> list[Outcome]:
+    """`count` calls, as many under way at once as `concurrency` says; they end with the first dead endpoint."""
+    options = structs.replace(ModelOptions(url, timeout_s=1.0, max_wait_s=0.05, give_up_after_s=2.0), **patience)
+    model = LimitedChatModel(load_chat_model("openai/m", options), concurrency)
+
+    async def one(number: int) -> ChatReply:
+        return await model.complete(ChatRequest((ChatMessage("user", str(number)),), max_tokens=5))
+
+    async def all_of_them() -> list[Outcome]:
+        return await asyncio.gather(*(one(number) for number in range(count)), return_exceptions=True)
+
+    return asyncio.run(all_of_them())
+
+
+@pytest.mark.parametrize("dead", [nobody, black_hole])
+def test_nobody_there(dead: Callable[[], str] | Callable[[], AbstractContextManager[str]]) -> None:
+    place = dead()
+    with nullcontext(place) if isinstance(place, str) else place as url:
+        started = time.monotonic()
+        outcomes = ask(url, 100)
+    assert time.monotonic() - started < 20
+    assert {type(one) for one in outcomes} == {EndpointDownError}
+    assert url in str(outcomes[0])
+    assert "No connection could be made" in str(outcomes[0])
+    assert "--give-up-after" in str(outcomes[0])
+
+
+@pytest.mark.parametrize("fault", [500, 429, "drop", "garbage", "hang"])
+def test_nothing_but_failures(server: ModelServer, fault: Fault) -> None:
+    server.plan = lambda: fault
+    asked = len(server.chat_requests)
+    started = time.monotonic()
+    outcomes = ask(server.url, 100)
+    assert 1.9 < time.monotonic() - started < 20
+    assert all(isinstance(one, EndpointDownError) and one.exit_code == 1 for one in outcomes)
+    # One attempt of each call under way, then probes; not six for each of the hundred.
+    assert len(server.chat_requests) - asked < 16 + 20
+
+
+def test_what_the_endpoint_said_is_told(server: ModelServer) -> None:
+    server.plan = lambda: Refusal(503, "closed for the night")
+    (outcome, *_) = ask(server.url, 20, give_up_after_s=0.5)
+    assert "closed for the night" in str(outcome)
+    assert "attempts in a row" in str(outcome)
+
+
+def test_an_endpoint_that_comes_back_costs_no_call(server: ModelServer) -> None:
+    server.plan = lambda: 500
+    recovery = threading.Timer(1.0, lambda: setattr(server, "plan", lambda: None))
+    recovery.start()
+    outcomes = ask(server.url, 60, max_attempts=2, give_up_after_s=20.0)
+    assert [one.text for one in outcomes if isinstance(one, ChatReply)] == [f"reply to {one}" for one in range(60)]
+
+
+def test_an_endpoint_that_comes_back_while_a_probe_hangs(server: ModelServer) -> None:
+    server.plan = lambda: "hang"
+    recovery = threading.Timer(1.5, lambda: setattr(server, "plan", lambda: None))
+    recovery.start()
+    outcomes = ask(server.url, 40, timeout_s=1.0, give_up_after_s=8.0)
+    assert all(isinstance(one, ChatReply) for one in outcomes)
+
+
+def test_one_bad_request_among_good_ones_ends_nothing(server: ModelServer) -> None:
+    def refuse_seven(body: dict[str, object]) -> str:
+        if "'7'" in str(body["messages"]):
+            raise RuntimeError("a request that kills its worker")
+        return "fine"
+
+    server.responder = refuse_seven
+    outcomes = ask(server.url, 30, concurrency=4, max_attempts=30, give_up_after_s=0.3)
+    failed = [number for number, one in enumerate(outcomes) if isinstance(one, BaseException)]
+    assert failed == [7]
+    assert isinstance(outcomes[7], TransientModelError)
+
+
+@pytest.mark.parametrize("give_up_after_s", [0.2, 60.0])
+def test_one_bad_request_asked_alone_fails_by_itself(server: ModelServer, give_up_after_s: float) -> None:
+    """One call at a time: nothing else succeeds while it is tried, and still the next one has its chance."""
+    server.faults.extend([500] * 2 * OPENS_AFTER)
+    first, second = ask(
+        server.url, 2, concurrency=1, max_attempts=2 * OPENS_AFTER, max_wait_s=0.03, give_up_after_s=give_up_after_s
+    )
+    assert isinstance(first, ModelError)
+    if give_up_after_s > 1:
+        assert isinstance(second, ChatReply)
+
+
+def test_refusals_show_that_the_endpoint_is_alive(server: ModelServer) -> None:
+    server.plan = lambda: 400
+    outcomes = ask(server.url, 40, give_up_after_s=0.05)
+    assert {type(one) for one in outcomes} == {ModelError}
+
+
+def test_a_wait_that_the_server_asks_for_is_kept(server: ModelServer) -> None:
+    server.faults.extend([Refusal(429, retry_after="1.5")] * 12)
+    outcomes = ask(server.url, 12, concurrency=12, give_up_after_s=0.5)
+    assert all(isinstance(one, ChatReply) for one in outcomes)
+
+
+def test_a_call_that_is_cancelled_leaves_its_place_as_probe(server: ModelServer) -> None:
+    server.plan = lambda: 500
+    options = ModelOptions(server.url, max_wait_s=0.05, give_up_after_s=20.0)
+    model = load_chat_model("openai/m", options)
+
+    async def calls() -> list[Outcome]:
+        tasks = [
+            asyncio.create_task(model.complete(ChatRequest((ChatMessage("user", "x"),), max_tokens=5)))
+            for _ in range(12)
+        ]
+        await asyncio.sleep(1.0)
+        server.plan = lambda: "hang"
+        await asyncio.sleep(3.0)  # By now one of them is the probe, and hangs.
+        server.plan = lambda: None
+        for task in tasks[:6]:
+            task.cancel()
+        return await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 30)
+
+    outcomes = asyncio.run(calls())
+    assert [isinstance(one, ChatReply) for one in outcomes[6:]] == [True] * 6
+
+
+def test_the_key_is_in_no_message(server: ModelServer) -> None:
+    server.plan = lambda: Refusal(500, "you sent sk-test-0123456789abcdef")
+    (outcome, *_) = ask(server.url, 20, give_up_after_s=0.3)
+    assert isinstance(outcome, HarnessError)
+    assert "0123456789abcdef" not in str(outcome)
