@@ -59,6 +59,7 @@ MAY_READ_GOLD = {
     "pipeline/export_csv.py",
     "pipeline/export_trec.py",
     "pipeline/graded.py",
+    "pipeline/haystack_ranking.py",
     "pipeline/hypotheses.py",
     "pipeline/inspect.py",
     "pipeline/lost.py",

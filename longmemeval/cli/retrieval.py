@@ -72,6 +72,9 @@ def retrieval(
         Path | None,
         typer.Option(help="Official protocol: the expansions as the official scripts write them [the preparation's]."),
     ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Processes over haystacks [default: one per core when it pays].")
+    ] = None,
     limit: shared.Limit = None,
     sample: shared.Sample = None,
     seed: shared.Seed = 0,
@@ -107,6 +110,8 @@ def retrieval(
             expansion_cache=expansion_cache,
             query_model=query_model,
             model_options=ModelOptions(api_base=api_base, give_up_after_s=give_up_after),
+            jobs=jobs,
+            tell=lambda text: err.print(printable(text)),
         ),
         where=where,
     )

@@ -48,6 +48,10 @@ class SearchingMemory:
             return ranked
         return ranked[: self._fitting(self._windows(ranked, fixture.memory), fixture)]
 
+    def texts_to_embed(self, question: Question, names: Sequence[str]) -> Sequence[str]:
+        """What the search embeds of `question`."""
+        return self.search.texts_to_embed(question, names)
+
     async def recall(self, question: Question, fixture: Fixture) -> Recall:
         """The best units with their neighbours, and the newest messages."""
         return await in_thread(self._recall, question, fixture)

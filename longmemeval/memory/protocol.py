@@ -1,6 +1,6 @@
 """What a memory system must offer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -52,6 +52,15 @@ class RankingMemory(Protocol):
 
     def rank(self, question: Question, fixture: Fixture) -> list[RankedUnit]:
         """Every unit of the history, best first, ties in the history's order; with a budget those that fit it."""
+        ...
+
+
+@runtime_checkable
+class EmbedsQuestions(Protocol):
+    """A memory system that can tell beforehand which texts it will want the vectors of: they are embedded together."""
+
+    def texts_to_embed(self, question: Question, names: Sequence[str]) -> Sequence[str]:
+        """What it embeds of `question`, asked of a history in which people of these `names` speak."""
         ...
 
 

@@ -1,6 +1,6 @@
 """Searching the history: the nearest messages by embedding, or a ranking of all units."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -12,7 +12,7 @@ from longmemeval.records import Question
 from longmemeval.retrieval.analysis import QuestionAnalysis, analyse_by_rules
 from longmemeval.retrieval.lexical import LexicalParameters
 from longmemeval.retrieval.rerank import load_reranker
-from longmemeval.retrieval.retriever import Method, Retriever, RetrieverParameters
+from longmemeval.retrieval.retriever import Method, Retriever, RetrieverParameters, text_to_embed
 from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.messages import question_thread_id
 
@@ -28,6 +28,10 @@ class Search(Protocol):
 
     def notes(self, question: Question, fixture: Fixture) -> tuple[str, ...]:
         """What of the question could not be used, and why."""
+        ...
+
+    def texts_to_embed(self, question: Question, names: Sequence[str]) -> Sequence[str]:
+        """What is embedded of a question, asked of a history in which people of these `names` speak."""
         ...
 
 
@@ -59,6 +63,10 @@ class NearestSearch:
         if self._within_thread and not fixture.memory.messages_of(question_thread_id(question.question_id)):
             return ("the search found nothing: scope is the question's own thread, which is empty",)
         return ()
+
+    def texts_to_embed(self, question: Question, names: Sequence[str]) -> Sequence[str]:
+        """The question's text."""
+        return [question.text]
 
 
 class RankedSearch:
@@ -109,17 +117,20 @@ class RankedSearch:
         retriever = Retriever(fixture, self._parameters, self._embed_query, self._reranker)
         history = retriever.history
         best = retriever.ranked(self._analyse(question))[:limit]
-        units = [(history.units[place], score) for place, score in best]
         return [
-            RankedUnit(
-                unit.unit_id, unit.thread_id, tuple(message.message_id for message in history.messages(unit)), score
-            )
-            for unit, score in units
+            RankedUnit(history.units[place].unit_id, history.units[place].thread_id, history.message_ids[place], score)
+            for place, score in best
         ]
 
     def notes(self, question: Question, fixture: Fixture) -> tuple[str, ...]:
         """Why a time that the question seems to name is not used, and where a chat model was of no use."""
         return self._analyse(question).notes
+
+    def texts_to_embed(self, question: Question, names: Sequence[str]) -> Sequence[str]:
+        """The whole question and its parts; nothing where words alone are compared."""
+        if self._parameters.method == "bm25":
+            return []
+        return [text_to_embed(query, names) for query in self._analyse(question).queries]
 
 
 def _analyst(parameters: RetrievalParameters, by_model: Analyse | None) -> Analyse:

@@ -24,6 +24,7 @@ from longmemeval.pipeline.embedded_parts import texts_to_embed
 from longmemeval.pipeline.journal import Journal
 from longmemeval.pipeline.manifest import now
 from longmemeval.pipeline.pool import Backend, Outcome, Pool
+from longmemeval.pipeline.processes import processes_for
 from longmemeval.pipeline.progress import Progress, progress
 from longmemeval.pipeline.recipes import KEYS_SHA256, Recipes
 from longmemeval.pipeline.wording import Wording
@@ -37,8 +38,6 @@ _GROUP_BYTES = 8 * 2**20
 _GROUP_HAYSTACKS = 64
 # Numbers in a vector, until the first one is there: as many as the largest models give.
 _LARGEST_DIMENSION = 4096
-# Below this many fixtures, starting worker processes takes longer than the work.
-_PARALLEL_FROM = 64
 
 
 class Pending(Struct, frozen=True):
@@ -163,10 +162,7 @@ def make_all(
     Raises:
         HarnessError: a fixture cannot be made or written, or a worker died; those made before are kept.
     """
-    from joblib import cpu_count
-
-    jobs = jobs or (cpu_count() if len(pending) >= _PARALLEL_FROM else 1)
-    pool, made = Pool(jobs, backend), list[PrepareRecord]()
+    pool, made = Pool(processes_for(jobs, len(pending)), backend), list[PrepareRecord]()
 
     def keep(outcome: Outcome) -> None:
         if isinstance(outcome, Failure):

@@ -1,18 +1,14 @@
 """Workers that make fixtures while the next ones are being embedded."""
 
-import os
-import signal
-import sys
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Literal
 
-from longmemeval.errors import HarnessError
-from longmemeval.pipeline.build import Failure, FixtureTask, PrepareRecord, attempt_fixture, follow
+from longmemeval.pipeline.build import Failure, FixtureTask, PrepareRecord, attempt_fixture
+from longmemeval.pipeline.processes import interrupts_held, kill_workers, process_pool, worker_died
 
 if TYPE_CHECKING:
     from joblib.externals.loky import ProcessPoolExecutor
@@ -55,7 +51,7 @@ class Pool:
         yield from self.finished()
         while self._under_way and self._bytes + task.size > ROOM_BYTES:
             yield self._take(self._done.get())
-        with _interrupts_held():
+        with interrupts_held():
             future = self._started().submit(attempt_fixture, task)
             self._under_way[future] = task
         self._bytes += task.size
@@ -98,11 +94,7 @@ class Pool:
         if isinstance(self._executor, ThreadPoolExecutor):
             self._executor.shutdown(wait=False, cancel_futures=True)
         elif self._executor:
-            # Not by the executor's own `kill_workers`, which trips over tasks that no worker has begun.
-            for worker in list(self._executor._processes):
-                with suppress(ProcessLookupError):
-                    os.kill(worker, signal.SIGKILL)
-            self._executor.shutdown()
+            kill_workers(self._executor)
         self._executor = None
         return [task.folder for task in self._under_way.values()]
 
@@ -111,10 +103,7 @@ class Pool:
             if self._backend == "threading":
                 self._executor = ThreadPoolExecutor(self._jobs)
             else:
-                from joblib.externals.loky import ProcessPoolExecutor
-
-                # Tasks go through pipes: joblib's own way of calling it would keep all vectors in shared memory.
-                self._executor = ProcessPoolExecutor(self._jobs, initializer=follow, initargs=(os.getpid(),))
+                self._executor = process_pool(self._jobs)
         return self._executor
 
     def _take(self, future: "Future[Outcome]") -> Outcome:
@@ -122,23 +111,4 @@ class Pool:
         try:
             return future.result()
         except BrokenProcessPool as error:
-            raise HarnessError(
-                "A worker process died (out of memory, perhaps)",
-                fix="Give the same command again with fewer --jobs: what was finished is kept",
-            ) from error
-
-
-@contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Workers are begun with interrupts blocked: Ctrl-C is for this process, and they end with it.
-
-    The tracker that cleans up behind a process that was killed is begun along with them, and says nothing of it.
-    """
-    quiet = "ignore:resource_tracker"
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    sys.warnoptions.append(quiet)
-    try:
-        yield
-    finally:
-        sys.warnoptions.remove(quiet)
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            raise worker_died() from error

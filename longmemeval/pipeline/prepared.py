@@ -69,7 +69,7 @@ class PreparedFixtures:
         Raises:
             FixtureError: not prepared, prepared from other data, or not for this configuration.
         """
-        folder = fixture_folder(self._where.prepared_dir, self._dataset.name, self._preparation, haystack_id)
+        folder = self.folder(haystack_id)
         fixture = self._opened.get(folder, lambda: self._read(folder, haystack_id))
         try:
             self._check(fixture)
@@ -78,6 +78,10 @@ class PreparedFixtures:
             self._opened.drop(folder)
             raise
         return fixture
+
+    def folder(self, haystack_id: str) -> Path:
+        """Where the fixture of one haystack is."""
+        return fixture_folder(self._where.prepared_dir, self._dataset.name, self._preparation, haystack_id)
 
     def _check(self, fixture: Fixture) -> None:
         """Refuse what was made from other data or not for this configuration."""

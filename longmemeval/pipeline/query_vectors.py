@@ -1,6 +1,7 @@
 """The vectors of questions, by the embedder that made the fixtures."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -22,6 +23,53 @@ class FixtureEmbedder(Struct, frozen=True, omit_defaults=True):
     """What is put before a question."""
 
 
+class VectorSource(Struct, frozen=True):
+    """Where the vectors of questions come from; small enough to send to a worker."""
+
+    identity: FixtureEmbedder | None
+    """The embedder as the fixtures tell it; None when no vectors are read."""
+    override: str | None
+    """Another spec for the same model (a folder that was moved)."""
+    api_base: str | None
+    """Endpoint of the chat model; the embedder's may be the same or the environment's."""
+    cache: Path
+    """The file with vectors that were computed before."""
+    give_up_after_s: float = 120.0
+    """Seconds of failures without a success after which the embedder's endpoint counts as dead."""
+
+    def vectors(self, questions: Sequence[Question] = (), account: Account | None = None) -> "QueryVectors":
+        """The vectors of `questions`, and of any other text.
+
+        Args:
+            questions: embedded in one go when the first is asked for.
+            account: where calls of a remote embedder are written down, and what limits them.
+
+        Raises:
+            FixtureError: neither the identity nor the override is the model that made the fixtures.
+        """
+        if self.identity is None:
+            return QueryVectors(questions, None)
+        others = []
+        for endpoint in dict.fromkeys((self.api_base, None)):
+            spec = self.override or self.identity.spec
+            embedder = load_embedder(
+                spec,
+                cache_path=self.cache,
+                api_base=endpoint,
+                account=account,
+                give_up_after_s=self.give_up_after_s,
+            )
+            if embedder.fingerprint == self.identity.fingerprint:
+                return QueryVectors(questions, embedder, self.identity.query_prefix)
+            others.append(f"{embedder.spec} ({embedder.fingerprint})")
+        raise FixtureError(
+            f"The fixtures were embedded by {self.identity.spec} ({self.identity.fingerprint}), "
+            f"this is {' or '.join(dict.fromkeys(others))}",
+            fix="Name the same model by --embedder, its endpoint by OPENAI_BASE_URL, or prepare again under another "
+            "--name",
+        )
+
+
 class QueryVectors:
     """Vectors of all questions of a run, embedded in one go when the first is asked for; of other texts one by one.
 
@@ -39,15 +87,21 @@ class QueryVectors:
 
     def __call__(self, text: str) -> Vector:
         """The vector of a text, shape (dimension,)."""
+        if not self._vectors:
+            self.embed(question.text for question in self._questions)
+        if text not in self._vectors:
+            self.embed([text])
+        return self._vectors[text]
+
+    def embed(self, texts: Iterable[str]) -> None:
+        """Embed `texts` in one go, those that are not embedded yet; they will be asked for."""
         if self._embedder is None:
             raise HarnessError("This configuration reads no vectors")
-        if not self._vectors:
-            texts = list(dict.fromkeys(question.text for question in self._questions))
-            vectors = self._embedder.embed([self._prefix + one for one in texts])
-            self._vectors = dict(zip(texts, vectors, strict=True))
-        if text not in self._vectors:
-            self._vectors[text] = self._embedder.embed([self._prefix + text])[0]
-        return self._vectors[text]
+        new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
+        if not new:
+            return
+        vectors = self._embedder.embed([self._prefix + text for text in new])
+        self._vectors |= zip(new, vectors, strict=True)
 
 
 def query_vectors(
@@ -60,33 +114,6 @@ def query_vectors(
     account: Account | None = None,
     give_up_after_s: float = 120.0,
 ) -> QueryVectors:
-    """The vectors of the questions, by the embedder that made the fixtures.
-
-    Args:
-        questions: those of the run.
-        identity: the embedder as the fixtures tell it; None when no vectors are read.
-        override: another spec for the same model (a folder that was moved).
-        api_base: endpoint of the chat model; the embedder's may be the same or the environment's.
-        where: the folders.
-        account: where calls of a remote embedder are written down, and what limits them.
-        give_up_after_s: seconds of failures without a success after which its endpoint counts as dead.
-
-    Raises:
-        FixtureError: neither of them is the model that made the fixtures.
-    """
-    if identity is None:
-        return QueryVectors(questions, None)
-    spec, cache = override or identity.spec, where.cache_dir / "embeddings.sqlite"
-    others = []
-    for endpoint in dict.fromkeys((api_base, None)):
-        embedder = load_embedder(
-            spec, cache_path=cache, api_base=endpoint, account=account, give_up_after_s=give_up_after_s
-        )
-        if embedder.fingerprint == identity.fingerprint:
-            return QueryVectors(questions, embedder, identity.query_prefix)
-        others.append(f"{embedder.spec} ({embedder.fingerprint})")
-    raise FixtureError(
-        f"The fixtures were embedded by {identity.spec} ({identity.fingerprint}), "
-        f"this is {' or '.join(dict.fromkeys(others))}",
-        fix="Name the same model by --embedder, its endpoint by OPENAI_BASE_URL, or prepare again under another --name",
-    )
+    """The vectors of `questions`, see `VectorSource`, computed ones kept beside the fixtures."""
+    cache = where.cache_dir / "embeddings.sqlite"
+    return VectorSource(identity, override, api_base, cache, give_up_after_s).vectors(questions, account)

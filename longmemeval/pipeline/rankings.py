@@ -1,7 +1,7 @@
 """Runs of `retrieval`: `rankings.jsonl`, one line per question, appended and never rewritten; and what was measured."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ from longmemeval.pipeline.manifest import (
     now,
     write_manifest,
 )
-from longmemeval.pipeline.progress import Progress, progress
+from longmemeval.pipeline.progress import Progress
 from longmemeval.pipeline.question_analysis import QuestionAnalyses, analysis_totals
 from longmemeval.pipeline.resume import begun_or_new
 from longmemeval.records import Question
@@ -97,24 +97,37 @@ class Rankings:
         journal: where new ones are appended.
         level: of every ranking.
         kept: those an earlier session of the run made, by question id.
-        bar: shows the new ones.
+        missing: how many are to be made.
     """
 
-    def __init__(self, journal: Journal[Ranking], level: Granularity, kept: dict[str, Ranking], bar: Progress) -> None:
+    def __init__(
+        self, journal: Journal[Ranking], level: Granularity, kept: Mapping[str, Ranking], missing: int
+    ) -> None:
         self.new = 0
+        self.seconds = 0.0
+        """What the new ones took."""
+        self.missing = missing
+        self.bar: Progress | None = None
+        """Shows the new ones."""
         self._journal = journal
         self._level = level
         self._kept = kept
-        self._bar = bar
+
+    def has(self, question_id: str) -> bool:
+        """Whether the ranking of a question is on disk from before."""
+        return question_id in self._kept
 
     def ranking(self, question_id: str, rank: Callable[[], Iterable[Ranked]]) -> Ranking:
         """The ranking of one question: the one on disk, else what `rank` makes, which is then on disk too."""
         if question_id in self._kept:
             return self._kept[question_id]
+        started = time.perf_counter()
         ranking = Ranking(question_id, self._level, tuple(rank()))
         self._journal.append(ranking)
+        self.seconds += time.perf_counter() - started
         self.new += 1
-        self._bar.advance()
+        if self.bar:
+            self.bar.advance()
         return ranking
 
 
@@ -178,16 +191,13 @@ def ranking_run(
     with Journal(folder / RANKINGS, Ranking) as journal:
         begun = begun_or_new(folder, journal, manifest)
         kept = {ranking.question_id: ranking for ranking in journal.records()}
-        missing = len(manifest.question_ids) - len(kept)
-        if begun.status == "completed" and not missing:
-            with progress(begun.run_id, 0) as bar:
-                yield Rankings(journal, level, kept, bar)
+        rankings = Rankings(journal, level, kept, len(manifest.question_ids) - len(kept))
+        if begun.status == "completed" and not rankings.missing:
+            yield rankings
             return
         write_manifest(folder, structs.replace(begun, status="running", ended_at="", files={}))
-        started = time.perf_counter()
         try:
-            with progress(begun.run_id, missing) as bar:
-                yield Rankings(journal, level, kept, bar)
+            yield rankings
         except BaseException as error:
             # Where the disk is full, the manifest cannot be written either; the error to tell is the first one.
             with suppress(HarnessError):
@@ -195,22 +205,22 @@ def ranking_run(
                     folder,
                     begun,
                     "interrupted" if isinstance(error, KeyboardInterrupt) else "failed",
-                    started,
+                    rankings.seconds,
                     analyses,
                 )
             raise
-        _close(folder, begun, "completed", started, analyses)
+        _close(folder, begun, "completed", rankings.seconds, analyses)
 
 
 def _close(
     folder: Path,
     begun: RunManifest,
     status: Literal["completed", "failed", "interrupted"],
-    started: float,
+    seconds: float,
     analyses: QuestionAnalyses | None,
 ) -> None:
     """Write the manifest with what there is now; seconds and analyses add up over resumed sessions."""
-    seconds = begun.totals.get("seconds", 0.0) + time.perf_counter() - started
+    seconds += begun.totals.get("seconds", 0.0)
     files = {RANKINGS: sha256_file(folder / RANKINGS)}
     totals = {"seconds": round(seconds, 3), **analysis_totals(analyses, begun.totals)}
     write_manifest(folder, structs.replace(begun, status=status, ended_at=now(), totals=totals, files=files))

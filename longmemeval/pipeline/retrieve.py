@@ -1,7 +1,6 @@
 """`retrieval`: how well a memory finds the evidence; nothing is answered."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -9,6 +8,7 @@ from msgspec import Struct
 
 from longmemeval.datasets.base import Dataset
 from longmemeval.errors import HarnessError, nearest
+from longmemeval.evaluation.measures.notation import Measure
 from longmemeval.evaluation.measures.official import Granularity
 from longmemeval.llm.registry import ModelOptions
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration
@@ -17,7 +17,7 @@ from longmemeval.pipeline.question_analysis import QueryModel
 from longmemeval.pipeline.rankings import RetrievalJob, RetrievalProtocol, RetrievalReport, RetrievalRun
 from longmemeval.pipeline.retrieve_official import plan_official
 from longmemeval.pipeline.retrieve_scoring import chosen_measures, is_locomo
-from longmemeval.pipeline.retrieve_standard import plan_standard
+from longmemeval.pipeline.retrieve_standard import Planning, rank_all
 from longmemeval.pipeline.selection import Selection, select
 from longmemeval.settings import Folders, folders
 
@@ -47,6 +47,10 @@ class RetrievalOptions(Struct, frozen=True):
     """Chat model that analyses the questions, for memories that want one (`decompose=model`)."""
     model_options: ModelOptions = ModelOptions()
     """How it is reached; a remote embedder is looked for at the same endpoint."""
+    jobs: int | None = None
+    """Processes; None: one per core when there are enough haystacks, else none. The official protocol works in one."""
+    tell: Callable[[str], None] | None = None
+    """Gets what is worth knowing before the first question is ranked."""
 
 
 def retrieve(
@@ -79,31 +83,53 @@ def retrieve(
     chosen = select(list(dataset.questions()), selection, lambda question_id: dataset.gold(question_id).question_type)
     job = RetrievalJob(dataset, chosen, options.granularity or ("turn" if locomo else "session"), where)
     measures = chosen_measures(options.measures, options.cutoffs, locomo=locomo)
-    plan = partial(
-        plan_standard,
-        measures=measures,
+    named = [
+        (configuration, _run_id(job, configuration.name, options, several=len(memories) > 1))
+        for configuration in map(as_configuration, memories)
+    ]
+    # All are planned before the first begins: a mistake about the last does not show after hours.
+    if options.protocol == "official":
+        runs = _official(job, named, options)
+    else:
+        runs = _standard(job, named, measures, options)
+    return RetrievalReport(dataset.name, options.protocol, job.level, runs)
+
+
+_Named = Sequence[tuple[MemoryConfiguration, str]]
+"""Memories with the ids of their runs."""
+
+
+def _standard(
+    job: RetrievalJob, memories: _Named, measures: tuple[Measure, ...], options: RetrievalOptions
+) -> tuple[RetrievalRun, ...]:
+    planning = Planning(
+        job,
         prepared=options.prepared,
         embedder=options.embedder,
         query_model=QueryModel(options.query_model, options.model_options) if options.query_model else None,
-        api_base=options.model_options.api_base,
+        reached_by=options.model_options,
     )
-    official = partial(
-        plan_official,
-        embedder=options.embedder,
-        log=options.log,
-        prepared=options.prepared,
-        expansion_cache=options.expansion_cache,
-    )
-    plans: list[Callable[[], RetrievalRun]] = []
-    for configuration in map(as_configuration, memories):
-        run_id = _run_id(job, configuration.name, options, several=len(memories) > 1)
-        if options.protocol == "official":
-            plans.append(official(job, configuration, run_id))
-        else:
-            plans.append(plan(job, configuration, run_id))
-    # All are planned before the first begins: a mistake about the last does not show after hours.
-    runs = tuple(execute() for execute in plans)
-    return RetrievalReport(dataset.name, options.protocol, job.level, runs)
+    plans = [planning.plan(configuration, run_id) for configuration, run_id in memories]
+    for advice in dict.fromkeys(plan.fixtures.advice for plan in plans):
+        if advice and options.tell:
+            options.tell(advice)
+    return rank_all(plans, measures, options.jobs)
+
+
+def _official(job: RetrievalJob, memories: _Named, options: RetrievalOptions) -> tuple[RetrievalRun, ...]:
+    plans = [
+        plan_official(
+            job,
+            configuration,
+            run_id,
+            embedder=options.embedder,
+            log=options.log,
+            prepared=options.prepared,
+            expansion_cache=options.expansion_cache,
+        )
+        for configuration, run_id in memories
+    ]
+    return tuple(execute() for execute in plans)
 
 
 def _check(options: RetrievalOptions, memories: int) -> None:
@@ -123,6 +149,10 @@ def _check(options: RetrievalOptions, memories: int) -> None:
         raise HarnessError("--log writes the official log", fix="Give --protocol official with it")
     if options.expansion_cache and not official:
         raise HarnessError("--expansion-cache is read by the official protocol", fix="Give --protocol official with it")
+    if official and options.jobs not in (None, 1):
+        raise HarnessError("The official protocol works in one process", fix="Leave out --jobs")
+    if options.jobs is not None and options.jobs < 1:
+        raise HarnessError(f"{options.jobs} is no number of processes", fix="Give --jobs 1 or more")
     if options.log and memories > 1:
         raise HarnessError(f"--log names one file for {memories} memories", fix="Give one --memory with it")
 

@@ -22,6 +22,7 @@ from longmemeval.embedding.registry import load_embedder
 from longmemeval.errors import HarnessError, IntegrityError, nearest
 from longmemeval.evaluation.measures.official import Granularity, OfficialDocument, official_corpus
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
+from longmemeval.pipeline.progress import progress
 from longmemeval.pipeline.rankings import Ranked, RetrievalJob, RetrievalRun, ranking_run
 from longmemeval.pipeline.retrieve_official_expansion import PARAMETERS, OfficialExpansions, official_expansions
 from longmemeval.pipeline.retrieve_official_scoring import OfficialScoring, is_labelled, official_metrics
@@ -95,6 +96,7 @@ def plan_official(
         scoring = OfficialScoring(dataset, job.level)
         with (
             ranking_run(job.where.results_dir / run_id, manifest, job.level) as rankings,
+            progress(run_id, rankings.missing) as rankings.bar,
             _log_file(log) if log else nullcontext() as lines,
         ):
             for number, record in enumerate(dataset.user_side_records(frozenset(manifest.question_ids))):

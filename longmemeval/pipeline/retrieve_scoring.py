@@ -82,15 +82,21 @@ class StandardScoring:
         dataset: where the gold is.
         level: of the rankings.
         measures: what to compute.
+        history: `history_ids` of the same data and level, shared with others; None: its own.
     """
 
-    def __init__(self, dataset: Dataset, level: Granularity, measures: tuple[Measure, ...]) -> None:
+    def __init__(
+        self,
+        dataset: Dataset,
+        level: Granularity,
+        measures: tuple[Measure, ...],
+        history: Callable[[str], Sequence[str]] | None = None,
+    ) -> None:
         self._dataset = dataset
         self._level: Granularity = level
         self._type_order = LOCOMO_TYPES if is_locomo(dataset) else OFFICIAL_TYPES
         self._ledgers = self._locomo(measures) if is_locomo(dataset) else [self._longmemeval(measures)]
-        # Questions on one haystack follow one another.
-        self._history = lru_cache(maxsize=1)(self._read_history)
+        self._history = history or history_ids(dataset, level)
 
     def add(self, question: Question, ranking: Ranking) -> None:
         """Score one question."""
@@ -130,12 +136,19 @@ class StandardScoring:
         name = dia_id_of if self._level == "turn" else _summary_id_of
         return locomo_recall(gold.evidence_raw, [name(identifier) for identifier in ranked[: measure.cutoff]])
 
-    def _read_history(self, haystack_id: str) -> Sequence[str]:
-        """The ids of everything that could have been ranked."""
-        haystack = self._dataset.haystack(haystack_id)
-        if self._level == "session":
+
+def history_ids(dataset: Dataset, level: Granularity) -> Callable[[str], Sequence[str]]:
+    """From a haystack id to the ids of everything that could have been ranked."""
+
+    # Questions on one haystack follow one another.
+    @lru_cache(maxsize=1)
+    def read(haystack_id: str) -> Sequence[str]:
+        haystack = dataset.haystack(haystack_id)
+        if level == "session":
             return thread_ids(haystack)
         return [message.message_id for message in haystack_messages(haystack)]
+
+    return read
 
 
 def evidence(gold: Gold, level: Granularity) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """The stored history as retrieval sees it: units of one granularity, and who is near whom."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Literal
 
@@ -26,6 +26,11 @@ class Unit(Struct, frozen=True):
     thread_id: str
     positions: tuple[int, ...]
     """Places of its messages in the resource's history; only those of the chosen side."""
+
+
+def speaker_names(speakers: Iterable[str]) -> list[str]:
+    """The names among the speakers of messages or turns, sorted; none where the data knows roles only."""
+    return sorted({*speakers} - {"", "user", "assistant"})
 
 
 class HistoryView:
@@ -60,6 +65,11 @@ class HistoryView:
         return [self.store.messages[position] for position in unit.positions]
 
     @cached_property
+    def message_ids(self) -> list[tuple[str, ...]]:
+        """The ids of each unit's messages."""
+        return [tuple(message.message_id for message in self.messages(unit)) for unit in self.units]
+
+    @cached_property
     def unit_of(self) -> NDArray[np.int64]:
         """The place of each message's unit, shape (messages,); -1 for messages of the other side."""
         places = np.full(len(self.store.messages), -1)
@@ -85,7 +95,7 @@ class HistoryView:
     @cached_property
     def names(self) -> list[str]:
         """Names of the speakers, sorted; none where the data knows roles only."""
-        return sorted({message.speaker for message in self.store.messages} - {"", "user", "assistant"})
+        return speaker_names(message.speaker for message in self.store.messages)
 
     def neighbours(self, distance: int) -> NDArray[np.int64]:
         """Units that have another one `distance` places later in the same thread; their places, ascending."""

@@ -6,6 +6,7 @@ All three read the question and the history alone and stand in [0, 1], the unit 
 import math
 import re
 from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime
 
 import numpy as np
@@ -19,7 +20,7 @@ _HALF = 5.0
 """Content words at which a unit gets half of the statement prior."""
 
 
-def without_names(question: str, names: list[str]) -> str:
+def without_names(question: str, names: Sequence[str]) -> str:
     """`question` without the speakers' names: they stand in half of the turns and tell nothing of what was said."""
     if not names:
         return question

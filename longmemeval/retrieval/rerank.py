@@ -1,7 +1,7 @@
 """Cross-encoders, which read the question and a text together, and the reordering of a ranking by them."""
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -128,7 +128,7 @@ class LocalReranker:
     def model(self) -> "TextCrossEncoder":
         """The fastembed model, loaded when first asked for."""
         try:
-            model = self._load()
+            model = _loaded(self._model_name, self._folder)
             list(model.rerank("A question?", ["A text."]))
         except Exception as error:  # the libraries below raise many kinds: file, network, protobuf, graph
             by_name = "fastembed downloads a model by name once: check the network, or name a folder"
@@ -139,17 +139,20 @@ class LocalReranker:
             ) from error
         return model
 
-    def _load(self) -> "TextCrossEncoder":
-        from fastembed.common.model_description import ModelSource
-        from fastembed.rerank.cross_encoder import TextCrossEncoder
 
-        if self._folder is None:
-            return TextCrossEncoder(self._model_name)
-        if self._model_name not in {model["model"] for model in TextCrossEncoder.list_supported_models()}:
-            TextCrossEncoder.add_custom_model(
-                model=self._model_name, sources=ModelSource(url="never-downloaded"), model_file="model.onnx"
-            )
-        return TextCrossEncoder(self._model_name, specific_model_path=str(self._folder))
+@lru_cache(maxsize=1)
+def _loaded(model_name: str, folder: Path | None) -> "TextCrossEncoder":
+    """A model of fastembed's, loaded once in a process; one in a folder has the folder's digest in its name."""
+    from fastembed.common.model_description import ModelSource
+    from fastembed.rerank.cross_encoder import TextCrossEncoder
+
+    if folder is None:
+        return TextCrossEncoder(model_name)
+    if model_name not in {model["model"] for model in TextCrossEncoder.list_supported_models()}:
+        TextCrossEncoder.add_custom_model(
+            model=model_name, sources=ModelSource(url="never-downloaded"), model_file="model.onnx"
+        )
+    return TextCrossEncoder(model_name, specific_model_path=str(folder))
 
 
 def _supported_models() -> dict[str, str]:

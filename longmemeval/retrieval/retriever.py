@@ -50,6 +50,11 @@ class RetrieverParameters(Struct, frozen=True):
     """How many units a reranker reads."""
 
 
+def text_to_embed(question: str, names: Sequence[str]) -> str:
+    """What is embedded of a question: its words without the speakers' names, unless it consists of names."""
+    return without_names(question, names) or question
+
+
 class Retriever:
     """Ranks the units of one history.
 
@@ -103,7 +108,8 @@ class Retriever:
         if self._lexical:
             parts.append((1.0, np.max([index.scores(query) for index in self._lexical], axis=0)))
         if self._dense:
-            parts.append((weights.dense_weight, self._dense.scores(self._embed_query(query or question))))
+            vector = self._embed_query(text_to_embed(question, self.history.names))
+            parts.append((weights.dense_weight, self._dense.scores(vector)))
         return (
             fuse(parts, weights.fusion)
             + weights.speaker * self._priors.speaker(question)
