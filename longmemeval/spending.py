@@ -5,7 +5,6 @@ under way counts in full from then on, so that a limit holds over any number of 
 """
 
 import asyncio
-import fcntl
 import os
 import time
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.errors import HarnessError, SpendingLimitError
+from longmemeval.locks import locked
 
 SPENDING = "spending.jsonl"
 """The name of the account beside the work it pays for."""
@@ -188,8 +188,7 @@ class Account:
             return
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("a+b", buffering=0) as file:
-                fcntl.flock(file, fcntl.LOCK_EX)
+            with locked(self.path, wait=True), self.path.open("a+b", buffering=0) as file:
                 file.seek(self._read)
                 data = file.read()
                 self._read += len(data)
@@ -208,8 +207,9 @@ class Account:
             return
         line = msgspec.json.encode(entry) + b"\n"
         # After a line that was only half written, begin another.
-        if self._read and os.pread(file.fileno(), 1, self._read - 1) != b"\n":
-            line = b"\n" + line
+        if self._read:
+            file.seek(self._read - 1)
+            line = line if file.read(1) == b"\n" else b"\n" + line
         while line:
             written = file.write(line)
             self._read += written

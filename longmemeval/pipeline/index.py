@@ -1,6 +1,5 @@
 """`results/index.jsonl`: every score ever made, one line each, so that scores can be followed over time."""
 
-import fcntl
 from pathlib import Path
 
 import msgspec
@@ -9,6 +8,7 @@ from msgspec import Struct
 from longmemeval.evaluation.judges.standing import grading
 from longmemeval.evaluation.metrics import Metrics
 from longmemeval.files import sha256_bytes
+from longmemeval.locks import locked
 from longmemeval.pipeline.journal import read_journal
 from longmemeval.pipeline.manifest import RunManifest
 
@@ -46,8 +46,7 @@ def record_score(results_dir: Path, manifest: RunManifest, metrics: Metrics) -> 
     """Append the score of a run unless the index holds the same line already."""
     line = msgspec.json.encode(index_entry(manifest, metrics)) + b"\n"
     path = results_dir / INDEX
-    with path.open("a+b") as index:
-        fcntl.flock(index, fcntl.LOCK_EX)
+    with locked(path, wait=True), path.open("a+b") as index:
         index.seek(0)
         if line not in index.readlines():
             index.write(line)

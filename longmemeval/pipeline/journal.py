@@ -1,8 +1,8 @@
 """Append-only JSONL files: what is finished stays, a half-written last line is dropped and redone."""
 
-import fcntl
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Generic, Self, TypeVar
@@ -10,6 +10,7 @@ from typing import Generic, Self, TypeVar
 import msgspec
 
 from longmemeval.errors import HarnessError, IntegrityError
+from longmemeval.locks import LockedError, locked
 
 R = TypeVar("R")
 
@@ -53,16 +54,17 @@ class Journal(Generic[R]):
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
         self._kind = kind
-        # Unbuffered: what could not be written is not tried again when the file is closed.
-        self._handle = path.open("ab", buffering=0)
-        try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            self._handle.close()
-            raise HarnessError(
-                "Another process is writing to this journal", where=str(path), fix="Wait for it, or stop it"
-            ) from error
-        self._drop_unfinished_line()
+        with ExitStack() as opened:
+            try:
+                opened.enter_context(locked(path, wait=False))
+            except LockedError as error:
+                raise HarnessError(
+                    "Another process is writing to this journal", where=str(path), fix="Wait for it, or stop it"
+                ) from error
+            # Unbuffered: what could not be written is not tried again when the file is closed.
+            self._handle = opened.enter_context(path.open("ab", buffering=0))
+            self._drop_unfinished_line()
+            self._opened = opened.pop_all()
 
     def _drop_unfinished_line(self) -> None:
         with self.path.open("rb") as lines:
@@ -120,4 +122,4 @@ class Journal(Generic[R]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._handle.close()
+        self._opened.close()

@@ -1,0 +1,44 @@
+"""A lock between processes: one of them writes, the others wait or are refused."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+_POLL_S = 0.005
+"""Between two looks of who waits; the lock is held for a few lines of a file."""
+
+
+class LockedError(Exception):
+    """Another process holds the lock."""
+
+
+@contextmanager
+def locked(path: Path, *, wait: bool) -> Iterator[None]:
+    """Hold the lock of the file `path`.
+
+    The operating system's lock on a file beside it, `<path>.lock`: it vanishes with a process that is killed. Not on
+    the file itself, since on Windows nobody could read that.
+
+    Args:
+        path: the file that is written; its folder is there.
+        wait: until another process lets go.
+
+    Raises:
+        LockedError: another process holds it, and `wait` is false.
+    """
+    # Takes longer to load than most files take to be read.
+    from filelock import FileLock, Timeout
+
+    # Never the kind of lock that is a file's existence: it would outlive a process that is killed.
+    lock = FileLock(f"{path}.lock", thread_local=False, fallback_to_soft=False, poll_interval=_POLL_S)
+    try:
+        lock.acquire(blocking=wait)
+    except Timeout as error:
+        raise LockedError from error
+    try:
+        yield
+    finally:
+        # Before it is released: who waits for a file that is gone makes it anew. Windows removes it by itself.
+        with suppress(OSError):
+            Path(lock.lock_file).unlink()
+        lock.release()
