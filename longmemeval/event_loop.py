@@ -49,16 +49,14 @@ def _completed(work: Coroutine[Any, Any, T]) -> T:
             return asyncio.run(work)
         except asyncio.CancelledError:
             raise KeyboardInterrupt from None
-    loop = asyncio.new_event_loop()
-    thread = Thread(target=loop.run_forever, name="longmemeval", daemon=True)
-    thread.start()
-    try:
-        return asyncio.run_coroutine_threadsafe(work, loop).result()
-    finally:
-        asyncio.run_coroutine_threadsafe(_wind_up(loop), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+    # Needed in notebooks only.
+    from anyio.from_thread import start_blocking_portal
+
+    async def finish() -> T:
+        return await work
+
+    with start_blocking_portal() as portal:
+        return portal.call(finish)
 
 
 _under_way: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[Any]] = WeakKeyDictionary()
@@ -79,15 +77,6 @@ def cancel_work() -> bool:
         # Also wakes a loop that waits for a reply.
         loop.call_soon_threadsafe(task.cancel)
     return task is not None
-
-
-async def _wind_up(loop: asyncio.AbstractEventLoop) -> None:
-    """What `asyncio.run` does at the end: cancel what is left, finish async generators (they close connections)."""
-    rest = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in rest:
-        task.cancel()
-    await asyncio.gather(*rest, return_exceptions=True)
-    await loop.shutdown_asyncgens()
 
 
 class _Job(NamedTuple):

@@ -1,6 +1,8 @@
 """Asynchronous work from ordinary code, with and without a loop that runs already."""
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from longmemeval.event_loop import complete
 from longmemeval.pipeline.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.run import RunOptions, run
 from tests.pipeline.helpers import MODEL, prepared_colours
+from tests.support import clean_environment
 
 
 async def answer() -> int:
@@ -76,6 +79,36 @@ def test_what_was_begun_is_finished_with_the_loop() -> None:
 
     asyncio.run(notebook())
     assert closed == [True]
+
+
+INTERRUPTED = """
+import asyncio, os, signal, threading
+from longmemeval.event_loop import complete
+
+async def forever():
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        await asyncio.sleep(60)
+    finally:
+        print("wound up", flush=True)
+
+async def notebook():
+    try:
+        complete(forever())
+    except KeyboardInterrupt:
+        print("interrupted", threading.active_count(), flush=True)
+
+# A notebook's loop leaves interrupts to Python, where `asyncio.run` has a handler of its own.
+asyncio.new_event_loop().run_until_complete(notebook())
+"""
+
+
+def test_an_interrupt_inside_a_loop_cancels_the_work_and_leaves_no_thread() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], env=clean_environment(), capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.splitlines() == ["wound up", "interrupted 1"]
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_run_and_evaluate_inside_a_notebooks_loop(tmp_path: Path) -> None:
