@@ -14,6 +14,8 @@ def load_litellm() -> ModuleType:
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
     # Said by its own type definitions when a model of Ollama is first used; nothing a user could do.
     warnings.filterwarnings("ignore", message=".*`ReadOnly` qualifier", category=UserWarning)
+    # Said when a call is cancelled between two of LiteLLM's own steps.
+    warnings.filterwarnings("ignore", message="coroutine '.*completion' was never awaited", category=RuntimeWarning)
     litellm = importlib.import_module("litellm")
     vars(litellm).update(telemetry=False, suppress_debug_info=True)
     # What goes wrong reaches the user as one of our errors; the library's log would tell it twice, keys included.

@@ -9,6 +9,7 @@ from longmemeval.cli import options as shared
 from longmemeval.cli.output import err, out, print_json, printable
 
 if TYPE_CHECKING:
+    from longmemeval.datasets.base import Benchmark
     from longmemeval.pipeline.answering import RunReport
 
 
@@ -152,25 +153,44 @@ def run(
         print_json(reports[0] if repeat == 1 else {"runs": reports})
     else:
         for report in reports:
-            show(report)
-    if any(report.failed for report in reports):
+            show(report, _judge_option(model, data.benchmark))
+    if any(report.answered < report.questions for report in reports):
         raise typer.Exit(1)
 
 
-def show(report: "RunReport") -> None:
+def _judge_option(model: str, benchmark: "Benchmark") -> str:
+    """What `evaluate` needs to be told after an offline run, so that grading is offline too."""
+    from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
+    from longmemeval.evaluation.registry import default_judge
+    from longmemeval.llm.registry import is_offline
+
+    return f" --judge {LEXICAL_JUDGE}" if is_offline(model) and not is_offline(default_judge(benchmark)) else ""
+
+
+def show(report: "RunReport", judge_option: str) -> None:
     """Print what the run did and what comes next."""
     from longmemeval.report.tables import usage_line
 
     done = f"{report.answered} of {report.questions} questions answered"
-    if report.newly_answered == 0:
-        out.print(f"Run {report.run_id} is finished already: {done}")
-    else:
+    missing = report.questions - report.answered
+    if report.newly_answered or missing:
         out.print(f"Run {report.run_id}: {done} in {report.seconds:.1f} s ({report.newly_answered} now)")
+    else:
+        out.print(f"Run {report.run_id} is finished already: {done}")
     out.print(f"Model use: {usage_line(report.usage)}")
     if report.shortened:
         out.print(f"{report.shortened} contexts were shortened to fit the model's window (see notes in answers.jsonl)")
+    if report.cut:
+        out.print(f"{report.cut} answers were cut off at --max-tokens (finish reason: length)")
     if report.failed:
-        err.print(f"{report.failed} questions failed; --resume {report.run_id} tries them again:")
+        err.print(f"{report.failed} questions failed:")
         for line in report.errors:
             err.print(f"  {printable(line)}")
-    out.print(f"Next: longmemeval evaluate {report.run_id}")
+    if report.empty:
+        more = f" and {len(report.empty) - 10} more" if len(report.empty) > 10 else ""
+        named = ", ".join(report.empty[:10])
+        err.print(printable(f"{len(report.empty)} of them got nothing but empty replies: {named}{more}"))
+    if missing:
+        out.print(f"Next: the same command with --resume {report.run_id} asks the {missing} questions again")
+    else:
+        out.print(f"Next: longmemeval evaluate {report.run_id}{judge_option}")

@@ -1,7 +1,7 @@
 """Asking the model question by question, keeping every answer the moment it is there."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,7 +129,7 @@ class Answering:
         if not remaining:
             if self.manifest.status != "completed":
                 self._close("completed", 0.0)
-            return self._report(questions, 0, 0.0)
+            return self._report(questions, answered, 0.0)
         write_manifest(self.folder, structs.replace(self.manifest, status="running", ended_at="", files={}))
         any_answered = any(answer.status == "ok" for answer in answered.values())
         try:
@@ -143,7 +143,7 @@ class Answering:
                     error.where = f"run '{self.manifest.run_id}': {kept} of {len(questions)} answers are there and kept"
             raise
         seconds = time.perf_counter() - started
-        report = self._report(questions, len(remaining), seconds)
+        report = self._report(questions, answered, seconds)
         self._close("completed" if report.answered == report.questions else "incomplete", seconds)
         return report
 
@@ -191,7 +191,7 @@ class Answering:
         closed = structs.replace(self.manifest, status=status, ended_at=now(), totals=totals, files=hashes)
         write_manifest(self.folder, closed)
 
-    def _report(self, questions: Sequence[Question], new: int, seconds: float) -> RunReport:
+    def _report(self, questions: Sequence[Question], before: Mapping[str, Answer], seconds: float) -> RunReport:
         records = self.answers.records()
         answers = current_answers(records)
         failed = [answer for answer in answers.values() if answer.status == "error"]
@@ -201,7 +201,7 @@ class Answering:
             questions=len(questions),
             answered=len(answers) - len(failed),
             failed=len(failed),
-            newly_answered=new,
+            newly_answered=len(answers) - len(failed) - sum(answer.status == "ok" for answer in before.values()),
             shortened=_shortened(answers.values()),
             usage=total_usage(records) + (self.analyses.totals.usage if self.analyses else Usage()),
             seconds=round(seconds, 3),

@@ -124,11 +124,12 @@ def judgements_file(folder: Path, judge_id: str) -> Path:
 
 def current_judgements(folder: Path, judge_id: str) -> dict[str, Judgement]:
     """The judgement that counts for each question: its label, or the newest failure if there is none."""
-    return _current(_of_answers(folder, read_journal(judgements_file(folder, judge_id), Judgement)))
+    return _current(stored_judgements(folder, judge_id))
 
 
-def _of_answers(folder: Path, judgements: list[Judgement]) -> list[Judgement]:
-    """Without those of empty replies, which an earlier version took for answers."""
+def stored_judgements(folder: Path, judge_id: str) -> list[Judgement]:
+    """All judgements by one judge, without those of empty replies, which an earlier version took for answers."""
+    judgements = read_journal(judgements_file(folder, judge_id), Judgement)
     if all(judgement.answer_sha256 != _EMPTY_ANSWER for judgement in judgements) or read_manifest(folder).kind != "run":
         return judgements
     return [judgement for judgement in judgements if judgement.answer_sha256 != _EMPTY_ANSWER]

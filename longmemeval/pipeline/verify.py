@@ -14,8 +14,16 @@ from longmemeval.evaluation.judges.standing import address_unknown
 from longmemeval.evaluation.metrics import Metrics
 from longmemeval.evaluation.recompute import recomputed
 from longmemeval.files import list_folders, safe_name, sha256_bytes, sha256_file, sha256_text
-from longmemeval.pipeline.answering import ANSWERS, PROMPTS, current_answers, total_usage
-from longmemeval.pipeline.graded import Graded, dataset_of, judgements_file, metrics_from_files
+from longmemeval.pipeline.answering import (
+    ANSWERS,
+    PROMPTS,
+    as_counted,
+    current_answers,
+    is_cut,
+    is_empty,
+    total_usage,
+)
+from longmemeval.pipeline.graded import Graded, dataset_of, judgements_file, metrics_from_files, stored_judgements
 from longmemeval.pipeline.index import INDEX, IndexEntry, index_entry, read_index
 from longmemeval.pipeline.journal import iterate_journal, read_journal
 from longmemeval.pipeline.manifest import RunManifest, check_run_id, differences, read_manifest, run_ids
@@ -108,7 +116,7 @@ def _check_run(folder: Path, dataset: str | None, where: Folders) -> Iterator[st
     yield from _check_answers(folder, manifest, records, answers)
     yield _check_totals(manifest, records, answers)
     for file in sorted((folder / "judgements").glob("*.jsonl")):
-        yield from _check_judgements(file, answers)
+        yield from _check_judgements(folder, file.stem, answers)
     yield from _check_scored(folder, manifest, where)
     metric_files = sorted((folder / "metrics").glob("*.json"))
     if metric_files:
@@ -137,10 +145,15 @@ def _check_totals(manifest: RunManifest, records: Sequence[Answer], answers: Map
     """Whether the manifest counts what the answers hold; a run under way counts at its end."""
     if manifest.kind != "run" or manifest.status == "running":
         return None
+    if "empty" not in manifest.totals:
+        # A version that took empty replies for answers counted them as such.
+        answers = {answer.question_id: answer for answer in records}
     usage = total_usage(records)
     found = {
         "answered": sum(answer.status == "ok" for answer in answers.values()),
         "failed": sum(answer.status == "error" for answer in answers.values()),
+        "empty": sum(map(is_empty, answers.values())),
+        "cut": sum(map(is_cut, answers.values())),
         "usage": msgspec.to_builtins(usage),
     }
     stored = {name: value for name, value in manifest.totals.items() if name in found}
@@ -155,7 +168,7 @@ def _check_answers(
     strangers = [question_id for question_id in answers if question_id not in selected]
     yield f"{ANSWERS}: answers questions that were not selected: {', '.join(strangers[:5])}" if strangers else None
     settled: set[str] = set()
-    for answer in records:
+    for answer in map(as_counted, records):
         repeated = answer.question_id in settled
         yield f"{ANSWERS}: question '{answer.question_id}' is answered twice" if repeated else None
         if answer.status == "ok":
@@ -174,12 +187,12 @@ def _check_answers(
         yield None if known else f"{PROMPTS}: the prompt of question '{answer.question_id}' is missing"
 
 
-def _check_judgements(file: Path, answers: Mapping[str, Answer]) -> Iterator[str | None]:
+def _check_judgements(folder: Path, judge_id: str, answers: Mapping[str, Answer]) -> Iterator[str | None]:
     settled: set[str] = set()
-    for judgement in read_journal(file, Judgement):
-        name = f"judgements/{file.name}: question '{judgement.question_id}'"
+    for judgement in stored_judgements(folder, judge_id):
+        name = f"judgements/{judge_id}.jsonl: question '{judgement.question_id}'"
         answer = answers.get(judgement.question_id)
-        if judgement.judge_id != file.stem:
+        if judgement.judge_id != judge_id:
             yield f"{name} was judged by '{judgement.judge_id}'"
         elif answer is None:
             yield f"{name} has a judgement but no answer"
@@ -241,7 +254,7 @@ def _check_metrics(
         if indexed and address_unknown(stored.judge):
             indexed = msgspec.structs.replace(indexed, official=False)
         yield _check_index(indexed, index_entry(graded.manifest, again))
-    for judgement in read_journal(judgements, Judgement):
+    for judgement in stored_judgements(folder, stored.judge.id):
         yield _check_label(stored.judge, judgement, graded, answers, place)
 
 

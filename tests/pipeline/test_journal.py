@@ -5,6 +5,7 @@ import resource
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -106,3 +107,37 @@ def test_full_disk_is_told_and_leaves_whole_lines_only(tmp_path: Path) -> None:
     assert caught.value.__cause__.errno == errno.EFBIG
     assert path.read_bytes().count(b"\n") == 2
     assert read_journal(path, Entry) == [ONE, TWO]
+
+
+def moved(path: Path) -> None:
+    path.rename(path.with_name("elsewhere.jsonl"))
+
+
+def replaced(path: Path) -> None:
+    moved(path)
+    path.write_bytes(b"")
+
+
+def moved_with_its_folder(path: Path) -> None:
+    path.parent.rename(path.parent.with_name("away"))
+
+
+@pytest.mark.parametrize("happens", [moved, Path.unlink, replaced, moved_with_its_folder])
+def test_a_journal_that_is_taken_away_is_noticed_at_once(tmp_path: Path, happens: Callable[[Path], None]) -> None:
+    with Journal(tmp_path / "run" / "j.jsonl", Entry) as journal:
+        journal.append(ONE)
+        happens(journal.path)
+        with pytest.raises(IntegrityError, match=r"j\.jsonl was moved, deleted or replaced.*Put it back"):
+            journal.append(TWO)
+        with pytest.raises(IntegrityError, match="moved, deleted or replaced"):
+            journal.records()
+
+
+def test_what_was_moved_away_has_every_record(tmp_path: Path) -> None:
+    with Journal(tmp_path / "j.jsonl", Entry) as journal:
+        journal.append(ONE)
+        moved(journal.path)
+        with pytest.raises(IntegrityError):
+            journal.append(TWO)
+    (tmp_path / "elsewhere.jsonl").rename(journal.path)
+    assert read_journal(journal.path, Entry) == [ONE, TWO]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from longmemeval.errors import HarnessError
+from longmemeval.errors import HarnessError, SpendingLimitError
 from longmemeval.evaluation.judges.protocol import Judge, JudgeIdentity, extended
 from longmemeval.records import Gold, Judgement, Question, Usage
 
@@ -53,6 +53,10 @@ class VotingJudge:
         tasks = [asyncio.create_task(self._judge.judge(question, gold, hypothesis)) for _ in range(self._votes)]
         try:
             votes = await asyncio.gather(*tasks)
+        except SpendingLimitError:
+            # What the others cost is known when they have ended.
+            await asyncio.gather(*tasks, return_exceptions=True)
+            raise
         finally:
             for task in tasks:
                 task.cancel()
