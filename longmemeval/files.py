@@ -62,6 +62,11 @@ def safe_name(identifier: str) -> str:
     return name
 
 
+def leads_nowhere(path: Path) -> bool:
+    """Whether `path` is a symbolic link to what is not there, itself included."""
+    return path.is_symlink() and not path.exists()
+
+
 def list_folders(path: Path) -> Iterator[Path]:
     """Sub-folders of `path` in name order; none if it does not exist."""
     if path.is_dir():

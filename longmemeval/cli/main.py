@@ -3,6 +3,7 @@
 import sys
 import traceback
 from importlib import import_module
+from pathlib import Path
 
 import typer
 
@@ -10,6 +11,7 @@ from longmemeval import __version__
 from longmemeval.cli.interrupts import INTERRUPTED, handle_interrupts, leave
 from longmemeval.cli.output import err, hiding_secrets, printable
 from longmemeval.errors import HarnessError
+from longmemeval.files import leads_nowhere
 from longmemeval.redaction import register_address
 
 app = typer.Typer(
@@ -92,6 +94,8 @@ def _refusal(error: OSError) -> str:
     place = f" ({name})" if name else ""
     if isinstance(error, IsADirectoryError):
         return f"A folder stands where a file is to be written{place}. Name a file."
+    if name and leads_nowhere(Path(str(name))):
+        return f"A link that leads nowhere stands where a file or folder is needed{place}. Put back what it leads to."
     if isinstance(error, NotADirectoryError | FileExistsError):
         remedy = "Remove it, or name other folders by --data-dir, --prepared-dir and --results-dir."
         return f"A file stands where a folder is needed{place}. {remedy}"

@@ -18,7 +18,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Raw, Struct, field
 
-from longmemeval.datasets.faults import Place, malformed, map_file
+from longmemeval.datasets.faults import Place, json_in, malformed, map_file
 from longmemeval.errors import DataError
 from longmemeval.files import sha256_bytes
 from longmemeval.records import Role, Turn
@@ -160,7 +160,7 @@ def read_cases(path: Path) -> tuple[Case, ...]:
 
 def _split(path: Path) -> tuple[list[Raw], bool]:
     """The records of a file, of which an object is one, and whether it is an array."""
-    data = map_file(path)
+    data = json_in(path, map_file(path))
     is_array = re.match(rb"\s*\{", data) is None
     try:
         raws = _RAWS.decode(data) if is_array else [_RAW.decode(data)]

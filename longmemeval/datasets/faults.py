@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from longmemeval.errors import DataError
+from longmemeval.text_files import UnreadableError, without_mark
 
 _LONGEST_ID = 200
 _T = TypeVar("_T")
@@ -78,6 +79,18 @@ def map_file(path: Path) -> mmap.mmap:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise DataError(f"The data set file cannot be read: {reason}", where=str(path)) from error
+
+
+def json_in(path: Path, data: bytes | mmap.mmap) -> memoryview:
+    """The JSON of a data file: its bytes without a byte-order mark.
+
+    Raises:
+        DataError: the mark says that it is not UTF-8.
+    """
+    try:
+        return without_mark(data)
+    except UnreadableError as error:
+        raise DataError(f"The data set file cannot be read: {error}", where=str(path)) from error
 
 
 def malformed(path: Path, size: int, error: Exception) -> DataError:

@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from longmemeval.datasets.base import Benchmark
+from longmemeval.datasets.faults import json_in
 from longmemeval.datasets.locomo_format import (
     ADVERSARIAL,
     CATEGORIES,
@@ -57,7 +58,7 @@ class LocomoDataset:
         self.path = path
         self.name = (name or path.stem) + ("" if captions else "-without-captions")
         self._data = _read(path)
-        conversations = read_conversations(path, self._data)
+        conversations = read_conversations(path, json_in(path, self._data))
         if not allow_tainted and any(map(_is_tainted, conversations)):
             raise DataError(
                 "This copy of LoCoMo is tainted: the caption of a picture was edited to hold the answer to a question",
@@ -136,7 +137,7 @@ class LocomoDataset:
 
     def plain_records(self) -> list[dict[str, Any]]:
         """All records as plain dictionaries, every key of the file included."""
-        return msgspec.json.decode(self._data, type=list[dict[str, Any]])
+        return msgspec.json.decode(json_in(self.path, self._data), type=list[dict[str, Any]])
 
     def _unknown(self, kind: str, identifier: str, known: Iterable[str]) -> DataError:
         return DataError(f"There is no {kind} {identifier!r}", where=str(self.path), fix=nearest(identifier, known))

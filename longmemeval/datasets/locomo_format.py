@@ -118,12 +118,12 @@ _STRING = msgspec.json.Decoder(str)
 _TURNS = msgspec.json.Decoder(tuple[TurnRecord, ...])
 
 
-def read_conversations(path: Path, data: bytes) -> list[Conversation]:
+def read_conversations(path: Path, data: memoryview) -> list[Conversation]:
     """Decode and check a whole file.
 
     Args:
         path: the file, for the errors.
-        data: its bytes.
+        data: its JSON.
 
     Raises:
         DataError: it is no JSON array of records, or a record is not as the format demands.

@@ -6,7 +6,6 @@ of memory. Field names and their meaning are those of the official repository's 
 """
 
 import hashlib
-import mmap
 import re
 from collections.abc import Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,7 +20,7 @@ from msgspec import Meta, Raw, Struct
 
 from longmemeval.calendar_names import WEEKDAYS
 from longmemeval.datasets.base import Benchmark
-from longmemeval.datasets.faults import Place, malformed, map_file, problem_of_id
+from longmemeval.datasets.faults import Place, json_in, malformed, map_file, problem_of_id
 from longmemeval.errors import DataError, nearest
 from longmemeval.records import Gold, Haystack, Question, Role, Session, Turn
 
@@ -150,7 +149,8 @@ class LongMemEvalDataset:
         self.path = path
         self.name = name or path.stem
         self._bytes = map_file(path)
-        self._entries = _split(path, self._bytes)
+        self._json = json_in(path, self._bytes)
+        self._entries = _split(path, self._json)
         self._numbers: dict[str, int] = {}
         for number, entry in enumerate(self._entries, start=1):
             self._check_question(_Place(path, number, f"question {entry.question_id!r}"), entry)
@@ -277,7 +277,7 @@ class LongMemEvalDataset:
     def plain_records(self) -> Iterator[dict[str, Any]]:
         """All records as plain dictionaries, keys unknown to the format included, one in memory at a time."""
         decoder = msgspec.json.Decoder(dict[str, Any])
-        for raw in _RAWS.decode(self._bytes):
+        for raw in _RAWS.decode(self._json):
             yield decoder.decode(raw)
 
     def plain_record(self, question_id: str) -> dict[str, Any]:
@@ -357,7 +357,7 @@ class _Place(Place):
             return tuple(self.date(f"{field}[{index}]", text) for index, text in enumerate(texts))
 
 
-def _split(path: Path, data: mmap.mmap) -> list[_Entry]:
+def _split(path: Path, data: memoryview) -> list[_Entry]:
     """Split the file into its records."""
     try:
         entries = _ENTRIES.decode(data)
@@ -368,7 +368,7 @@ def _split(path: Path, data: mmap.mmap) -> list[_Entry]:
     return entries
 
 
-def _first_fault(path: Path, data: mmap.mmap, error: Exception) -> DataError:
+def _first_fault(path: Path, data: memoryview, error: Exception) -> DataError:
     """Why the file does not decode: it cannot be split at all, or one of its records, told by number, is at fault."""
     try:
         raws = _RAWS.decode(data)

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from codecs import BOM_UTF8
 from contextlib import suppress
 from pathlib import Path
 
@@ -91,6 +92,8 @@ def _keys_of_first_record(path: Path) -> frozenset[str]:
     # A file that cannot be read is the loader's to explain.
     with suppress(OSError, ValueError), path.open("rb") as handle:
         while len(data) < _LONGEST_RECORD and (piece := handle.read(size)):
+            if not data:
+                piece = piece.removeprefix(BOM_UTF8)
             if not data and (first := _FIRST_KEY.match(piece)) and first[1].decode() in _CONVOMEM_KEYS:
                 return frozenset({first[1].decode()})
             data += piece

@@ -12,6 +12,7 @@ import numpy as np
 from longmemeval.arrays import Vectors
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.files import sha256_file, sha256_text
+from longmemeval.text_files import UnreadableError, decode_json
 
 if TYPE_CHECKING:
     from fastembed import TextEmbedding
@@ -160,8 +161,8 @@ class _ModelConfig(msgspec.Struct):
 
 def _hidden_size(path: Path) -> int:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_ModelConfig).hidden_size
-    except msgspec.DecodeError as error:
+        return decode_json(path.read_bytes(), _ModelConfig).hidden_size
+    except UnreadableError as error:
         raise HarnessError(
             f"The model's configuration does not give its dimension: {error}",
             where=str(path),

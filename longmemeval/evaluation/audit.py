@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from statistics import fmean
 
-import msgspec
 from msgspec import Struct
 
 from longmemeval.datasets.base import Dataset
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.files import sha256_bytes
 from longmemeval.records import Gold
+from longmemeval.text_files import UnreadableError, decode_json
 
 WRONG_CITATION = "WRONG_CITATION"
 """The gold answer is right, only its evidence is not: no score of answers suffers."""
@@ -75,8 +75,8 @@ def read_audit(path: Path, dataset: Dataset) -> Audit:
     except OSError as error:
         raise HarnessError(f"The audit cannot be read: {error.strerror}", where=str(path)) from error
     try:
-        entries = msgspec.json.decode(data, type=list[_Entry])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        entries = decode_json(data, list[_Entry])
+    except UnreadableError as error:
         raise HarnessError(
             f"The audit is not a list of disputed questions: {error}",
             where=str(path),

@@ -13,6 +13,7 @@ from longmemeval.errors import HarnessError, ModelError
 from longmemeval.event_loop import in_thread
 from longmemeval.llm.protocol import ChatReply, ChatRequest
 from longmemeval.records import Usage
+from longmemeval.text_files import UnreadableError, decode_json, read_text
 from longmemeval.words import content_words
 
 ABSTENTION = "I don't know: nothing in the history answers this."
@@ -177,12 +178,12 @@ class _Line(msgspec.Struct, frozen=True):
 
 def _read_hypotheses(path: Path) -> dict[str, str]:
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_text(path)
+    except (OSError, UnreadableError) as error:
         raise HarnessError(f"The scripted answers cannot be read: {error}", where=str(path)) from error
     try:
-        whole = msgspec.json.decode(text)
-    except msgspec.DecodeError:
+        whole = decode_json(text, object)
+    except UnreadableError:
         whole = None
     if not isinstance(whole, dict) or "question_id" in whole:
         return _read_lines(text, path)
@@ -199,8 +200,8 @@ def _read_lines(text: str, path: Path) -> dict[str, str]:
             continue
         where = f"{path}, line {number}"
         try:
-            entry = msgspec.json.decode(line, type=_Line)
-        except msgspec.DecodeError as error:
+            entry = decode_json(line, _Line)
+        except UnreadableError as error:
             raise HarnessError(f"Not a question_id with its hypothesis: {error}", where=where) from error
         if entry.question_id in hypotheses:
             raise HarnessError(f"A second answer for question {entry.question_id!r}", where=where, fix="Remove one")

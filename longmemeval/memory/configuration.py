@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from longmemeval.errors import HarnessError, nearest
@@ -12,6 +11,10 @@ from longmemeval.memory.parameters import Parameters
 from longmemeval.memory.presets import PRESETS, Preset
 from longmemeval.memory.protocol import MemorySystem, MemoryTools, Need
 from longmemeval.retrieval.analysis import AnalysisMethod
+from longmemeval.text_files import UnreadableError, load_yaml, read_text
+
+_SHOWN = 60
+"""Characters of a faulty override that are repeated."""
 
 
 class MemoryConfiguration(BaseModel):
@@ -110,19 +113,19 @@ def _parse_override(text: str) -> tuple[str, Any]:
     if not separator or not key.strip():
         raise HarnessError(f"--set '{text}' is not of the form key=value", fix="Write e.g. --set top_k=20")
     try:
-        return key.strip(), yaml.safe_load(value)
-    except (yaml.YAMLError, ValueError) as error:
-        raise HarnessError(f"The value in --set '{text}' cannot be read", fix="Write a number or a word") from error
+        return key.strip(), load_yaml(value)
+    except UnreadableError as error:
+        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+        raise HarnessError(f"The value in --set '{shown}' cannot be read", fix="Write a number or a word") from error
 
 
 def _read_yaml(path: Path) -> tuple[str, str, dict[str, Any]]:
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        document = load_yaml(read_text(path))
     except OSError as error:
         raise HarnessError(f"The configuration file cannot be read: {error.strerror}", where=str(path)) from error
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: not UTF-8, or a date such as 2023-13-01
-        detail = " ".join(str(error).split())
-        raise HarnessError(f"The configuration file is not YAML: {detail}", where=str(path)) from error
+    except UnreadableError as error:
+        raise HarnessError(f"The configuration file is not YAML: {error}", where=str(path)) from error
     if not isinstance(document, dict) or not isinstance(document.get("preset"), str):
         raise HarnessError("The configuration file must hold `preset: NAME`", where=str(path))
     keys = ("name", "preset", "parameters")

@@ -15,6 +15,7 @@ from longmemeval.pipeline.index import settings_sha256
 from longmemeval.pipeline.manifest import run_ids
 from longmemeval.pipeline.scored import ScoredRun, load_scored
 from longmemeval.settings import Folders
+from longmemeval.text_files import UnreadableError, decode_json
 
 FORMAT = 1
 _NAMED = 10
@@ -114,12 +115,14 @@ def _decode(path: Path) -> Baseline:
     data = path.read_bytes()
     remedy = "Write it again: `longmemeval compare RUN --save-baseline FILE`"
     try:
-        version = msgspec.json.decode(data, type=_Version).format
+        version = decode_json(data, _Version).format
         if version > FORMAT:
             what = f"The baseline has format {version}, this version understands {FORMAT}"
             raise HarnessError(what, where=str(path), fix="Upgrade longmemeval")
-        return msgspec.json.decode(data, type=Baseline)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if version < 1:
+            raise HarnessError(f"There is no format {version} of baselines", where=str(path), fix=remedy)
+        return decode_json(data, Baseline)
+    except UnreadableError as error:
         raise HarnessError(f"The file is not a baseline: {error}", where=str(path), fix=remedy) from error
 
 

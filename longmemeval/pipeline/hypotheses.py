@@ -24,6 +24,7 @@ from longmemeval.pipeline.manifest import (
 )
 from longmemeval.pipeline.selection import Selection, select
 from longmemeval.records import Answer
+from longmemeval.text_files import UnreadableError, decode_json
 
 
 class OfficialLabel(Struct, frozen=True):
@@ -156,16 +157,16 @@ def _parse(data: bytes, file: Path) -> list[HypothesisLine]:
     data = data.removeprefix(BOM_UTF8)
     if data.lstrip().startswith(b"["):
         try:
-            return msgspec.json.decode(data, type=list[HypothesisLine])
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            return decode_json(data, list[HypothesisLine])
+        except UnreadableError as error:
             raise HarnessError(f"The file is not a list of hypotheses: {error}", where=str(file)) from error
     lines = []
     for number, line in enumerate(data.splitlines(), start=1):
         if not line.strip():
             continue
         try:
-            lines.append(msgspec.json.decode(line, type=HypothesisLine))
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            lines.append(decode_json(line, HypothesisLine))
+        except UnreadableError as error:
             raise HarnessError(
                 f"The line is not a hypothesis: {error}",
                 where=f"{file}, line {number}",

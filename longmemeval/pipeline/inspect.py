@@ -16,7 +16,7 @@ from longmemeval.pipeline.query_vectors import query_vectors
 from longmemeval.pipeline.question_analysis import QueryModel, question_analyses
 from longmemeval.records import PartInfo, Question, Recall, Session
 from longmemeval.settings import Folders
-from longmemeval.storage.fixture import Fixture, read_meta
+from longmemeval.storage.fixture import Fixture, meta_of
 
 
 class StoredFixture(Struct, frozen=True):
@@ -92,7 +92,7 @@ def _stored(dataset: str, haystack_id: str, where: Folders) -> list[StoredFixtur
     found = []
     for root in list_folders(where.prepared_dir / safe_name(dataset)):
         folder = root / safe_name(haystack_id)
-        meta = read_meta(folder)
+        meta = meta_of(folder, haystack_id)
         if meta is None:
             continue
         store = Fixture(folder, meta).memory if "db" in meta.parts else None

@@ -35,7 +35,7 @@ def iterate_journal(path: Path, kind: type[R]) -> Iterator[R]:
                 return
             try:
                 yield decoder.decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 raise IntegrityError(
                     f"The journal is damaged: {error}",
                     where=f"{path}, line {number}",

@@ -14,7 +14,7 @@ from longmemeval.pipeline.scored import ScoredRun
 from longmemeval.pipeline.stored import stored_metrics
 from longmemeval.records import Gold
 from longmemeval.settings import Folders
-from longmemeval.storage.fixture import fixture_folder, read_meta
+from longmemeval.storage.fixture import fixture_folder, meta_of
 
 
 class Losses(Struct, frozen=True):
@@ -65,7 +65,7 @@ def _thread_ids(
 ) -> frozenset[str] | None:
     folder = fixture_folder(prepared_dir, dataset, preparation, haystack_id)
     try:
-        meta = read_meta(folder)
+        meta = meta_of(folder, haystack_id)
     except FixtureError:
         return None
     return frozenset(meta.thread_ids) if meta and meta.dataset.sha256 == dataset_sha256 else None

@@ -19,6 +19,7 @@ from longmemeval.datasets.base import Dataset
 from longmemeval.errors import HarnessError, IntegrityError, nearest
 from longmemeval.files import list_folders, safe_name, write_atomic
 from longmemeval.redaction import redact, without_secrets
+from longmemeval.text_files import UnreadableError, decode_json
 
 FORMAT = 1
 _PACKAGES = (
@@ -169,15 +170,17 @@ def read_manifest(folder: Path) -> RunManifest:
     path = folder / "run.json"
     data = path.read_bytes()
     try:
-        version = msgspec.json.decode(data, type=_Version).format
+        version = decode_json(data, _Version).format
         if version > FORMAT:
             raise HarnessError(
                 f"The run has format {version}, this version understands {FORMAT}",
                 where=str(path),
                 fix="Upgrade longmemeval",
             )
-        return msgspec.json.decode(data, type=RunManifest)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if version < 1:
+            raise IntegrityError(f"The manifest is damaged: there is no format {version}", where=str(path))
+        return decode_json(data, RunManifest)
+    except UnreadableError as error:
         raise IntegrityError(f"The manifest is damaged: {error}", where=str(path)) from error
 
 

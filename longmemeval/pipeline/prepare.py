@@ -37,7 +37,7 @@ from longmemeval.records import DatasetIdentity, FixtureMeta, Question, Usage
 from longmemeval.retrieval.expansion import is_expansion_part
 from longmemeval.settings import Folders, folders
 from longmemeval.spending import Account, SpendingLimit
-from longmemeval.storage.fixture import read_meta
+from longmemeval.storage.fixture import check_link, meta_of
 
 DEFAULT_EMBEDDER = "hashing"
 
@@ -222,7 +222,8 @@ def _pending(
     check_unmixed(root, dataset, recipes, made_again)
     pending = []
     for haystack_id, folder in folders.items():
-        meta = _meta_to_keep(folder, dataset) if force else read_meta(folder)
+        check_link(folder, haystack_id)
+        meta = _meta_to_keep(folder, haystack_id, dataset) if force else meta_of(folder, haystack_id)
         if force:
             check_keeps_working_memory(folder, meta, recipes)
         missing = list(recipes.parts) if force else missing_parts(folder, meta, recipes)
@@ -231,10 +232,10 @@ def _pending(
     return pending
 
 
-def _meta_to_keep(folder: Path, dataset: DatasetIdentity) -> FixtureMeta | None:
+def _meta_to_keep(folder: Path, haystack_id: str, dataset: DatasetIdentity) -> FixtureMeta | None:
     """With `--force`: the old fixture, if its other parts can stay; one that cannot be read is made anew."""
     try:
-        meta = read_meta(folder)
+        meta = meta_of(folder, haystack_id)
     except FixtureError:
         return None
     return meta if meta and meta.dataset.sha256 == dataset.sha256 else None

@@ -18,7 +18,7 @@ from longmemeval.retrieval.dates import DATES_PART
 from longmemeval.retrieval.word_counts import WORDS_PART, has_words
 from longmemeval.settings import Folders, folders
 from longmemeval.shared_cache import SharedCache
-from longmemeval.storage.fixture import Fixture, fixture_folder
+from longmemeval.storage.fixture import Fixture, fixture_folder, meta_of
 
 _KEPT_BYTES = 1 << 25
 """Parts of open fixtures, as bytes on disk; in memory they and what is made of them take two or three times that."""
@@ -97,7 +97,7 @@ class PreparedFixtures:
             raise FixtureError(lacking, where=str(folder), fix=f"Run `{self._prepare_command(fixture)}`")
 
     def _read(self, folder: Path, haystack_id: str) -> Fixture:
-        if not (folder / "meta.json").exists():
+        if meta_of(folder, haystack_id) is None:
             raise FixtureError(
                 f"Haystack '{haystack_id}' is not prepared", where=str(folder), fix=f"Run `{self._prepare_command()}`"
             )

@@ -31,6 +31,12 @@ def begun_or_new(folder: Path, journal: Journal[R], new: RunManifest) -> RunMani
     """
     if (folder / "run.json").exists():
         before = read_manifest(folder)
+        if before.run_id != new.run_id:
+            raise HarnessError(
+                f"The folder of run '{new.run_id}' holds run '{before.run_id}'",
+                where=str(folder),
+                fix=f"Give --run-id {before.run_id}, or another one for a new run",
+            )
         _check_same(before, new)
         _check_untouched(before, journal.path)
         return before

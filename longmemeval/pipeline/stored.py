@@ -7,6 +7,7 @@ import msgspec
 from longmemeval.errors import IntegrityError
 from longmemeval.evaluation.judges.standing import is_official
 from longmemeval.evaluation.metrics import Metrics
+from longmemeval.text_files import UnreadableError, decode_json
 
 
 def stored_metrics(folder: Path) -> list[Metrics]:
@@ -28,8 +29,8 @@ def read_metrics(path: Path) -> Metrics:
         IntegrityError: it is damaged.
     """
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Metrics)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return decode_json(path.read_bytes(), Metrics)
+    except UnreadableError as error:
         raise IntegrityError(
             f"The scores are damaged: {error}", where=str(path), fix="Run `longmemeval evaluate` again"
         ) from error

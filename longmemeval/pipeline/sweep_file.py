@@ -25,6 +25,7 @@ from longmemeval.pipeline.wording import EmbeddedText
 from longmemeval.reading.history import HistoryFormat
 from longmemeval.reading.overflow import OverflowPolicy
 from longmemeval.reading.reader import ReadingMethod
+from longmemeval.text_files import UnreadableError, load_yaml, read_text
 
 Location = tuple[int | str, ...]
 """Keys and places in lists that lead to a value of the file."""
@@ -164,14 +165,13 @@ def read_sweep_file(path: Path) -> tuple[SweepFile, SweepText]:
         HarnessError: it cannot be read or holds what it should not: with file, line, field and the nearest valid name.
     """
     try:
-        written = path.read_text(encoding="utf-8")
+        written = read_text(path)
+        document = load_yaml(written)
         root = yaml.compose(written, Loader=yaml.SafeLoader)
-        document = yaml.safe_load(written)
     except OSError as error:
         raise HarnessError(f"The sweep file cannot be read: {error.strerror}", where=str(path)) from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, or a date such as 2023-13-01
-        detail = " ".join(str(error).split())
-        raise HarnessError(f"The sweep file is not YAML: {detail}", where=str(path)) from error
+    except UnreadableError as error:
+        raise HarnessError(f"The sweep file is not YAML: {error}", where=str(path)) from error
     if root is None or not isinstance(document, dict):
         raise HarnessError("The sweep file must be a mapping with name, dataset, memories and models", where=str(path))
     text = SweepText(path, root)

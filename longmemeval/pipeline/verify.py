@@ -33,6 +33,7 @@ from longmemeval.pipeline.verify_retrieval import check_retrieval
 from longmemeval.reading.reader import SentPrompt
 from longmemeval.records import Answer, Judgement
 from longmemeval.settings import Folders, folders
+from longmemeval.text_files import UnreadableError, decode_json
 
 
 class Verification(Struct, frozen=True):
@@ -219,8 +220,8 @@ def _check_metrics(
 ) -> Iterator[str | None]:
     name = f"metrics/{file.name}"
     try:
-        stored = msgspec.json.decode(file.read_bytes(), type=Metrics)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        stored = decode_json(file.read_bytes(), Metrics)
+    except UnreadableError as error:
         yield f"{name}: is damaged: {error}"
         return
     if stored.judge.id != file.stem:

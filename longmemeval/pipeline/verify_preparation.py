@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from longmemeval.errors import HarnessError
-from longmemeval.files import list_folders, safe_name
+from longmemeval.files import leads_nowhere, list_folders, safe_name
 from longmemeval.pipeline.recipes import Recipes, check_unmixed
 from longmemeval.records import FixtureMeta
 from longmemeval.storage.fixture import Fixture
@@ -16,6 +16,8 @@ from longmemeval.storage.messages import resource_id
 def check_preparation(folder: Path) -> Iterator[str | None]:
     """One outcome per check of every fixture: None, or what does not hold."""
     metas = []
+    for path in sorted(filter(leads_nowhere, folder.iterdir())):
+        yield f"{folder.parent.name}/{folder.name}/{path.name}: is a link that leads nowhere"
     for path in list_folders(folder):
         place = f"{folder.parent.name}/{folder.name}/{path.name}"
         try:

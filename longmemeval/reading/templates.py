@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.files import sha256_text
+from longmemeval.text_files import UnreadableError, read_text
 
 READER_FIELDS = ("history", "question_date", "question")
 NOTE_FIELDS = ("session_date", "session", "question_date", "question")
@@ -41,11 +42,11 @@ def load_template(shipped: str, file: Path | None, fields: tuple[str, ...]) -> T
         text = (resources.files("longmemeval.reading") / "templates" / f"{shipped}.txt").read_text(encoding="utf-8")
         return Template(text, sha256_text(text), fields)
     try:
-        text = file.read_bytes().decode()
+        text = read_text(file)
     except OSError as error:
         raise HarnessError(f"The template cannot be read: {error.strerror}", where=str(file)) from error
-    except UnicodeDecodeError as error:
-        raise HarnessError("The template is not UTF-8 text", where=str(file)) from error
+    except UnreadableError as error:
+        raise HarnessError(f"The template cannot be read: {error}", where=str(file)) from error
     _check(text, fields, str(file))
     return Template(text, sha256_text(text), fields)
 

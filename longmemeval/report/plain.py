@@ -24,6 +24,9 @@ _LATEX = {
     "▲": r"$\uparrow$",
     "▼": r"$\downarrow$",
     "…": r"\ldots{}",
+    # Around what `visible` writes out: LaTeX's usual fonts have neither.
+    "⟨": r"$\langle$",
+    "⟩": r"$\rangle$",
 }
 _LATEX_SIGNS = re.compile("[" + re.escape("".join(_LATEX)) + "]")
 

@@ -5,11 +5,11 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta, Struct
 
 from longmemeval.datasets.base import Benchmark, Dataset
 from longmemeval.errors import DataError
+from longmemeval.text_files import UnreadableError, decode_json
 
 _FILE = Path(__file__).with_name("published.json")
 
@@ -83,8 +83,8 @@ def load_published(path: Path = _FILE) -> tuple[PublishedFigure, ...]:
 @cache
 def _read(path: Path) -> tuple[_Table, ...]:
     try:
-        tables = msgspec.json.decode(path.read_bytes(), type=tuple[_Table, ...])
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        tables = decode_json(path.read_bytes(), tuple[_Table, ...])
+    except UnreadableError as error:
         raise DataError(f"The published figures are not as their format demands: {error}", where=str(path)) from error
     named = Counter(
         (table.dataset, table.variant, table.metric, table.source, figure.system, figure.reader)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from longmemeval.errors import FixtureError, nearest
-from longmemeval.files import safe_name, sha256_bytes, write_atomic
+from longmemeval.files import leads_nowhere, safe_name, sha256_bytes, write_atomic
 from longmemeval.records import FixtureMeta
 from longmemeval.shared_cache import SharedCache
 from longmemeval.storage.format import FORMAT, REMAKE, decode_versioned
@@ -21,7 +21,17 @@ from longmemeval.storage.memory_store import MemoryStore
 from longmemeval.storage.vector_file import EmbedderIdentity, VectorFile
 from longmemeval.storage.vector_store import VectorStore
 
-__all__ = ["FORMAT", "Fixture", "fixture_folder", "part_file", "read_meta", "tidy_fixture", "write_fixture"]
+__all__ = [
+    "FORMAT",
+    "Fixture",
+    "check_link",
+    "fixture_folder",
+    "meta_of",
+    "part_file",
+    "read_meta",
+    "tidy_fixture",
+    "write_fixture",
+]
 
 _META = "meta.json"
 
@@ -39,14 +49,46 @@ def part_file(name: str) -> str:
 
 
 def read_meta(path: Path) -> FixtureMeta | None:
-    """`meta.json` of a fixture folder; None if there is none, which means: no fixture.
+    """`meta.json` of a fixture folder, which may be a link; None if there is none, which means: no fixture.
 
     Raises:
-        FixtureError: it cannot be read, is not a `meta.json`, or is of a newer format.
+        FixtureError: it cannot be read, is not a `meta.json`, is of a newer format, or the folder is a link that leads
+            nowhere.
     """
     file = path / _META
     data = _read(file)
+    if data is None and leads_nowhere(path):
+        raise _lost(path)
     return None if data is None else decode_versioned(data, FixtureMeta, str(file))
+
+
+def meta_of(path: Path, haystack_id: str) -> FixtureMeta | None:
+    """`read_meta`, where the fixture has to be that of a haystack.
+
+    Raises:
+        FixtureError: as `read_meta`, or the folder holds, or is a link to, the fixture of another haystack.
+    """
+    meta = read_meta(path)
+    if meta is not None and meta.haystack_id != haystack_id:
+        raise _misplaced(path, meta)
+    return meta
+
+
+def _lost(path: Path) -> FixtureError:
+    return FixtureError(
+        "A link that leads nowhere stands in the place of the fixture",
+        where=str(path),
+        fix="Put back what it leads to, or remove the link and prepare again",
+    )
+
+
+def _misplaced(path: Path, meta: FixtureMeta) -> FixtureError:
+    holds = "is a link to" if path.is_symlink() else "holds"
+    return FixtureError(
+        f"The folder {holds} the fixture of haystack '{meta.haystack_id}'",
+        where=str(path),
+        fix="Remove it from there and prepare again",
+    )
 
 
 class Fixture:
@@ -172,6 +214,7 @@ def write_fixture(path: Path, meta: FixtureMeta, new_parts: Mapping[str, bytes])
     for name, data in new_parts.items():
         if name not in meta.parts or meta.parts[name].sha256 != sha256_bytes(data):
             raise ValueError(f"meta does not list part {name!r} with the hash of its bytes")
+    check_link(path, meta.haystack_id)
     try:
         tidy_fixture(path)
         for name, info in meta.parts.items():
@@ -188,6 +231,27 @@ def write_fixture(path: Path, meta: FixtureMeta, new_parts: Mapping[str, bytes])
             where=str(path),
             fix="Mend that and run the same `longmemeval prepare` again: it goes on where it stopped",
         ) from error
+
+
+def check_link(path: Path, haystack_id: str) -> None:
+    """Refuse to write through a link to another haystack's fixture, which would replace that, or to nowhere.
+
+    Args:
+        path: the fixture's folder.
+        haystack_id: whose fixture is to be written.
+
+    Raises:
+        FixtureError: `path` is such a link.
+    """
+    if leads_nowhere(path):
+        raise _lost(path)
+    if path.is_symlink():
+        try:
+            meta = read_meta(path)
+        except FixtureError:
+            return  # What cannot be read is made again.
+        if meta and meta.haystack_id != haystack_id:
+            raise _misplaced(path, meta)
 
 
 def tidy_fixture(path: Path) -> None:

@@ -2,10 +2,10 @@
 
 from typing import Protocol, TypeVar
 
-import msgspec
 from msgspec import Struct
 
 from longmemeval.errors import FixtureError
+from longmemeval.text_files import UnreadableError, decode_json
 
 FORMAT = 1
 """The format this version writes and the newest it reads."""
@@ -37,8 +37,8 @@ def decode_versioned(data: bytes, shape: type[V], where: str) -> V:
         FixtureError: the format is newer than `FORMAT`, or the content is not what that format says.
     """
     try:
-        value = msgspec.json.decode(data, type=shape)
-    except msgspec.MsgspecError as error:
+        value = decode_json(data, shape)
+    except UnreadableError as error:
         _check_format(_format_of(data), where)
         raise FixtureError(f"The file is not what a fixture holds: {error}", where=where, fix=REMAKE) from error
     _check_format(value.format, where)
@@ -48,8 +48,8 @@ def decode_versioned(data: bytes, shape: type[V], where: str) -> V:
 def _format_of(data: bytes) -> int:
     """The format number of a file that does not decode; `FORMAT` where even that is not legible."""
     try:
-        return msgspec.json.decode(data, type=_Version).format
-    except msgspec.MsgspecError:
+        return decode_json(data, _Version).format
+    except UnreadableError:
         return FORMAT
 
 
@@ -59,4 +59,4 @@ def _check_format(number: int, where: str) -> None:
             f"format {number} is newer than this version understands ({FORMAT}): upgrade longmemeval", where=where
         )
     if number < 1:
-        raise FixtureError(f"format {number} does not exist", where=where, fix=REMAKE)
+        raise FixtureError(f"There is no format {number} of fixtures", where=where, fix=REMAKE)

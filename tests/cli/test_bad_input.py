@@ -15,6 +15,7 @@ from tests.cli.conftest import Command, Outcome
 from tests.pipeline.helpers import answer_all, colour_record, colours, prepared_colours
 from tests.support import longmemeval, write_dataset
 
+DEEP = "[" * 20_000 + "]" * 20_000
 PREPARE = "prepare --dataset colours.json --memory combined"
 RUN = "run --dataset colours.json --memory combined --model offline/extractive --run-id new"
 
@@ -76,6 +77,18 @@ def spoil(path: str, old: str, new: str) -> Callable[[], object]:
 
 def text(path: str, content: str) -> Callable[[], object]:
     return lambda: Path(path).write_text(content)
+
+
+def linked(name: str, target: str) -> Callable[[], object]:
+    """Put a symbolic link in the place of a file or folder, which goes beside it under `<name>.was`."""
+
+    def link() -> None:
+        path = Path(name)
+        if path.exists():
+            path.rename(path.with_name(f".{path.name}.was"))
+        path.symlink_to(target)
+
+    return link
 
 
 def folder(path: str) -> Callable[[], object]:
@@ -204,6 +217,56 @@ INPUT: dict[str, tuple[Callable[[], object], str, list[str]]] = {
         f"evaluate r --judge {LEXICAL_JUDGE}",
         ["has format 2", "results/r/run.json", "Upgrade"],
     ),
+    "fixture of format 0": (
+        spoil("prepared-data/colours/default/q1/meta.json", '"format": 1', '"format": 0'),
+        RUN,
+        ["There is no format 0", "q1/meta.json", "`longmemeval prepare --force`"],
+    ),
+    "fixture of a format that is no number": (
+        spoil("prepared-data/colours/default/q1/meta.json", '"format": 1', '"format": "1"'),
+        RUN,
+        ["Expected `int`, got `str`", "q1/meta.json", "`longmemeval prepare --force`"],
+    ),
+    "fixture without a format": (
+        spoil("prepared-data/colours/default/q1/meta.json", '"format": 1,', ""),
+        RUN,
+        ["missing required field `format`", "q1/meta.json", "`longmemeval prepare --force`"],
+    ),
+    "fixture folder that is a link to nowhere": (
+        linked("prepared-data/colours/default/q1", "gone"),
+        RUN,
+        ["link that leads nowhere", "default/q1", "prepare again"],
+    ),
+    "fixture folder that is a link to nowhere at prepare": (
+        linked("prepared-data/colours/default/q1", "gone"),
+        PREPARE,
+        ["link that leads nowhere", "default/q1", "prepare again"],
+    ),
+    "fixture folder that is a link to another": (
+        linked("prepared-data/colours/default/q1", "q2"),
+        RUN,
+        ["is a link to the fixture of haystack 'q2'", "default/q1"],
+    ),
+    "fixture folder that is a link to another at prepare": (
+        linked("prepared-data/colours/default/q1", "q2"),
+        f"{PREPARE} --memory working-memory",
+        ["is a link to the fixture of haystack 'q2'", "default/q1"],
+    ),
+    "fixture folder that is a link to another at prepare --force": (
+        linked("prepared-data/colours/default/q1", "q2"),
+        f"{PREPARE} --force",
+        ["is a link to the fixture of haystack 'q2'", "default/q1"],
+    ),
+    "run folder that is a link to nowhere": (
+        linked("results/new", "gone"),
+        RUN,
+        ["link that leads nowhere", "results/new"],
+    ),
+    "run folder that is a link to another run": (
+        linked("results/new", "r"),
+        RUN,
+        ["The folder of run 'new' holds run 'r'", "--run-id r"],
+    ),
     "data that was changed": (
         spoil("colours.json", "green", "mauve"),
         f"evaluate r --judge {LEXICAL_JUDGE}",
@@ -223,6 +286,61 @@ INPUT: dict[str, tuple[Callable[[], object], str, list[str]]] = {
     "configuration file that is a folder": (folder("m.yaml"), RUN.replace("combined", "m.yaml"), ["cannot be read"]),
     "configuration file that is empty": (text("m.yaml", ""), RUN.replace("combined", "m.yaml"), ["`preset: NAME`"]),
     "configuration file that is no YAML": (text("m.yaml", "a: [b"), RUN.replace("combined", "m.yaml"), ["not YAML"]),
+    "configuration file that is nested too deeply": (
+        text("m.yaml", f"preset: last-k\nparameters: {DEEP}"),
+        RUN.replace("combined", "m.yaml"),
+        ["not YAML: it is nested too deeply", "(m.yaml)"],
+    ),
+    "configuration file in UTF-16": (
+        lambda: Path("m.yaml").write_bytes("preset: last-k".encode("utf-16")),
+        RUN.replace("combined", "m.yaml"),
+        ["save it as UTF-8", "(m.yaml)"],
+    ),
+    "override that is nested too deeply": (
+        lambda: None,
+        f"{RUN} --set top_k={'[' * 3000}",
+        ["The value in --set 'top_k=[[[", "[…' cannot be read"],
+    ),
+    "judge that is nested too deeply": (
+        text("j.yaml", f"name: x\ntemplates: {DEEP}"),
+        "evaluate r --judge j.yaml@offline/scripted:s",
+        ["not YAML: it is nested too deeply", "(j.yaml)"],
+    ),
+    "judge in JSON that is nested too deeply": (
+        text("j.json", f'{{"name": {DEEP}}}'),
+        "evaluate r --judge j.json@offline/scripted:s",
+        ["not JSON: it is nested too deeply", "(j.json)"],
+    ),
+    "sweep that is nested too deeply": (
+        text("s.yaml", f"name: {DEEP}"),
+        "sweep s.yaml",
+        ["not YAML: it is nested too deeply", "(s.yaml)"],
+    ),
+    "hypotheses that are nested too deeply": (
+        text("h", f'{{"question_id": "q0", "hypothesis": "x", "more": {DEEP}}}\n'),
+        "evaluate --hypotheses h --dataset colours.json",
+        ["it is nested too deeply", "h, line 1"],
+    ),
+    "scripted answers that are nested too deeply": (
+        text("s", f'{{"question_id": "q0", "hypothesis": "x", "more": {DEEP}}}'),
+        RUN.replace("extractive", "scripted:s"),
+        ["it is nested too deeply", "s, line 1"],
+    ),
+    "baseline of format 0": (
+        text("b.json", '{"format": 0}'),
+        "compare r --against b.json",
+        ["There is no format 0", "(b.json)", "--save-baseline"],
+    ),
+    "baseline without a format": (
+        text("b.json", "{}"),
+        "compare r --against b.json",
+        ["missing required field `format`", "(b.json)", "--save-baseline"],
+    ),
+    "baseline that is nested too deeply": (
+        text("b.json", f'{{"format": 1, "credits": {DEEP}}}'),
+        "compare r --against b.json",
+        ["not a baseline", "(b.json)", "--save-baseline"],
+    ),
     "key in a configuration file": (
         text("m.yaml", "preset: last-k\nparametrs: {}"),
         RUN.replace("combined", "m.yaml"),

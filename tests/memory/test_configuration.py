@@ -205,7 +205,7 @@ def test_a_mistake_in_a_file_is_told_with_the_file(tmp_path: Path, text: str, me
 def test_unreadable_file_is_told(tmp_path: Path) -> None:
     missing, latin = str(tmp_path / "none.yml"), tmp_path / "latin.yaml"
     latin.write_bytes("preset: last-k\nname: gr\u00f6\u00dfer".encode("latin-1"))
-    for file, message in ((missing, "cannot be read: No such file"), (str(latin), "is not YAML: 'utf-8' codec")):
+    for file, message in ((missing, "cannot be read: No such file"), (str(latin), "is not YAML: it is not UTF-8")):
         with pytest.raises(HarnessError, match=message) as caught:
             resolve_configuration(file)
         assert caught.value.where == file

@@ -43,7 +43,7 @@ def test_latex_is_a_booktabs_table(where: Folders) -> None:
         ("a_b & 5 %", r"a\_b \& 5 \%", r"a\_b \& 5 %"),
         ("\\~^", r"\textbackslash{}\textasciitilde{}\textasciicircum{}", r"\\\~^"),
         ("{x}|$1#<", r"\{x\}|\$1\#\textless{}", r"\{x\}\|$1\#\<"),
-        ("≥ two\nlines\x07", r"$\geq$ two lines⟨U+0007⟩", "≥ two lines⟨U+0007⟩"),
+        ("≥ two\nlines\x07", r"$\geq$ two lines$\langle$U+0007$\rangle$", "≥ two lines⟨U+0007⟩"),
     ],
 )
 def test_special_characters(text: str, latex: str, markdown: str) -> None:
@@ -59,7 +59,7 @@ def test_hostile_names_stay_in_their_cell(tmp_path: Path) -> None:
     assert not re.search(r"(?<!\\)<script", markdown)
     latex = render_report(["one", "two"], options=ReportOptions(format="latex"), where=where)
     assert {len(re.findall(r"(?<!\\)&", line)) for line in latex.splitlines() if line.startswith("A ")} == {9}
-    assert not re.search(r"(?<!\\)[$#_]", re.sub(r"\$\\(?:geq|uparrow|downarrow)\$", "", latex))
+    assert not re.search(r"(?<!\\)[$#_]", re.sub(r"\$\\(?:geq|uparrow|downarrow|langle|rangle)\$", "", latex))
 
 
 @pytest.mark.parametrize(("format", "name"), [("md", "report.md"), ("latex", "report.tex")])

@@ -48,7 +48,6 @@ from string import Formatter
 from typing import Any, NamedTuple
 
 import msgspec
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from longmemeval.datasets.locomo_format import CATEGORIES, OPEN_ABSTENTION
@@ -56,6 +55,7 @@ from longmemeval.datasets.longmemeval import QUESTION_TYPES
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.files import sha256_bytes
 from longmemeval.records import Gold, Question
+from longmemeval.text_files import UnreadableError, decode_json, load_yaml, read_text
 
 OFFICIAL_SET = "longmemeval"
 """LongMemEval's own templates, which are kept byte for byte and apart from the sets (`judges/longmemeval.py`)."""
@@ -191,13 +191,13 @@ def _load(path: Path) -> TemplateSet:
 
 def _read(path: Path) -> Mapping[str, Any]:
     try:
-        text = path.read_text(encoding="utf-8")
-        document = msgspec.json.decode(text) if path.suffix == ".json" else yaml.safe_load(text)
+        text = read_text(path)
+        document = decode_json(text, object) if path.suffix == ".json" else load_yaml(text)
     except OSError as error:
         raise HarnessError(f"The template set cannot be read: {error.strerror}", where=str(path)) from error
-    except (msgspec.DecodeError, yaml.YAMLError, ValueError) as error:  # ValueError: not UTF-8, or no such date
-        kind, detail = path.suffix.removeprefix(".").upper(), " ".join(str(error).split())
-        raise HarnessError(f"The template set is not {kind}: {detail}", where=str(path)) from error
+    except UnreadableError as error:
+        kind = path.suffix.removeprefix(".").upper()
+        raise HarnessError(f"The template set is not {kind}: {error}", where=str(path)) from error
     if not isinstance(document, dict):
         raise HarnessError("The template set is not an object with name, reply, templates and more", where=str(path))
     return document

@@ -15,18 +15,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from longmemeval.errors import DataError, HarnessError
 from longmemeval.retrieval.expansion.join import JoinMode
 from longmemeval.retrieval.expansion.keys import ExpansionKind, ExpansionLevel
+from longmemeval.text_files import UnreadableError, decode_json
 
 OfficialExpansion = str | Sequence[object] | None
 """A value of an official cache file: one text, a list of facts, or null for an extraction that failed."""
 
 _KINDS: Mapping[ExpansionKind, str] = {"summary": "summ", "keyphrase": "keyphrase", "fact": "userfact"}
 _METHODS = ("session-summ", "session-keyphrase", "session-userfact", "turn-keyphrase", "turn-userfact")
-_CACHE = msgspec.json.Decoder(dict[str, str | list[object] | None])
 
 
 class CorpusItem(NamedTuple):
@@ -81,10 +79,10 @@ def read_official_cache(path: Path, method: str) -> dict[str, OfficialExpansion]
             fix="Name the file of that expansion; the official code looks for its name in the path too",
         )
     try:
-        cache: dict[str, OfficialExpansion] = dict(_CACHE.decode(path.read_bytes()))
+        cache = decode_json(path.read_bytes(), dict[str, OfficialExpansion])
     except OSError as error:
         raise DataError(f"The expansion cache cannot be read: {error.strerror}", where=str(path)) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UnreadableError as error:
         raise DataError(
             f"The expansion cache does not hold what the official scripts write: {error}",
             where=str(path),

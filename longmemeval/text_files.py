@@ -1,0 +1,87 @@
+"""Reading text, JSON and YAML that people write: in UTF-8, with or without a byte-order mark, not nested too deeply."""
+
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
+from mmap import mmap
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+_TOO_DEEP = "it is nested too deeply"
+
+
+class UnreadableError(ValueError):
+    """Why a text is not what it should be, in one line, without a full stop."""
+
+
+def read_text(path: Path) -> str:
+    """The text of a file.
+
+    Raises:
+        OSError: it cannot be read.
+        UnreadableError: it is not UTF-8.
+    """
+    return decode_text(path.read_bytes())
+
+
+def decode_text(data: bytes) -> str:
+    """`data` as text, without the byte-order mark that some editors write.
+
+    Raises:
+        UnreadableError: it is not UTF-8.
+    """
+    try:
+        return bytes(without_mark(data)).decode()
+    except UnicodeDecodeError as error:
+        raise UnreadableError(f"it is not UTF-8: {error.reason} at byte {error.start}") from error
+
+
+def without_mark(data: bytes | mmap) -> memoryview:
+    """`data` without the byte-order mark of UTF-8; nothing is copied.
+
+    Raises:
+        UnreadableError: the mark is that of UTF-16.
+    """
+    view = memoryview(data)
+    start = bytes(view[:3])
+    if start.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        raise UnreadableError("it is UTF-16: save it as UTF-8")
+    return view[3:] if start == BOM_UTF8 else view
+
+
+def decode_json(data: bytes | str, kind: type[T]) -> T:
+    """The value that JSON stands for.
+
+    Args:
+        data: the JSON, with or without a byte-order mark.
+        kind: the type it must have.
+
+    Raises:
+        UnreadableError: it is no JSON, not of that type, or nested too deeply.
+    """
+    try:
+        text = data.removeprefix("\ufeff") if isinstance(data, str) else without_mark(data)
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UnreadableError(str(error)) from error
+    except RecursionError:
+        raise UnreadableError(_TOO_DEEP) from None
+
+
+def load_yaml(text: str) -> object:
+    """The value that YAML stands for.
+
+    Raises:
+        UnreadableError: it is no YAML, holds what cannot be (a 13th month), or is nested too deeply.
+    """
+    # Here, so that who reads only JSON does without it.
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError) as error:
+        raise UnreadableError(" ".join(str(error).split())) from error
+    except RecursionError:
+        raise UnreadableError(_TOO_DEEP) from None
