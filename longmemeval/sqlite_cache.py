@@ -3,7 +3,7 @@
 import hashlib
 import logging
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,6 +17,10 @@ _LARGE_MEGABYTES = 200
 """Of a cache whose conversion takes long enough to be told of."""
 _CREATE = (
     "CREATE TABLE IF NOT EXISTS entries (key BLOB PRIMARY KEY NOT NULL, value BLOB NOT NULL, checksum BLOB NOT NULL)"
+)
+_CREATE_RECEIPTS = (
+    "CREATE TABLE IF NOT EXISTS receipts"
+    " (number INTEGER PRIMARY KEY AUTOINCREMENT, account TEXT NOT NULL, content BLOB NOT NULL)"
 )
 _INSERT = "INSERT OR IGNORE INTO entries (key, value, checksum) VALUES (?, ?, ?)"
 
@@ -62,6 +66,7 @@ class SqliteCache:
             self._connection.execute("PRAGMA journal_mode=WAL")
             self._connection.execute("PRAGMA synchronous=NORMAL")
             self._connection.execute(_CREATE)
+            self._connection.execute(_CREATE_RECEIPTS)
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """The values of those `keys` that are stored whole."""
@@ -77,11 +82,34 @@ class SqliteCache:
                 found |= {key: value for key, value, _ in self._rows("x''", "cache", rest)}
         return found
 
-    def put_many(self, values: Mapping[bytes, bytes]) -> None:
-        """Store `values` in one transaction; keys that are there already keep their value."""
+    def put_many(self, values: Mapping[bytes, bytes], *, receipt: tuple[str, bytes] | None = None) -> int:
+        """Store `values` in one transaction; keys that are there already keep their value.
+
+        Args:
+            values: by key.
+            receipt: stored in the same transaction: on whose account, and what the values cost.
+
+        Returns:
+            The number of the receipt, which is never given again; 0 without one.
+        """
         rows = ((key, value, checksum(key, value)) for key, value in values.items())
         with self._told(), self._connection:
             self._connection.executemany(_INSERT, rows)
+            if receipt is None:
+                return 0
+            stored = self._connection.execute("INSERT INTO receipts (account, content) VALUES (?, ?)", receipt)
+            return stored.lastrowid or 0
+
+    def receipts(self) -> dict[int, tuple[str, bytes]]:
+        """All receipts by number: account and content."""
+        with self._told():
+            rows = self._connection.execute("SELECT number, account, content FROM receipts ORDER BY number").fetchall()
+        return {number: (account, content) for number, account, content in rows}
+
+    def drop_receipts(self, numbers: Iterable[int]) -> None:
+        """Forget receipts that are recorded elsewhere."""
+        with self._told(), self._connection:
+            self._connection.executemany("DELETE FROM receipts WHERE number = ?", ((number,) for number in numbers))
 
     def discard_damaged(self, key: bytes, value: bytes) -> None:
         """Forget a `value` that cannot be read, unless another process has replaced it, and count it as damaged."""

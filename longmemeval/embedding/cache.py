@@ -1,7 +1,7 @@
 """An embedder that remembers what it computed, in a file shared by all processes."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Protocol, runtime_checkable
@@ -11,6 +11,7 @@ import numpy as np
 from longmemeval.arrays import Vectors
 from longmemeval.embedding.protocol import Embedder
 from longmemeval.errors import HarnessError
+from longmemeval.receipts import Receipts
 from longmemeval.records import Usage
 from longmemeval.sqlite_cache import SqliteCache, cache_key
 
@@ -28,10 +29,20 @@ class Metered(Protocol):
         ...
 
 
+@runtime_checkable
+class Batching(Protocol):
+    """An embedder that asks a server for some texts at a time."""
+
+    def batches(self, texts: Sequence[str]) -> Iterator[list[int]]:
+        """Positions of the texts of each call; those of texts that need none are left out."""
+        ...
+
+
 class CachedEmbedder:
     """Looks texts up under the embedder's fingerprint and computes the missing ones; itself an `Embedder`.
 
-    Every finished chunk of `CHUNK_TEXTS` texts is written at once, so an interrupted call keeps what it paid for.
+    Every finished chunk (one call to a server, or `CHUNK_TEXTS` texts) is written at once, so an interrupted `embed`
+    keeps what it paid for.
     Threads that share an object wait for each other; for calls side by side give each worker its own on the same file.
 
     Args:
@@ -43,6 +54,7 @@ class CachedEmbedder:
         fingerprint: the embedder's fingerprint.
         hits: texts found so far, in the file or earlier in the same call.
         misses: texts computed so far.
+        receipts: where calls that were paid for are written down with their vectors; None: nowhere.
 
     Raises:
         HarnessError: the cache file is damaged.
@@ -53,6 +65,7 @@ class CachedEmbedder:
         self.fingerprint = embedder.fingerprint
         self.hits = 0
         self.misses = 0
+        self.receipts: Receipts | None = None
         self._embedder = embedder
         self._cache = SqliteCache(cache_path) if cache_path else None
         # Kept in the file too: a remote model would have to be asked, and a full cache must do without the network.
@@ -65,12 +78,21 @@ class CachedEmbedder:
         if self._cache:
             for value in self._cache.get_many([self._dimension_key]).values():
                 return int.from_bytes(value, "little")
-        return self._embedder.dimension
+        paid = self.usage
+        dimension = self._embedder.dimension
+        if self.usage != paid:
+            self._store({}, dimension, paid)
+        return dimension
 
     @property
     def damaged(self) -> int:
         """Vectors found damaged in the file so far; they were computed again."""
         return self._cache.damaged if self._cache else 0
+
+    @property
+    def is_metered(self) -> bool:
+        """Whether its calls cost money."""
+        return isinstance(self._embedder, Metered)
 
     @property
     def usage(self) -> Usage:
@@ -104,8 +126,7 @@ class CachedEmbedder:
         finished = sum(counts[text] for text in rows)
         self.hits += len(texts) - len(missing)
         on_progress(finished)
-        for start in range(0, len(missing), CHUNK_TEXTS):
-            chunk = missing[start : start + CHUNK_TEXTS]
+        for chunk in self._chunks(missing):
             rows |= self._compute(chunk)
             self.misses += len(chunk)
             finished += sum(counts[text] for text in chunk)
@@ -129,18 +150,40 @@ class CachedEmbedder:
                 self._cache.discard_damaged(key, value)
         return rows
 
+    def _chunks(self, texts: list[str]) -> Iterator[list[str]]:
+        if isinstance(self._embedder, Batching):
+            rest = set(range(len(texts)))
+            for batch in self._embedder.batches(texts):
+                rest.difference_update(batch)
+                yield [texts[place] for place in batch]
+            texts = [texts[place] for place in sorted(rest)]
+        for start in range(0, len(texts), CHUNK_TEXTS):
+            yield texts[start : start + CHUNK_TEXTS]
+
     def _compute(self, texts: list[str]) -> dict[str, Vectors]:
+        paid = self.usage
         vectors = self._embedder.embed(texts)
         rows = dict(zip(texts, vectors, strict=True))
         if self._cache:
             size = vectors.shape[1]
             if size != self.dimension:
+                self._store({}, self.dimension, paid)
                 raise HarnessError(
                     f"The embedder gives {size} numbers per text but gave {self.dimension} before: another model stands"
                     " behind the same name",
                     where=f"{self.spec}, {self._cache.path}",
                     fix="Delete the cache file",
                 )
-            values = {cache_key(self.fingerprint, text): row.astype(_STORED).tobytes() for text, row in rows.items()}
-            self._cache.put_many({self._dimension_key: size.to_bytes(4, "little"), **values})
+            self._store(rows, size, paid)
         return rows
+
+    def _store(self, rows: dict[str, Vectors], dimension: int, paid: Usage) -> None:
+        """Write vectors with their receipt; `paid` is what calls had cost before them."""
+        if self._cache is None:
+            return
+        values = {cache_key(self.fingerprint, text): row.astype(_STORED).tobytes() for text, row in rows.items()}
+        values[self._dimension_key] = dimension.to_bytes(4, "little")
+        if self.receipts and self.usage != paid:
+            self.receipts.store(self._cache, values, self.usage - paid)
+        else:
+            self._cache.put_many(values)

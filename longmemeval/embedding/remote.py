@@ -119,6 +119,10 @@ class RemoteEmbedder:
             vectors[batch] = rows
         return vectors
 
+    def batches(self, texts: Sequence[str]) -> Iterator[list[int]]:
+        """Positions of the texts of each call; blank ones need none."""
+        return _batches(texts)
+
     def _call(self, texts: list[str]) -> Vectors:
         """Unit rows in the order of `texts`, with as many requests as that takes."""
         from openai import OpenAIError

@@ -9,6 +9,7 @@ import msgspec
 from longmemeval.files import sha256_bytes
 from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
 from longmemeval.llm.registry import is_offline
+from longmemeval.receipts import Receipts
 from longmemeval.records import Usage
 from longmemeval.sqlite_cache import SqliteCache, cache_key
 
@@ -33,9 +34,13 @@ class CachedChatModel:
         model: the model that answers what is not remembered.
         cache_path: the SQLite file, shared by all models and processes.
         endpoint: where the model is served, when that is not its provider's own address.
+        receipts: where each call that was paid for is written down with its reply.
     """
 
-    def __init__(self, model: ChatModel, cache_path: Path, *, endpoint: str = "") -> None:
+    def __init__(
+        self, model: ChatModel, cache_path: Path, *, endpoint: str = "", receipts: Receipts | None = None
+    ) -> None:
+        self._receipts = receipts
         self._model = model
         self._endpoint = endpoint
         self._cache = SqliteCache(cache_path)
@@ -66,9 +71,12 @@ class CachedChatModel:
             if remembered is not None:
                 return _as_cached(remembered)
             reply = await self._model.complete(request)
-            if reply.text:
-                entry = _Entry(sha256_bytes(canonical), reply)
-                self._cache.put_many({key: msgspec.json.encode(entry)})
+            entry = msgspec.json.encode(_Entry(sha256_bytes(canonical), reply))
+            values = {key: entry} if reply.text else {}
+            if self._receipts:
+                self._receipts.store(self._cache, values, reply.usage)
+            else:
+                self._cache.put_many(values)
             return reply
 
     def _canonical(self, request: ChatRequest) -> bytes:

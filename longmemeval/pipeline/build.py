@@ -23,6 +23,7 @@ from longmemeval.memory.working_memory import (
 )
 from longmemeval.pipeline.manifest import now
 from longmemeval.pipeline.recipes import HNSW_EF_CONSTRUCTION, HNSW_M, HNSW_SEED
+from longmemeval.receipts import Receipts
 from longmemeval.records import DatasetIdentity, FixtureMeta, Haystack, PartInfo, Usage
 from longmemeval.retrieval.dates import DATES_PART, encode_dates
 from longmemeval.retrieval.expansion import ExpansionMaker, chat_maker, is_expansion_part, kind_and_level
@@ -33,6 +34,10 @@ from longmemeval.storage.fixture import write_fixture
 from longmemeval.storage.memory_store import MemoryStore
 from longmemeval.storage.messages import haystack_messages, resource_id, thread_ids
 from longmemeval.storage.vector_store import VectorItem, VectorStore
+
+
+EMBEDDINGS, REPLIES = "embeddings.sqlite", "replies.sqlite"
+"""The files of the caches."""
 
 
 class UpdaterConfiguration(Struct, frozen=True):
@@ -46,15 +51,18 @@ class UpdaterConfiguration(Struct, frozen=True):
     account: Account | None = None
     """Where its calls are written down, and what limits them."""
 
-    def build(self) -> WorkingMemoryUpdater:
+    def build(self, receipts: Receipts | None = None) -> WorkingMemoryUpdater:
         """The updater itself.
+
+        Args:
+            receipts: where its calls are written down.
 
         Raises:
             FatalModelError: the model cannot be called.
         """
         if self.model == "rules":
             return rules_updater(self.template)
-        return chat_updater(_cached_model(self.model, self), self.template)
+        return chat_updater(_cached_model(self.model, self, receipts), self.template)
 
 
 class ExpansionConfiguration(Struct, frozen=True):
@@ -67,8 +75,12 @@ class ExpansionConfiguration(Struct, frozen=True):
     account: Account | None = None
     """Where its calls are written down, and what limits them."""
 
-    def maker(self, part: str) -> ExpansionMaker:
+    def maker(self, part: str, receipts: Receipts | None = None) -> ExpansionMaker:
         """The maker of the expansions of one part.
+
+        Args:
+            part: its name.
+            receipts: where its calls are written down.
 
         Raises:
             HarnessError: no model is named.
@@ -81,10 +93,12 @@ class ExpansionConfiguration(Struct, frozen=True):
                 "raised recall beyond noise, and keyphrases lowered recall@5 of hybrid by up to 3.3 points",
                 fix="Name a chat model: --expansion-model MODEL (in a sweep's file `expansion_model` under `prepare`)",
             )
-        return chat_maker(_cached_model(self.model, self), kind, level)
+        return chat_maker(_cached_model(self.model, self, receipts), kind, level)
 
 
-def _cached_model(spec: str, asked: UpdaterConfiguration | ExpansionConfiguration) -> ChatModel:
+def _cached_model(
+    spec: str, asked: UpdaterConfiguration | ExpansionConfiguration, receipts: Receipts | None
+) -> ChatModel:
     """The model, its replies kept: what was paid for once is not asked again when a preparation goes on."""
     from longmemeval.llm.cache import CachedChatModel
     from longmemeval.llm.registry import load_chat_model
@@ -92,7 +106,7 @@ def _cached_model(spec: str, asked: UpdaterConfiguration | ExpansionConfiguratio
     model = load_chat_model(spec, asked.options, account=asked.account)
     if asked.cache_path is None:
         return model
-    return CachedChatModel(model, asked.cache_path, endpoint=asked.options.api_base or "")
+    return CachedChatModel(model, asked.cache_path, endpoint=asked.options.api_base or "", receipts=receipts)
 
 
 class Embedded(Struct, frozen=True):
@@ -119,6 +133,8 @@ class FixtureTask(Struct, frozen=True):
     updater: UpdaterConfiguration | None
     """Set when `db` is to hold a working memory."""
     expansions: ExpansionConfiguration = ExpansionConfiguration()
+    session: str = ""
+    """The command on whose behalf models are asked; empty where that costs nothing."""
     embedder_spec: str = ""
     embedded: dict[str, Embedded] = {}
     """What the parts that hold vectors are made of, by name."""
@@ -131,16 +147,26 @@ class FixtureTask(Struct, frozen=True):
 
 
 class PrepareRecord(Struct, frozen=True, omit_defaults=True):
-    """One line of `prepare.jsonl`: a piece of work that was finished, and what it took."""
+    """One line of `prepare.jsonl`: a piece of work that was finished, and what it took.
 
-    work: Literal["fixture", "embeddings"]
+    `usage` of all lines together is what the preparation cost. "started" is a command that may have to pay;
+    "unfinished" is what was paid for work that a command did not finish: the results are in the caches.
+    """
+
+    work: Literal["started", "fixture", "embeddings", "unfinished"]
     finished_at: str
-    seconds: float
+    seconds: float = 0.0
     haystack_id: str = ""
     parts: tuple[str, ...] = ()
     messages: int = 0
     usage: Usage = Usage()
     notes: tuple[str, ...] = ()
+    session: str = ""
+    """Of "started": the name under which receipts of paid calls are in the caches until they are in this journal."""
+    cache: str = ""
+    """The cache that has, or had, `receipts`."""
+    receipts: tuple[int, ...] = ()
+    """The receipts whose sum is in `usage`."""
 
 
 class Failure(Struct, frozen=True):
@@ -183,10 +209,11 @@ def build_fixture(task: FixtureTask) -> PrepareRecord:
     parts: dict[str, bytes] = {}
     usage = Usage()
     notes: tuple[str, ...] = ()
+    receipts = Receipts(task.session) if task.session else None
     if "db" in task.recipes:
         store = MemoryStore.from_haystack(task.haystack)
         if task.updater is not None:
-            update = build_working_memory(task.haystack, task.updater.build())
+            update = build_working_memory(task.haystack, task.updater.build(receipts))
             store.working_memory = update.document
             usage, notes = update.usage, update.notes
         parts["db"] = store.persist()
@@ -197,7 +224,7 @@ def build_fixture(task: FixtureTask) -> PrepareRecord:
     if WORDS_PART in task.recipes:
         parts[WORDS_PART] = encode_words(messages)
     for name in (name for name in task.recipes if is_expansion_part(name)):
-        expanded = task.expansions.maker(name).make(MemoryStore.from_haystack(task.haystack))
+        expanded = task.expansions.maker(name, receipts).make(MemoryStore.from_haystack(task.haystack))
         parts[name] = encode_expansions(*kind_and_level(name), expanded.items)
         usage, notes = usage + expanded.usage, (*notes, *expanded.notes)
     made = {name: PartInfo(sha256_bytes(data), task.recipes[name]) for name, data in parts.items()}
@@ -221,6 +248,8 @@ def build_fixture(task: FixtureTask) -> PrepareRecord:
         messages=len(messages),
         usage=usage,
         notes=notes,
+        cache=REPLIES if receipts and receipts.numbers else "",
+        receipts=tuple(receipts.numbers) if receipts else (),
     )
 
 

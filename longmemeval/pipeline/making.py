@@ -13,6 +13,7 @@ from longmemeval.datasets.base import Dataset
 from longmemeval.embedding.cache import CachedEmbedder
 from longmemeval.errors import HarnessError
 from longmemeval.pipeline.build import (
+    EMBEDDINGS,
     Embedded,
     ExpansionConfiguration,
     Failure,
@@ -28,6 +29,7 @@ from longmemeval.pipeline.processes import processes_for
 from longmemeval.pipeline.progress import Progress, progress
 from longmemeval.pipeline.recipes import KEYS_SHA256, Recipes
 from longmemeval.pipeline.wording import Wording
+from longmemeval.receipts import Receipts
 from longmemeval.records import DatasetIdentity, FixtureMeta, Haystack, Usage
 from longmemeval.retrieval.expansion import is_vectors_part, keys_part
 from longmemeval.storage.fixture import tidy_fixture
@@ -64,7 +66,9 @@ class TaskMaker:
         wording: Wording,
         updater: UpdaterConfiguration | None,
         expansions: ExpansionConfiguration,
+        session: str = "",
     ) -> None:
+        self._session = session
         self._dataset = dataset
         self._identity = identity
         self._question_ids = question_ids
@@ -105,6 +109,9 @@ class TaskMaker:
         """The tasks of one group, vectors included, and what embedding them took."""
         started = time.perf_counter()
         paid = self.embedder.usage if self.embedder else Usage()
+        receipts = Receipts(self._session)
+        if self.embedder:
+            self.embedder.receipts = receipts
         wanted = [texts_to_embed(one.missing, haystack, one.folder, one.meta, self._wording) for one, haystack in group]
         flat = [text for parts in wanted for part in parts.values() for text in part.texts]
         rows = self._embed(flat)
@@ -117,8 +124,15 @@ class TaskMaker:
                 offset += len(part.texts)
             tasks.append(self._task(one, haystack, embedded))
         usage = self.embedder.usage - paid if self.embedder else paid
-        seconds = round(time.perf_counter() - started, 3)
-        return tasks, PrepareRecord("embeddings", now(), seconds=seconds, messages=len(flat), usage=usage)
+        return tasks, PrepareRecord(
+            "embeddings",
+            now(),
+            round(time.perf_counter() - started, 3),
+            messages=len(flat),
+            usage=usage,
+            cache=EMBEDDINGS,
+            receipts=tuple(receipts.numbers),
+        )
 
     def _embed(self, texts: list[str]) -> Vectors:
         if self.embedder is None:
@@ -142,6 +156,7 @@ class TaskMaker:
             kept={name: info for name, info in there.items() if name not in one.missing},
             updater=self._updater,
             expansions=self._expansions,
+            session=self._session,
             embedder_spec=self.embedder.spec if self.embedder else "",
             embedded=embedded,
         )
