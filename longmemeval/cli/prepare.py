@@ -120,6 +120,11 @@ def show(report: "PrepareReport", embedder: str) -> None:
         for what, amount in report.estimate.items():
             out.print(f"  {what}: {amount:,.4g}" if amount < 1 else f"  {what}: {amount:,.0f}")
         return
+    if report.recovered.calls:
+        err.print(
+            f"Note: an earlier prepare was stopped before it had recorded {usage_line(report.recovered)}; that is in "
+            f"{printable(report.folder)}/prepare.jsonl now, and the results are in the cache."
+        )
     if report.prepared == 0:
         out.print(f"Everything is prepared already: {report.haystacks} haystacks in {printable(report.folder)}")
         return

@@ -35,7 +35,6 @@ from longmemeval.storage.memory_store import MemoryStore
 from longmemeval.storage.messages import haystack_messages, resource_id, thread_ids
 from longmemeval.storage.vector_store import VectorItem, VectorStore
 
-
 EMBEDDINGS, REPLIES = "embeddings.sqlite", "replies.sqlite"
 """The files of the caches."""
 

@@ -1,8 +1,11 @@
 """Every paid call of a preparation ends in its journal, however the command ended that made it."""
 
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from longmemeval.errors import HarnessError
 from longmemeval.pipeline.build import EMBEDDINGS, REPLIES, PrepareRecord
 from longmemeval.pipeline.journal import Journal
 from longmemeval.pipeline.manifest import now
@@ -11,11 +14,25 @@ from longmemeval.records import Usage
 from longmemeval.sqlite_cache import SqliteCache
 
 
-def start_session(journal: Journal[PrepareRecord]) -> str:
-    """Begin a command that may have to pay; the name under which its receipts are found again."""
+@contextmanager
+def paid_session(journal: Journal[PrepareRecord], cache_dir: Path, *, pays: bool) -> Iterator[str]:
+    """The name under which the receipts of a command are found again; empty for one that `pays` nothing.
+
+    What is paid for work that is not finished, because of an error or an interrupt, is in the journal at the end.
+    """
+    if not pays:
+        yield ""
+        return
     session = secrets.token_hex(8)
     journal.append(PrepareRecord("started", now(), session=session))
-    return session
+    try:
+        yield session
+    except BaseException:
+        # The next command tries again.
+        with suppress(HarnessError):
+            settle(journal, cache_dir)
+        raise
+    settle(journal, cache_dir)
 
 
 def settle(journal: Journal[PrepareRecord], cache_dir: Path) -> Usage:

@@ -12,15 +12,16 @@ from longmemeval.embedding.cache import CachedEmbedder
 from longmemeval.embedding.registry import load_embedder
 from longmemeval.errors import FixtureError
 from longmemeval.files import safe_name
-from longmemeval.llm.registry import ModelOptions, is_priced
+from longmemeval.llm.registry import ModelOptions, is_offline, is_priced
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, needs_of
 from longmemeval.memory.protocol import Need
 from longmemeval.memory.working_memory import load_template
 from longmemeval.pipeline.accounts import preparation_account
-from longmemeval.pipeline.build import ExpansionConfiguration, PrepareRecord, UpdaterConfiguration
+from longmemeval.pipeline.build import EMBEDDINGS, REPLIES, ExpansionConfiguration, PrepareRecord, UpdaterConfiguration
 from longmemeval.pipeline.estimate import estimate
 from longmemeval.pipeline.journal import Journal
 from longmemeval.pipeline.making import Pending, TaskMaker, make_all
+from longmemeval.pipeline.paid_calls import paid_session, settle
 from longmemeval.pipeline.pool import Backend
 from longmemeval.pipeline.recipes import (
     IndexEngine,
@@ -90,6 +91,8 @@ class PrepareReport(Struct, frozen=True):
     embeddings_damaged: int = 0
     """Vectors of the cache that did not have their checksum; computed again."""
     usage: Usage = Usage()
+    recovered: Usage = Usage()
+    """What an earlier command had paid for when it was stopped before it could record it; recorded now."""
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
     dry_run: bool = False
@@ -149,14 +152,20 @@ def prepare(
         return structs.replace(_counted(report, len(pending)), dry_run=True, estimate=figures)
     # Whoever holds the journal owns the preparation: what stands there is looked at only then.
     with Journal(root / "prepare.jsonl", PrepareRecord) as journal:
+        recovered = settle(journal, where.cache_dir)
         if any(model and is_priced(model) for model in (options.working_memory_model, options.expansion_model)):
             account.open()  # Before there are workers, which share the session.
         question_ids = _by_haystack(questions)
+        any_pending = bool(_pending(root, haystack_ids, identity, recipes, force=options.force))
         made: list[PrepareRecord] = []
-        for stage in recipes.stages():
-            pending = _pending(root, haystack_ids, identity, stage, force=options.force)
-            maker = TaskMaker(dataset, identity, question_ids, stage, embedder, wording, updater, expansions)
-            made += make_all(maker, pending, options.jobs, options.backend, journal) if pending else []
+        pays = _pays(embedder, updater, expansions) and any_pending
+        with paid_session(journal, where.cache_dir, pays=pays) as session:
+            for stage in recipes.stages():
+                pending = _pending(root, haystack_ids, identity, stage, force=options.force)
+                maker = TaskMaker(
+                    dataset, identity, question_ids, stage, embedder, wording, updater, expansions, session
+                )
+                made += make_all(maker, pending, options.jobs, options.backend, journal) if pending else []
     messages = {one.haystack_id: one.messages for one in made if one.work == "fixture"}
     return structs.replace(
         _counted(report, len(messages)),
@@ -165,9 +174,18 @@ def prepare(
         embeddings_cached=embedder.hits if embedder else 0,
         embeddings_damaged=embedder.damaged if embedder else 0,
         usage=sum((one.usage for one in made), Usage()),
+        recovered=recovered,
         notes=tuple(f"{one.haystack_id}: {note}" for one in made for note in one.notes),
         seconds=round(time.perf_counter() - started, 3),
     )
+
+
+def _pays(
+    embedder: CachedEmbedder | None, updater: UpdaterConfiguration | None, expansions: ExpansionConfiguration
+) -> bool:
+    """Whether something is asked that may cost money."""
+    models = {updater.model if updater else None, expansions.model} - {None, "rules"}
+    return (embedder is not None and embedder.is_metered) or any(model and not is_offline(model) for model in models)
 
 
 def _counted(report: PrepareReport, prepared: int) -> PrepareReport:
@@ -177,7 +195,7 @@ def _counted(report: PrepareReport, prepared: int) -> PrepareReport:
 def _embedder(options: PrepareOptions, where: Folders, account: Account) -> CachedEmbedder:
     return load_embedder(
         options.embedder,
-        cache_path=_cache("embeddings.sqlite", options, where),
+        cache_path=_cache(EMBEDDINGS, options, where),
         api_base=options.api_base,
         account=account,
         give_up_after_s=options.give_up_after_s,
@@ -193,7 +211,7 @@ def _updater(options: PrepareOptions, where: Folders, account: Account) -> Updat
         model=options.working_memory_model,
         template=load_template(options.working_memory_template),
         options=_model_options(options),
-        cache_path=_cache("replies.sqlite", options, where),
+        cache_path=_cache(REPLIES, options, where),
         account=account,
     )
 
@@ -202,7 +220,7 @@ def _expansions(options: PrepareOptions, where: Folders, account: Account) -> Ex
     return ExpansionConfiguration(
         model=options.expansion_model,
         options=_model_options(options),
-        cache_path=_cache("replies.sqlite", options, where),
+        cache_path=_cache(REPLIES, options, where),
         account=account,
     )
 
