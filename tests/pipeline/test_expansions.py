@@ -56,9 +56,9 @@ def ranking(where: Folders, configuration: MemoryConfiguration, text: str) -> li
 def test_the_part_is_added_to_what_is_there_and_kept_apart_by_recipe(where: Folders, by_model: PrepareOptions) -> None:
     dataset = load_dataset(where.prepared_dir.parent / "small.json")
     prepare(dataset, ["bm25"], where=where)
-    before = tree(where.prepared_dir, without=("meta.json", "prepare.jsonl"))
+    before = tree(where.prepared_dir, without=("meta.json", "prepare.jsonl", "spending.jsonl"))
     report = prepare(dataset, [bm25(*FACTS)], options=by_model, where=where)
-    after = tree(where.prepared_dir, without=("meta.json", "prepare.jsonl"))
+    after = tree(where.prepared_dir, without=("meta.json", "prepare.jsonl", "spending.jsonl"))
     assert report.parts == ("db", "words", "expansions-fact-turn")
     assert {name: after[name] for name in before} == before
     (added,) = set(after) - set(before)
