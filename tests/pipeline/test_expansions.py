@@ -180,9 +180,9 @@ def add(
 
 
 def test_keys_are_embedded_where_vectors_are_read(where: Folders, keyed: ModelServer) -> None:
-    before = tree(where.prepared_dir, without=("meta.json", "prepare.jsonl"))
+    before = tree(where.prepared_dir, without=("meta.json", "prepare.jsonl", "spending.jsonl"))
     report = add(where, keyed, semantic())
-    after = tree(where.prepared_dir, without=("meta.json", "prepare.jsonl"))
+    after = tree(where.prepared_dir, without=("meta.json", "prepare.jsonl", "spending.jsonl"))
     assert report.parts == ("db", "vector", "words", "expansions-fact-turn", "expansions-fact-turn-vectors")
     assert (report.prepared, report.messages) == (1, 6)
     assert {name: after[name] for name in before} == before
