@@ -120,6 +120,10 @@ class _WorkThread:
             del job
 
 
+_SWITCH_INTERVAL_S = 0.001
+"""How long the work thread may keep the interpreter to itself while the loop waits for it; Python's 5 ms, met at each
+of the dozen system calls of a request, would add up to more than the work itself."""
+
 _work_thread: ContextVar[_WorkThread | None] = ContextVar("work_thread", default=None)
 """The thread of the work under way. Not the loop's own executor: name look-ups of connections wait in that."""
 _turn: ContextVar[float] = ContextVar("turn", default=0.0)
@@ -135,9 +139,12 @@ async def _with_work_thread(work: Coroutine[Any, Any, T]) -> T:
         _under_way[asyncio.get_running_loop()] = task
     thread = _WorkThread()
     _work_thread.set(thread)
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
     try:
         return await work
     finally:
+        sys.setswitchinterval(usual)
         thread.close()
 
 

@@ -182,6 +182,8 @@ def show(report: "RunReport", judge_option: str) -> None:
         out.print(f"{report.shortened} contexts were shortened to fit the model's window (see notes in answers.jsonl)")
     if report.cut:
         out.print(f"{report.cut} answers were cut off at --max-tokens (finish reason: length)")
+    if report.load:
+        err.print(f"Note: {report.load}.")
     if report.failed:
         err.print(f"{report.failed} questions failed:")
         for line in report.errors:

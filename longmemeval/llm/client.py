@@ -2,10 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
 from functools import cached_property
 from types import ModuleType
-from weakref import WeakKeyDictionary
 
 import httpx
 from msgspec import Struct, convert, structs
@@ -14,12 +12,15 @@ from longmemeval.addresses import Address
 from longmemeval.errors import HarnessError, ModelError
 from longmemeval.event_loop import in_thread
 from longmemeval.llm.breaker import Breaker
+from longmemeval.llm.connections import close_connections_with_the_loop, one_at_a_time
+from longmemeval.llm.endpoints import endpoint, own_addresses
 from longmemeval.llm.errors_map import meaning_of
 from longmemeval.llm.protocol import ChatReply, ChatRequest
 from longmemeval.llm.providers import has_price, split_spec, table_entry
 from longmemeval.llm.registry import ModelOptions
 from longmemeval.llm.retry import call_with_retries
 from longmemeval.llm.tokens import TokenCounter, token_counter
+from longmemeval.llm.warm_up import warm_up
 from longmemeval.prices import load_litellm, price
 from longmemeval.records import Usage
 from longmemeval.redaction import without_secrets
@@ -86,6 +87,7 @@ class LiteLLMChatModel:
         self._provider, _ = split_spec(spec)
         self._priced = has_price(table_entry(spec))
         self._address = address
+        self._served_at = address.url if address else endpoint(spec, options) or next(iter(own_addresses(spec)), None)
         self._where = f"{spec} at {address.url}" if address else spec
         self._breaker = Breaker(self._where, options.give_up_after_s)
 
@@ -107,7 +109,8 @@ class LiteLLMChatModel:
             SpendingLimitError: the account has no room for the call.
         """
         litellm = load_litellm()
-        await _close_connections_with_the_loop(litellm)
+        await close_connections_with_the_loop(litellm)
+        await warm_up(litellm, self._served_at)
         call = _Call(await self._most(request) if self._account else 0.0)
         reply, attempts = await call_with_retries(
             lambda: self._attempt(litellm, request, call),
@@ -124,6 +127,7 @@ class LiteLLMChatModel:
         reserved = await self._account.reserve(call.most, self._spec) if self._account else ""
         cost, failed = 0.0, True
         try:
+            await one_at_a_time()
             async with self._breaker.passage(call) as seconds:
                 call.begin(arrived)
                 cost = call.most
@@ -241,29 +245,3 @@ def _is_worth_another(reply: ChatReply, attempts: int) -> bool:
     """Whether a reply is empty, and another may not be."""
     hopeless = reply.finish_reason in _SELDOM_ELSE and attempts >= _ATTEMPTS_WHERE_SELDOM_ELSE
     return not reply.text.strip() and not hopeless
-
-
-_open_connections: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None, None]] = WeakKeyDictionary()
-
-
-async def _close_connections_with_the_loop(litellm: ModuleType) -> None:
-    """See to it that LiteLLM's connections of the running event loop are closed when it ends.
-
-    LiteLLM keeps them under the address of the loop for as long as the process lives; a later loop may get the same
-    address. `asyncio.run` finishes every async generator that was begun, which is the one moment to close them.
-    """
-    loop = asyncio.get_running_loop()
-    if loop not in _open_connections:
-        _open_connections[loop] = connections = _connections(litellm, f"-{id(loop)}")
-        await anext(connections)
-
-
-async def _connections(litellm: ModuleType, key_end: str) -> AsyncGenerator[None, None]:
-    try:
-        yield
-    finally:
-        cache = litellm.in_memory_llm_clients_cache
-        for key in [key for key in list(cache.cache_dict) if key.endswith(key_end)]:
-            client = cache.cache_dict[key]
-            cache.delete_cache(key)
-            await client.close()

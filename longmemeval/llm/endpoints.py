@@ -61,7 +61,7 @@ def served_at(spec: str, options: ModelOptions = ModelOptions()) -> str | None:
     if base is None:
         return OWN_ENDPOINT
     address = _normal(base)
-    return OWN_ENDPOINT if address in _own_addresses(spec) else address
+    return OWN_ENDPOINT if address in own_addresses(spec) else address
 
 
 def _variables(provider: str) -> list[str]:
@@ -75,7 +75,8 @@ def _variables(provider: str) -> list[str]:
     return sorted(fitting, key=lambda name: (-len(named[name]), name))
 
 
-def _own_addresses(spec: str) -> set[str]:
+def own_addresses(spec: str) -> set[str]:
+    """The addresses of the model's own provider, as far as they are known."""
     provider, _ = split_spec(spec)
     own = {OWN_ADDRESSES[provider]} if provider in OWN_ADDRESSES else set()
     if not any(os.environ.get(name) for name in _variables(provider)):

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from longmemeval.llm.registry import is_offline
 
@@ -114,48 +114,61 @@ class TiktokenCounter:
 
     def __init__(self, encoding: "Encoding", *, stands_for: str = "") -> None:
         self.encoding = encoding
-        self._known: dict[str, int] = {}
+        self._known: dict[str, _Counted] = {}
         self._room = _REMEMBERED_CHARACTERS
         self.name = f"tiktoken/{encoding.name}" + (f" (in place of {stands_for})" if stands_for else "")
 
     def count(self, text: str) -> int:
         """Tokens in `text`."""
-        known = self._known.get(text)
-        if known is None:
-            known = self.encode_count(text)
-            self._room -= len(text)
-            if self._room < 0:
-                self._known.clear()
-                self._room = _REMEMBERED_CHARACTERS - len(text)
-            self._known[text] = known
-        return known
+        return self._counted(text).tokens
 
     def count_prompt(self, prompt: str, texts: Sequence[str]) -> int:
         """Tokens in `prompt`; of `texts` that stand in it in this order only the ends are counted again."""
-        tokens = counted = 0
+        known = done = 0
+        between: list[str] = []
         for text in texts:
-            inner = _inner(text)
-            if inner is None:
-                continue
-            start, end = inner
-            place = prompt.find(text[start:end], counted, counted + (end - start) + _FRAME)
-            after = place + end - start
-            if place > 0 and _is_border(prompt, place) and _is_border(prompt, after):
-                tokens += self.encode_count(prompt[counted:place])
-                tokens += self.count(text) - self.encode_count(text[:start]) - self.encode_count(text[end:])
-                counted = after
-        return tokens + self.encode_count(prompt[counted:])
+            counted = self._counted(text)
+            place = prompt.find(counted.inner, done, done + len(counted.inner) + _FRAME) if counted.inner else -1
+            if place > 0 and _is_border(prompt, place) and _is_border(prompt, place + len(counted.inner)):
+                between.append(prompt[done:place])
+                known += counted.inner_tokens
+                done = place + len(counted.inner)
+        # All of these pieces meet at borders, so that together they have the tokens that each has alone.
+        return known + self.encode_count("".join(between) + prompt[done:])
 
     def encode_count(self, text: str) -> int:
         """Tokens in `text`, of which nothing is known and nothing remembered."""
         return len(self.encoding.encode_ordinary(text))
 
+    def _counted(self, text: str) -> "_Counted":
+        counted = self._known.get(text)
+        if counted is None:
+            counted = self._count(text)
+            self._room -= len(text)
+            if self._room < 0:
+                self._known.clear()
+                self._room = _REMEMBERED_CHARACTERS - len(text)
+            self._known[text] = counted
+        return counted
 
-def _inner(text: str) -> tuple[int, int] | None:
-    """Where the part of `text` begins and ends whose tokens are the same in any surroundings; None: no such part."""
-    first = _BORDER.search(text, 0, _EDGE)
-    last = _LAST_BORDER.match(text, max(0, len(text) - _EDGE))
-    return (first.end(), last.end()) if first and last and first.end() < last.end() else None
+    def _count(self, text: str) -> "_Counted":
+        first = _BORDER.search(text, 0, _EDGE)
+        last = _LAST_BORDER.match(text, max(0, len(text) - _EDGE))
+        if not first or not last or first.end() >= last.end():
+            return _Counted(self.encode_count(text), "", 0)
+        inner = text[first.end() : last.end()]
+        inner_tokens = self.encode_count(inner)
+        ends = self.encode_count(text[: first.end()]) + self.encode_count(text[last.end() :])
+        return _Counted(ends + inner_tokens, inner, inner_tokens)
+
+
+class _Counted(NamedTuple):
+    """A text that was counted."""
+
+    tokens: int
+    inner: str
+    """The part whose tokens are the same in any surroundings; empty: there is none."""
+    inner_tokens: int
 
 
 def _is_border(text: str, place: int) -> bool:

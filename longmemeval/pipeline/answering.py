@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -13,6 +13,7 @@ from longmemeval.event_loop import complete, in_thread, own_time
 from longmemeval.files import sha256_file
 from longmemeval.memory.protocol import MemorySystem
 from longmemeval.pipeline.journal import Journal, read_journal
+from longmemeval.pipeline.load import LoadMonitor
 from longmemeval.pipeline.manifest import RunManifest, RunStatus, now, write_manifest
 from longmemeval.pipeline.prepared import PreparedFixtures
 from longmemeval.pipeline.progress import progress
@@ -46,6 +47,8 @@ class RunReport(Struct, frozen=True):
     """Ids of the failed questions whose reply was empty however often it was asked for."""
     cut: int = 0
     """Answers that end where --max-tokens cut them."""
+    load: str = ""
+    """That latencies are too high because this process was too busy, where they are."""
 
 
 def as_counted(answer: Answer) -> Answer:
@@ -108,6 +111,7 @@ class Answering:
     reader: Reader
     concurrency: int
     save_prompts: bool
+    load: LoadMonitor = field(default_factory=LoadMonitor)
 
     def execute(self, questions: Sequence[Question]) -> RunReport:
         """Answer what has no answer yet; write the manifest before and after.
@@ -157,6 +161,7 @@ class Answering:
 
             async def answer(question: Question) -> None:
                 reading = await self._answer(question)
+                self.load.answered(reading.answer.latency_ms)
                 for prompt in reading.prompts:
                     if prompts and (prompt.question_id, prompt.sha256) not in seen:
                         seen.add((prompt.question_id, prompt.sha256))
@@ -165,7 +170,8 @@ class Answering:
                 bar.advance()
                 outcomes.add(reading.failure)
 
-            await in_order(questions, answer, self.concurrency)
+            async with self.load:
+                await in_order(questions, answer, self.concurrency)
 
     async def _answer(self, question: Question) -> Reading:
         fixture = await in_thread(self.fixtures.open, question.haystack_id)
@@ -186,6 +192,7 @@ class Answering:
             "usage": structs.asdict(total_usage(records)),
             "seconds": round(self.manifest.totals.get("seconds", 0.0) + seconds, 3),
             **analysis_totals(self.analyses, self.manifest.totals),
+            **(self.load.totals() or {key: told for key, told in self.manifest.totals.items() if key == "load"}),
         }
         hashes = {name: sha256_file(self.folder / name) for name in (ANSWERS, PROMPTS) if (self.folder / name).exists()}
         closed = structs.replace(self.manifest, status=status, ended_at=now(), totals=totals, files=hashes)
@@ -208,6 +215,7 @@ class Answering:
             errors=tuple(f"{answer.question_id}: {answer.error}" for answer in failed[:5]),
             empty=tuple(answer.question_id for answer in failed if is_empty(answer)),
             cut=sum(map(is_cut, answers.values())),
+            load=self.load.note(),
         )
 
 

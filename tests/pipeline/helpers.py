@@ -21,7 +21,10 @@ from tests.support import COMMAND, clean_environment, json_lines, record, tree, 
 
 MODEL = "offline/extractive"
 # What may differ between two equal runs: clocks, and the state of the source tree while it is worked on.
-_TIMES = {"prepared_at", "finished_at", "started_at", "ended_at", "seconds", "recall_ms", "latency_ms", "git", "files"}
+_TIMES = {"prepared_at", "finished_at", "started_at", "ended_at", "seconds", "recall_ms", "latency_ms", "load"} | {
+    "git",
+    "files",
+}
 _COLOURS = ("red", "green", "blue", "black", "white", "yellow", "purple", "orange", "silver", "brown")
 
 

@@ -1,0 +1,44 @@
+"""How LiteLLM's calls share an event loop: its connections end with it, and no two calls begin at the same moment."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from types import ModuleType
+from weakref import WeakKeyDictionary
+
+_open_connections: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None, None]] = WeakKeyDictionary()
+
+
+async def close_connections_with_the_loop(litellm: ModuleType) -> None:
+    """See to it that LiteLLM's connections of the running event loop are closed when it ends.
+
+    LiteLLM keeps them under the address of the loop for as long as the process lives; a later loop may get the same
+    address. `asyncio.run` finishes every async generator that was begun, which is the one moment to close them.
+    """
+    loop = asyncio.get_running_loop()
+    if loop not in _open_connections:
+        _open_connections[loop] = connections = _connections(litellm, f"-{id(loop)}")
+        await anext(connections)
+
+
+async def _connections(litellm: ModuleType, key_end: str) -> AsyncGenerator[None, None]:
+    try:
+        yield
+    finally:
+        cache = litellm.in_memory_llm_clients_cache
+        for key in [key for key in list(cache.cache_dict) if key.endswith(key_end)]:
+            client = cache.cache_dict[key]
+            cache.delete_cache(key)
+            await client.close()
+
+
+_beginnings: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+
+
+async def one_at_a_time() -> None:
+    """Return when this call may begin: one per round of the event loop.
+
+    Beginning a call takes LiteLLM some milliseconds, reading its reply some more. Where many begin in one round, and
+    are answered in one, each waits for all the others, and that wait would be measured as the model's.
+    """
+    async with _beginnings.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+        await asyncio.sleep(0)

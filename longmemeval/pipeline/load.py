@@ -1,0 +1,82 @@
+"""How much the harness's own load adds to the latencies it measures."""
+
+import asyncio
+import time
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self
+
+from longmemeval.evaluation.statistics import percentile
+
+_BEAT_S = 0.02
+_TOLERATED = 0.05
+"""Share of the median latency; beyond it the figures of a run are said to be too high."""
+
+_ROUNDS = 4
+"""Rounds of the event loop that a call waits for: two to send its request, two to read its reply."""
+
+
+class LoadMonitor:
+    """Watches the running event loop: a task that should wake every 20 ms tells how late it is.
+
+    A reply that comes in while the loop is busy waits until it is read, and that time is measured as the model's.
+    """
+
+    def __init__(self) -> None:
+        self.longest_block_s = 0.0
+        self._due = 0.0
+        self._begun = (0.0, 0.0)
+        self._used = (0.0, 0.0)
+        self._waits_ms: list[float] = []
+        self._latencies_ms: list[float] = []
+
+    async def __aenter__(self) -> Self:
+        self._begun = (time.perf_counter(), time.process_time())
+        self._due = time.perf_counter()
+        self._task = asyncio.create_task(self._beat())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+        self._used = (time.perf_counter() - self._begun[0], time.process_time() - self._begun[1])
+
+    async def _beat(self) -> None:
+        while True:
+            self._due = time.perf_counter() + _BEAT_S
+            await asyncio.sleep(_BEAT_S)
+            self.longest_block_s = max(self.longest_block_s, time.perf_counter() - self._due)
+
+    def answered(self, latency_ms: float) -> None:
+        """A question was answered right now, after calls of `latency_ms`: how late is the loop at this moment?"""
+        if latency_ms > 0:
+            self._latencies_ms.append(latency_ms)
+            self._waits_ms.append(max(0.0, time.perf_counter() - self._due) * 1000)
+
+    def totals(self) -> dict[str, Any]:
+        """What a manifest tells under `load`; nothing where no call was made."""
+        seconds, processor = self._used
+        if not self._latencies_ms or not seconds:
+            return {}
+        found = {
+            "longest_block_ms": round(self.longest_block_s * 1000, 1),
+            "added_p50_ms": round(self._added_ms(), 1),
+            "processor_share": round(processor / seconds, 3),
+        }
+        return {"load": found | ({"note": self.note()} if self.note() else {})}
+
+    def note(self) -> str:
+        """One sentence where the latencies of a run are too high by more than is tolerated; else empty."""
+        latency, added = percentile(self._latencies_ms, 50), self._added_ms()
+        if latency is None or added <= _TOLERATED * latency:
+            return ""
+        return (
+            f"The latencies are too high: this process was so busy that calls waited for it, about {added:,.0f} of "
+            f"{latency:,.0f} ms at the median; a lower --concurrency or a less busy machine measures them better"
+        )
+
+    def _added_ms(self) -> float:
+        return _ROUNDS * (percentile(self._waits_ms, 50) or 0.0)
