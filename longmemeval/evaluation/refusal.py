@@ -53,7 +53,8 @@ _PARENTHESES = re.compile(r"\([^()]*\)")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\")]*\s+|\n+|;\s+|\s[\u2014\u2013-]+\s|\u2014")
 _JOINT = re.compile(
     r"[,:\s]*\b"
-    r"(but|however|yet|nevertheless|nonetheless|that said|so(?! (?:far|many|much|that))|therefore|hence|thus)"
+    r"(but|however|yet|nevertheless|nonetheless|that said"
+    r"|so(?! (?:far|many|much|that))|therefore|hence|thus|(?<=, )which)"
     r"\b[,\s]*"
 )
 _AGAINST = ("but", "however", "yet", "nevertheless", "nonetheless", "that said")
