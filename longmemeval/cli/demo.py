@@ -24,6 +24,7 @@ def demo(
     from longmemeval.cli.prepare import show as show_preparation
     from longmemeval.pipeline.demo import run_demo
     from longmemeval.pipeline.scored import summarise
+    from longmemeval.report.comparison_document import run_document
     from longmemeval.report.summary import footnotes
     from longmemeval.report.tables import memory_table
     from longmemeval.settings import folders
@@ -31,11 +32,9 @@ def demo(
     started = time.perf_counter()
     where = folders(prepared_dir=prepared_dir, results_dir=results_dir)
     outcome = run_demo(index, where)
-    summaries = [
-        summarise(where.results_dir / one.metrics.run, one.manifest, one.metrics) for one in outcome.evaluations
-    ]
+    summaries = [summarise(one.manifest, one.metrics, where) for one in outcome.evaluations]
     if as_json:
-        print_json({"prepare": outcome.preparation, "runs": [one.metrics for one in outcome.evaluations]})
+        print_json({"prepare": outcome.preparation, "runs": [run_document(summary) for summary in summaries]})
         return
     show_preparation(outcome.preparation, outcome.embedder)
     title = f"sample, {summaries[0].metrics.overall.n} questions, model {summaries[0].model}"

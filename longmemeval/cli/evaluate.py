@@ -64,6 +64,7 @@ def evaluate(
     seed: shared.Seed = 0,
     question_id: shared.QuestionIds = None,
     data_dir: shared.DataDir = None,
+    prepared_dir: shared.PreparedDir = None,
     results_dir: shared.ResultsDir = None,
     as_json: shared.Json = False,
 ) -> None:
@@ -76,7 +77,7 @@ def evaluate(
 
     if (run_id is None) == (hypotheses is None):
         raise typer.BadParameter("give a run id or --hypotheses FILE, one of them")
-    where = folders(data_dir=data_dir, results_dir=results_dir)
+    where = folders(data_dir=data_dir, prepared_dir=prepared_dir, results_dir=results_dir)
     chosen = shared.selection(limit, sample, seed, question_id)
     if hypotheses is not None:
         if dataset is None:
@@ -106,7 +107,7 @@ def evaluate(
         print_json(_document(evaluations, agreements, audited, where))
     else:
         for evaluation in evaluations:
-            show(evaluation, where.results_dir)
+            show(evaluation, where)
         show_agreements(agreements)
         show_audit(audited)
     for evaluation in evaluations:
@@ -124,7 +125,7 @@ def _document(
     """The figures of one judge; of several, all of them and how they agree."""
     from longmemeval.report.evaluation_document import evaluation_document
 
-    figures = [evaluation_document(one, where.results_dir) for one in evaluations]
+    figures = [evaluation_document(one, where) for one in evaluations]
     if len(evaluations) == 1 and not audited:
         return figures[0]
     return {"judges": figures, "agreement": agreements, "audit": audited}
@@ -140,32 +141,32 @@ def _adopt(file: Path, dataset: str, chosen: "Selection", where: "Folders") -> s
     return adopted.run_id
 
 
-def show(evaluation: "Evaluation", results_dir: Path) -> None:
-    """Print the scores of one run."""
+def show(evaluation: "Evaluation", where: "Folders") -> None:
+    """Print the scores of one run, what it cost and how long it took."""
     from longmemeval.evaluation.judges.standing import judge_name
     from longmemeval.pipeline.scored import summarise
+    from longmemeval.report.effort_tables import FREE, both, effort_notes, latency_line, work_table
     from longmemeval.report.summary import footnotes
-    from longmemeval.report.tables import abstention_lines, score_table, usage_line
+    from longmemeval.report.tables import abstention_lines, score_table
 
     metrics, manifest = evaluation.metrics, evaluation.manifest
-    summary = summarise(results_dir / metrics.run, manifest, metrics)
+    summary = summarise(manifest, metrics, where)
     judge = judge_name(metrics.judge)
     title = f"{metrics.run}: {summary.memory}, {summary.model}, {manifest.dataset['name']}, judged by {judge}"
     print_table(score_table(title, metrics))
     if metrics.task_averaged is None:
         out.print("Task average: not defined, not all six question types are among the questions.")
     print_lines(abstention_lines(metrics))
-    if manifest.kind == "run":
-        latency = _latency(summary.latency_p50_ms, summary.latency_p95_ms)
-        out.print(f"Answers: {usage_line(summary.usage)}; {latency}")
-    latency = _latency(metrics.latency_ms.p50, metrics.latency_ms.p95)
-    out.print(f"Judge: {usage_line(metrics.usage)}; {latency}")
+    print_table(work_table(summary.costs))
+    out.print(latency_line(summary.latency))
+    if metrics.latency_ms.p50 is not None:
+        out.print(f"Latency of the judge's calls, p50 / p95: {both(metrics.latency_ms)} ms")
     made = evaluation.grading
     again = (
         "" if made.judge == metrics.judge else f", by which {made.judge.metric} is {_percent(made.overall.accuracy)}"
     )
     out.print(f"Judged now: {evaluation.newly_judged}; judge id: {made.judge.id}{again}")
-    print_lines(footnotes([summary]))
+    print_lines([*footnotes([summary]), *(note for note in effort_notes([summary]) if note != FREE)])
 
 
 def tell_unlabelled(evaluation: "Evaluation", results_dir: Path) -> None:
@@ -229,9 +230,3 @@ def _percent(value: float | None) -> str:
     from longmemeval.report.tables import percent
 
     return "-" if value is None else percent(value)
-
-
-def _latency(p50: float | None, p95: float | None) -> str:
-    if p50 is None or p95 is None:
-        return "no latency"
-    return f"latency p50 {p50:,.0f} ms, p95 {p95:,.0f} ms"

@@ -11,7 +11,7 @@ from longmemeval.cli.output import err, out, print_json, print_lines, print_tabl
 from longmemeval.report.table import Table
 
 if TYPE_CHECKING:
-    from longmemeval.pipeline.pareto import ParetoPoint
+    from longmemeval.pipeline.scored import RunSummary
     from longmemeval.pipeline.sweep import SweepComparison, SweepReport
     from longmemeval.pipeline.sweep_estimate import RunEstimate, SweepEstimate, Work
 
@@ -103,19 +103,28 @@ def _count(value: float | None) -> str:
 
 
 def _show_front(compared: "SweepComparison") -> None:
-    rows = [_front_row(point, point.name in compared.front) for point in compared.points]
+    from longmemeval.report.effort_tables import PERCENTILES
+
+    summaries = {run.summary.run_id: run.summary for run in compared.comparison.runs}
+    rows = [_front_row(summaries[point.name], point.name in compared.front) for point in compared.points]
     metric = compared.comparison.runs[0].summary.metrics.judge.metric
-    columns = ["run", "on the\nfront", metric, "prompt\ntokens", "latency\np50, ms", "USD"]
-    title = f"Pareto front: {metric} against tokens, latency and cost, judge {compared.judge}"
+    columns = ["run", "on the\nfront", metric, "prompt\ntokens", *PERCENTILES, "cost"]
+    title = f"Pareto front: {metric} against tokens, latency (both p50, in ms) and cost, judge {compared.judge}"
     print_table(Table(title, columns, rows, left=frozenset({0, 1})))
 
 
-def _front_row(point: "ParetoPoint", on_front: bool) -> list[str]:
+def _front_row(summary: "RunSummary", on_front: bool) -> list[str]:
+    from longmemeval.report.effort_tables import cost, latency_cells
     from longmemeval.report.tables import percent
 
-    dollars = "-" if point.cost_usd is None else f"{point.cost_usd:,.4f}"
-    mark = "●" if on_front else ""
-    return [point.name, mark, percent(point.accuracy), _count(point.prompt_tokens), _count(point.latency_ms), dollars]
+    return [
+        summary.run_id,
+        "●" if on_front else "",
+        percent(summary.metrics.overall.accuracy),
+        _count(summary.mean_prompt_tokens),
+        *latency_cells(summary.latency),
+        cost(summary.costs.total),
+    ]
 
 
 def _document(report: "SweepReport") -> dict[str, object]:

@@ -49,6 +49,11 @@ def is_offline_fallback(spec: str) -> bool:
     return spec.partition(":")[0] == OFFLINE_FALLBACK
 
 
+def is_remote(spec: str) -> bool:
+    """Whether `spec` names an embedder behind a server, whose calls may cost money."""
+    return spec.startswith("openai:")
+
+
 def _make(spec: str, remote: Callable[[str], Embedder]) -> Embedder:
     kind, colon, argument = spec.partition(":")
     if kind not in KINDS:

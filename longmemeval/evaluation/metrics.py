@@ -49,10 +49,15 @@ class Score(Struct, frozen=True):
 
 
 class Latency(Struct, frozen=True):
-    """Milliseconds of the judge calls that were answered; None without any."""
+    """Percentiles of milliseconds; None where nothing was timed."""
 
     p50: float | None
     p95: float | None
+
+
+def latency(milliseconds: Sequence[float]) -> Latency:
+    """The percentiles of what was timed."""
+    return Latency(percentile(milliseconds, 50), percentile(milliseconds, 95))
 
 
 class VoteSpread(Struct, frozen=True):
@@ -91,6 +96,7 @@ class Metrics(Struct, frozen=True):
     usage: Usage
     """What the judge's calls cost."""
     latency_ms: Latency
+    """Of the judge calls that were answered."""
     answerable: Score | None = None
     """Over the questions that have an answer (LoCoMo's categories 1 to 4); None where all or none have one."""
     by_ability: dict[str, Score] = {}
@@ -156,7 +162,7 @@ def compute_metrics(
         by_type=by_type,
         abstention=scores.score(unanswerable) if unanswerable else None,
         usage=sum((judgement.usage for judgement in made), Usage()),
-        latency_ms=Latency(percentile(latencies, 50), percentile(latencies, 95)),
+        latency_ms=latency(latencies),
         answerable=scores.score(answerable) if unanswerable and answerable else None,
         by_ability=scores.grouped(golds, ability_of, ABILITIES),
         by_facet=scores.grouped(faceted, _facet, [_facet(gold) for gold in faceted]),

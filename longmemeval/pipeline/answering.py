@@ -17,6 +17,7 @@ from longmemeval.pipeline.load import LoadMonitor
 from longmemeval.pipeline.manifest import RunManifest, RunStatus, now, write_manifest
 from longmemeval.pipeline.prepared import PreparedFixtures
 from longmemeval.pipeline.progress import progress
+from longmemeval.pipeline.query_vectors import QueryVectors
 from longmemeval.pipeline.question_analysis import QuestionAnalyses, analysis_totals
 from longmemeval.pipeline.workers import Outcomes, in_order
 from longmemeval.reading.reader import UNKNOWN_REASON, Reader, Reading, SentPrompt
@@ -108,6 +109,7 @@ class Answering:
     memory: MemorySystem
     analyses: QuestionAnalyses | None
     """Asked about the questions that are to be answered before the first of them is."""
+    vectors: QueryVectors
     reader: Reader
     concurrency: int
     save_prompts: bool
@@ -193,6 +195,7 @@ class Answering:
             "seconds": round(self.manifest.totals.get("seconds", 0.0) + seconds, 3),
             **analysis_totals(self.analyses, self.manifest.totals),
             **(self.load.totals() or {key: told for key, told in self.manifest.totals.items() if key == "load"}),
+            **self.vectors.totals(self.manifest.totals),
         }
         hashes = {name: sha256_file(self.folder / name) for name in (ANSWERS, PROMPTS) if (self.folder / name).exists()}
         closed = structs.replace(self.manifest, status=status, ended_at=now(), totals=totals, files=hashes)

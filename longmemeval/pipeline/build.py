@@ -166,6 +166,12 @@ class PrepareRecord(Struct, frozen=True, omit_defaults=True):
     """The cache that has, or had, `receipts`."""
     receipts: tuple[int, ...] = ()
     """The receipts whose sum is in `usage`."""
+    usage_by_part: dict[str, Usage] = {}
+    """Of a fixture: `usage` by the part it was for; the working memory is in `db`."""
+    part_sha256: dict[str, str] = {}
+    """Of a fixture: hashes of the parts' bytes, by which runs know what they read."""
+    texts: dict[str, dict[str, int]] = {}
+    """Of embeddings: how many texts there were, by haystack and part."""
 
 
 class Failure(Struct, frozen=True):
@@ -206,7 +212,7 @@ def build_fixture(task: FixtureTask) -> PrepareRecord:
     started = time.perf_counter()
     messages = haystack_messages(task.haystack)
     parts: dict[str, bytes] = {}
-    usage = Usage()
+    usage: dict[str, Usage] = {}
     notes: tuple[str, ...] = ()
     receipts = Receipts(task.session) if task.session else None
     if "db" in task.recipes:
@@ -214,7 +220,7 @@ def build_fixture(task: FixtureTask) -> PrepareRecord:
         if task.updater is not None:
             update = build_working_memory(task.haystack, task.updater.build(receipts))
             store.working_memory = update.document
-            usage, notes = update.usage, update.notes
+            usage["db"], notes = update.usage, update.notes
         parts["db"] = store.persist()
     for name, embedded in task.embedded.items():
         parts[name] = _vector_part(embedded, task.recipes[name], task.embedder_spec)
@@ -225,7 +231,7 @@ def build_fixture(task: FixtureTask) -> PrepareRecord:
     for name in (name for name in task.recipes if is_expansion_part(name)):
         expanded = task.expansions.maker(name, receipts).make(MemoryStore.from_haystack(task.haystack))
         parts[name] = encode_expansions(*kind_and_level(name), expanded.items)
-        usage, notes = usage + expanded.usage, (*notes, *expanded.notes)
+        usage[name], notes = expanded.usage, (*notes, *expanded.notes)
     made = {name: PartInfo(sha256_bytes(data), task.recipes[name]) for name, data in parts.items()}
     meta = FixtureMeta(
         format=1,
@@ -245,10 +251,12 @@ def build_fixture(task: FixtureTask) -> PrepareRecord:
         haystack_id=task.haystack.haystack_id,
         parts=tuple(parts),
         messages=len(messages),
-        usage=usage,
+        usage=sum(usage.values(), Usage()),
         notes=notes,
         cache=REPLIES if receipts and receipts.numbers else "",
         receipts=tuple(receipts.numbers) if receipts else (),
+        usage_by_part={name: one for name, one in usage.items() if one.calls},
+        part_sha256={name: info.sha256 for name, info in made.items()},
     )
 
 

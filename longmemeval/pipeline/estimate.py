@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from longmemeval.embedding.cache import CachedEmbedder
+from longmemeval.embedding.registry import is_remote
 from longmemeval.llm.tokens import CharacterCounter
 from longmemeval.pipeline.build import UpdaterConfiguration
 from longmemeval.pipeline.embedded_parts import texts_to_embed
@@ -49,7 +50,7 @@ def estimate(
         new = embedder.missing(texts)
         tokens = sum(texts[text] for text in new)
         figures |= {"distinct texts": len(texts), "texts not in the cache": len(new), "tokens to embed": tokens}
-        if embedder.spec.startswith("openai:"):
+        if is_remote(embedder.spec):
             figures |= _price("embedding, USD", embedder.spec.removeprefix("openai:"), tokens, 0)
     if without_keys:
         figures["haystacks whose keys are embedded too, not counted yet"] = without_keys

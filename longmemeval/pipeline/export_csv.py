@@ -117,7 +117,7 @@ def _effort(gold: Gold, answer: Answer | None) -> dict[str, Cell]:
         "top_score": answer.top_score if answer else None,
         "prompt_tokens": answer.prompt_tokens if answer else None,
         "completion_tokens": answer.usage.completion_tokens if answer else None,
-        "cost_usd": answer.usage.cost_usd if answer else None,
+        "cost_usd": answer.usage.cost_usd if answer and not answer.usage.unpriced_calls else None,
         "latency_ms": answer.latency_ms if answer else None,
         "recall_ms": answer.recall_ms if answer else None,
     }

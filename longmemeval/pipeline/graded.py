@@ -19,7 +19,7 @@ from longmemeval.pipeline.answering import ANSWERS, current_answers
 from longmemeval.pipeline.index import record_score
 from longmemeval.pipeline.journal import read_journal
 from longmemeval.pipeline.manifest import RunManifest, read_manifest
-from longmemeval.records import Answer, Gold, Judgement
+from longmemeval.records import Answer, Gold, Judgement, Usage
 from longmemeval.settings import Folders
 
 _EMPTY_ANSWER = sha256_text("")
@@ -114,7 +114,12 @@ def metrics_from_files(folder: Path, graded: Graded, identity: JudgeIdentity, an
         times=graded.manifest.settings.get("repeated_questions"),
         top_scores={answer.question_id: answer.top_score for answer in answers.values()},
     )
-    return structs.replace(metrics, judgements_sha256=sha256_file(judged) if judged.exists() else "")
+    return structs.replace(
+        metrics,
+        # Of calls that failed before they were made again too.
+        usage=sum((judgement.usage for judgement in read_journal(judged, Judgement)), Usage()),
+        judgements_sha256=sha256_file(judged) if judged.exists() else "",
+    )
 
 
 def judgements_file(folder: Path, judge_id: str) -> Path:

@@ -1,7 +1,7 @@
 """Making many fixtures: haystacks into tasks, tasks over workers, each finished piece into the journal."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from longmemeval.pipeline.build import (
     PrepareRecord,
     UpdaterConfiguration,
 )
-from longmemeval.pipeline.embedded_parts import texts_to_embed
+from longmemeval.pipeline.embedded_parts import TextsToEmbed, texts_to_embed
 from longmemeval.pipeline.journal import Journal
 from longmemeval.pipeline.manifest import now
 from longmemeval.pipeline.pool import Backend, Outcome, Pool
@@ -130,6 +130,7 @@ class TaskMaker:
             round(time.perf_counter() - started, 3),
             messages=len(flat),
             usage=usage,
+            texts={task.haystack.haystack_id: _texts(parts) for task, parts in zip(tasks, wanted, strict=True)},
             cache=EMBEDDINGS,
             receipts=tuple(receipts.numbers),
         )
@@ -160,6 +161,11 @@ class TaskMaker:
             embedder_spec=self.embedder.spec if self.embedder else "",
             embedded=embedded,
         )
+
+
+def _texts(parts: Mapping[str, TextsToEmbed]) -> dict[str, int]:
+    """How many texts are embedded for each part."""
+    return {name: len(part.texts) for name, part in parts.items()}
 
 
 def make_all(

@@ -16,9 +16,9 @@ class ParetoPoint(Struct, frozen=True):
     prompt_tokens: float | None = None
     """Mean per question."""
     latency_ms: float | None = None
-    """Median per question, whole milliseconds: less is measurement noise."""
+    """Median per question, recall and model together, whole milliseconds: less is measurement noise."""
     cost_usd: float | None = None
-    """Of all answers; what grading cost says nothing about a memory."""
+    """Of preparing, analysing the questions, answering and judging."""
 
 
 def pareto_front(points: Sequence[ParetoPoint]) -> list[str]:
@@ -39,14 +39,13 @@ def pareto_points(summaries: Iterable[RunSummary]) -> list[ParetoPoint]:
 
 
 def _point(summary: RunSummary) -> ParetoPoint:
-    usage = summary.usage
-    priced = usage.calls > 0 and usage.unpriced_calls == 0
+    median = summary.latency.total.p50
     return ParetoPoint(
         name=summary.run_id,
         accuracy=summary.metrics.overall.accuracy,
         prompt_tokens=summary.mean_prompt_tokens,
-        latency_ms=None if summary.latency_p50_ms is None else round(summary.latency_p50_ms),
-        cost_usd=usage.cost_usd if priced else None,
+        latency_ms=None if median is None else round(median),
+        cost_usd=summary.costs.total.usd,
     )
 
 

@@ -1,17 +1,21 @@
 """The vectors of questions, by the embedder that made the fixtures."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, convert, to_builtins
 
 from longmemeval.arrays import Vector
 from longmemeval.embedding.cache import CachedEmbedder
 from longmemeval.embedding.registry import load_embedder
 from longmemeval.errors import FixtureError, HarnessError
-from longmemeval.records import Question
+from longmemeval.records import Question, Usage
 from longmemeval.settings import Folders
 from longmemeval.spending import Account
+
+QUERY_EMBEDDINGS = "query_embeddings"
+"""Where the totals of a manifest tell what embedding the questions cost."""
 
 
 class FixtureEmbedder(Struct, frozen=True, omit_defaults=True):
@@ -102,6 +106,17 @@ class QueryVectors:
             return
         vectors = self._embedder.embed([self._prefix + text for text in new])
         self._vectors |= zip(new, vectors, strict=True)
+
+    def totals(self, before: Mapping[str, Any]) -> dict[str, Any]:
+        """What the totals of a manifest tell of the embeddings; nothing of an embedder that asks no server.
+
+        Args:
+            before: the manifest's totals as an earlier session of the run left them.
+        """
+        if self._embedder is None or not self._embedder.is_metered:
+            return {}
+        earlier = convert(before.get(QUERY_EMBEDDINGS, {}), Usage)
+        return {QUERY_EMBEDDINGS: to_builtins(earlier + self._embedder.usage)}
 
 
 def query_vectors(

@@ -22,8 +22,8 @@ from longmemeval.retrieval.analysis import AnalysisMethod, QuestionAnalysis, ana
 from longmemeval.settings import Folders
 from longmemeval.spending import Account
 
-_TOTALS = "query_model"
-"""Where the totals of a manifest tell what it took."""
+QUERY_MODEL = "query_model"
+"""Where a manifest tells of the model, in its settings, and of what it took, in its totals."""
 
 
 class QueryModel(Struct, frozen=True):
@@ -121,7 +121,7 @@ def question_analyses(
         endpoint=base or "",
     )
     settings = {
-        _TOTALS: {
+        QUERY_MODEL: {
             "spec": model.spec,
             "api_base": public_url(base) if base else None,
             "temperature": 0.0,
@@ -140,5 +140,5 @@ def analysis_totals(analyses: QuestionAnalyses | None, before: Mapping[str, Any]
     """
     if analyses is None:
         return {}
-    earlier = msgspec.convert(before.get(_TOTALS, {}), AnalysisTotals)
-    return {_TOTALS: msgspec.to_builtins(earlier + analyses.totals)}
+    earlier = msgspec.convert(before.get(QUERY_MODEL, {}), AnalysisTotals)
+    return {QUERY_MODEL: msgspec.to_builtins(earlier + analyses.totals)}

@@ -161,6 +161,7 @@ def run(
             fixtures=fixtures,
             memory=system,
             analyses=analyses,
+            vectors=embed_query,
             reader=reader,
             concurrency=options.concurrency,
             save_prompts=options.save_prompts,

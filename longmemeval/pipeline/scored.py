@@ -2,22 +2,37 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from msgspec import Struct
 
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.evaluation.judges.standing import grading
-from longmemeval.evaluation.metrics import Metrics
-from longmemeval.evaluation.statistics import percentile
-from longmemeval.pipeline.answering import ANSWERS, current_answers, total_usage
+from longmemeval.evaluation.metrics import Latency, Metrics, latency
+from longmemeval.pipeline.answering import ANSWERS, current_answers
+from longmemeval.pipeline.costs import RunCosts, run_costs
 from longmemeval.pipeline.graded import Graded, current_judgements, dataset_of
 from longmemeval.pipeline.gradings import Gradings, gradings
 from longmemeval.pipeline.journal import read_journal
 from longmemeval.pipeline.manifest import RunManifest, read_manifest, run_folder
 from longmemeval.pipeline.stored import stored_metrics
-from longmemeval.records import Answer, Judgement, Usage
+from longmemeval.records import Answer, Judgement
 from longmemeval.settings import Folders
+
+
+class RunLatency(Struct, frozen=True):
+    """Milliseconds per answered question; None for answers of another system.
+
+    The percentiles of the sum are of the questions' sums: they are not the sums of the percentiles.
+    """
+
+    recall: Latency
+    """Until the memory system had found what the model should see."""
+    model: Latency
+    """In model calls, retries and waiting included."""
+    total: Latency
+    """Both: what somebody who asks waits for."""
 
 
 class RunSummary(Struct, frozen=True):
@@ -31,10 +46,11 @@ class RunSummary(Struct, frozen=True):
     """Spec, or empty when no vectors were read."""
     metrics: Metrics
     mean_prompt_tokens: float | None
-    """Mean tokens of the prompt as sent per answered question; None for answers of another system."""
-    usage: Usage
-    latency_p50_ms: float | None
-    latency_p95_ms: float | None
+    """Mean tokens of all prompts as sent per answered question; None for answers of another system."""
+    calls_per_question: float | None
+    """Mean model calls per answered question; None like the tokens."""
+    costs: RunCosts
+    latency: RunLatency
     shortened: int
     failed: int
     status: str = "completed"
@@ -43,22 +59,23 @@ class RunSummary(Struct, frozen=True):
     """Of these answers by this judge, where there are several: the first is the score."""
 
 
-def summarise(folder: Path, manifest: RunManifest, metrics: Metrics) -> RunSummary:
+def summarise(manifest: RunManifest, metrics: Metrics, where: Folders) -> RunSummary:
     """The summary of one run.
 
     Args:
-        folder: the run's folder.
-        manifest: its manifest.
+        manifest: of the run.
         metrics: its scores by one judge.
+        where: the folders; the journal of a preparation tells what it cost.
     """
-    return _summary(folder, read_journal(folder / ANSWERS, Answer), manifest, metrics)
+    records = read_journal(where.results_dir / manifest.run_id / ANSWERS, Answer)
+    return _summary(records, manifest, metrics, where)
 
 
-def _summary(folder: Path, records: Sequence[Answer], manifest: RunManifest, metrics: Metrics) -> RunSummary:
+def _summary(records: Sequence[Answer], manifest: RunManifest, metrics: Metrics, where: Folders) -> RunSummary:
     settings = manifest.settings
     answered = [answer for answer in current_answers(records).values() if answer.status == "ok"]
     own = manifest.kind == "run"
-    latencies = [answer.latency_ms for answer in answered] if own else []
+    asked = answered if own else []
     return RunSummary(
         run_id=manifest.run_id,
         memory=_memory_name(settings),
@@ -66,14 +83,18 @@ def _summary(folder: Path, records: Sequence[Answer], manifest: RunManifest, met
         model=settings["model"]["spec"] if own else f"hypotheses from {settings['hypotheses']['file']}",
         embedder=(settings.get("embedder") or {}).get("spec", ""),
         metrics=metrics,
-        mean_prompt_tokens=sum(a.prompt_tokens for a in answered) / len(answered) if own and answered else None,
-        usage=total_usage(records),
-        latency_p50_ms=percentile(latencies, 50),
-        latency_p95_ms=percentile(latencies, 95),
+        mean_prompt_tokens=fmean(answer.prompt_tokens for answer in asked) if asked else None,
+        calls_per_question=fmean(answer.usage.calls for answer in asked) if asked else None,
+        costs=run_costs(manifest, records, metrics, where.prepared_dir),
+        latency=RunLatency(
+            recall=latency([answer.recall_ms for answer in asked]),
+            model=latency([answer.latency_ms for answer in asked]),
+            total=latency([answer.recall_ms + answer.latency_ms for answer in asked]),
+        ),
         shortened=int(manifest.totals.get("shortened", 0)),
         failed=int(manifest.totals.get("failed", 0)),
         status=manifest.status,
-        gradings=gradings(folder, manifest, metrics.judge),
+        gradings=gradings(where.results_dir / manifest.run_id, manifest, metrics.judge),
     )
 
 
@@ -134,7 +155,7 @@ def load_scored(
             gradeds[key] = Graded(manifest, dataset_of(manifest, dataset, where))
         answers = read_journal(folder / ANSWERS, Answer)
         judgements = current_judgements(folder, metrics.judge.id)
-        summary = _summary(folder, answers, manifest, metrics)
+        summary = _summary(answers, manifest, metrics, where)
         scored.append(ScoredRun(folder, manifest, summary, current_answers(answers), judgements, gradeds[key]))
     return scored
 

@@ -7,6 +7,7 @@ from msgspec import Struct, structs
 
 from longmemeval.arrays import Vector
 from longmemeval.embedding.hashing import HashingEmbedder
+from longmemeval.embedding.registry import is_remote
 from longmemeval.errors import FixtureError
 from longmemeval.event_loop import complete
 from longmemeval.files import sha256_text
@@ -179,7 +180,7 @@ def _vectors(
     state: SweepState, questions: Sequence[Question], identity: FixtureEmbedder | None, fixture: Fixture
 ) -> tuple[Callable[[str], Vector], str]:
     """How questions are embedded: as in the run, unless that would cost something."""
-    if identity is None or not identity.spec.startswith("openai:"):
+    if identity is None or not is_remote(identity.spec):
         return query_vectors(questions, identity, state.plan.prepare.embedder, None, state.where), ""
     stand_in = HashingEmbedder(fixture.vectors.describe(fixture.index_name).dimension)
     return lambda text: stand_in.embed([text])[0], ", searched with other vectors than the embedder's"

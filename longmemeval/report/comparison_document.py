@@ -7,6 +7,7 @@ import msgspec
 
 from longmemeval.pipeline.baseline import AgainstBaseline
 from longmemeval.pipeline.comparison import Comparison, RunFigures
+from longmemeval.pipeline.scored import RunSummary
 from longmemeval.report.published import PublishedFigure
 
 
@@ -37,12 +38,20 @@ def comparison_document(
     return document | {name: list(rows) for name, rows in extra.items() if rows}
 
 
+def run_document(summary: RunSummary) -> dict[str, Any]:
+    """One run as `evaluate --json` prints it: its scores, and beside them what was run, its costs and its latencies.
+
+    `usage` and `latency_ms` are those of the judge, as in the stored scores; `answers_latency_ms` is that of the run.
+    """
+    document: dict[str, Any] = msgspec.to_builtins(summary)
+    metrics: dict[str, Any] = document.pop("metrics")
+    del document["run_id"]
+    document["answers_latency_ms"] = document.pop("latency")
+    return metrics | document
+
+
 def _run(run: RunFigures) -> dict[str, Any]:
-    """What `evaluate --json` prints of a run, and what the comparison adds; `usage` there is the judge's."""
-    summary: dict[str, Any] = msgspec.to_builtins(run.summary)
-    metrics: dict[str, Any] = summary.pop("metrics")
-    del summary["run_id"]
-    summary["answers_usage"] = summary.pop("usage")
+    """What `evaluate --json` prints of a run, and what the comparison adds."""
     added = {
         "reading": run.reading,
         "settings_sha256": run.settings_sha256,
@@ -50,4 +59,4 @@ def _run(run: RunFigures) -> dict[str, Any]:
         "lost": run.lost,
         "marks": run.marks,
     }
-    return metrics | summary | added
+    return run_document(run.summary) | added

@@ -9,10 +9,11 @@ from longmemeval.evaluation.power import DISCORDANT
 from longmemeval.pipeline.baseline import AgainstBaseline
 from longmemeval.pipeline.compare import points
 from longmemeval.pipeline.comparison import COMMON_ONLY, Comparison, PairResult, QuestionRow, RunFigures
+from longmemeval.report.effort_tables import cost, cost_table, effort_notes, latency_table, ms
 from longmemeval.report.published import PublishedFigure
 from longmemeval.report.summary import ORACLE_NOTE, footnotes
 from longmemeval.report.table import Table
-from longmemeval.report.tables import cost, interval, percent
+from longmemeval.report.tables import UNKNOWN, interval, percent
 
 _ALL_PAIRS = 10
 """Up to so many pairs all are shown; of more, those with the first run."""
@@ -25,7 +26,16 @@ ALIKE = "Minimum detectable difference: not known, as these runs score alike on 
 
 def comparison_tables(comparison: Comparison) -> Iterator[Table]:
     """All tables of a comparison that have rows. Runs with long ids go by letters, which the notes explain."""
-    tables = (_runs(comparison), _types(comparison), _pairs(comparison), _lost(comparison), _repeats(comparison))
+    summaries, names = [run.summary for run in comparison.runs], [_name(run) for run in comparison.runs]
+    tables = (
+        _runs(comparison),
+        _types(comparison),
+        _pairs(comparison),
+        _lost(comparison),
+        cost_table(summaries, names),
+        latency_table(summaries, names),
+        _repeats(comparison),
+    )
     labels = _letters(comparison)
     for table in tables:
         if table.rows:
@@ -69,10 +79,10 @@ def _runs(comparison: Comparison) -> Table:
     shown += [
         (f"{_metric(comparison)},\n95 % interval", _score),
         ("not\nevaluated", lambda run: str(run.summary.metrics.overall.not_evaluated)),
-        ("evidence\nrecall", lambda run: "-" if run.evidence_recall is None else percent(run.evidence_recall)),
+        ("evidence\nrecall", lambda run: UNKNOWN if run.evidence_recall is None else percent(run.evidence_recall)),
         ("prompt\ntokens", lambda run: _rounded(run.summary.mean_prompt_tokens)),
-        ("cost", lambda run: cost(run.summary.usage)),
-        ("latency\np50, ms", lambda run: _rounded(run.summary.latency_p50_ms)),
+        ("cost", lambda run: cost(run.summary.costs.total)),
+        ("latency\np50, ms", lambda run: ms(run.summary.latency.total.p50)),
     ]
     metrics = comparison.runs[0].summary.metrics
     common = "common " if any(warning.startswith(COMMON_ONLY) for warning in comparison.warnings) else ""
@@ -98,7 +108,7 @@ def _score(run: RunFigures) -> str:
 
 
 def _rounded(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.0f}"
+    return UNKNOWN if value is None else f"{value:,.0f}"
 
 
 def _types(comparison: Comparison) -> Table:
@@ -202,7 +212,9 @@ def _notes(comparison: Comparison) -> Iterator[str]:
         yield f"▲ ▼: significantly better or worse than {comparison.runs[0].summary.run_id} (p after Holm below 0.05)."
     if (pairs := len(comparison.pairs)) > len(_shown_pairs(comparison)):
         yield f"Shown are the pairs with the first run; all {pairs}, for which Holm adjusts, are under --json."
-    yield from (note for note in footnotes([run.summary for run in comparison.runs]) if note != ORACLE_NOTE)
+    summaries = [run.summary for run in comparison.runs]
+    yield from (note for note in footnotes(summaries) if note != ORACLE_NOTE)
+    yield from effort_notes(summaries)
     yield from comparison.warnings
 
 

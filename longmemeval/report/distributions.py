@@ -57,7 +57,7 @@ def latency_chart(runs: Sequence[Latencies]) -> Chart:
         axes.spines["left"].set_visible(False)
         axes.xaxis.set_major_formatter(lambda value, _: milliseconds(value))
         axes.xaxis.set_minor_formatter("")
-        axes.set_xlabel("time in model calls per question")
+        axes.set_xlabel("time per question, recall and model")
         axes.grid(axis="x")
 
     rows = []
@@ -65,7 +65,7 @@ def latency_chart(runs: Sequence[Latencies]) -> Chart:
         figures = [percentile(run.milliseconds, rank) or 0.0 for rank in (5, 25, 50, 75, 95)]
         rows.append([run.letter, f"{len(run.milliseconds):,}", *map(milliseconds, figures)])
     description = (
-        "Time spent in model calls per answered question, retries and waiting included; a row per run, each drawn to "
+        "Time per answered question: recall, and model calls with retries and waiting. A row per run, each drawn to "
         "its own height. Solid line: median; dotted line: 95th percentile."
     )
     svg = drawn("latency", 7.6, 0.75 + 0.42 * len(runs), draw)

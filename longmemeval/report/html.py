@@ -7,7 +7,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from longmemeval import __version__
 from longmemeval.pipeline.comparison import Comparison
@@ -15,6 +15,7 @@ from longmemeval.pipeline.scored import ScoredRun
 from longmemeval.report import page_charts as charts
 from longmemeval.report.charts import Chart
 from longmemeval.report.comparison_tables import published_table
+from longmemeval.report.effort_tables import cost_table, latency_table
 from longmemeval.report.page_data import (
     RunView,
     abstention_table,
@@ -166,6 +167,7 @@ def _sections(comparison: Comparison, scored: list[ScoredRun], letters: list[str
     by_type = charts.group_chart("types", "By question type", comparison, letters, lambda one: one.by_type)
     by_ability = charts.group_chart("abilities", "By ability", comparison, letters, lambda one: one.by_ability)
     effort = tuple(charts.tradeoff_charts(comparison, letters))
+    summaries = [one.summary for one in comparison.runs]
     losses = charts.loss_chart(comparison, letters)
     calibration = tuple(charts.calibration_charts(scored, letters))
     agreement = tuple(agreement_tables(scored, letters, where))
@@ -178,7 +180,13 @@ def _sections(comparison: Comparison, scored: list[ScoredRun], letters: list[str
         Section("recall", "Evidence recall", charts=_some(charts.recall_curves(scored, letters)), short="Recall"),
         Section("losses", "Where questions were lost", charts=_some(losses), short="Losses"),
         Section("calibration", "Calibration", _CALIBRATION, calibration, narrow=True),
-        Section("latency", "Latency", charts=_some(charts.latency_ridges(scored, letters))),
+        Section("cost", "Cost in US dollars", tables=_with_rows(cost_table(summaries, letters)), short="Cost"),
+        Section(
+            "latency",
+            "Latency",
+            charts=_some(charts.latency_ridges(scored, letters)),
+            tables=_with_rows(latency_table(summaries, letters)),
+        ),
         Section("judges", "Judge agreement", _AGREEMENT, tables=agreement, short="Judges"),
         Section("repeats", "Repeats", _REPEATS, tables=_some(repeats_table(comparison, letters))),
     ]
@@ -200,6 +208,11 @@ _AGREEMENT = (
     "Judges of one run on the same answers. Kappa is what agreement exceeds chance by: 1 is perfect, 0 is chance."
 )
 _REPEATS = "Runs that differ in nothing but their number: how far chance alone moves a score."
+
+
+def _with_rows(table: Table) -> tuple[Table, ...]:
+    """The table without the title, which the section has; none without rows."""
+    return (structs.replace(table, title=""),) if table.rows else ()
 
 
 def _some(one: T | None) -> tuple[T, ...]:

@@ -20,9 +20,10 @@ from longmemeval.report.charts import (
     recall_chart,
     tradeoff_chart,
 )
-from longmemeval.report.distributions import Latencies, calibration_chart, latency_chart
+from longmemeval.report.distributions import Latencies, calibration_chart, latency_chart, milliseconds
+from longmemeval.report.effort_tables import cost
 from longmemeval.report.page_data import run_names
-from longmemeval.report.tables import cost, percent
+from longmemeval.report.tables import percent
 
 _CUTOFFS = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 1000)
 _BAR_WORDS = "Bars: mean over all selected questions, not evaluated ones counted as wrong. Lines: 95 % intervals."
@@ -95,7 +96,7 @@ def loss_chart(comparison: Comparison, letters: Sequence[str]) -> Chart | None:
 
 
 def tradeoff_charts(comparison: Comparison, letters: Sequence[str]) -> list[Chart]:
-    """Score against tokens and against cost, as far as the runs have them and differ in them."""
+    """Score against tokens, cost and latency, as far as the runs have them and differ in them."""
 
     def chart(name: str, title: str, axis: str, x_of: Callable[[RunFigures], tuple[float, str] | None]) -> list[Chart]:
         points = []
@@ -109,7 +110,8 @@ def tradeoff_charts(comparison: Comparison, letters: Sequence[str]) -> list[Char
 
     return [
         *chart("tokens", "Against tokens", "prompt tokens per question", _tokens),
-        *chart("cost", "Against cost", "dollars for all answers", _dollars),
+        *chart("cost", "Against cost", "US dollars: prepare, analysis, answers, judge", _dollars),
+        *chart("waiting", "Against latency", "median milliseconds per question, recall and model", _latency),
     ]
 
 
@@ -119,9 +121,14 @@ def _tokens(one: RunFigures) -> tuple[float, str] | None:
 
 
 def _dollars(one: RunFigures) -> tuple[float, str] | None:
-    """None where the cost is not known: answers of another system, or calls without a price."""
-    usage = one.summary.usage
-    return (usage.cost_usd, cost(usage)) if usage.calls and not usage.unpriced_calls else None
+    """None where the cost is not known: of answers made elsewhere, or of calls without a price."""
+    total = one.summary.costs.total
+    return None if total.usd is None else (total.usd, cost(total))
+
+
+def _latency(one: RunFigures) -> tuple[float, str] | None:
+    median = one.summary.latency.total.p50
+    return None if median is None else (median, milliseconds(median))
 
 
 def recall_curves(scored: Sequence[ScoredRun], letters: Sequence[str]) -> Chart | None:
@@ -161,10 +168,11 @@ def calibration_charts(scored: Sequence[ScoredRun], letters: Sequence[str]) -> l
 
 
 def latency_ridges(scored: Sequence[ScoredRun], letters: Sequence[str]) -> Chart | None:
-    """How long answers took; None where no run asked a model."""
+    """How long answers took, recall and model together; None where no run asked a model."""
     runs = []
     for index, (letter, run) in enumerate(zip(letters, scored, strict=True)):
-        took = tuple(answer.latency_ms for answer in run.answers.values() if answer.status == "ok" and answer.attempts)
+        asked = (answer for answer in run.answers.values() if answer.status == "ok" and answer.attempts)
+        took = tuple(answer.recall_ms + answer.latency_ms for answer in asked)
         if took:
             runs.append(Latencies(index, letter, took))
     return latency_chart(runs) if runs else None

@@ -11,13 +11,14 @@ from longmemeval.pipeline.second_opinions import judge_agreements
 from longmemeval.pipeline.stored import stored_metrics
 from longmemeval.report.comparison_tables import detectable_line
 from longmemeval.report.distributions import milliseconds
+from longmemeval.report.effort_tables import cost, effort_notes, kinds, work_line
 from longmemeval.report.summary import ORACLE_NOTE, footnotes
 from longmemeval.report.svg import RUN_COLOURS
 from longmemeval.report.table import Table
-from longmemeval.report.tables import abstaining_shares, cost, interval, percent, usage_line
+from longmemeval.report.tables import UNKNOWN, abstaining_shares, interval, percent
 from longmemeval.settings import Folders
 
-NOTHING = "-"
+NOTHING = UNKNOWN
 
 
 class RunView(Struct, frozen=True):
@@ -81,8 +82,7 @@ def _facts(figures: RunFigures, run: ScoredRun) -> tuple[tuple[str, str], ...]:
         "judge": f"{judge_name(judge)}: {'official' if judge.official else 'NOT official'}",
         "judge id": judge.id,
         "votes": f"{votes.votes} per answer, unanimous on {percent(votes.unanimous)}" if votes else "",
-        "answers": usage_line(summary.usage),
-        "judging": usage_line(summary.metrics.usage),
+        **{name: work_line(one) for name, one in kinds(summary.costs).items()},
         "status": f"{run.manifest.status}, begun {run.manifest.started_at}, ended {run.manifest.ended_at or NOTHING}",
         "settings": figures.settings_sha256[:12],
     }
@@ -102,9 +102,9 @@ def figure_cells(figures: RunFigures) -> dict[str, str]:
         "abstention": percent(abstention.accuracy) if abstention else NOTHING,
         "evidence recall": NOTHING if figures.evidence_recall is None else percent(figures.evidence_recall),
         "prompt tokens": NOTHING if tokens is None else f"{tokens:,.0f}",
-        "cost": cost(summary.usage) if tokens is not None else NOTHING,
-        "latency p50": _latency(summary.latency_p50_ms),
-        "latency p95": _latency(summary.latency_p95_ms),
+        "cost": cost(summary.costs.total),
+        "latency p50": _latency(summary.latency.total.p50),
+        "latency p95": _latency(summary.latency.total.p95),
     }
 
 
@@ -172,9 +172,11 @@ def _pair_row(pair: PairResult, names: dict[str, str]) -> list[str]:
 def notes(comparison: Comparison) -> list[str]:
     """Warnings first, among them which runs read the gold; then what has to be said under every table of such runs."""
     marks = any(one.marks for one in comparison.runs)
+    summaries = [one.summary for one in comparison.runs]
     said = [
         *comparison.warnings,
-        *(note for note in footnotes([one.summary for one in comparison.runs]) if note != ORACLE_NOTE),
+        *(note for note in footnotes(summaries) if note != ORACLE_NOTE),
+        *effort_notes(summaries),
         *([f"▲ ▼: significantly better or worse than run {letter_of(0)}."] if marks else []),
     ]
     return list(dict.fromkeys(said))

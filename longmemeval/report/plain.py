@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from longmemeval.evaluation.metrics import Score
 from longmemeval.pipeline.comparison import Comparison
 from longmemeval.report.comparison_tables import published_table
+from longmemeval.report.effort_tables import cost_table, latency_table
 from longmemeval.report.page_data import NOTHING, figure_cells, letter_of, notes, repeats_table, run_names, verdicts
 from longmemeval.report.published import PublishedFigure
 from longmemeval.report.table import Table
-from longmemeval.report.tables import interval, percent
+from longmemeval.report.tables import UNKNOWN, interval, percent
 from longmemeval.report.text import visible
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~&])")
@@ -27,6 +28,7 @@ _LATEX = {
     # Around what `visible` writes out: LaTeX's usual fonts have neither.
     "⟨": r"$\langle$",
     "⟩": r"$\rangle$",
+    UNKNOWN: "--",
 }
 _LATEX_SIGNS = re.compile("[" + re.escape("".join(_LATEX)) + "]")
 
@@ -66,10 +68,7 @@ def _letters(comparison: Comparison) -> list[str]:
 
 
 def _tables(comparison: Comparison, published: Sequence[PublishedFigure]) -> list[Table]:
-    """Runs with their figures, types by runs, repeats, published figures.
-
-    Latency is left out: it is the machine's, not the memory's.
-    """
+    """Runs with their figures, types by runs, costs, latencies, repeats, published figures."""
     letters = _letters(comparison)
     cells = [figure_cells(one) for one in comparison.runs]
     shown = [name for name in cells[0] if not name.startswith("latency")]
@@ -83,9 +82,11 @@ def _tables(comparison: Comparison, published: Sequence[PublishedFigure]) -> lis
     names = dict.fromkeys(name for scores in by_type for name in scores)
     type_rows = [[name, *(_score(scores.get(name)) for scores in by_type)] for name in names]
     types = Table("By question type, with 95 % interval", ["question type", *letters], type_rows)
+    summaries = [one.summary for one in comparison.runs]
+    effort = [table for table in (cost_table(summaries, letters), latency_table(summaries, letters)) if table.rows]
     repeats = repeats_table(comparison, letters)
     others = published_table(published) if published else None
-    return [table for table in (runs, types, repeats, others) if table]
+    return [table for table in (runs, types, *effort, repeats, others) if table]
 
 
 def _score(score: Score | None) -> str:

@@ -273,8 +273,8 @@ class _RunFiles:
             prompt=self._prompts.get(question_id, ()),
             note_prompts=self._note_prompts.get(question_id, 0),
             prompt_tokens=answer.prompt_tokens,
-            cost_usd=answer.usage.cost_usd or None,
-            latency_ms=round(answer.latency_ms, 1),
+            cost_usd=(not answer.usage.unpriced_calls and answer.usage.cost_usd) or None,
+            latency_ms=round(answer.recall_ms + answer.latency_ms, 1),
             error=answer.error,
             notes=answer.notes,
         )

@@ -63,6 +63,7 @@ class RunDetail(Struct, frozen=True, omit_defaults=True):
     prompt_tokens: int = 0
     cost_usd: float | None = None
     latency_ms: float = 0.0
+    """Recall and model calls."""
     error: str = ""
     notes: tuple[str, ...] = ()
 

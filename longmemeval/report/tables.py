@@ -8,6 +8,10 @@ from longmemeval.pipeline.scored import RunSummary
 from longmemeval.records import Usage
 from longmemeval.report.table import Table
 
+UNKNOWN = "\u2013"
+"""What stands in a cell whose figure is not known: a dash."""
+_LEAST_SHOWN = 0.0001
+
 
 def score_table(title: str, metrics: Metrics) -> Table:
     """Overall, task average, types, facets and abstention, one row each.
@@ -78,7 +82,7 @@ def _memory_row(summary: RunSummary) -> list[str]:
         percent(metrics.abstention.accuracy) if metrics.abstention else "-",
         str(metrics.overall.not_evaluated),
         "-" if tokens is None else f"{tokens:,.0f}",
-        cost(summary.usage),
+        dollars(summary.costs.total.known_usd, complete=summary.costs.total.usd is not None),
     ]
 
 
@@ -96,16 +100,23 @@ def _bounds(bounds: tuple[float, float]) -> str:
     return f"[{bounds[0] * 100:.1f}, {bounds[1] * 100:.1f}]"
 
 
-def cost(usage: Usage) -> str:
-    """Dollars; `≥` when some calls have no known price."""
-    sign = "≥ " if usage.unpriced_calls else ""
-    return f"{sign}${usage.cost_usd:,.4f}"
+def dollars(known: float, *, complete: bool = True) -> str:
+    """US dollars: `$0` for nothing, a dash for what is not known, `≥` for what is known of a sum.
+
+    Args:
+        known: the dollars that are known.
+        complete: whether they are all.
+    """
+    if known < _LEAST_SHOWN:
+        return UNKNOWN if not complete else "$0" if known == 0 else f"< ${_LEAST_SHOWN:.4f}"
+    return f"{'' if complete else '≥ '}${known:,.4f}"
 
 
 def usage_line(usage: Usage) -> str:
     """Calls, tokens and price in one line."""
-    cached = f" ({usage.cached_calls} from the cache)" if usage.cached_calls else ""
+    cached = f" ({usage.cached_calls:,} from the cache)" if usage.cached_calls else ""
+    price = dollars(usage.cost_usd, complete=not usage.unpriced_calls)
     return (
         f"{usage.calls:,} calls{cached}, {usage.prompt_tokens:,} prompt and {usage.completion_tokens:,} completion "
-        f"tokens, {cost(usage)}"
+        f"tokens, {'cost not known' if price == UNKNOWN else price}"
     )

@@ -133,7 +133,7 @@ def test_no_run_id_is_broken_in_a_pipe(command: Command, tmp_path: Path) -> None
     for name, right in zip(names, (80, 20), strict=True):
         graded_run(LongMemEvalDataset(tmp_path / "d.json"), folders_in(tmp_path), name, labels(right, 100 - right))
     rows = [line.split() for line in command(f"compare {' '.join(names)}").stdout.splitlines()]
-    assert sum(row[:1] == names[:1] for row in rows) == 4
+    assert sum(row[:1] == names[:1] for row in rows) == 5
     (pair,) = [row for row in rows if row[:2] == names]
     assert " ".join(pair).endswith(f"{names[0]} is better by 60.0 points")
 

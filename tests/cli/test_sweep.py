@@ -59,7 +59,9 @@ def test_json_is_one_document_that_says_what_the_tables_say(done: tuple[Path, st
     document = json.loads(longmemeval("sweep", EXAMPLE, "--json", cwd=folder).stdout)
     rows = front_rows(out)
     assert [run["run"] for run in document["runs"]] == RUNS
-    assert [f"{run['overall']['accuracy'] * 100:.1f}" for run in document["runs"]] == [row[-5] for row in rows.values()]
+    assert [f"{run['overall']['accuracy'] * 100:.1f}" for run in document["runs"]] == [
+        row[-10] for row in rows.values()
+    ]
     assert document["pareto"] == [run_id for run_id, row in rows.items() if row[0] == "●"] != []
     assert document["failed"] == []
     assert (document["estimate"]["complete"], document["estimate"]["runs"]) == (8, [])

@@ -69,7 +69,7 @@ def graded_run(
             **(settings or {}),
         },
         question_ids=tuple(credits),
-        fixtures={},
+        fixtures={question.haystack_id: {} for question in dataset.questions() if question.question_id in credits},
         environment={},
         started_at="2026-01-01T00:00:00+00:00",
     )

@@ -7,9 +7,11 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
+from longmemeval.evaluation.metrics import Latency
+from longmemeval.pipeline.costs import cost_of
 from longmemeval.pipeline.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.pareto import ParetoPoint, pareto_front, pareto_points
-from longmemeval.pipeline.scored import summarise
+from longmemeval.pipeline.scored import RunLatency, summarise
 from longmemeval.records import Usage
 from tests.pipeline.helpers import answer_all, prepared_colours
 
@@ -71,13 +73,22 @@ def test_points_of_runs_leave_out_the_oracle_and_unknown_prices(tmp_path: Path) 
     dataset, where = prepared_colours(tmp_path, 2)
     answer_all(dataset, where)
     graded = evaluate("r", options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where)
-    summary = structs.replace(summarise(where.results_dir / "r", graded.manifest, graded.metrics), usage=usage)
+    summary = summarise(graded.manifest, graded.metrics, where)
+    assert summary.costs.total.usd == 0.0
+    summary = structs.replace(summary, costs=structs.replace(summary.costs, total=cost_of(usage)))
     assert summary.metrics.overall.accuracy == 1.0
     (point,) = pareto_points([summary, structs.replace(summary, reads_gold=True)])
-    assert summary.latency_p50_ms is not None
-    assert point == ParetoPoint("r", 1.0, summary.mean_prompt_tokens, round(summary.latency_p50_ms), 0.5)
-    half_priced = structs.replace(summary, usage=structs.replace(usage, unpriced_calls=1))
-    nothing_known = structs.replace(summary, usage=Usage(), mean_prompt_tokens=None, latency_p50_ms=None)
-    points = pareto_points([half_priced, nothing_known])
+    median = summary.latency.total.p50
+    assert median is not None
+    assert summary.latency.model.p50 is not None
+    assert median > summary.latency.model.p50
+    assert point == ParetoPoint("r", 1.0, summary.mean_prompt_tokens, round(median), 0.5)
+    half_priced = cost_of(structs.replace(usage, unpriced_calls=1))
+    assert (half_priced.usd, half_priced.known_usd) == (None, 0.5)
+    unknown = RunLatency(*[Latency(None, None)] * 3)
+    points = pareto_points(
+        structs.replace(summary, costs=structs.replace(summary.costs, total=total), latency=latency)
+        for total, latency in ((half_priced, summary.latency), (cost_of(None), unknown))
+    )
     assert [point.cost_usd for point in points] == [None, None]
-    assert points[1] == ParetoPoint("r", 1.0)
+    assert points[1] == ParetoPoint("r", 1.0, summary.mean_prompt_tokens)

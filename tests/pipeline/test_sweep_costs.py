@@ -77,7 +77,8 @@ def test_where_fixtures_are_there_the_estimate_is_what_is_then_sent(
         tokens = sum(one["prompt_tokens"] for one in sent)
         if method == "con-separate":
             # The answering prompt holds the notes, which are not known before: taken to be as long as may be.
-            assert (run.answering.prompt_tokens or 0) > tokens + 4 * 480
+            assert run.answering.calls is not None
+            assert run.answering.prompt_tokens == tokens + (run.answering.calls - 4) * (500 - 6)
         else:
             assert run.answering.prompt_tokens == tokens
 

@@ -107,6 +107,7 @@ def test_every_section_is_there_and_headings_are_in_order(reader: Reader, report
         "Evidence recall",
         "Where questions were lost",
         "Calibration",
+        "Cost in US dollars",
         "Latency",
         "Judge agreement",
         "Repeats",

@@ -43,12 +43,12 @@ def test_runs_of_labels(dataset: Dataset, where: Folders) -> None:
     graded_run(dataset, where, "a", labels(10, 30))
     con = {"reading": {"method": "con"}, "reads_gold": True}
     graded_run(dataset, where, "b", labels(30, 10), status="interrupted", settings=con)
-    runs, types, pairs, lost = tables(compare(["a", "b"], where=where)).values()
+    runs, types, pairs, lost, latencies = tables(compare(["a", "b"], where=where)).values()
     assert runs.title == "d, 40 questions, judge test/strict, prompts: by hand"
     assert runs.columns[:4] == ["run", "memory", "reading", "accuracy,\n95 % interval"]
     assert runs.rows[0][0] == "a"
     assert runs.rows[1][:4] == ["b\n(reads gold, interrupted)", "last-k", "con", "▲ 75.0 % [59.8, 85.8]"]
-    assert runs.rows[0][4:] == ["0", "0.0 %", "100", "$0.0000", "0"]
+    assert runs.rows[0][4:] == ["0", "0.0 %", "100", "$0", "0.0"]
     assert (types.columns, types.rows[0][1]) == (["run", "single-session-\nuser\nn 40"], "25.0\n[14.2, 40.2]")
     assert pairs.title == "Pairs (exact McNemar)"
     assert pairs.columns[4:7] == ["only a", "only b", "p"]
@@ -58,12 +58,13 @@ def test_runs_of_labels(dataset: Dataset, where: Folders) -> None:
         ["run", "not retrieved"],
         [["a", "30"], ["b\n(reads gold, interrupted)", "10"]],
     )
+    assert latencies.rows[1] == ["b\n(reads gold, interrupted)", *["0.0"] * 6]
 
 
 def test_a_judge_of_scores_heads_its_metric(dataset: Dataset, where: Folders) -> None:
     graded_run(dataset, where, "a", [0.5] * 40, judge=F1)
     graded_run(dataset, where, "b", [0.25] * 40, judge=F1)
-    runs, types, pairs, _ = tables(compare(["a", "b"], where=where)).values()
+    runs, types, pairs, *_ = tables(compare(["a", "b"], where=where)).values()
     assert "F1,\n95 % interval" in runs.columns
     assert types.title == "By question type, F1 in percent"
     assert pairs.title == "Pairs (sign-flip permutation)"
@@ -76,6 +77,7 @@ def test_one_run_has_no_pairs(dataset: Dataset, where: Folders) -> None:
     assert list(tables(found)) == [
         "d, 40 questions, judge test/strict, prompts: by hand",
         "By question type, accuracy in percent",
+        "Latency per question in milliseconds",
     ]
     assert detectable_line(found).endswith("(40 questions, 80 % power, assuming that two runs part on 20 % of them).")
 
@@ -88,7 +90,8 @@ def test_notes(dataset: Dataset, where: Folders) -> None:
     assert notes[0].startswith("Minimum detectable difference: 30.4 points (40 questions, 80 % power, by how far")
     assert notes[1] == "▲ ▼: significantly better or worse than a (p after Holm below 0.05)."
     assert notes[2].startswith("Judge: test/strict")
-    assert "gone or made from other data" in notes[3]
+    assert notes[3] == "Cost of prepare, question analysis, answers and judge: $0, no model was paid for."
+    assert "gone or made from other data" in notes[4]
 
 
 def test_of_many_pairs_those_with_the_first_are_shown(dataset: Dataset, where: Folders) -> None:
@@ -168,7 +171,7 @@ def test_document(dataset: Dataset, where: Folders) -> None:
     assert set(document) == {"dataset", "runs", "pairs", "repeats", "detectable", "warnings"}
     first = document["runs"][0]
     assert (first["run"], first["overall"]["correct"], first["lost"]) == ("a", 10, {"not retrieved": 30})
-    assert {"judge", "task_averaged", "by_type", "abstention", "usage", "answers_usage", "memory", "status"} < set(
+    assert {"judge", "task_averaged", "by_type", "abstention", "usage", "costs", "answers_latency_ms", "memory"} < set(
         first
     )
     assert document["pairs"] == found.pairs
@@ -190,7 +193,7 @@ def test_long_run_ids_go_by_letters(dataset: Dataset, where: Folders) -> None:
     graded_run(dataset, where, names[0], labels(10, 30))
     graded_run(dataset, where, names[1], labels(30, 10))
     found = compare(names, where=where)
-    runs, _, pairs, _ = tables(found).values()
+    runs, _, pairs, *_ = tables(found).values()
     assert [row[0] for row in runs.rows] == ["A", "B"]
     assert (pairs.rows[0][:2], pairs.rows[0][-1]) == (["A", "B"], "B is better by 50.0 points")
     notes = list(comparison_notes(found))
