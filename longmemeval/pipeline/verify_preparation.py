@@ -9,6 +9,7 @@ from longmemeval.errors import HarnessError
 from longmemeval.files import leads_nowhere, list_folders, safe_name
 from longmemeval.pipeline.recipes import Recipes, check_unmixed
 from longmemeval.records import FixtureMeta
+from longmemeval.retrieval.word_counts import has_words, words_of
 from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.messages import resource_id
 
@@ -30,6 +31,8 @@ def check_preparation(folder: Path) -> Iterator[str | None]:
             yield _holds(f"{place}, part {part}", partial(fixture.read_part, part))
         if "vector" in fixture.meta.parts:
             yield _holds(place, partial(getattr, fixture, "vectors"))
+        if has_words(fixture.meta):
+            yield _holds(place, partial(words_of, fixture))
         for problem in _contradictions(fixture):
             yield f"{place}/meta.json: {problem}" if problem else None
     if metas:

@@ -3,20 +3,30 @@
 import json
 import re
 import shlex
+import time
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
+from msgspec import structs
 
 from longmemeval.datasets.base import Dataset
 from longmemeval.datasets.registry import load_dataset
-from longmemeval.memory.configuration import resolve_configuration
+from longmemeval.errors import FixtureError
+from longmemeval.event_loop import complete
+from longmemeval.files import sha256_bytes
+from longmemeval.memory.configuration import build_memory, resolve_configuration
+from longmemeval.memory.protocol import MemoryTools
 from longmemeval.pipeline.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.prepared import PreparedFixtures
 from longmemeval.pipeline.run import RunOptions, run
 from longmemeval.pipeline.selection import Selection
 from longmemeval.pipeline.verify import verify
+from longmemeval.records import PartInfo
+from longmemeval.retrieval.word_counts import encode_words
 from longmemeval.settings import Folders
+from longmemeval.storage.fixture import Fixture, fixture_folder, write_fixture
 from tests.conftest import real_file
 from tests.pipeline.helpers import MODEL, answers, colours, folders_in, manifest
 from tests.support import longmemeval, tree
@@ -80,6 +90,40 @@ def test_words_counted_by_other_rules_are_not_read_and_made_again(dataset: Datas
     assert prepare(dataset, ["hybrid"], options=OPTIONS, where=where).prepared == 1
     assert tree(where.prepared_dir, without=("meta.json", "prepare.jsonl")) == before
     assert verify("colours/default", where=where).problems == ()
+
+
+def test_words_of_another_history_are_refused(dataset: Dataset, where: Folders) -> None:
+    prepare(dataset, ["hybrid"], options=OPTIONS, where=where)
+    folder = where.prepared_dir / "colours/default/q1"
+    fixture = Fixture.open(folder)
+    short = encode_words(fixture.memory.messages[:-1])
+    info = structs.replace(fixture.meta.parts["words"], sha256=sha256_bytes(short))
+    write_fixture(folder, structs.replace(fixture.meta, parts={**fixture.meta.parts, "words": info}), {"words": short})
+    (problem,) = verify("colours/default", where=where).problems
+    assert "counts 5 messages, db.json has 6" in problem
+    with pytest.raises(FixtureError, match="counts 5 messages"):
+        answer(dataset, where, "r")
+
+
+def test_a_fresh_recall_is_quicker_with_counted_words(tmp_path: Path, where: Folders) -> None:
+    dataset = load_dataset(str(real_file("longmemeval_e47becba.json")))
+    prepare(dataset, ["bm25"], options=OPTIONS, where=where)
+    (question,) = dataset.questions()
+    folder = fixture_folder(where.prepared_dir, dataset.name, "default", question.haystack_id)
+    meta = Fixture.open(folder).meta
+    memory = build_memory(resolve_configuration("bm25"), MemoryTools(lambda text: np.zeros(1, np.float32)))
+
+    def processor_time(parts: dict[str, PartInfo]) -> float:
+        times = []
+        for _ in range(3):
+            fixture = Fixture(folder, structs.replace(meta, parts=parts))
+            started = time.process_time()
+            complete(memory.recall(question, fixture))
+            times.append(time.process_time() - started)
+        return min(times)
+
+    without = {name: info for name, info in meta.parts.items() if name != "words"}
+    assert processor_time(meta.parts) < processor_time(without) / 2
 
 
 def test_a_run_reads_every_file_once(where: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
