@@ -1,5 +1,6 @@
 """The command `longmemeval`: verbs, and how errors are shown."""
 
+import os
 import sys
 import traceback
 from importlib import import_module
@@ -64,8 +65,13 @@ def main() -> None:
     handle_interrupts()
     for argument in sys.argv[1:]:
         register_address(argument)
-    with hiding_secrets():
-        _main()
+    try:
+        with hiding_secrets():
+            _main()
+    except BrokenPipeError:
+        # Who read the output is gone (`| head`): what is left of it goes nowhere, without a word.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
 
 
 def _main() -> None:

@@ -6,6 +6,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from longmemeval.addresses import split_address
 from longmemeval.files import sha256_bytes
 from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
 from longmemeval.llm.registry import is_offline
@@ -42,7 +43,8 @@ class CachedChatModel:
     ) -> None:
         self._receipts = receipts
         self._model = model
-        self._endpoint = endpoint
+        # With another password the same server gives the same replies.
+        self._endpoint = split_address(endpoint).url
         self._cache = SqliteCache(cache_path)
         self._under_way: WeakValueDictionary[tuple[asyncio.AbstractEventLoop, bytes], asyncio.Lock] = (
             WeakValueDictionary()

@@ -3,6 +3,7 @@
 import base64
 import html
 import json
+import subprocess
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,7 +16,7 @@ import pytest
 from longmemeval import redaction
 from tests.cli.conftest import Command
 from tests.server import text_vector
-from tests.support import json_lines, longmemeval
+from tests.support import COMMAND, clean_environment, json_lines, longmemeval
 
 KEY = "plantedKEY/4711+QzX"
 PASSWORD = "planted/PW+0815Yq"
@@ -206,6 +207,19 @@ def test_user_information_in_the_environment_is_sent_and_kept_secret(
         f"run --dataset sample --memory last-k --model groq/m {QUESTIONS} --run-id b --api-base {echo.host}"
     )
     assert outcome.code == 2
+
+
+def test_reader_that_goes_away_sees_no_traceback(tmp_path: Path) -> None:
+    command = [*COMMAND, "datasets", "stats", "sample", "--json"]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    assert process.wait() == 1
+    process.stderr.close()
 
 
 def test_a_process_of_its_own_shows_no_secret(echo: Echo, tmp_path: Path) -> None:

@@ -67,6 +67,12 @@ def test_another_request_is_another_call(server: ModelServer, tmp_path: Path, ch
     assert (other.text, other.usage.cached_calls) == ("reply 2", 0)
 
 
+def test_another_password_is_the_same_call(server: ModelServer, tmp_path: Path) -> None:
+    for information in ("user:old@", "user:new@", ""):
+        model = cached(server, tmp_path, endpoint=f"http://{information}gateway.example/v1")
+        assert asyncio.run(model.complete(REQUEST)).text == "reply 1"
+
+
 def test_another_model_or_endpoint_is_another_call(server: ModelServer, tmp_path: Path) -> None:
     texts = [
         asyncio.run(model.complete(REQUEST)).text
