@@ -97,11 +97,12 @@ class PreparedFixtures:
             raise FixtureError(lacking, where=str(folder), fix=f"Run `{self._prepare_command(fixture)}`")
 
     def _read(self, folder: Path, haystack_id: str) -> Fixture:
-        if meta_of(folder, haystack_id) is None:
+        meta = meta_of(folder, haystack_id)
+        if meta is None:
             raise FixtureError(
                 f"Haystack '{haystack_id}' is not prepared", where=str(folder), fix=f"Run `{self._prepare_command()}`"
             )
-        return Fixture.open(folder)
+        return Fixture(folder, meta)
 
     def _lacking(self, meta: FixtureMeta) -> str:
         """What a fixture does not have that the configuration reads; empty when it has everything."""
