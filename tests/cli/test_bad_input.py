@@ -492,5 +492,6 @@ def test_failed_questions_end_with_1(workspace: Path, command: Command) -> None:
     outcome = command(RUN.replace("offline/extractive", "offline/scripted:script.json"))
     assert outcome.code == 1
     assert "2 of 4 questions answered" in outcome.stdout
-    assert "2 questions failed; --resume new tries them again:" in outcome.stderr
+    assert "2 questions failed:" in outcome.stderr
+    assert "--resume new asks the 2 questions again" in outcome.stdout
     assert "q2: No answer for question 'q2'" in outcome.stderr

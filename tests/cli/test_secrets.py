@@ -141,7 +141,7 @@ def test_nothing_a_server_repeats_is_kept_or_shown(
         return outcome.stdout + outcome.stderr
 
     give(f"{PREPARE} {base}", 401, 2)
-    give(f"{PREPARE} {base}", 400, 2)
+    give(f"{PREPARE} {base}", 400, 1)
     give(f"{PREPARE} {base}")
     give(f"--debug {RUN} {base} --run-id refused", 401, 2)
     give(f"{RUN} {base} --run-id a", 400, 1)
