@@ -57,3 +57,10 @@ def price(model: str, prompt_tokens: int, completion_tokens: int = 0) -> float |
         # An unknown model raises one of several kinds, the bare one among them.
         return None
     return float(prompt + completion)
+
+
+def vector_length(model: str) -> int | None:
+    """How many numbers an embedding model gives; None when the table does not say."""
+    entry = load_litellm().model_cost.get(model) or {}
+    length = entry.get("output_vector_size")
+    return length if isinstance(length, int) else None

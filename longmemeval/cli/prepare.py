@@ -119,6 +119,8 @@ def show(report: "PrepareReport", embedder: str) -> None:
         out.print(f"  parts: {parts}")
         for what, amount in report.estimate.items():
             out.print(f"  {what}: {amount:,.4g}" if amount < 1 else f"  {what}: {amount:,.0f}")
+        for note in report.notes:
+            err.print(f"Note: {printable(note)}")
         return
     if report.recovered.calls:
         err.print(

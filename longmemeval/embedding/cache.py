@@ -75,14 +75,23 @@ class CachedEmbedder:
     @property
     def dimension(self) -> int:
         """Length of a vector; from the file if the embedder would have to make a call to know it."""
-        if self._cache:
-            for value in self._cache.get_many([self._dimension_key]).values():
-                return int.from_bytes(value, "little")
+        if known := self._stored_dimension:
+            return known
         paid = self.usage
         dimension = self._embedder.dimension
         if self.usage != paid:
             self._store({}, dimension, paid)
         return dimension
+
+    @property
+    def known_dimension(self) -> int | None:
+        """Length of a vector; None if a call would have to be paid to know it."""
+        return self._stored_dimension or (None if self.is_metered else self._embedder.dimension)
+
+    @property
+    def _stored_dimension(self) -> int | None:
+        stored = self._cache.get_many([self._dimension_key]) if self._cache else {}
+        return next((int.from_bytes(value, "little") for value in stored.values()), None)
 
     @property
     def damaged(self) -> int:

@@ -3,34 +3,29 @@
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 import numpy as np
-from msgspec import Struct
 
 from longmemeval.arrays import Vectors
-from longmemeval.datasets.base import Dataset
 from longmemeval.embedding.cache import CachedEmbedder
 from longmemeval.errors import HarnessError
 from longmemeval.pipeline.build import (
     EMBEDDINGS,
     Embedded,
-    ExpansionConfiguration,
     Failure,
     FixtureTask,
     PrepareRecord,
-    UpdaterConfiguration,
 )
 from longmemeval.pipeline.embedded_parts import TextsToEmbed, texts_to_embed
 from longmemeval.pipeline.journal import Journal
 from longmemeval.pipeline.manifest import now
-from longmemeval.pipeline.pool import Backend, Outcome, Pool
+from longmemeval.pipeline.pool import Outcome, Pool
+from longmemeval.pipeline.prepare_plan import Pending, PreparePlan
 from longmemeval.pipeline.processes import processes_for
 from longmemeval.pipeline.progress import Progress, progress
 from longmemeval.pipeline.recipes import KEYS_SHA256, Recipes
-from longmemeval.pipeline.wording import Wording
 from longmemeval.receipts import Receipts
-from longmemeval.records import DatasetIdentity, FixtureMeta, Haystack, Usage
+from longmemeval.records import Haystack, Usage
 from longmemeval.retrieval.expansion import is_vectors_part, keys_part
 from longmemeval.storage.fixture import tidy_fixture
 
@@ -42,41 +37,20 @@ _GROUP_HAYSTACKS = 64
 _LARGEST_DIMENSION = 4096
 
 
-class Pending(Struct, frozen=True):
-    """A fixture that is to be made or completed."""
-
-    haystack_id: str
-    folder: Path
-    meta: FixtureMeta | None
-    """What is there already."""
-    missing: tuple[str, ...]
-    """The parts to make."""
-
-
 class TaskMaker:
-    """Turns pending fixtures into tasks; embeds a group of haystacks at a time, each text once."""
+    """Turns pending fixtures into tasks; embeds a group of haystacks at a time, each text once.
 
-    def __init__(
-        self,
-        dataset: Dataset,
-        identity: DatasetIdentity,
-        question_ids: dict[str, tuple[str, ...]],
-        recipes: Recipes,
-        embedder: CachedEmbedder | None,
-        wording: Wording,
-        updater: UpdaterConfiguration | None,
-        expansions: ExpansionConfiguration,
-        session: str = "",
-    ) -> None:
-        self._session = session
-        self._dataset = dataset
-        self._identity = identity
-        self._question_ids = question_ids
+    Args:
+        plan: of the preparation.
+        recipes: of the parts that are made now.
+        session: the name of the command in the receipts of paid calls.
+    """
+
+    def __init__(self, plan: PreparePlan, recipes: Recipes, session: str = "") -> None:
+        self.plan = plan
+        self.embedder = plan.embedder
         self._recipes = recipes
-        self.embedder = embedder
-        self._wording = wording
-        self._updater = updater
-        self._expansions = expansions
+        self._session = session
         self._dimension = _LARGEST_DIMENSION
 
     def groups(self, pending: Sequence[Pending]) -> Iterator[list[tuple[Pending, Haystack]]]:
@@ -89,7 +63,7 @@ class TaskMaker:
         size = 0
         for one in pending:
             try:
-                haystack = self._dataset.haystack(one.haystack_id)
+                haystack = self.plan.dataset.haystack(one.haystack_id)
             except HarnessError:
                 if group:
                     yield group
@@ -112,7 +86,9 @@ class TaskMaker:
         receipts = Receipts(self._session)
         if self.embedder:
             self.embedder.receipts = receipts
-        wanted = [texts_to_embed(one.missing, haystack, one.folder, one.meta, self._wording) for one, haystack in group]
+        wanted = [
+            texts_to_embed(one.missing, haystack, one.folder, one.meta, self.plan.wording) for one, haystack in group
+        ]
         flat = [text for parts in wanted for part in parts.values() for text in part.texts]
         rows = self._embed(flat)
         tasks, offset = [], 0
@@ -150,13 +126,13 @@ class TaskMaker:
             recipes[name] = recipes[name] | {KEYS_SHA256: there[keys_part(name)].sha256}
         return FixtureTask(
             folder=one.folder,
-            dataset=self._identity,
+            dataset=self.plan.identity,
             haystack=haystack,
-            question_ids=self._question_ids[one.haystack_id],
+            question_ids=self.plan.question_ids[one.haystack_id],
             recipes=recipes,
             kept={name: info for name, info in there.items() if name not in one.missing},
-            updater=self._updater,
-            expansions=self._expansions,
+            updater=self.plan.updater,
+            expansions=self.plan.expansions,
             session=self._session,
             embedder_spec=self.embedder.spec if self.embedder else "",
             embedded=embedded,
@@ -168,22 +144,19 @@ def _texts(parts: Mapping[str, TextsToEmbed]) -> dict[str, int]:
     return {name: len(part.texts) for name, part in parts.items()}
 
 
-def make_all(
-    maker: TaskMaker, pending: Sequence[Pending], jobs: int | None, backend: Backend, journal: Journal[PrepareRecord]
-) -> list[PrepareRecord]:
+def make_all(maker: TaskMaker, pending: Sequence[Pending], journal: Journal[PrepareRecord]) -> list[PrepareRecord]:
     """Make all `pending` fixtures; each is complete, and in the journal, when it is done.
 
     Args:
         maker: what makes the tasks.
         pending: the fixtures; at least one.
-        jobs: workers; None: one per core when there is enough work, else none.
-        backend: processes or threads.
         journal: takes a record of each piece of work.
 
     Raises:
         HarnessError: a fixture cannot be made or written, or a worker died; those made before are kept.
     """
-    pool, made = Pool(processes_for(jobs, len(pending)), backend), list[PrepareRecord]()
+    options = maker.plan.options
+    pool, made = Pool(processes_for(options.jobs, len(pending)), options.backend), list[PrepareRecord]()
 
     def keep(outcome: Outcome) -> None:
         if isinstance(outcome, Failure):

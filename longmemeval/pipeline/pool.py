@@ -35,6 +35,7 @@ class Pool:
         self._under_way: dict[Future[Outcome], FixtureTask] = {}
         self._done: SimpleQueue[Future[Outcome]] = SimpleQueue()
         self._bytes = 0
+        self._alone: FixtureTask | None = None
 
     def submit(self, task: FixtureTask) -> Iterator[Outcome]:
         """Hand `task` over when there is room for it.
@@ -46,6 +47,7 @@ class Pool:
             HarnessError: a worker process died.
         """
         if self._jobs == 1:
+            self._alone = task
             yield attempt_fixture(task)
             return
         yield from self.finished()
@@ -96,7 +98,7 @@ class Pool:
         elif self._executor:
             kill_workers(self._executor)
         self._executor = None
-        return [task.folder for task in self._under_way.values()]
+        return [task.folder for task in (self._alone, *self._under_way.values()) if task]
 
     def _started(self) -> "ThreadPoolExecutor | ProcessPoolExecutor":
         if self._executor is None:

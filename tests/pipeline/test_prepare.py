@@ -315,15 +315,14 @@ def test_second_process_on_a_preparation_is_refused(dataset: Dataset, where: Fol
     assert list(root.iterdir()) == [root / "prepare.jsonl"]
 
 
-def test_bad_record_is_told_and_what_was_finished_is_kept(where: Folders, tmp_path: Path) -> None:
+def test_bad_record_is_told_before_anything_is_made(where: Folders, tmp_path: Path) -> None:
     records = [colour_record(number) for number in range(30)]
     records[25]["haystack_sessions"][1][0]["role"] = "system"
     dataset = LongMemEvalDataset(write_dataset(tmp_path / "d.json", *records))
     with pytest.raises(DataError, match="record 26"):
         make(dataset, where, "last-k")
-    made = list(where.prepared_dir.glob("d/default/*/meta.json"))
-    assert made
-    assert len(made) < 26
+    assert list(where.prepared_dir.glob("d/default/*/meta.json")) == []
+    assert make(dataset, where, "last-k", limit=25).prepared == 25
 
 
 def test_shipped_sample_holds_its_gold_back(tmp_path: Path) -> None:
