@@ -63,7 +63,7 @@ MAY_READ_GOLD = {
     "pipeline/hypotheses.py",
     "pipeline/inspect.py",
     "pipeline/lost.py",
-    "pipeline/prepare.py",
+    "pipeline/prepare_plan.py",
     "pipeline/retrieve.py",
     "pipeline/retrieve_official_scoring.py",
     "pipeline/retrieve_scoring.py",
