@@ -43,13 +43,13 @@ class IndexEntry(Struct, frozen=True):
 
 
 def record_score(results_dir: Path, manifest: RunManifest, metrics: Metrics) -> None:
-    """Append the score of a run unless the index holds the same line already."""
-    line = msgspec.json.encode(index_entry(manifest, metrics)) + b"\n"
+    """Append the score of a run unless that is what the index says of it already."""
+    entry = index_entry(manifest, metrics)
     path = results_dir / INDEX
-    with locked(path, wait=True), path.open("a+b") as index:
-        index.seek(0)
-        if line not in index.readlines():
-            index.write(line)
+    with locked(path, wait=True), path.open("ab") as index:
+        newest = {(one.run, one.judge): one for one in read_index(results_dir)}
+        if newest.get((entry.run, entry.judge)) != entry:
+            index.write(msgspec.json.encode(entry) + b"\n")
 
 
 def read_index(results_dir: Path) -> list[IndexEntry]:
