@@ -1,5 +1,7 @@
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +11,12 @@ import pytest
 from longmemeval.embedding.cache import CHUNK_TEXTS
 from longmemeval.embedding.registry import load_embedder
 from longmemeval.embedding.remote import MAX_BATCH_CHARACTERS, MAX_BATCH_TEXTS, RemoteEmbedder
-from longmemeval.errors import FatalModelError, HarnessError, ModelError
+from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError, ModelError, SpendingLimitError
 from longmemeval.records import Usage
+from longmemeval.spending import Account, SpendingLimit
 from tests.embedding.server import EmbeddingServer, Reply, embedding_server, error_reply, good_reply
+from tests.server import ModelServer, black_hole, nobody
+from tests.support import json_lines
 
 KEY = "sk-very-secret-0123456789"
 
@@ -107,12 +112,53 @@ def test_lasting_failure_ends_after_the_retries(server: EmbeddingServer) -> None
 
 
 def test_dead_server_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.001)
-    monkeypatch.setattr("openai._base_client.MAX_RETRY_DELAY", 0.001)
+    monkeypatch.setattr("longmemeval.embedding.remote._FIRST_PAUSE_S", 0.001)
     with socket.create_server(("127.0.0.1", 0)) as free:
         base = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
     with pytest.raises(ModelError, match=rf"refused.*{base}"):
         RemoteEmbedder("small", base).embed(["red"])
+
+
+@pytest.mark.parametrize("dead", [nobody, black_hole])
+def test_dead_server_is_given_up_in_time(dead: Callable[[], str] | Callable[[], AbstractContextManager[str]]) -> None:
+    place = dead()
+    with nullcontext(place) if isinstance(place, str) else place as base:
+        started = time.monotonic()
+        with pytest.raises(EndpointDownError, match=r"nothing but failures for \d s.*--give-up-after") as caught:
+            RemoteEmbedder("small", base, give_up_after_s=1.2).embed(["red"])
+    assert time.monotonic() - started < 10
+    assert caught.value.exit_code == 1
+
+
+def test_server_that_never_answers_is_given_up_in_time() -> None:
+    with ModelServer() as server:
+        server.plan = lambda: "hang"
+        started = time.monotonic()
+        with pytest.raises(EndpointDownError, match="nothing but failures"):
+            RemoteEmbedder("small", server.url, give_up_after_s=1.0).embed(["red"])
+        assert time.monotonic() - started < 10
+
+
+def test_a_wait_that_the_server_asks_for_is_kept(server: EmbeddingServer) -> None:
+    server.script.append(Reply({"error": {"message": "later"}}, 429, {"retry-after": "1"}))
+    started = time.monotonic()
+    RemoteEmbedder("small", server.base, give_up_after_s=0.5).embed(["red"])
+    assert time.monotonic() - started >= 1.0
+
+
+def test_attempts_are_written_into_the_account(server: EmbeddingServer, tmp_path: Path) -> None:
+    account = Account(tmp_path / "a", SpendingLimit(1.0))
+    server.script += [error_reply(429, "later"), error_reply(503, "later")]
+    embedder = RemoteEmbedder("text-embedding-3-small", server.base, account=account)
+    embedder.embed(["two words"])
+    entries = json_lines(tmp_path / "a")
+    reserved = [entry["reserved_usd"] for entry in entries if "reserved_usd" in entry]
+    costs = [entry["cost_usd"] for entry in entries if "cost_usd" in entry]
+    # Refused: free. Failed on the server's side: perhaps billed. Answered: what the reply says.
+    assert costs == [0.0, reserved[1], pytest.approx(2 * 0.02 / 1_000_000)]
+    spent = Account(tmp_path / "a", SpendingLimit(sum(costs)))
+    with pytest.raises(SpendingLimitError):
+        RemoteEmbedder("text-embedding-3-small", server.base, account=spent).embed(["three more words"])
 
 
 @pytest.mark.parametrize(

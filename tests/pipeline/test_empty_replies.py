@@ -101,9 +101,8 @@ def test_after_an_offline_run_comes_an_offline_judge(tmp_path: Path) -> None:
     command = ("run", "--dataset", dataset.path, "--memory", "last-k", "--model", "offline/extractive", "--run-id", "r")
     for _ in range(2):
         done = longmemeval(*command, cwd=tmp_path)
-        next_step = done.stdout.splitlines()[-1].removeprefix("Next: longmemeval ")
-        assert next_step == "evaluate r --judge offline/lexical"
-    longmemeval(*next_step.split(), cwd=tmp_path)
+        assert done.stdout.splitlines()[-1] == "Next: longmemeval evaluate r --judge offline/lexical"
+    longmemeval("evaluate", "r", "--judge", "offline/lexical", cwd=tmp_path)
 
 
 def test_cut_replies_are_counted(tmp_path: Path, server: ModelServer) -> None:

@@ -1,4 +1,4 @@
-"""Ctrl-C in `prepare`, once and twice: one sentence, exit code 130, nothing half-written, nothing lost."""
+"""Ctrl-C, once and twice: one sentence, exit code 130, nothing half-written, nothing lost."""
 
 import os
 import signal
@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.helpers import colours, litter, start
+from tests.pipeline.helpers import answer_all, colours, litter, prepared_colours, start
+from tests.pipeline.sweeps import written
 from tests.server import ModelServer
 
 SENTENCE = "Interrupted. What was finished is kept; the same command again goes on from there.\n"
@@ -80,9 +81,33 @@ def test_while_workers_are_started(tmp_path: Path) -> None:
     """They are in the terminal's process group too, and must not tell of it."""
     colours(tmp_path / "d.json", 40)
     for pause in (0.0, 0.3):
-        process = start("prepare", "--dataset", "d.json", "--memory", "combined", "--jobs", "2", cwd=tmp_path)
-        wait_until((tmp_path / "prepared-data/d/default/prepare.jsonl").exists, process)
+        command = ("prepare", "--dataset", "d.json", "--memory", "combined", "--jobs", "2", "--name", f"after-{pause}")
+        process = start(*command, cwd=tmp_path)
+        wait_until((tmp_path / f"prepared-data/d/after-{pause}/prepare.jsonl").exists, process)
         time.sleep(pause)
         told = interrupt(process, ())
         assert told == SENTENCE or process.returncode == 0
         assert litter(tmp_path / "prepared-data") == []
+
+
+@pytest.mark.parametrize("verb", ["run", "evaluate", "sweep"])
+def test_twice_while_many_calls_are_under_way(server: ModelServer, tmp_path: Path, verb: str) -> None:
+    dataset, where = prepared_colours(tmp_path, 40, "none")
+    answer_all(dataset, where, memory="none")
+    model = ("--api-base", server.url, "--concurrency", "16")
+    answering = ("--dataset", dataset.path, "--memory", "none", "--model", "openai/local", "--run-id", "s")
+    sweep = {"models": [{"spec": "openai/local", "name": "m", "api_base": server.url}], "memories": ["none"]}
+    commands: dict[str, tuple[str | Path, ...]] = {
+        "run": ("run", *answering, *model),
+        "evaluate": ("evaluate", "r", "--judge", "openai/judge", *model),
+        "sweep": ("sweep", written(tmp_path, **sweep)),
+    }
+    server.plan = lambda: FOREVER if len(server.chat_requests) > 5 else None
+    process = start(*commands[verb], cwd=tmp_path)
+    wait_until(lambda: len(server.chat_requests) >= 8, process)
+    told = interrupt(process, (0.0, 0.1))
+    assert told.endswith(SENTENCE)
+    assert process.returncode == 130
+    assert "Traceback" not in told
+    assert "never awaited" not in told
+    assert litter(tmp_path) == []

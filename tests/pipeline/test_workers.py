@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from longmemeval.datasets.registry import load_dataset
-from longmemeval.errors import FatalModelError, FixtureError
+from longmemeval.errors import FatalModelError, FixtureError, SpendingLimitError
 from longmemeval.pipeline.pool import Backend
 from longmemeval.pipeline.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.selection import Selection
@@ -133,6 +133,23 @@ def test_first_error_ends_what_is_under_way(tmp_path: Path) -> None:
     assert finished == ["q0"]
     assert "q1" in cancelled
     assert len(cancelled) <= 2
+
+
+def test_when_money_runs_out_nothing_new_begins_and_the_rest_is_finished(tmp_path: Path) -> None:
+    begun: list[str] = []
+    finished: list[str] = []
+
+    async def work(question: Question) -> None:
+        begun.append(question.question_id)
+        if question.question_id == "q3":
+            raise SpendingLimitError("nothing is left")
+        await asyncio.sleep(0.05)
+        finished.append(question.question_id)
+
+    with pytest.raises(SpendingLimitError, match="nothing is left"):
+        asyncio.run(in_order(questions(tmp_path / "d.json", 9), work, 4))
+    assert begun == ["q0", "q1", "q2", "q3"]
+    assert finished == ["q0", "q1", "q2"]
 
 
 def test_no_questions_are_no_work() -> None:
