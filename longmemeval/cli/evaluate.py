@@ -150,9 +150,10 @@ def show(evaluation: "Evaluation", where: "Folders") -> None:
     from longmemeval.report.tables import abstention_lines, score_table
 
     metrics, manifest = evaluation.metrics, evaluation.manifest
-    summary = summarise(manifest, metrics, where)
+    summary = summarise(evaluation.graded, metrics, where)
     judge = judge_name(metrics.judge)
-    title = f"{metrics.run}: {summary.memory}, {summary.model}, {manifest.dataset['name']}, judged by {judge}"
+    data = ", ".join([manifest.dataset["name"], *([summary.part] if summary.part else [])])
+    title = f"{metrics.run}: {summary.memory}, {summary.model}, {data}, judged by {judge}"
     print_table(score_table(title, metrics))
     if metrics.task_averaged is None:
         out.print("Task average: not defined, not all six question types are among the questions.")

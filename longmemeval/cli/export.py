@@ -44,7 +44,7 @@ def export(
     elif format == "csv":
         _csv(run_id, output, dataset, where, as_json)
     else:
-        _official(run_id, output, where, as_json)
+        _official(run_id, output, dataset, where, as_json)
 
 
 def _trec(run_id: str, output: Path | None, dataset: str | None, where: "Folders", as_json: bool) -> None:
@@ -67,19 +67,21 @@ def _csv(run_id: str, output: Path | None, dataset: str | None, where: "Folders"
     if as_json:
         print_json(written)
         return
-    out.print(f"{written.questions:,} questions: {printable(written.file)}")
+    out.print(f"{written.part or f'{written.questions:,} questions'}: {printable(written.file)}")
 
 
-def _official(run_id: str, output: Path | None, where: "Folders", as_json: bool) -> None:
+def _official(run_id: str, output: Path | None, dataset: str | None, where: "Folders", as_json: bool) -> None:
     from longmemeval.pipeline.official_logs import export_official
 
-    written = export_official(run_id, output, where=where)
+    written = export_official(run_id, output, dataset=dataset, where=where)
     if as_json:
         print_json(written)
         return
     out.print(f"{written.answers:,} answers: {printable(written.hypotheses)}")
     for log in written.logs:
         out.print(f"Judged log: {printable(log)}")
+    if written.part:
+        err.print(f"Not the whole data set: {written.part}.")
     if written.unanswered:
         err.print(f"{len(written.unanswered):,} questions have no answer: the official script does not miss them.")
     if written.later_gradings:

@@ -32,6 +32,10 @@ LOCOMO_TYPES = ("single-hop", "multi-hop", "temporal", "open-domain", "adversari
 graded as open abstention."""
 
 
+METRICS_FORMAT = 2
+"""Raised whenever the same labels give other figures than before; files from before the first have none."""
+
+
 class Score(Struct, frozen=True):
     """How a group of questions was answered; fractions between 0 and 1, not rounded."""
 
@@ -108,8 +112,12 @@ class Metrics(Struct, frozen=True):
     calibration: Calibration | None = None
     """What a threshold on the best recall score would do; None without scores or unanswerable questions."""
     votes: VoteSpread | None = None
+    format: int = 1
+    """The version of the rules by which the figures were computed."""
     judgements_sha256: str = ""
     """Of the file of judgements that was scored."""
+    answered: int | None = None
+    """Questions that had an answer: a run that was resumed has more. None in files of an earlier version."""
     official_figures: OfficialFigures | None = None
     """The official script's view of the same labels; None where it would refuse them: on other benchmarks than
     LongMemEval, and for other judges than the official one."""
@@ -157,6 +165,7 @@ def compute_metrics(
     return Metrics(
         run=run,
         judge=msgspec.structs.replace(identity, official=official),
+        format=METRICS_FORMAT,
         overall=scores.score(golds),
         task_averaged=_task_average({question_type: score.accuracy for question_type, score in by_type.items()}),
         by_type=by_type,

@@ -35,11 +35,11 @@ def endpoint(spec: str, options: ModelOptions = ModelOptions()) -> str | None:
     Raises:
         FatalModelError: LiteLLM knows no such provider, or the address is none.
     """
-    if is_offline(spec):
-        return None
     if options.api_base is not None:
         check_endpoint(options.api_base)
         return options.api_base
+    if is_offline(spec):
+        return None
     # Asked first: LiteLLM reads a `.env` file into the environment when it is loaded.
     provider, _ = split_spec(spec)
     return next((os.environ[name] for name in _variables(provider) if os.environ.get(name)), None)

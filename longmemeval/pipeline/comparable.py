@@ -122,7 +122,7 @@ def _restricted(run: ScoredRun, shared: set[str]) -> ScoredRun:
     if len(run.graded.questions) == len(shared):
         return run
     kept = tuple(question_id for question_id in run.manifest.question_ids if question_id in shared)
-    graded = Graded(structs.replace(run.manifest, question_ids=kept), run.graded.dataset)
+    graded = Graded(structs.replace(run.manifest, question_ids=kept, selection=None), run.graded.dataset)
     answers = {question_id: answer for question_id, answer in run.answers.items() if question_id in shared}
     metrics = compute_metrics(
         graded.golds(),
@@ -132,7 +132,8 @@ def _restricted(run: ScoredRun, shared: set[str]) -> ScoredRun:
         haystacks={question.question_id: question.haystack_id for question in graded.questions.values()},
         hypotheses={name: answer.hypothesis for name, answer in answers.items() if answer.status == "ok"},
     )
-    summary = structs.replace(run.summary, metrics=metrics)
+    part = f"{len(shared):,} of {graded.total:,} questions, those that all runs share" if graded.part else ""
+    summary = structs.replace(run.summary, metrics=metrics, part=part)
     judgements = {question_id: one for question_id, one in run.judgements.items() if question_id in shared}
     return structs.replace(run, summary=summary, answers=answers, judgements=judgements, graded=graded)
 

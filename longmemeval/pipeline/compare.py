@@ -6,7 +6,7 @@ from math import fsum, sqrt
 
 from msgspec import structs
 
-from longmemeval.errors import HarnessError, IntegrityError
+from longmemeval.errors import HarnessError
 from longmemeval.evaluation.metrics import credit
 from longmemeval.evaluation.paired import Paired, compare_pairs, holm
 from longmemeval.evaluation.power import (
@@ -77,7 +77,6 @@ def compare_runs(scored: Sequence[ScoredRun], where: Folders, *, seed: int = 0, 
 
     Raises:
         HarnessError: there is no run, or they are of different data, questions, judges or metrics.
-        IntegrityError: the stored scores of a run are not those of its judgements.
     """
     if not scored:
         raise HarnessError("There is nothing to compare", fix="Name at least one graded run")
@@ -103,22 +102,8 @@ def compare_runs(scored: Sequence[ScoredRun], where: Folders, *, seed: int = 0, 
 
 
 def credits_of(run: ScoredRun) -> dict[str, float | None]:
-    """What every question of a run earned; None: not evaluated, counts as 0.
-
-    Raises:
-        IntegrityError: the stored scores say otherwise.
-    """
-    credits = {question_id: credit(run.judgements.get(question_id)) for question_id in run.graded.questions}
-    mean = fsum(value or 0.0 for value in credits.values()) / len(credits) if credits else 0.0
-    if abs(mean - run.metrics.overall.accuracy) > 1e-9:
-        run_id, judge = run.manifest.run_id, run.metrics.judge
-        raise IntegrityError(
-            f"The scores of run '{run_id}' are not those of its judgements: {run.metrics.overall.accuracy:.4f} is "
-            f"stored, {mean:.4f} follows",
-            where=str(run.folder / "metrics" / f"{judge.id}.json"),
-            fix=f"Give `longmemeval evaluate {run_id} --judge {judge.model}` again",
-        )
-    return credits
+    """What every question of a run earned; None: not evaluated, counts as 0."""
+    return {question_id: credit(run.judgements.get(question_id)) for question_id in run.graded.questions}
 
 
 def _pairs(scored: Sequence[ScoredRun], credits: Sequence[Credits], seed: int) -> list[PairResult]:

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.embedding.registry import is_remote
-from longmemeval.evaluation.judges.imported import IMPORTED
+from longmemeval.evaluation.judges.imported import is_imported
 from longmemeval.evaluation.metrics import Metrics
 from longmemeval.pipeline.answering import current_answers, total_usage
 from longmemeval.pipeline.manifest import RunManifest
@@ -72,7 +72,7 @@ def run_costs(manifest: RunManifest, records: Sequence[Answer], metrics: Metrics
     prepare = prepare_usage(manifest, prepared_dir)
     analysis = _of_questions(manifest, len(current_answers(records))) if own else None
     answers = total_usage(records) if own else None
-    judge = None if metrics.judge.templates == IMPORTED else metrics.usage
+    judge = None if is_imported(metrics.judge) else metrics.usage
     return RunCosts(
         prepare=cost_of(prepare),
         question_analysis=cost_of(analysis),

@@ -9,19 +9,18 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from longmemeval.datasets.base import Benchmark
-from longmemeval.errors import EndpointDownError, HarnessError, IntegrityError, SpendingLimitError
+from longmemeval.errors import EndpointDownError, HarnessError, SpendingLimitError
 from longmemeval.evaluation.judges.protocol import Judge, JudgeIdentity
 from longmemeval.evaluation.judges.standing import address_unknown, first_of
 from longmemeval.evaluation.metrics import Metrics
 from longmemeval.evaluation.registry import RULES, default_judge, load_judge
 from longmemeval.event_loop import complete
-from longmemeval.files import sha256_text
 from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import ModelOptions, load_chat_model
 from longmemeval.pipeline.accounts import judges_account
-from longmemeval.pipeline.answering import ANSWERS, current_answers
 from longmemeval.pipeline.call_counter import CallCounter
+from longmemeval.pipeline.checked import made_again, read_run
 from longmemeval.pipeline.graded import (
     Graded,
     current_judgements,
@@ -30,9 +29,10 @@ from longmemeval.pipeline.graded import (
     metrics_from_files,
     write_metrics,
 )
-from longmemeval.pipeline.journal import Journal, read_journal
+from longmemeval.pipeline.journal import Journal
 from longmemeval.pipeline.manifest import RunManifest, read_manifest, run_folder
 from longmemeval.pipeline.progress import progress
+from longmemeval.pipeline.run_checks import check_labels, refuse
 from longmemeval.pipeline.stored import stored_metrics
 from longmemeval.pipeline.workers import in_order
 from longmemeval.records import Answer, Judgement, Question
@@ -86,6 +86,7 @@ def evaluate(run_id: str, *, options: EvaluateOptions = EvaluateOptions(), where
 
     Raises:
         HarnessError: no such run, or the data set is not the one the run answered.
+        IntegrityError: the run's files are not those that it left, or do not give the scores that are stored.
         FatalModelError: no judge call can succeed; labels so far are kept.
         SpendingLimitError, EndpointDownError: the rest has to wait; labels so far are kept.
     """
@@ -97,14 +98,17 @@ def evaluate(run_id: str, *, options: EvaluateOptions = EvaluateOptions(), where
             f"Run '{run_id}' holds rankings, there is no answer to grade",
             fix="Its figures are in its metrics folder; `longmemeval run` makes answers",
         )
+    run = read_run(folder)
+    answers = run.answers
     graded = Graded(manifest, dataset_of(manifest, options.dataset, where))
-    answers = current_answers(read_journal(folder / ANSWERS, Answer))
+    for stored in stored_metrics(folder):
+        made_again(run, graded, stored, grown=True)
     judge = _chosen_judge(folder, graded.dataset.benchmark, answers, options)
     newly_judged = 0
     # Held while it is found out what there is to judge: another process may be judging.
     with Journal(judgements_file(folder, judge.identity.id), Judgement) as journal:
         try:
-            _check_judged_answers(folder, journal, answers)
+            refuse(folder, check_labels(folder, judge.identity, graded, answers))
             todo = set(unlabelled(folder, judge.identity, answers))
             if todo and judge.load:
                 _tell_of_unused(folder, judge.identity, options)
@@ -188,16 +192,6 @@ def unlabelled(folder: Path, judge: JudgeIdentity, answers: Mapping[str, Answer]
     judged = current_judgements(folder, judge.id)
     settled = {one for one, judgement in judged.items() if judgement.label is not None or judge.model in RULES}
     return [one for one, answer in answers.items() if answer.status == "ok" and one not in settled]
-
-
-def _check_judged_answers(folder: Path, journal: Journal[Judgement], answers: Mapping[str, Answer]) -> None:
-    for question_id, judgement in current_judgements(folder, journal.path.stem).items():
-        if question_id in answers and judgement.answer_sha256 != sha256_text(answers[question_id].hypothesis):
-            raise IntegrityError(
-                f"Question '{question_id}' was judged on another answer than the run holds now",
-                where=str(journal.path),
-                fix="Answers are never rewritten: restore answers.jsonl from a copy",
-            )
 
 
 def _judge_answers(

@@ -29,6 +29,8 @@ class CsvExport(Struct, frozen=True):
     questions: int
     judges: tuple[str, ...]
     """Judge ids, in the order of their columns."""
+    part: str = ""
+    """How many questions of how many, and how they were chosen; empty for the whole data set."""
 
 
 def export_csv(
@@ -63,7 +65,7 @@ def export_csv(
     writer.writerows({name: _protected(cell) for name, cell in row.items()} for row in rows)
     file = (output or run.folder / "csv") / f"{run_id}.csv"
     write_atomic(file, buffer.getvalue().encode())
-    return CsvExport(str(file), len(rows), tuple(judges))
+    return CsvExport(str(file), len(rows), tuple(judges), run.graded.part)
 
 
 def _rows(run: ScoredRun, judges: Sequence[str], where: Folders) -> list[dict[str, Cell]]:

@@ -15,6 +15,7 @@ from longmemeval.pipeline.journal import read_journal
 from longmemeval.pipeline.manifest import RunManifest, read_manifest, run_folder
 from longmemeval.pipeline.rankings import RANKINGS, Ranking
 from longmemeval.pipeline.retrieve_scoring import evidence
+from longmemeval.pipeline.run_checks import check_files, refuse
 from longmemeval.settings import Folders, folders
 
 _SEPARATORS = re.compile(r"[\s%\x00-\x1f\x7f]")
@@ -47,12 +48,14 @@ def export_trec(
 
     Raises:
         HarnessError: there is no such run, it is of another kind or unfinished, or its data set is not there.
+        IntegrityError: its rankings are not those that it left.
     """
     where = where or folders()
     folder = run_folder(where.results_dir, run_id)
     manifest = read_manifest(folder)
     if manifest.kind != "retrieval":
         raise HarnessError(f"Run '{run_id}' holds no rankings", fix="Export a run of `longmemeval retrieval`")
+    refuse(folder, check_files(folder, manifest))
     rankings = {ranking.question_id: ranking for ranking in read_journal(folder / RANKINGS, Ranking)}
     if missing := len(manifest.question_ids) - len(rankings):
         raise HarnessError(

@@ -1,6 +1,7 @@
 """What grading starts from and leaves: a run's questions with their gold, its judgements, its scores."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 
 import msgspec
@@ -19,7 +20,8 @@ from longmemeval.pipeline.answering import ANSWERS, current_answers
 from longmemeval.pipeline.index import record_score
 from longmemeval.pipeline.journal import read_journal
 from longmemeval.pipeline.manifest import RunManifest, read_manifest
-from longmemeval.records import Answer, Gold, Judgement, Usage
+from longmemeval.pipeline.selection import part_of, select
+from longmemeval.records import Answer, Gold, Judgement, Question, Usage
 from longmemeval.settings import Folders
 
 _EMPTY_ANSWER = sha256_text("")
@@ -36,8 +38,11 @@ class Graded:
     def __init__(self, manifest: RunManifest, dataset: Dataset) -> None:
         self.manifest = manifest
         self.dataset = dataset
+        everything = list(dataset.questions())
+        self.total = len(everything)
+        """Questions of the whole data set."""
         wanted = set(manifest.question_ids)
-        asked = {question.question_id: question for question in dataset.questions() if question.question_id in wanted}
+        asked = {question.question_id: question for question in everything if question.question_id in wanted}
         protocol = manifest.settings.get("protocol") or {}
         if protocol.get("name") == "official":
             offered = official_questions(dataset, list(asked.values()), protocol["seed"])
@@ -49,8 +54,26 @@ class Graded:
                 where=str(dataset.path),
                 fix="Restore its run.json from a copy",
             )
+        check_selection(manifest, dataset, everything)
         self.questions = {question_id: asked[question_id] for question_id in manifest.question_ids}
         self._golds: dict[str, Gold] = {}
+
+    def of(self, manifest: RunManifest) -> "Graded":
+        """The same for another run that asked these questions of these data in the same way.
+
+        Raises:
+            IntegrityError: its questions are not those that its selection gives.
+        """
+        if manifest.selection != self.manifest.selection:
+            check_selection(manifest, self.dataset, list(self.dataset.questions()))
+        other = copy(self)
+        other.manifest = manifest
+        return other
+
+    @property
+    def part(self) -> str:
+        """How many questions these are of how many, and how they were chosen; empty for the whole data set."""
+        return part_of(self.manifest.selection, len(self.questions), self.total)
 
     def gold(self, question_id: str) -> Gold:
         """The gold of a question; an adversarial one whose two options were not shown is of another type."""
@@ -66,6 +89,31 @@ class Graded:
         if gold.trap is None or self.questions[gold.question_id].options:
             return gold
         return structs.replace(gold, question_type=OPEN_ABSTENTION)
+
+
+def check_selection(manifest: RunManifest, dataset: Dataset, questions: Sequence[Question]) -> None:
+    """Refuse a manifest whose questions are not those that its selection gives.
+
+    Args:
+        manifest: of the run.
+        dataset: what it is about.
+        questions: all of the data set's.
+
+    Raises:
+        IntegrityError: questions were taken out, or put in, by hand.
+    """
+    if manifest.selection is None:
+        return
+    chosen = select(questions, manifest.selection, lambda name: dataset.gold(name).question_type)
+    selected = {question.question_id for question in chosen}
+    changed = [*(selected - set(manifest.question_ids)), *(set(manifest.question_ids) - selected)]
+    if changed:
+        raise IntegrityError(
+            f"Run '{manifest.run_id}' does not have the questions that its selection gives: {len(changed):,} are "
+            f"missing or too many, such as {', '.join(sorted(changed)[:5])}",
+            where="run.json",
+            fix="Restore it from a copy",
+        )
 
 
 def dataset_of(manifest: RunManifest, override: str | None, where: Folders) -> Dataset:
@@ -97,7 +145,7 @@ def write_metrics(results_dir: Path, folder: Path, graded: Graded, identity: Jud
     metrics = metrics_from_files(folder, graded, identity, current_answers(read_journal(folder / ANSWERS, Answer)))
     path = folder / "metrics" / f"{identity.id}.json"
     write_atomic(path, msgspec.json.format(msgspec.json.encode(metrics), indent=2) + b"\n")
-    record_score(results_dir, graded.manifest, metrics)
+    record_score(results_dir, graded.manifest, metrics, graded.part)
     return metrics
 
 
@@ -119,6 +167,7 @@ def metrics_from_files(folder: Path, graded: Graded, identity: JudgeIdentity, an
         # Of calls that failed before they were made again too.
         usage=sum((judgement.usage for judgement in read_journal(judged, Judgement)), Usage()),
         judgements_sha256=sha256_file(judged) if judged.exists() else "",
+        answered=sum(answer.status == "ok" for answer in answers.values()),
     )
 
 
@@ -129,7 +178,7 @@ def judgements_file(folder: Path, judge_id: str) -> Path:
 
 def current_judgements(folder: Path, judge_id: str) -> dict[str, Judgement]:
     """The judgement that counts for each question: its label, or the newest failure if there is none."""
-    return _current(stored_judgements(folder, judge_id))
+    return that_count(stored_judgements(folder, judge_id))
 
 
 def stored_judgements(folder: Path, judge_id: str) -> list[Judgement]:
@@ -140,7 +189,8 @@ def stored_judgements(folder: Path, judge_id: str) -> list[Judgement]:
     return [judgement for judgement in judgements if judgement.answer_sha256 != _EMPTY_ANSWER]
 
 
-def _current(judgements: Iterable[Judgement]) -> dict[str, Judgement]:
+def that_count(judgements: Iterable[Judgement]) -> dict[str, Judgement]:
+    """Of several judgements of a question the label, or the newest failure if there is none."""
     current: dict[str, Judgement] = {}
     for judgement in judgements:
         if judgement.question_id not in current or current[judgement.question_id].label is None:

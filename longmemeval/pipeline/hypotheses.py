@@ -125,6 +125,7 @@ def adopt_hypotheses(
         environment=environment(),
         started_at=now(),
         ended_at=now(),
+        selection=selection,
         totals={"answered": len(answered), "missing": len(missing), "unknown": len(unknown)},
     )
     if (folder / "run.json").exists():

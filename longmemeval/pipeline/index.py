@@ -36,15 +36,17 @@ class IndexEntry(Struct, frozen=True):
     """When the answers were done."""
     commit: str
     """The harness's git commit, empty for an installed package."""
+    part: str = ""
+    """How many questions of how many, and how they were chosen; empty for the whole data set."""
     grading: int = 1
     """The how-manieth time this judge graded these answers: the first grading is the score."""
     endpoint: str | None = None
     """Where the judge was served (`JudgeIdentity.endpoint`)."""
 
 
-def record_score(results_dir: Path, manifest: RunManifest, metrics: Metrics) -> None:
+def record_score(results_dir: Path, manifest: RunManifest, metrics: Metrics, part: str = "") -> None:
     """Append the score of a run unless that is what the index says of it already."""
-    entry = index_entry(manifest, metrics)
+    entry = index_entry(manifest, metrics, part)
     path = results_dir / INDEX
     with locked(path, wait=True), path.open("ab") as index:
         newest = {(one.run, one.judge): one for one in read_index(results_dir)}
@@ -68,8 +70,14 @@ def settings_sha256(manifest: RunManifest) -> str:
     return sha256_bytes(msgspec.json.encode(decisive, order="sorted"))
 
 
-def index_entry(manifest: RunManifest, metrics: Metrics) -> IndexEntry:
-    """The line of a run as one judge graded it."""
+def index_entry(manifest: RunManifest, metrics: Metrics, part: str = "") -> IndexEntry:
+    """The line of a run as one judge graded it.
+
+    Args:
+        manifest: of the run.
+        metrics: by the judge.
+        part: of the data set (`Graded.part`).
+    """
     settings = manifest.settings
     return IndexEntry(
         run=manifest.run_id,
@@ -87,6 +95,7 @@ def index_entry(manifest: RunManifest, metrics: Metrics) -> IndexEntry:
         not_evaluated=metrics.overall.not_evaluated,
         ended_at=manifest.ended_at,
         commit=(manifest.environment.get("git") or {}).get("commit", ""),
+        part=part,
         grading=grading(metrics.judge),
         endpoint=metrics.judge.endpoint,
     )

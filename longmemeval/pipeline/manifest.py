@@ -18,6 +18,7 @@ from msgspec import Struct
 from longmemeval.datasets.base import Dataset
 from longmemeval.errors import HarnessError, IntegrityError, nearest
 from longmemeval.files import list_folders, safe_name, write_atomic
+from longmemeval.pipeline.selection import Selection
 from longmemeval.redaction import redact, without_secrets
 from longmemeval.text_files import UnreadableError, decode_json
 
@@ -62,6 +63,8 @@ class RunManifest(Struct, frozen=True):
     """Answered, failed, empty and cut replies, shortened contexts, usage, seconds."""
     files: dict[str, str] = {}
     """sha256 of the journals as they were at the end."""
+    selection: Selection | None = None
+    """How `question_ids` were chosen; None: an earlier version did not record it."""
 
 
 def now() -> str:

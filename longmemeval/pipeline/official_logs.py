@@ -18,13 +18,12 @@ from longmemeval.evaluation.judges.protocol import JudgeIdentity
 from longmemeval.evaluation.judges.standing import grading, judge_name
 from longmemeval.evaluation.metrics import Metrics
 from longmemeval.files import sha256_text, write_atomic
-from longmemeval.pipeline.answering import ANSWERS, current_answers
-from longmemeval.pipeline.graded import Graded, current_judgements, judgements_file, write_metrics
+from longmemeval.pipeline.checked import made_again, read_run
+from longmemeval.pipeline.graded import Graded, current_judgements, dataset_of, judgements_file, write_metrics
 from longmemeval.pipeline.hypotheses import Adopted, HypothesisLine, OfficialLabel, adopt_hypotheses
-from longmemeval.pipeline.journal import read_journal
 from longmemeval.pipeline.manifest import read_manifest, run_folder
 from longmemeval.pipeline.stored import stored_metrics
-from longmemeval.records import Answer, Judgement
+from longmemeval.records import Judgement
 from longmemeval.settings import Folders, folders
 
 _UNNAMED = "unnamed model"
@@ -133,6 +132,8 @@ class OfficialExport(Struct, frozen=True):
     logs: tuple[str, ...]
     """One per judge."""
     answers: int
+    part: str
+    """How many questions the run has of how many, and how they were chosen; empty for the whole data set."""
     unanswered: tuple[str, ...]
     """Questions without an answer: no line of the files is about them, the official script does not miss them."""
     later_gradings: tuple[str, ...]
@@ -141,23 +142,30 @@ class OfficialExport(Struct, frozen=True):
     """Models of logs that `print_qa_metrics.py` refuses: it takes the official judge's alone."""
 
 
-def export_official(run_id: str, output: Path | None = None, *, where: Folders | None = None) -> OfficialExport:
+def export_official(
+    run_id: str, output: Path | None = None, *, dataset: str | None = None, where: Folders | None = None
+) -> OfficialExport:
     """Write `<run_id>.jsonl` and, per judge, `<run_id>.jsonl.eval-results-<judge id>`.
 
     Args:
         run_id: a run with answers.
         output: the folder; None: `official` in the run's folder.
+        dataset: where the gold is, if the run's data set has moved.
         where: the folders.
 
     Raises:
-        HarnessError: there is no such run, or it holds rankings.
+        HarnessError: there is no such run, it holds rankings, or its data set is not there.
+        IntegrityError: its files are not those that it left, or do not give the scores that are stored.
     """
     where = where or folders()
     folder = run_folder(where.results_dir, run_id)
     manifest = read_manifest(folder)
     if manifest.kind == "retrieval":
         raise HarnessError(f"Run '{run_id}' holds rankings, no answers", fix="Export it with --format trec")
-    current = current_answers(read_journal(folder / ANSWERS, Answer))
+    run = read_run(folder)
+    graded = Graded(manifest, dataset_of(manifest, dataset, where))
+    scores = [made_again(run, graded, stored) for stored in stored_metrics(folder)]
+    current = run.answers
     texts = {
         name: current[name].hypothesis
         for name in manifest.question_ids
@@ -165,12 +173,13 @@ def export_official(run_id: str, output: Path | None = None, *, where: Folders |
     }
     path = (output or folder / "official") / f"{run_id}.jsonl"
     _write(path, (HypothesisLine(name, text) for name, text in texts.items()))
-    labelled = [metrics.judge for metrics in stored_metrics(folder) if metrics.judge.metric == "accuracy"]
+    labelled = [metrics.judge for metrics in scores if metrics.judge.metric == "accuracy"]
     judges = [judge for judge in labelled if grading(judge) == 1]
     return OfficialExport(
         hypotheses=str(path),
         logs=tuple(_write_log(path, folder, judge, texts) for judge in judges),
         answers=len(texts),
+        part=graded.part,
         unanswered=tuple(name for name in manifest.question_ids if name not in texts),
         later_gradings=tuple(judge.id for judge in labelled if grading(judge) > 1),
         unofficial=tuple(dict.fromkeys(name for judge in judges if (name := _official_name(judge)) != OFFICIAL_MODEL)),

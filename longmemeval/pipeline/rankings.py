@@ -27,6 +27,7 @@ from longmemeval.pipeline.manifest import (
 from longmemeval.pipeline.progress import Progress
 from longmemeval.pipeline.question_analysis import QuestionAnalyses, analysis_totals
 from longmemeval.pipeline.resume import begun_or_new
+from longmemeval.pipeline.selection import Selection
 from longmemeval.records import Question
 from longmemeval.settings import Folders
 
@@ -88,6 +89,8 @@ class RetrievalReport(Struct, frozen=True):
     protocol: RetrievalProtocol
     granularity: Granularity
     runs: tuple[RetrievalRun, ...]
+    part: str = ""
+    """How many questions of how many, and how they were chosen; empty for the whole data set."""
 
 
 class Rankings:
@@ -139,6 +142,7 @@ class RetrievalJob:
     questions: Sequence[Question]
     level: Granularity
     where: Folders
+    selection: Selection
 
     def manifest(self, run_id: str, settings: dict[str, Any], fixtures: dict[str, dict[str, str]]) -> RunManifest:
         """The manifest that a run begins with. Measures are not in it: they decide no ranking."""
@@ -153,6 +157,7 @@ class RetrievalJob:
             fixtures=fixtures,
             environment=environment(),
             started_at=now(),
+            selection=self.selection,
         )
 
     def finish(self, manifest: RunManifest, newly_ranked: int, results: tuple[RetrievalResult, ...]) -> RetrievalRun:

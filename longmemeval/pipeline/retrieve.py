@@ -18,7 +18,7 @@ from longmemeval.pipeline.rankings import RetrievalJob, RetrievalProtocol, Retri
 from longmemeval.pipeline.retrieve_official import plan_official
 from longmemeval.pipeline.retrieve_scoring import chosen_measures, is_locomo
 from longmemeval.pipeline.retrieve_standard import Planning, rank_all
-from longmemeval.pipeline.selection import Selection, select
+from longmemeval.pipeline.selection import Selection, part_of, select
 from longmemeval.settings import Folders, folders
 
 
@@ -81,7 +81,7 @@ def retrieve(
     _check(options, len(memories))
     locomo = is_locomo(dataset)
     chosen = select(list(dataset.questions()), selection, lambda question_id: dataset.gold(question_id).question_type)
-    job = RetrievalJob(dataset, chosen, options.granularity or ("turn" if locomo else "session"), where)
+    job = RetrievalJob(dataset, chosen, options.granularity or ("turn" if locomo else "session"), where, selection)
     measures = chosen_measures(options.measures, options.cutoffs, locomo=locomo)
     named = [
         (configuration, _run_id(job, configuration.name, options, several=len(memories) > 1))
@@ -92,7 +92,8 @@ def retrieve(
         runs = _official(job, named, options)
     else:
         runs = _standard(job, named, measures, options)
-    return RetrievalReport(dataset.name, options.protocol, job.level, runs)
+    part = part_of(selection, len(chosen), len(dataset))
+    return RetrievalReport(dataset.name, options.protocol, job.level, runs, part)
 
 
 _Named = Sequence[tuple[MemoryConfiguration, str]]

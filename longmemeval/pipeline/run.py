@@ -134,6 +134,7 @@ def run(
         fixtures=fixtures.hashes(chosen),
         environment=environment(),
         started_at=now(),
+        selection=selection,
     )
     embed_query = query_vectors(
         chosen,

@@ -10,11 +10,10 @@ from msgspec import Struct
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.evaluation.judges.standing import grading
 from longmemeval.evaluation.metrics import Latency, Metrics, latency
-from longmemeval.pipeline.answering import ANSWERS, current_answers
+from longmemeval.pipeline.checked import CheckedRun, made_again, read_run
 from longmemeval.pipeline.costs import RunCosts, run_costs
 from longmemeval.pipeline.graded import Graded, current_judgements, dataset_of
 from longmemeval.pipeline.gradings import Gradings, gradings
-from longmemeval.pipeline.journal import read_journal
 from longmemeval.pipeline.manifest import RunManifest, read_manifest, run_folder
 from longmemeval.pipeline.stored import stored_metrics
 from longmemeval.records import Answer, Judgement
@@ -57,23 +56,27 @@ class RunSummary(Struct, frozen=True):
     """Of the run, as its manifest says."""
     gradings: Gradings | None = None
     """Of these answers by this judge, where there are several: the first is the score."""
+    part: str = ""
+    """How many questions of how many, and how they were chosen; empty for the whole data set."""
 
 
-def summarise(manifest: RunManifest, metrics: Metrics, where: Folders) -> RunSummary:
+def summarise(graded: Graded, metrics: Metrics, where: Folders) -> RunSummary:
     """The summary of one run.
 
     Args:
-        manifest: of the run.
+        graded: its questions and their gold.
         metrics: its scores by one judge.
         where: the folders; the journal of a preparation tells what it cost.
+
+    Raises:
+        IntegrityError: its files are not those that it left.
     """
-    records = read_journal(where.results_dir / manifest.run_id / ANSWERS, Answer)
-    return _summary(records, manifest, metrics, where)
+    return _summary(read_run(where.results_dir / graded.manifest.run_id), graded, metrics, where)
 
 
-def _summary(records: Sequence[Answer], manifest: RunManifest, metrics: Metrics, where: Folders) -> RunSummary:
-    settings = manifest.settings
-    answered = [answer for answer in current_answers(records).values() if answer.status == "ok"]
+def _summary(run: CheckedRun, graded: Graded, metrics: Metrics, where: Folders) -> RunSummary:
+    manifest, settings = run.manifest, run.manifest.settings
+    answered = [answer for answer in run.answers.values() if answer.status == "ok"]
     own = manifest.kind == "run"
     asked = answered if own else []
     return RunSummary(
@@ -85,7 +88,7 @@ def _summary(records: Sequence[Answer], manifest: RunManifest, metrics: Metrics,
         metrics=metrics,
         mean_prompt_tokens=fmean(answer.prompt_tokens for answer in asked) if asked else None,
         calls_per_question=fmean(answer.usage.calls for answer in asked) if asked else None,
-        costs=run_costs(manifest, records, metrics, where.prepared_dir),
+        costs=run_costs(manifest, run.records, metrics, where.prepared_dir),
         latency=RunLatency(
             recall=latency([answer.recall_ms for answer in asked]),
             model=latency([answer.latency_ms for answer in asked]),
@@ -94,7 +97,8 @@ def _summary(records: Sequence[Answer], manifest: RunManifest, metrics: Metrics,
         shortened=int(manifest.totals.get("shortened", 0)),
         failed=int(manifest.totals.get("failed", 0)),
         status=manifest.status,
-        gradings=gradings(where.results_dir / manifest.run_id, manifest, metrics.judge),
+        gradings=gradings(run.folder, manifest, metrics.judge),
+        part=graded.part,
     )
 
 
@@ -117,7 +121,7 @@ class ScoredRun(Struct, frozen=True):
 
     @property
     def metrics(self) -> Metrics:
-        """The scores, as stored."""
+        """The scores, made again from the files."""
         return self.summary.metrics
 
 
@@ -136,6 +140,7 @@ def load_scored(
     Raises:
         HarnessError: no such run, it is not graded (by this judge) or holds rankings, or its data set is not
             there.
+        IntegrityError: its files are not those that it left, or do not give the scores that are stored.
     """
     gradeds: dict[tuple[str, ...], Graded] = {}
     scored = []
@@ -148,20 +153,24 @@ def load_scored(
                 where=str(folder),
                 fix="`longmemeval retrieval --memory A --memory B` shows rankings side by side",
             )
-        metrics = _chosen_metrics(folder, judge)
+        run = read_run(folder)
+        stored = stored_metrics(folder)
+        chosen = _chosen_metrics(folder, stored, judge)
         protocol = manifest.settings.get("protocol") or {}
         key = (manifest.dataset["content_sha256"], str(protocol), *manifest.question_ids)
         if key not in gradeds:
             gradeds[key] = Graded(manifest, dataset_of(manifest, dataset, where))
-        answers = read_journal(folder / ANSWERS, Answer)
+        graded = gradeds[key].of(manifest)
+        # The labels of other judges, and of later gradings by this one, are shown beside the score.
+        made = {one.judge.id: made_again(run, graded, one, grown=one is not chosen) for one in stored}
+        metrics = made[chosen.judge.id]
         judgements = current_judgements(folder, metrics.judge.id)
-        summary = _summary(answers, manifest, metrics, where)
-        scored.append(ScoredRun(folder, manifest, summary, current_answers(answers), judgements, gradeds[key]))
+        summary = _summary(run, graded, metrics, where)
+        scored.append(ScoredRun(folder, manifest, summary, run.answers, judgements, graded))
     return scored
 
 
-def _chosen_metrics(folder: Path, judge: str | None) -> Metrics:
-    found = stored_metrics(folder)
+def _chosen_metrics(folder: Path, found: Sequence[Metrics], judge: str | None) -> Metrics:
     exact = [metrics for metrics in found if metrics.judge.id == judge]
     # Of several gradings by one judge the first is the score; a later one is shown where its own id asks for it.
     fitting = exact or [

@@ -30,6 +30,27 @@ class Selection(Struct, frozen=True):
                 raise HarnessError(f"{name} must be at least 1, not {count}")
 
 
+def part_of(selection: Selection | None, n: int, total: int) -> str:
+    """What tables say of a part of the questions: `2 of 19 questions, chosen by id`; empty for all of them.
+
+    Args:
+        selection: None where that is not recorded, by an earlier version.
+        n: questions selected.
+        total: questions of the data set.
+    """
+    if n == total:
+        return ""
+    if selection is None:
+        how = "how they were chosen is not recorded"
+    elif selection.question_ids:
+        how = "chosen by id"
+    elif selection.sample is not None:
+        how = f"a sample by type with seed {selection.seed}"
+    else:
+        how = "the first ones"
+    return f"{n:,} of {total:,} questions, {how}"
+
+
 def select(questions: Sequence[Question], selection: Selection, question_type: Callable[[str], str]) -> list[Question]:
     """The selected questions, in file order.
 

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
-from longmemeval.errors import IntegrityError
+from longmemeval.errors import HarnessError, IntegrityError
 from longmemeval.evaluation.judges.standing import is_official
-from longmemeval.evaluation.metrics import Metrics
+from longmemeval.evaluation.metrics import METRICS_FORMAT, Metrics
 from longmemeval.text_files import UnreadableError, decode_json
 
 
@@ -27,15 +28,29 @@ def read_metrics(path: Path) -> Metrics:
 
     Raises:
         IntegrityError: it is damaged.
+        HarnessError: it is of a newer format.
     """
     try:
-        return decode_json(path.read_bytes(), Metrics)
+        data = path.read_bytes()
+        version = decode_json(data, _Version).format
+        if version > METRICS_FORMAT:
+            what = f"The scores have format {version}, this version understands {METRICS_FORMAT}"
+            raise HarnessError(what, where=str(path), fix="Upgrade longmemeval")
+        return decode_json(data, Metrics)
     except UnreadableError as error:
         raise IntegrityError(
-            f"The scores are damaged: {error}", where=str(path), fix="Run `longmemeval evaluate` again"
+            f"The scores are damaged: {error}",
+            where=str(path),
+            fix="Delete it and run `longmemeval evaluate` again: it is made from the judgements",
         ) from error
 
 
+class _Version(Struct):
+    format: int = 1
+
+
 def _borne_out(metrics: Metrics) -> Metrics:
+    if metrics.format == METRICS_FORMAT:
+        return metrics
     official = metrics.judge.official and is_official(metrics.judge)
     return msgspec.structs.replace(metrics, judge=msgspec.structs.replace(metrics.judge, official=official))

@@ -246,7 +246,7 @@ def _check_estimate(estimate: SweepEstimate, dollars: float | None) -> None:
 def _comparisons(state: SweepState) -> Iterator[SweepComparison]:
     """The graded runs, judge by judge."""
     for judge in state.judges.values():
-        graded = [one.run_id for one in state.plan.runs if state.is_graded(one, judge)]
+        graded = [one.run_id for one in state.plan.runs if state.is_graded(one, judge) and state.is_intact(one)]
         if graded:
             scored = load_scored(graded, state.where, judge=judge.id, dataset=str(state.plan.dataset))
             comparison = compare_runs(scored, state.where)

@@ -59,6 +59,7 @@ class SweepState:
             fixtures={},
             environment={},
             started_at="",
+            selection=plan.selection,
         )
         self.graded = Graded(self._planned, self.dataset)
         specs = plan.judges or (default_judge(self.dataset.benchmark),)
@@ -103,7 +104,12 @@ class SweepState:
         manifest = self._manifest(run)
         if manifest is None or manifest.status != "completed" or self.unanswered(run):
             return False
-        return manifest.files.get(ANSWERS) == sha256_file(self.folder(run) / ANSWERS)
+        return self.is_intact(run)
+
+    def is_intact(self, run: PlannedRun) -> bool:
+        """Whether the answers are those that the run left."""
+        manifest, answers = self._manifest(run), self.folder(run) / ANSWERS
+        return manifest is not None and answers.exists() and manifest.files.get(ANSWERS) == sha256_file(answers)
 
     def unlabelled(self, run: PlannedRun, judge: JudgeIdentity) -> list[str]:
         """The answered questions that a judge has yet to label."""

@@ -23,7 +23,8 @@ def ability_table(scored: Sequence[ScoredRun]) -> Table:
         metrics = run.metrics
         judge = f"{judge_name(metrics.judge)}\n{metrics.judge.metric}"
         cells = [_cell(metrics.by_ability.get(ability)) for ability in abilities]
-        rows.append([metrics.run, run.manifest.dataset["name"], judge, _cell(metrics.overall), *cells])
+        data = "\n".join([run.manifest.dataset["name"], *run.graded.part.split(", ", 1)]).strip()
+        rows.append([metrics.run, data, judge, _cell(metrics.overall), *cells])
     columns = ["run", "data set", "judge", "overall", *(ability.replace("-", "-\n") for ability in abilities)]
     return Table("By ability, across data sets", columns, rows, left=frozenset({0, 1, 2}))
 

@@ -84,14 +84,21 @@ def _runs(comparison: Comparison) -> Table:
         ("cost", lambda run: cost(run.summary.costs.total)),
         ("latency\np50, ms", lambda run: ms(run.summary.latency.total.p50)),
     ]
-    metrics = comparison.runs[0].summary.metrics
-    common = "common " if any(warning.startswith(COMMON_ONLY) for warning in comparison.warnings) else ""
+    judge = judge_name(comparison.runs[0].summary.metrics.judge)
     return Table(
-        title=f"{comparison.dataset}, {metrics.overall.n:,} {common}questions, judge {judge_name(metrics.judge)}",
+        title=f"{comparison.dataset}, {question_count(comparison)}, judge {judge}",
         columns=[heading for heading, _ in shown],
         rows=[[text(run) for _, text in shown] for run in comparison.runs],
         left=frozenset(range(texts)),
     )
+
+
+def question_count(comparison: Comparison) -> str:
+    """How many questions are compared; of how many and how they were chosen, where that is not the whole data set."""
+    summary = comparison.runs[0].summary
+    if any(warning.startswith(COMMON_ONLY) for warning in comparison.warnings):
+        return f"{len(comparison.questions):,} common questions"
+    return summary.part or f"{len(comparison.questions):,} questions"
 
 
 _SETTINGS: tuple[tuple[str, Callable[[RunFigures], str]], ...] = (

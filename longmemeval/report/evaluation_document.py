@@ -16,5 +16,5 @@ def evaluation_document(evaluation: Evaluation, where: Folders) -> dict[str, Any
         evaluation: of one run by one judge.
         where: the folders.
     """
-    summary = summarise(evaluation.manifest, evaluation.metrics, where)
+    summary = summarise(evaluation.graded, evaluation.metrics, where)
     return run_document(summary) | {"notes": footnotes([summary])}

@@ -14,7 +14,7 @@ from longmemeval.pipeline.comparison import Comparison
 from longmemeval.pipeline.scored import ScoredRun
 from longmemeval.report import page_charts as charts
 from longmemeval.report.charts import Chart
-from longmemeval.report.comparison_tables import published_table
+from longmemeval.report.comparison_tables import published_table, question_count
 from longmemeval.report.effort_tables import cost_table, latency_table
 from longmemeval.report.page_data import (
     RunView,
@@ -99,7 +99,7 @@ def html_page(
         .render(
             policy=_policy(script, style),
             title=f"{comparison.dataset}: {_named(runs)}",
-            lead=f"{len(table):,} questions, {len(runs)} {'run' if len(runs) == 1 else 'runs'}",
+            lead=f"{question_count(comparison)}, {len(runs)} {'run' if len(runs) == 1 else 'runs'}",
             version=__version__,
             runs=runs,
             notes=notes(comparison),

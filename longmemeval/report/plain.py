@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from longmemeval.evaluation.metrics import Score
 from longmemeval.pipeline.comparison import Comparison
-from longmemeval.report.comparison_tables import published_table
+from longmemeval.report.comparison_tables import published_table, question_count
 from longmemeval.report.effort_tables import cost_table, latency_table
 from longmemeval.report.page_data import NOTHING, figure_cells, letter_of, notes, repeats_table, run_names, verdicts
 from longmemeval.report.published import PublishedFigure
@@ -76,7 +76,7 @@ def _tables(comparison: Comparison, published: Sequence[PublishedFigure]) -> lis
         [f"{letter} {name} {one.marks}".strip(), one.summary.model, *(cell[column] for column in shown)]
         for letter, name, one, cell in zip(letters, run_names(comparison), comparison.runs, cells, strict=True)
     ]
-    caption = f"{comparison.dataset}, {len(comparison.questions):,} questions"
+    caption = f"{comparison.dataset}, {question_count(comparison)}"
     runs = Table(caption, ["run", "model", *shown], rows, frozenset({0, 1}))
     by_type = [one.summary.metrics.by_type for one in comparison.runs]
     names = dict.fromkeys(name for scores in by_type for name in scores)

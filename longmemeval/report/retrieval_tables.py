@@ -44,7 +44,8 @@ def retrieval_document(report: RetrievalReport) -> dict[str, object]:
         for run in report.runs
         for result in run.results
     ]
-    return {"dataset": report.dataset, "results": results}
+    part = {"part": report.part} if report.part else {}
+    return {"dataset": report.dataset, **part, "results": results}
 
 
 def _means(measures: Mapping[str, Mean]) -> dict[str, float | None]:
@@ -60,7 +61,8 @@ def retrieval_tables(report: RetrievalReport) -> Iterator[Table]:
         rows = [[result.memory, *_cells(result.measures, names)] for result in alike]
         if len(alike) == 1:
             rows += [[f"  {name}", *_cells(measures, names)] for name, measures in first.by_type.items()]
-        yield Table(f"{title}\n{first.denominator}", _columns(names), rows)
+        part = f"{report.part}; " if report.part else ""
+        yield Table(f"{title}\n{part}{first.denominator}", _columns(names), rows)
 
 
 def _shown(result: RetrievalResult) -> list[str]:

@@ -36,6 +36,7 @@ def footnotes(summaries: list[RunSummary]) -> list[str]:
         for haystacks in dict.fromkeys(summary.metrics.haystacks for summary in summaries)
         if haystacks
     )
+    notes += dict.fromkeys(f"Not the whole data set: {summary.part}." for summary in summaries if summary.part)
     if any(OPEN_ABSTENTION in summary.metrics.by_type for summary in summaries):
         notes.append(OPEN_ABSTENTION_NOTE)
     if any(summary.reads_gold for summary in summaries):

@@ -108,7 +108,7 @@ def _judgement(question_id: str, credit: Credit, judge: JudgeIdentity, hypothesi
     return Judgement(
         question_id=question_id,
         label=None if credit is None else credit == 1,
-        raw="",
+        raw={True: "yes", False: "no", None: ""}[credit if credit is None else credit == 1],
         judge_id=judge.id,
         prompt_sha256="",
         answer_sha256=sha256_text(hypothesis),

@@ -304,7 +304,7 @@ def test_offline_costs_nothing_and_says_so(tmp_path: Path) -> None:
     dataset, where = prepared_colours(tmp_path, 2)
     answer_all(dataset, where)
     graded = evaluate("r", options=EvaluateOptions(judge="offline/lexical"), where=where)
-    summary = summarise(graded.manifest, graded.metrics, where)
+    summary = summarise(graded.graded, graded.metrics, where)
     assert summary.costs.total == Cost(0.0, 0.0, 2, 0, 0, 0)
     assert cost_table([summary], ["r"]).rows == []
     assert list(effort_notes([summary])) == [FREE]

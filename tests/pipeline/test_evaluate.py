@@ -12,6 +12,7 @@ from longmemeval.datasets.base import Dataset
 from longmemeval.datasets.longmemeval import LongMemEvalDataset
 from longmemeval.errors import DataError, FatalModelError, HarnessError, IntegrityError
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
+from longmemeval.files import sha256_file
 from longmemeval.llm import endpoints
 from longmemeval.llm.registry import ModelOptions
 from longmemeval.pipeline.evaluate import EvaluateOptions, Evaluation, evaluate
@@ -21,7 +22,7 @@ from longmemeval.pipeline.run import RunOptions, run
 from longmemeval.pipeline.selection import Selection
 from longmemeval.records import Judgement
 from longmemeval.settings import Folders
-from tests.pipeline.helpers import answer_all, colour_record, colours, folders_in, prepared_colours
+from tests.pipeline.helpers import answer_all, colour_record, colours, folders_in, manifest, prepared_colours
 from tests.server import ModelServer
 from tests.support import json_lines, longmemeval, tree, write_dataset
 
@@ -259,6 +260,12 @@ def test_answer_that_was_changed_after_it_was_judged_is_noticed(tmp_path: Path) 
     evaluate("r", options=OFFLINE, where=where)
     path = where.results_dir / "r" / "answers.jsonl"
     path.write_text(path.read_text().replace("painted my bicycle2", "sold my bicycle2"))
+    with pytest.raises(IntegrityError, match=r"answers\.jsonl: was changed after the run ended"):
+        evaluate("r", options=OFFLINE, where=where)
+    # A manifest that was changed to fit does not hide it: the answer is not the one that was judged.
+    document = manifest(where)
+    document["files"]["answers.jsonl"] = sha256_file(path)
+    (where.results_dir / "r" / "run.json").write_text(json.dumps(document))
     with pytest.raises(IntegrityError, match="'q2' was judged on another answer"):
         evaluate("r", options=OFFLINE, where=where)
 

@@ -12,6 +12,7 @@ from longmemeval.datasets.base import Dataset
 from longmemeval.errors import DataError, HarnessError
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
 from longmemeval.evaluation.metrics import Metrics
+from longmemeval.pipeline.compare import compare
 from longmemeval.pipeline.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.graded import Graded, write_metrics
 from longmemeval.pipeline.manifest import read_manifest
@@ -239,16 +240,21 @@ def test_abstentions_counted_by_earlier_rules_are_not_counted_again(finished: tu
     assert "gives other figures" in verify("r", where=where).problems[0]
 
 
-def test_intervals_of_an_older_version_are_told_with_what_makes_them_again(finished: tuple[Dataset, Folders]) -> None:
+def test_figures_of_an_earlier_version_are_told_with_what_makes_them_again(finished: tuple[Dataset, Folders]) -> None:
     _, where = finished
     (file,) = (where.results_dir / "r" / "metrics").glob("*.json")
     document = json.loads(file.read_bytes())
     document["overall"]["interval"] = [0.1, 0.9]
-    del document["haystacks"]
+    for name in ("haystacks", "format", "answered"):
+        del document[name]
     file.write_text(json.dumps(document))
     (problem,) = verify("r", where=where).problems
-    assert problem.startswith(f"metrics/{file.name}: holds intervals as an older version made them (overall.interval:")
-    assert "`longmemeval evaluate r --judge offline/lexical` writes it again" in problem
+    assert problem.startswith(
+        f"metrics/{file.name}: holds figures as an earlier version computed them (overall.interval:"
+    )
+    assert f"`longmemeval evaluate r --judge {file.stem}` writes it again" in problem
+    # Shown are the figures as they are computed now.
+    assert compare(["r"], where=where).runs[0].summary.metrics.overall.interval != (0.1, 0.9)
     evaluate("r", options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where)
     assert verify("r", where=where).problems == ()
 

@@ -9,7 +9,7 @@ import pytest
 from longmemeval.errors import HarnessError
 from longmemeval.pipeline.export_csv import export_csv
 from longmemeval.records import Answer
-from tests.pipeline.graded_runs import F1, LENIENT, STRICT, graded_run
+from tests.pipeline.graded_runs import F1, LENIENT, STRICT, grade, graded_run
 from tests.pipeline.helpers import colours, folders_in
 from tests.report.report_runs import HOSTILE, hostile_run, replace_answers, three_runs
 from tests.support import longmemeval
@@ -59,8 +59,9 @@ def test_scores_and_missing_answers(tmp_path: Path) -> None:
     graded_run(dataset, where, "r", [0.5, None, 1.0], judge=F1)
     path = where.results_dir / "r" / "answers.jsonl"
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:2]))
+    grade(dataset, where, "r", {"q0": 0.5, "q1": None}, judge=F1)
     table = rows(export_csv("r", tmp_path / "out", where=where).file)
-    assert [row[f"score {F1.id}"] for row in table] == ["0.5", "", "1.0"]
+    assert [row[f"score {F1.id}"] for row in table] == ["0.5", "", ""]
     assert [row["status"] for row in table] == ["ok", "ok", "missing"]
     assert (table[2]["hypothesis"], table[2]["recalled"]) == ("", "")
     assert (tmp_path / "out" / "r.csv").exists()
@@ -71,6 +72,7 @@ def test_no_text_is_a_formula(tmp_path: Path, text: str) -> None:
     dataset, where = colours(tmp_path / "d.json", 1, answer=text), folders_in(tmp_path)
     folder = graded_run(dataset, where, "r", [True], judge=STRICT)
     replace_answers(folder, lambda name: Answer(name, text, "ok", top_score=-1.5))
+    grade(dataset, where, "r", {"q0": True}, judge=STRICT)
     (row,) = rows(export_csv("r", where=where).file)
     assert (row["hypothesis"], row["gold"]) == (f"'{text}", f"'{text}")
     # A number is none.

@@ -12,6 +12,7 @@ from longmemeval.pipeline.verify import verify
 from longmemeval.records import Answer
 from longmemeval.report.write import ReportOptions, write_report
 from longmemeval.settings import Folders
+from tests.pipeline.graded_runs import grade
 from tests.pipeline.helpers import colours, folders_in
 from tests.report.report_runs import full_run, prompt
 
@@ -38,6 +39,7 @@ def where(tmp_path_factory: pytest.TempPathFactory) -> Folders:
             sent = prompt(questions[answer.question_id], f"{answer.question_id} " + "a word " * (LETTERS // 7))
             stored.write(msgspec.json.encode(msgspec.structs.replace(answer, prompt_sha256=sent.sha256)) + b"\n")
             prompts.write(msgspec.json.encode(sent) + b"\n")
+    grade(dataset, where, "r", dict.fromkeys(questions, True))
     return where
 
 
