@@ -114,8 +114,8 @@ def _show_front(compared: "SweepComparison") -> None:
 
 
 def _front_row(summary: "RunSummary", on_front: bool) -> list[str]:
-    from longmemeval.report.effort_tables import cost, latency_cells
-    from longmemeval.report.tables import percent
+    from longmemeval.report.effort_tables import latency_cells
+    from longmemeval.report.tables import dollars, percent
 
     return [
         summary.run_id,
@@ -123,7 +123,7 @@ def _front_row(summary: "RunSummary", on_front: bool) -> list[str]:
         percent(summary.metrics.overall.accuracy),
         _count(summary.mean_prompt_tokens),
         *latency_cells(summary.latency),
-        cost(summary.costs.total),
+        dollars(summary.costs.total.usd),
     ]
 
 

@@ -54,6 +54,8 @@ class RunSummary(Struct, frozen=True):
     failed: int
     status: str = "completed"
     """Of the run, as its manifest says."""
+    latency_note: str = ""
+    """Why the latencies are not those of the model alone, in a sentence; empty where they are."""
     gradings: Gradings | None = None
     """Of these answers by this judge, where there are several: the first is the score."""
     part: str = ""
@@ -97,6 +99,7 @@ def _summary(run: CheckedRun, graded: Graded, metrics: Metrics, where: Folders) 
         shortened=int(manifest.totals.get("shortened", 0)),
         failed=int(manifest.totals.get("failed", 0)),
         status=manifest.status,
+        latency_note=str(manifest.totals.get("load", {}).get("note", "")),
         gradings=gradings(run.folder, manifest, metrics.judge),
         part=graded.part,
     )

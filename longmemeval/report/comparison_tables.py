@@ -9,11 +9,11 @@ from longmemeval.evaluation.power import DISCORDANT
 from longmemeval.pipeline.baseline import AgainstBaseline
 from longmemeval.pipeline.compare import points
 from longmemeval.pipeline.comparison import COMMON_ONLY, Comparison, PairResult, QuestionRow, RunFigures
-from longmemeval.report.effort_tables import cost, cost_table, effort_notes, latency_table, ms
+from longmemeval.report.effort_tables import cost_table, effort_notes, latency_table, ms
 from longmemeval.report.published import PublishedFigure
 from longmemeval.report.summary import ORACLE_NOTE, footnotes
 from longmemeval.report.table import Table
-from longmemeval.report.tables import UNKNOWN, interval, percent
+from longmemeval.report.tables import UNKNOWN, dollars, interval, percent
 
 _ALL_PAIRS = 10
 """Up to so many pairs all are shown; of more, those with the first run."""
@@ -81,7 +81,7 @@ def _runs(comparison: Comparison) -> Table:
         ("not\nevaluated", lambda run: str(run.summary.metrics.overall.not_evaluated)),
         ("evidence\nrecall", lambda run: UNKNOWN if run.evidence_recall is None else percent(run.evidence_recall)),
         ("prompt\ntokens", lambda run: _rounded(run.summary.mean_prompt_tokens)),
-        ("cost", lambda run: cost(run.summary.costs.total)),
+        ("cost", lambda run: dollars(run.summary.costs.total.usd)),
         ("latency\np50, ms", lambda run: ms(run.summary.latency.total.p50)),
     ]
     judge = judge_name(comparison.runs[0].summary.metrics.judge)

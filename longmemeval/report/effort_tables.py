@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from longmemeval.evaluation.metrics import Latency
+from longmemeval.llm.registry import is_offline
 from longmemeval.pipeline.costs import Cost, RunCosts
 from longmemeval.pipeline.scored import RunLatency, RunSummary
 from longmemeval.records import Usage
@@ -14,17 +15,12 @@ PAID_ONCE = (
     "sums of several runs do not add up."
 )
 COST_UNKNOWN = (
-    f"{UNKNOWN} is not known: a model without a price, answers made elsewhere, or work that no journal tells of; ≥ is "
-    "what is known of such a sum."
+    f"{UNKNOWN} is not known: a model without a price, answers made elsewhere, or work that no journal tells of. A sum "
+    "that lacks one of its parts is not known either."
 )
 PERCENTILES = tuple(f"{what}\n{rank}" for what in ("recall", "model", "both") for rank in ("p50", "p95"))
 """Headings over `latency_cells`."""
 FREE = "Cost of prepare, question analysis, answers and judge: $0, no model was paid for."
-
-
-def cost(one: Cost) -> str:
-    """Dollars, a dash where they are not known, `≥` where they are of some calls only."""
-    return dollars(one.known_usd, complete=one.usd is not None)
 
 
 def kinds(costs: RunCosts) -> dict[str, Cost]:
@@ -41,7 +37,7 @@ def work_table(costs: RunCosts) -> Table:
     """One run: a row for each kind of work and one for the sum."""
     columns = ["cost", "calls", "from the\ncache", "prompt\ntokens", "reply\ntokens", "US dollars"]
     rows = [
-        [name, *map(_count, (one.calls, one.cached_calls, one.prompt_tokens, one.completion_tokens)), cost(one)]
+        [name, *map(_count, (one.calls, one.cached_calls, one.prompt_tokens, one.completion_tokens)), dollars(one.usd)]
         for name, one in (kinds(costs) | {"sum": costs.total}).items()
     ]
     return Table("", columns, rows)
@@ -70,18 +66,17 @@ def cost_table(summaries: Sequence[RunSummary], names: Sequence[str]) -> Table:
         summaries: of the runs.
         names: what they are called, in the same order.
     """
-    columns = ["run", "prepare", "question\nanalysis", "answers", "judge", "sum", "analysis and answers,\nper question"]
+    columns = ["run", "prepare", "question\nanalysis", "answers", "judge", "sum", "analysis, answers:\n1,000 questions"]
     rows = [[name, *cost_cells(summary)] for name, summary in zip(names, summaries, strict=True)]
     return Table("Cost in US dollars", columns, [] if _all_free(summaries) else rows)
 
 
 def cost_cells(summary: RunSummary) -> list[str]:
-    """What each kind of work cost, all of it, and what asking one more question would."""
+    """What each kind of work cost, all of it, and what asking 1,000 more questions would."""
     costs, questions = summary.costs, summary.metrics.overall.n
-    asked = costs.question_analysis.known_usd + costs.answers.known_usd
-    known = costs.question_analysis.usd is not None and costs.answers.usd is not None
-    each = dollars(asked / questions, complete=known) if questions else UNKNOWN
-    return [*map(cost, kinds(costs).values()), cost(costs.total), each]
+    analysis, answers = costs.question_analysis.usd, costs.answers.usd
+    more = None if analysis is None or answers is None or not questions else 1000 * (analysis + answers) / questions
+    return [*(dollars(one.usd) for one in (*kinds(costs).values(), costs.total)), dollars(more)]
 
 
 def latency_table(summaries: Sequence[RunSummary], names: Sequence[str]) -> Table:
@@ -123,6 +118,8 @@ def effort_notes(summaries: Sequence[RunSummary]) -> Iterator[str]:
             if one.cached_calls:
                 calls = f"{one.cached_calls:,} of {one.calls:,} calls of {name}"
                 yield f"{summary.run_id}: {calls} were answered by the cache and cost nothing again."
+        if summary.latency_note and not is_offline(summary.model):
+            yield f"{summary.run_id}: {summary.latency_note}."
         if summary.calls_per_question is not None and summary.calls_per_question > 1:
             calls = f"{summary.calls_per_question:,.1f} calls per question"
             yield f"{summary.run_id}: {calls}; its prompt tokens are those of all of them."

@@ -21,9 +21,8 @@ from longmemeval.report.charts import (
     tradeoff_chart,
 )
 from longmemeval.report.distributions import Latencies, calibration_chart, latency_chart, milliseconds
-from longmemeval.report.effort_tables import cost
 from longmemeval.report.page_data import run_names
-from longmemeval.report.tables import percent
+from longmemeval.report.tables import dollars, percent
 
 _CUTOFFS = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 1000)
 _BAR_WORDS = "Bars: mean over all selected questions, not evaluated ones counted as wrong. Lines: 95 % intervals."
@@ -123,7 +122,7 @@ def _tokens(one: RunFigures) -> tuple[float, str] | None:
 def _dollars(one: RunFigures) -> tuple[float, str] | None:
     """None where the cost is not known: of answers made elsewhere, or of calls without a price."""
     total = one.summary.costs.total
-    return None if total.usd is None else (total.usd, cost(total))
+    return None if total.usd is None else (total.usd, dollars(total.usd))
 
 
 def _latency(one: RunFigures) -> tuple[float, str] | None:

@@ -11,11 +11,11 @@ from longmemeval.pipeline.second_opinions import judge_agreements
 from longmemeval.pipeline.stored import stored_metrics
 from longmemeval.report.comparison_tables import detectable_line
 from longmemeval.report.distributions import milliseconds
-from longmemeval.report.effort_tables import cost, effort_notes, kinds, work_line
+from longmemeval.report.effort_tables import effort_notes, kinds, work_line
 from longmemeval.report.summary import ORACLE_NOTE, footnotes
 from longmemeval.report.svg import RUN_COLOURS
 from longmemeval.report.table import Table
-from longmemeval.report.tables import UNKNOWN, abstaining_shares, interval, percent
+from longmemeval.report.tables import UNKNOWN, abstaining_shares, dollars, interval, percent
 from longmemeval.settings import Folders
 
 NOTHING = UNKNOWN
@@ -102,7 +102,7 @@ def figure_cells(figures: RunFigures) -> dict[str, str]:
         "abstention": percent(abstention.accuracy) if abstention else NOTHING,
         "evidence recall": NOTHING if figures.evidence_recall is None else percent(figures.evidence_recall),
         "prompt tokens": NOTHING if tokens is None else f"{tokens:,.0f}",
-        "cost": cost(summary.costs.total),
+        "cost": dollars(summary.costs.total.usd),
         "latency p50": _latency(summary.latency.total.p50),
         "latency p95": _latency(summary.latency.total.p95),
     }

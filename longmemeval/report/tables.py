@@ -82,7 +82,7 @@ def _memory_row(summary: RunSummary) -> list[str]:
         percent(metrics.abstention.accuracy) if metrics.abstention else "-",
         str(metrics.overall.not_evaluated),
         "-" if tokens is None else f"{tokens:,.0f}",
-        dollars(summary.costs.total.known_usd, complete=summary.costs.total.usd is not None),
+        dollars(summary.costs.total.usd),
     ]
 
 
@@ -100,23 +100,20 @@ def _bounds(bounds: tuple[float, float]) -> str:
     return f"[{bounds[0] * 100:.1f}, {bounds[1] * 100:.1f}]"
 
 
-def dollars(known: float, *, complete: bool = True) -> str:
-    """US dollars: `$0` for nothing, a dash for what is not known, `≥` for what is known of a sum.
-
-    Args:
-        known: the dollars that are known.
-        complete: whether they are all.
-    """
-    if known < _LEAST_SHOWN:
-        return UNKNOWN if not complete else "$0" if known == 0 else f"< ${_LEAST_SHOWN:.4f}"
-    return f"{'' if complete else '≥ '}${known:,.4f}"
+def dollars(usd: float | None) -> str:
+    """US dollars: `$0` for nothing at all, a dash for what is not known."""
+    if usd is None:
+        return UNKNOWN
+    return f"${usd:,.4f}" if usd >= _LEAST_SHOWN else f"< ${_LEAST_SHOWN:.4f}" if usd else "$0"
 
 
 def usage_line(usage: Usage) -> str:
     """Calls, tokens and price in one line."""
     cached = f" ({usage.cached_calls:,} from the cache)" if usage.cached_calls else ""
-    price = dollars(usage.cost_usd, complete=not usage.unpriced_calls)
+    price = dollars(usage.cost_usd)
+    if usage.unpriced_calls:
+        price = f"at least {price}" if usage.cost_usd else "cost not known"
     return (
         f"{usage.calls:,} calls{cached}, {usage.prompt_tokens:,} prompt and {usage.completion_tokens:,} completion "
-        f"tokens, {'cost not known' if price == UNKNOWN else price}"
+        f"tokens, {price}"
     )

@@ -24,7 +24,7 @@ def test_markdown_has_the_figures_and_the_verdicts(where: Folders) -> None:
     assert r"| multi-session | 100.0 % \[51.0, 100.0\] | 0.0 % \[0.0, 49.0\] |" in lines
     assert any(line.startswith("| A semantic is better than B last-k | 91.7 | ") for line in lines)
     assert "**Cost in US dollars**" in lines
-    assert "| A | $0 | $0 | $0.0100 | $0 | $0.0100 | $0.0008 |" in lines
+    assert "| A | $0 | $0 | $0.0100 | $0 | $0.0100 | $0.8333 |" in lines
     assert "**Latency per question in milliseconds**" in lines
     assert "| run | recall p50 | recall p95 | model p50 | model p95 | both p50 | both p95 |" in lines
     assert "| A | 0.0 | 0.0 | 650 | 1,145 | 650 | 1,145 |" in lines
