@@ -126,7 +126,7 @@ def test_refusals_show_that_the_endpoint_is_alive(server: ModelServer) -> None:
 
 
 def test_a_wait_that_the_server_asks_for_is_kept(server: ModelServer) -> None:
-    server.faults.extend([Refusal(429, retry_after="1.5")] * 12)
+    server.faults.extend([Refusal(429, retry_after="1.5")] * OPENS_AFTER)
     outcomes = ask(server.url, 12, concurrency=12, give_up_after_s=0.5)
     assert all(isinstance(one, ChatReply) for one in outcomes)
 

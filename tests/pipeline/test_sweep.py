@@ -233,3 +233,26 @@ def test_questions_that_a_judge_leaves_out_are_settled(tmp_path: Path) -> None:
     again = swept(tmp_path, dataset="talks.json", judges=["offline/mem0-f1"])
     assert (again.failures, again.newly_judged) == ((), 0)
     assert tree(tmp_path / "results") == before
+
+
+def test_a_dead_endpoint_is_given_up_once_and_the_other_models_have_their_turn(
+    tmp_path: Path, server: ModelServer
+) -> None:
+    server.plan = lambda: 503
+    models = [served(server, "openai/local", "dead") | {"max_attempts": 6}, {"spec": OFFLINE, "name": "m"}]
+    changes: dict[str, Any] = {"memories": ["none", "last-k"], "models": models, "repeat": 2, "give_up_after": 1.0}
+    report = swept(tmp_path, **changes)
+    told = {failure.run_id: failure.what for failure in report.failures}
+    assert list(told) == [
+        "s_none_dead_direct",
+        "s_last-k_dead_direct",
+        "s_none_dead_direct_r2",
+        "s_last-k_dead_direct_r2",
+    ]
+    first, *others = told.values()
+    assert "has answered nothing but failures" in first
+    assert all("is not asked again: its endpoint was given up before" in what for what in others)
+    assert len(server.chat_requests) < 30
+    server.plan = lambda: None
+    again = swept(tmp_path, **changes)
+    assert (again.newly_answered, again.failures) == (4 * 4, ())
