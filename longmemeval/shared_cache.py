@@ -14,7 +14,8 @@ class SharedCache(Generic[K, V]):
     """Values by key. Who asks for one that is being made waits for it; what could not be made is tried again.
 
     Args:
-        limit: how much is kept, in units of `size`; None: everything. The value used last stays, whatever its size.
+        limit: how much is kept, in units of `size`; None: everything. The value used last stays, whatever its size. Of
+            many values, some more may be kept for a while: a sixteenth of their number.
         size: of one value; it may grow while the value is kept.
     """
 
@@ -22,6 +23,7 @@ class SharedCache(Generic[K, V]):
         self._limit = limit
         self._size = size
         self._lock = Lock()
+        self._unchecked = 0
         self._values: OrderedDict[K, Future[V]] = OrderedDict()
 
     def get(self, key: K, make: Callable[[], V]) -> V:
@@ -51,6 +53,11 @@ class SharedCache(Generic[K, V]):
         if self._limit is None:
             return
         with self._lock:
+            # Adding up all sizes for every new value would take time in proportion to the square of their number.
+            self._unchecked += 1
+            if self._unchecked * 16 < len(self._values):
+                return
+            self._unchecked = 0
             made = {key: self._size(value.result()) for key, value in self._values.items() if value.done()}
             held = sum(made.values())
             for key in list(made)[:-1]:

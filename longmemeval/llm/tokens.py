@@ -4,7 +4,7 @@ import importlib.util
 import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -20,6 +20,12 @@ _CACHE_FILES = {
     "o200k_harmony": "fb374d419588a4632f3f557e76b4b70aebbca790",
 }
 """The files LiteLLM brings along, named as tiktoken names them: SHA-1 of the address an encoding is published at."""
+
+
+ENCODINGS = ("cl100k_base", "o200k_base")
+"""What models are counted by, and what `prepare` counts a whole history by."""
+TOKENS_PART = "tokens"
+"""The part of a fixture that holds the counts; nobody has to have it."""
 
 
 class TokenCounter(Protocol):
@@ -57,6 +63,11 @@ def token_counter(spec: str) -> TokenCounter:
     if not (_bundled_files() / _CACHE_FILES.get(wanted, "missing")).is_file():
         return TiktokenCounter(_encoding(_FALLBACK), stands_for=wanted)
     return TiktokenCounter(_encoding(wanted))
+
+
+def encoding_counter(name: str) -> "TiktokenCounter":
+    """The counter of one of `ENCODINGS`."""
+    return TiktokenCounter(_encoding(name))
 
 
 def context_window(spec: str) -> int | None:
@@ -99,7 +110,7 @@ _EDGE = 80
 """Characters at either end of a text in which such a place is looked for."""
 _FRAME = 4096
 """Characters of a prompt between two of its texts, at most."""
-_REMEMBERED_CHARACTERS = 32_000_000
+_REMEMBERED_CHARACTERS = 16_000_000
 
 
 class TiktokenCounter:
@@ -128,11 +139,14 @@ class TiktokenCounter:
         between: list[str] = []
         for text in texts:
             counted = self._counted(text)
-            place = prompt.find(counted.inner, done, done + len(counted.inner) + _FRAME) if counted.inner else -1
-            if place > 0 and _is_border(prompt, place) and _is_border(prompt, place + len(counted.inner)):
+            inner = counted.inner
+            place = prompt.find(inner, done, done + len(inner) + _FRAME) if inner else -1
+            end = place + len(inner)
+            # What is inside begins and ends like a border; so must what stands around it.
+            if place > 0 and "a" <= prompt[place - 1] <= "z" and _BORDER.match(prompt, end - 1):
                 between.append(prompt[done:place])
                 known += counted.inner_tokens
-                done = place + len(counted.inner)
+                done = end
         # All of these pieces meet at borders, so that together they have the tokens that each has alone.
         return known + self.encode_count("".join(between) + prompt[done:])
 
@@ -140,26 +154,35 @@ class TiktokenCounter:
         """Tokens in `text`, of which nothing is known and nothing remembered."""
         return len(self.encoding.encode_ordinary(text))
 
+    def counts_of(self, texts: Iterable[str]) -> tuple[list[int], list[int]]:
+        """Of each text its tokens, and those of its inner part, as `remember` takes them."""
+        counted = [self._counted(text) for text in texts]
+        return [one.tokens for one in counted], [one.inner_tokens for one in counted]
+
+    def remember(self, texts: Iterable[str], tokens: Iterable[int], inner_tokens: Iterable[int]) -> None:
+        """Know `texts` by what `counts_of` said of them before."""
+        for text, count, inner_count in zip(texts, tokens, inner_tokens, strict=True):
+            start, end = _inner(text)
+            self._keep(text, _Counted(count, text[start:end], inner_count))
+
     def _counted(self, text: str) -> "_Counted":
         counted = self._known.get(text)
         if counted is None:
-            counted = self._count(text)
-            self._room -= len(text)
-            if self._room < 0:
-                self._known.clear()
-                self._room = _REMEMBERED_CHARACTERS - len(text)
-            self._known[text] = counted
+            start, end = _inner(text)
+            inner_tokens = self.encode_count(text[start:end])
+            ends = self.encode_count(text[:start]) + self.encode_count(text[end:])
+            counted = _Counted(ends + inner_tokens, text[start:end], inner_tokens)
+            self._keep(text, counted)
         return counted
 
-    def _count(self, text: str) -> "_Counted":
-        first = _BORDER.search(text, 0, _EDGE)
-        last = _LAST_BORDER.match(text, max(0, len(text) - _EDGE))
-        if not first or not last or first.end() >= last.end():
-            return _Counted(self.encode_count(text), "", 0)
-        inner = text[first.end() : last.end()]
-        inner_tokens = self.encode_count(inner)
-        ends = self.encode_count(text[: first.end()]) + self.encode_count(text[last.end() :])
-        return _Counted(ends + inner_tokens, inner, inner_tokens)
+    def _keep(self, text: str, counted: "_Counted") -> None:
+        if text not in self._known:
+            self._room -= len(text)
+        self._known[text] = counted
+        while self._room < 0:
+            oldest = next(iter(self._known))
+            del self._known[oldest]
+            self._room += len(oldest)
 
 
 class _Counted(NamedTuple):
@@ -171,8 +194,11 @@ class _Counted(NamedTuple):
     inner_tokens: int
 
 
-def _is_border(text: str, place: int) -> bool:
-    return _BORDER.match(text, place - 1) is not None
+def _inner(text: str) -> tuple[int, int]:
+    """Where the part of `text` begins and ends whose tokens are the same in any surroundings; (0, 0): there is none."""
+    first = _BORDER.search(text, 0, _EDGE)
+    last = _LAST_BORDER.match(text, max(0, len(text) - _EDGE))
+    return (first.end(), last.end()) if first and last and first.end() < last.end() else (0, 0)
 
 
 def _bundled_files() -> Path:

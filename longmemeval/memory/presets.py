@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from longmemeval.errors import HarnessError
+from longmemeval.llm.tokens import TOKENS_PART
 from longmemeval.memory.baselines import FullHistory, NoMemory, Oracle
 from longmemeval.memory.combined import CombinedMemory, SearchingMemory
 from longmemeval.memory.parameters import (
@@ -78,7 +79,7 @@ PRESETS: dict[str, Preset[Any]] = {
     "full-history": Preset(
         "the whole haystack, never cut silently",
         Parameters,
-        frozenset({"messages"}),
+        frozenset({"messages", TOKENS_PART}),
         lambda parameters, tools: FullHistory(),
     ),
     "last-k": Preset(

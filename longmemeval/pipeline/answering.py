@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 from longmemeval.errors import EndpointDownError, HarnessError, SpendingLimitError
 from longmemeval.event_loop import complete, in_thread, own_time
 from longmemeval.files import sha256_file
+from longmemeval.llm.tokens import TOKENS_PART, TokenCounter
 from longmemeval.memory.protocol import MemorySystem
 from longmemeval.pipeline.journal import Journal, read_journal
 from longmemeval.pipeline.load import LoadMonitor
@@ -19,6 +20,7 @@ from longmemeval.pipeline.prepared import PreparedFixtures
 from longmemeval.pipeline.progress import progress
 from longmemeval.pipeline.query_vectors import QueryVectors
 from longmemeval.pipeline.question_analysis import QuestionAnalyses, analysis_totals
+from longmemeval.pipeline.token_part import learn_tokens
 from longmemeval.pipeline.workers import Outcomes, in_order
 from longmemeval.reading.reader import UNKNOWN_REASON, Reader, Reading, SentPrompt
 from longmemeval.records import Answer, Question, Usage
@@ -111,6 +113,8 @@ class Answering:
     """Asked about the questions that are to be answered before the first of them is."""
     vectors: QueryVectors
     reader: Reader
+    counter: TokenCounter
+    """The reader's."""
     concurrency: int
     save_prompts: bool
     load: LoadMonitor = field(default_factory=LoadMonitor)
@@ -179,6 +183,8 @@ class Answering:
         fixture = await in_thread(self.fixtures.open, question.haystack_id)
         with own_time() as stopwatch:
             recall = await self.memory.recall(question, fixture)
+        if TOKENS_PART in fixture.meta.parts:
+            await in_thread(learn_tokens, self.counter, fixture)
         return await self.reader.read(question, structs.replace(recall, milliseconds=stopwatch.milliseconds))
 
     def _close(self, status: RunStatus, seconds: float) -> None:

@@ -15,6 +15,7 @@ from longmemeval.errors import HarnessError
 from longmemeval.files import sha256_bytes
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import ModelOptions
+from longmemeval.llm.tokens import TOKENS_PART
 from longmemeval.memory.working_memory import (
     WorkingMemoryUpdater,
     build_working_memory,
@@ -23,6 +24,7 @@ from longmemeval.memory.working_memory import (
 )
 from longmemeval.pipeline.manifest import now
 from longmemeval.pipeline.recipes import HNSW_EF_CONSTRUCTION, HNSW_M, HNSW_SEED
+from longmemeval.pipeline.token_part import encode_tokens
 from longmemeval.receipts import Receipts
 from longmemeval.records import DatasetIdentity, FixtureMeta, Haystack, PartInfo, Usage
 from longmemeval.retrieval.dates import DATES_PART, encode_dates
@@ -228,6 +230,8 @@ def build_fixture(task: FixtureTask) -> PrepareRecord:
         parts[DATES_PART] = encode_dates(messages)
     if WORDS_PART in task.recipes:
         parts[WORDS_PART] = encode_words(messages)
+    if TOKENS_PART in task.recipes:
+        parts[TOKENS_PART] = encode_tokens(messages)
     for name in (name for name in task.recipes if is_expansion_part(name)):
         expanded = task.expansions.maker(name, receipts).make(MemoryStore.from_haystack(task.haystack))
         parts[name] = encode_expansions(*kind_and_level(name), expanded.items)

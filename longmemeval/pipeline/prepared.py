@@ -8,6 +8,7 @@ from typing import Any
 from longmemeval.datasets.base import Dataset
 from longmemeval.datasets.catalogue import catalogue, data_file
 from longmemeval.errors import FixtureError
+from longmemeval.llm.tokens import TOKENS_PART
 from longmemeval.memory.configuration import MemoryConfiguration, needs_of
 from longmemeval.pipeline.manifest import differences
 from longmemeval.pipeline.query_vectors import FixtureEmbedder
@@ -59,7 +60,7 @@ class PreparedFixtures:
         self._configuration = configuration
         self._needs = needs_of(configuration)
         usual = {"messages": "db", "working-memory": "db", "vectors": "vector"}
-        self._parts = sorted({usual.get(need, need) for need in self._needs - {WORDS_PART}})
+        self._parts = sorted({usual.get(need, need) for need in self._needs - {WORDS_PART, TOKENS_PART}})
         self._opened = opened or open_fixtures()
         self._uncounted = self._haystacks = 0
 

@@ -8,8 +8,10 @@ from msgspec import Struct
 
 from longmemeval.errors import FixtureError
 from longmemeval.files import list_folders
+from longmemeval.llm.tokens import TOKENS_PART
 from longmemeval.memory.protocol import Need
 from longmemeval.pipeline.manifest import differences
+from longmemeval.pipeline.token_part import TOKENS_RECIPE
 from longmemeval.pipeline.wording import Wording
 from longmemeval.records import DatasetIdentity, FixtureMeta
 from longmemeval.retrieval.dates import DATES_PART, DATES_RECIPE
@@ -71,6 +73,8 @@ def recipes_for(
         parts[DATES_PART] = DATES_RECIPE
     if WORDS_PART in needs:
         parts[WORDS_PART] = WORDS_RECIPE
+    if TOKENS_PART in needs:
+        parts[TOKENS_PART] = TOKENS_RECIPE
     key_vectors = {"version": 1, "embedder": embedder, "index": "exact", **wording.prefixes}
     return Recipes(parts | dict(expansions) | dict.fromkeys(sorted(filter(is_vectors_part, needs)), key_vectors))
 
@@ -166,8 +170,8 @@ def check_keeps_working_memory(folder: Path, meta: FixtureMeta | None, recipes: 
 
 def _check_recipes(folder: Path, meta: FixtureMeta, recipes: Recipes) -> None:
     for part, want in recipes.parts.items():
-        # Counted words follow from the messages: where the rules have changed, they are made again and nothing is lost.
-        if part not in meta.parts or part == WORDS_PART:
+        # What is counted follows from the messages: where the rules have changed, it is made again and nothing is lost.
+        if part not in meta.parts or part in (WORDS_PART, TOKENS_PART):
             continue
         have = meta.parts[part].recipe
         adds_working_memory = part == "db" and have.get("working_memory") is None

@@ -164,6 +164,7 @@ def run(
             analyses=analyses,
             vectors=embed_query,
             reader=reader,
+            counter=counter,
             concurrency=options.concurrency,
             save_prompts=options.save_prompts,
         )

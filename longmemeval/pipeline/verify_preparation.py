@@ -7,7 +7,9 @@ from typing import Any
 
 from longmemeval.errors import HarnessError
 from longmemeval.files import leads_nowhere, list_folders, safe_name
+from longmemeval.llm.tokens import TOKENS_PART
 from longmemeval.pipeline.recipes import Recipes, check_unmixed
+from longmemeval.pipeline.token_part import tokens_of
 from longmemeval.records import FixtureMeta
 from longmemeval.retrieval.word_counts import has_words, words_of
 from longmemeval.storage.fixture import Fixture
@@ -33,6 +35,8 @@ def check_preparation(folder: Path) -> Iterator[str | None]:
             yield _holds(place, partial(getattr, fixture, "vectors"))
         if has_words(fixture.meta):
             yield _holds(place, partial(words_of, fixture))
+        if TOKENS_PART in fixture.meta.parts:
+            yield _holds(place, partial(tokens_of, fixture))
         for problem in _contradictions(fixture):
             yield f"{place}/meta.json: {problem}" if problem else None
     if metas:

@@ -84,6 +84,8 @@ def _unit_vectors(history: HistoryView, items: list[VectorItem], vectors: Vector
     by_message[[history.store.positions[item.id] for item in items]] = vectors
     places = np.array([place for unit in history.units for place in unit.positions], dtype=np.int64)
     sizes = np.array([len(unit.positions) for unit in history.units], dtype=np.int64)
+    if len(places) == len(sizes):  # One message each: nothing is added up, nothing divided.
+        return by_message[places]
     sums = np.zeros((len(sizes), vectors.shape[1]), dtype=np.float32)
     np.add.at(sums, np.repeat(np.arange(len(sizes)), sizes), by_message[places])
     return np.divide(sums, sizes[:, np.newaxis], out=np.zeros_like(sums), where=sizes[:, np.newaxis] > 0)

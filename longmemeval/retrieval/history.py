@@ -67,14 +67,16 @@ class HistoryView:
     @cached_property
     def message_ids(self) -> list[tuple[str, ...]]:
         """The ids of each unit's messages."""
-        return [tuple(message.message_id for message in self.messages(unit)) for unit in self.units]
+        ids = [message.message_id for message in self.store.messages]
+        return [tuple([ids[position] for position in unit.positions]) for unit in self.units]
 
     @cached_property
     def unit_of(self) -> NDArray[np.int64]:
         """The place of each message's unit, shape (messages,); -1 for messages of the other side."""
         places = np.full(len(self.store.messages), -1)
-        for place, unit in enumerate(self.units):
-            places[list(unit.positions)] = place
+        sizes = [len(unit.positions) for unit in self.units]
+        positions = [position for unit in self.units for position in unit.positions]
+        places[positions] = np.repeat(np.arange(len(self.units)), sizes)
         return places
 
     @cached_property
@@ -85,12 +87,13 @@ class HistoryView:
     @cached_property
     def texts(self) -> list[str]:
         """The text of each unit, without speakers."""
-        return ["\n".join(message.content for message in self.messages(unit)) for unit in self.units]
+        return ["\n".join([message.content for message in self.messages(unit)]) for unit in self.units]
 
     @cached_property
     def speakers(self) -> list[frozenset[str]]:
         """Who speaks in each unit: names, or roles where the data has no names."""
-        return [frozenset(message.speaker or message.role for message in self.messages(unit)) for unit in self.units]
+        speakers = [message.speaker or message.role for message in self.store.messages]
+        return [frozenset([speakers[position] for position in unit.positions]) for unit in self.units]
 
     @cached_property
     def names(self) -> list[str]:

@@ -1,0 +1,248 @@
+"""What many calls at once cost: latency, processor time and stops of the event loop, beside a plain LiteLLM script.
+
+    python scripts/benchmarks/load.py [--questions 64] [--seconds 1.0]
+
+A server on the loopback, in a process of its own, answers every call after so many seconds. Asked are questions of the
+size of LongMemEval_S, each on a haystack of its own (the real one of the tests under many ids, with a word of its own
+in every message; else a made-up one), prepared before. The plain script sends the same prompts with
+`litellm.acompletion` and `asyncio.gather`, in a fresh process. On both sides one call is made before the clock is
+started, so that imports are left out. Processor time is that of the process, all threads together.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.datasets.longmemeval import LongMemEvalDataset
+from longmemeval.llm.registry import ModelOptions
+from longmemeval.pipeline.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.run import RunOptions, run
+from longmemeval.pipeline.selection import Selection
+from longmemeval.prices import load_litellm
+from longmemeval.settings import Folders
+
+REAL_FILE = Path(__file__).resolve().parents[3] / "shared" / "data" / "longmemeval_e47becba.json"
+MODEL = "openai/gpt-4o-2024-08-06"
+MEMORIES = ("hybrid", "full-history")
+CONCURRENCIES = (1, 24, 64)
+ONE_BY_ONE = 5
+"""Questions that are asked at concurrency 1."""
+
+
+class Figures(Struct):
+    """Of one side at one concurrency."""
+
+    p50_ms: float
+    p95_ms: float
+    processor_ms: float
+    """Per question."""
+    longest_stop_ms: float
+
+
+def figures(latencies_ms: Sequence[float], processor_s: float, stop_ms: float) -> Figures:
+    ordered = sorted(latencies_ms)
+    p95 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))]
+    return Figures(statistics.median(ordered), p95, processor_s / len(ordered) * 1000, stop_ms)
+
+
+async def serve(seconds: float) -> None:
+    """Answer every request after so long; print the port."""
+    message = {"role": "assistant", "content": "It is green."}
+    reply = {
+        "id": "chatcmpl-load",
+        "object": "chat.completion",
+        "created": 0,
+        "model": MODEL.partition("/")[2],
+        "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+        "usage": {"prompt_tokens": 10, "completion_tokens": 4, "total_tokens": 14},
+    }
+    body = json.dumps(reply).encode()
+    answer = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).lower()
+                length = head.partition(b"content-length:")[2].partition(b"\r\n")[0]
+                await reader.readexactly(int(length or 0))
+                await asyncio.sleep(seconds)
+                writer.write(answer)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0, limit=1 << 22, backlog=512)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+@contextmanager
+def served(seconds: float) -> Iterator[str]:
+    command = [sys.executable, __file__, "--serve", "--seconds", str(seconds)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        try:
+            yield f"http://127.0.0.1:{process.stdout.readline().strip()}/v1"
+        finally:
+            process.kill()
+
+
+def write_data(path: Path, questions: int) -> str:
+    """The data set; what it is made of."""
+    if REAL_FILE.exists():
+        base, made_of = json.loads(REAL_FILE.read_text())[0], REAL_FILE.name
+    else:
+        draw, words = (
+            random.Random(0),
+            ["green", "bicycle", "market", "bread", "cheese", "holiday", "train", "letter", "music", "garden"],
+        )
+        text = " ".join(draw.choices(words, k=140))
+        sessions = [[{"role": "user", "content": f"{turn} {text}"} for turn in range(11)] for _ in range(48)]
+        base, made_of = (
+            {
+                "question_type": "multi-session",
+                "question": "What colour is my bicycle?",
+                "question_date": "2023/05/30 (Tue) 23:40",
+                "answer": "green",
+                "answer_session_ids": ["s0"],
+                "haystack_dates": ["2023/05/20 (Sat) 02:21"] * len(sessions),
+                "haystack_session_ids": [f"s{number}" for number in range(len(sessions))],
+                "haystack_sessions": sessions,
+            },
+            "made-up messages",
+        )
+
+    def record(number: int) -> dict[str, Any]:
+        sessions = [
+            [turn | {"content": f"Number{number} {turn['content']}"} for turn in session]
+            for session in base["haystack_sessions"]
+        ]
+        return base | {"question_id": f"q{number}", "haystack_sessions": sessions}
+
+    path.write_text(json.dumps([record(number) for number in range(questions)]))
+    return made_of
+
+
+def ours(where: Folders, dataset: LongMemEvalDataset, memory: str, concurrency: int, url: str) -> Figures:
+    """A run; its longest stop is the one it tells of itself."""
+
+    def ask(run_id: str, limit: int | None) -> None:
+        options = RunOptions(run_id=run_id, concurrency=concurrency, model_options=ModelOptions(api_base=url))
+        run(dataset, memory, MODEL, selection=Selection(limit=limit), options=options, where=where)
+
+    run_id = f"{memory}-{concurrency}"
+    ask(f"warm-{run_id}", 1)
+    started = time.process_time()
+    ask(run_id, ONE_BY_ONE if concurrency == 1 else None)
+    processor = time.process_time() - started
+    folder = where.results_dir / run_id
+    told = json.loads((folder / "run.json").read_text())["totals"]["load"]
+    latencies = [json.loads(line)["latency_ms"] for line in (folder / "answers.jsonl").read_text().splitlines()]
+    return figures(latencies, processor, told["longest_block_ms"])
+
+
+async def plain(prompts: Sequence[str], concurrency: int, url: str) -> Figures:
+    """The same calls as a script would make them."""
+    import litellm
+
+    free, longest = asyncio.Semaphore(concurrency), 0.0
+
+    async def call(prompt: str) -> float:
+        async with free:
+            started = time.perf_counter()
+            messages = [{"role": "user", "content": prompt}]
+            await litellm.acompletion(model=MODEL, messages=messages, temperature=0.0, max_tokens=500, api_base=url)
+            return (time.perf_counter() - started) * 1000
+
+    async def beat() -> None:
+        nonlocal longest
+        while True:
+            due = time.perf_counter() + 0.02
+            await asyncio.sleep(0.02)
+            longest = max(longest, time.perf_counter() - due)
+
+    await call(prompts[0])
+    heart = asyncio.create_task(beat())
+    started = time.process_time()
+    latencies = await asyncio.gather(*map(call, prompts[: ONE_BY_ONE if concurrency == 1 else None]))
+    processor = time.process_time() - started
+    heart.cancel()
+    return figures(latencies, processor, longest * 1000)
+
+
+def plain_script(prompts: Path, concurrency: int, url: str) -> Figures:
+    command = [sys.executable, __file__, "--plain", str(prompts), "--concurrency", str(concurrency), "--url", url]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return msgspec.json.decode(done.stdout.splitlines()[-1], type=Figures)
+
+
+def retried(where: Folders, dataset: LongMemEvalDataset, url: str, timeout_s: float) -> int:
+    """Attempts beyond the first of `hybrid` at concurrency 31, when each may take so long."""
+    options = RunOptions(
+        run_id="timeouts", concurrency=31, model_options=ModelOptions(api_base=url, timeout_s=timeout_s)
+    )
+    run(dataset, "hybrid", MODEL, options=options, where=where)
+    lines = (where.results_dir / "timeouts" / "answers.jsonl").read_text().splitlines()
+    return sum(json.loads(line)["attempts"] - 1 for line in lines)
+
+
+def compare(questions: int, seconds: float) -> None:
+    load_litellm()
+    with tempfile.TemporaryDirectory() as name, served(seconds) as url:
+        folder = Path(name)
+        where = Folders(data_dir=folder, prepared_dir=folder / "prepared", results_dir=folder / "results")
+        made_of = write_data(folder / "load.json", questions)
+        dataset = LongMemEvalDataset(folder / "load.json")
+        prepare(dataset, MEMORIES, options=PrepareOptions(jobs=1), where=where)
+        print(f"{questions} questions on haystacks of their own ({made_of}); the server takes {seconds} s\n")
+        print("                          |     longmemeval run           |     plain LiteLLM script      |")
+        print("memory        concurrency |   p50    p95  cpu ms  stop ms |   p50    p95  cpu ms  stop ms | cpu, p50")
+        for memory in MEMORIES:
+            for concurrency in CONCURRENCIES:
+                own = ours(where, dataset, memory, concurrency, url)
+                prompts = where.results_dir / f"{memory}-{concurrency}" / "prompts.jsonl"
+                other = plain_script(prompts, concurrency, url)
+                ratios = f"{own.processor_ms / other.processor_ms:.1f}x, {own.p50_ms / other.p50_ms:.2f}x"
+                print(f"{memory:13} {concurrency:11} | {columns(own)} | {columns(other)} | {ratios}", flush=True)
+        print(f"\nattempts after the first at concurrency 31, --timeout 3: {retried(where, dataset, url, 3.0)}")
+
+
+def columns(one: Figures) -> str:
+    return f"{one.p50_ms:5.0f}  {one.p95_ms:5.0f}  {one.processor_ms:6.1f}  {one.longest_stop_ms:7.0f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure a run's load beside a plain LiteLLM script.")
+    parser.add_argument("--questions", type=int, default=64)
+    parser.add_argument("--seconds", type=float, default=1.0, help="what the server takes for an answer")
+    for internal in ("--plain", "--url"):
+        parser.add_argument(internal, default="", help=argparse.SUPPRESS)
+    parser.add_argument("--concurrency", type=int, default=1, help=argparse.SUPPRESS)
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    os.environ.update(OPENAI_API_KEY="none", LITELLM_LOCAL_MODEL_COST_MAP="True")
+    if arguments.serve:
+        asyncio.run(serve(arguments.seconds))
+    elif arguments.plain:
+        lines = Path(arguments.plain).read_text().splitlines()
+        prompts = [json.loads(line)["messages"][0]["content"] for line in lines]
+        print(msgspec.json.encode(asyncio.run(plain(prompts, arguments.concurrency, arguments.url))).decode())
+    else:
+        compare(arguments.questions, arguments.seconds)
+
+
+if __name__ == "__main__":
+    main()
