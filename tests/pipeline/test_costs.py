@@ -11,6 +11,7 @@ from msgspec import structs
 
 from longmemeval.datasets.base import Dataset
 from longmemeval.evaluation.metrics import Metrics
+from longmemeval.files import sha256_file
 from longmemeval.llm.registry import ModelOptions
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
 from longmemeval.pipeline.build import EMBEDDINGS, REPLIES, PrepareRecord
@@ -321,6 +322,7 @@ def test_failed_calls_of_a_judge_are_paid_for_too(tmp_path: Path) -> None:
     failed = first | {"label": None, "error": "no label in the reply", "usage": {"calls": 1, "cost_usd": 0.5}}
     paid = first | {"usage": {"calls": 1, "cost_usd": 0.25}}
     file.write_text("".join(json.dumps(line) + "\n" for line in (failed, paid, second)))
+    (where.results_dir / "r" / "metrics" / f"{file.stem}.json").unlink()
     metrics: Metrics = evaluate("r", options=EvaluateOptions(judge="offline/lexical"), where=where).metrics
     assert (metrics.usage.calls, metrics.usage.cost_usd) == (2, 0.75)
 
@@ -352,6 +354,9 @@ def test_recall_belongs_to_latency(tmp_path: Path) -> None:
         for line, (recall, model) in zip(json_lines(file), timed, strict=True)
     ]
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    path = where.results_dir / "r" / "run.json"
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps(document | {"files": document["files"] | {"answers.jsonl": sha256_file(file)}}))
     (summary,) = summaries(where, "r")
     latency = summary.latency
     assert (latency.recall.p50, latency.model.p50, latency.total.p50) == (30.0, 30.0, 110.0)
