@@ -68,15 +68,19 @@ def test_each_set_reads_replies_in_its_own_way(name: str, reply: str, label: boo
 
 
 @pytest.mark.parametrize(
-    ("reply", "error"), [("Perhaps.", "cannot be read"), ("Yes or no?", "cannot be read"), ("\n ", "is empty")]
+    ("reply", "error", "calls"),
+    # An empty reply is tried again like a failure, and all attempts are paid for.
+    [("Perhaps.", "cannot be read", 1), ("Yes or no?", "cannot be read", 1), ("\n ", "is empty", 2)],
 )
-def test_an_unreadable_reply_is_kept_and_not_evaluated(reply: str, error: str, server: ModelServer) -> None:
+def test_an_unreadable_reply_is_kept_and_not_evaluated(
+    reply: str, error: str, calls: int, server: ModelServer
+) -> None:
     server.responder = lambda body: reply
     judgement = grade(server)
     assert (judgement.label, judgement.raw) == (None, reply)
     assert error in judgement.error
     assert "finish reason: stop" in judgement.error
-    assert judgement.usage.calls == 1
+    assert judgement.usage.calls == len(server.chat_requests) == calls
 
 
 def test_a_failed_call_is_not_evaluated(server: ModelServer) -> None:

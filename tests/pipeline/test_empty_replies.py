@@ -77,6 +77,11 @@ def test_what_stays_empty_is_no_answer_and_is_asked_again_on_resume(tmp_path: Pa
     assert (again.newly_answered, again.answered, again.empty) == (2, 4, ())
     assert manifest(where)["status"] == "completed"
     assert [one["question_id"] for one in answers(where)] == ["q0", "q1", "q2", "q3", "q0", "q1"]
+    # The scores were made before two of the answers were there.
+    (stale,) = verify("r", where=where).problems
+    assert "is older than the last lines of answers.jsonl" in stale
+    server.responder = lambda body: "yes"
+    assert judged(where, server).metrics.overall.correct == 4
     assert verify("r", where=where).problems == ()
 
 
@@ -138,6 +143,10 @@ def as_an_earlier_version_left_it(where: Folders, judge: str) -> None:
         "answer_sha256": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
     }
     file.write_text("".join(json.dumps(line) + "\n" for line in judgements))
+    scores = folder / "metrics" / f"{file.stem}.json"
+    metrics = json.loads(scores.read_text())
+    del metrics["format"]
+    scores.write_text(json.dumps(metrics | {"judgements_sha256": sha256_file(file)}))
 
 
 def test_empty_answers_of_an_earlier_version_count_as_empty(tmp_path: Path, server: ModelServer) -> None:
