@@ -72,9 +72,7 @@ def test_each_set_reads_replies_in_its_own_way(name: str, reply: str, label: boo
     # An empty reply is tried again like a failure, and all attempts are paid for.
     [("Perhaps.", "cannot be read", 1), ("Yes or no?", "cannot be read", 1), ("\n ", "is empty", 2)],
 )
-def test_an_unreadable_reply_is_kept_and_not_evaluated(
-    reply: str, error: str, calls: int, server: ModelServer
-) -> None:
+def test_an_unreadable_reply_is_kept_and_not_evaluated(reply: str, error: str, calls: int, server: ModelServer) -> None:
     server.responder = lambda body: reply
     judgement = grade(server)
     assert (judgement.label, judgement.raw) == (None, reply)

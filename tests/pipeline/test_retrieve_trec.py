@@ -113,6 +113,11 @@ def test_what_cannot_be_exported(tmp_path: Path) -> None:
     ranked(where, LongMemEvalDataset(dataset.path), "session", "standard")
     journal = where.results_dir / "r" / "rankings.jsonl"
     journal.write_bytes(journal.read_bytes().splitlines(keepends=True)[0])
+    with pytest.raises(HarnessError, match=r"rankings\.jsonl: was changed after the run ended"):
+        export_trec("r", where=where)
+    manifest = json.loads((where.results_dir / "r" / "run.json").read_text())
+    unfinished = {**manifest, "status": "running", "ended_at": "", "files": {}}
+    (where.results_dir / "r" / "run.json").write_text(json.dumps(unfinished))
     with pytest.raises(HarnessError, match="not finished: 1 of 2 questions are not ranked"):
         export_trec("r", where=where)
     assert not (where.results_dir / "r" / "trec").exists()
