@@ -69,6 +69,7 @@ MAY_READ_GOLD = {
     "pipeline/retrieve_scoring.py",
     "pipeline/retrieve_standard.py",
     "pipeline/run.py",
+    "pipeline/run_checks.py",
     "pipeline/second_opinions.py",
     "pipeline/selection.py",
     "pipeline/sweep_estimate.py",

@@ -85,7 +85,7 @@ def test_another_configuration_adds_what_is_missing(dataset: Dataset, where: Fol
 
 def test_order_of_preparing_does_not_show(dataset: Dataset, tmp_path: Path) -> None:
     bit_by_bit, at_once = folders_in(tmp_path / "a"), folders_in(tmp_path / "b")
-    for memory in ("last-k", "semantic-recall", "combined", "bm25"):
+    for memory in ("last-k", "full-history", "semantic-recall", "combined", "bm25"):
         make(dataset, bit_by_bit, memory)
     make(dataset, at_once, *PRESETS)
     assert [part for _, part in parts(bit_by_bit).values() if b"prepared_at" not in part] == [
@@ -94,7 +94,7 @@ def test_order_of_preparing_does_not_show(dataset: Dataset, tmp_path: Path) -> N
 
 
 def test_what_is_there_is_skipped(dataset: Dataset, where: Folders) -> None:
-    make(dataset, where, "combined", "hybrid")
+    make(dataset, where, "full-history", "combined", "hybrid")
     before = tree(where.prepared_dir)
     times = parts(where)
     for memory in PRESETS:
