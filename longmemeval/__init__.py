@@ -8,16 +8,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from longmemeval.datasets.registry import load_dataset
+    from longmemeval.benchmarks.registry import load_dataset
     from longmemeval.evaluation.refusal import abstains
     from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
-    from longmemeval.pipeline.compare import compare, compare_runs
-    from longmemeval.pipeline.evaluate import EvaluateOptions, evaluate
-    from longmemeval.pipeline.prepare import PrepareOptions, prepare
-    from longmemeval.pipeline.retrieve import RetrievalOptions, retrieve
-    from longmemeval.pipeline.run import RunOptions, run
-    from longmemeval.pipeline.selection import Selection
-    from longmemeval.pipeline.sweep import sweep
+    from longmemeval.pipeline.answer.run import RunOptions, run
+    from longmemeval.pipeline.compare.compare import compare, compare_runs
+    from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
+    from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
+    from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
+    from longmemeval.pipeline.runs.selection import Selection
+    from longmemeval.pipeline.sweep.sweep import sweep
     from longmemeval.reading.reader import reading_configuration
     from longmemeval.report.write import ReportOptions, render_report, write_report
     from longmemeval.settings import folders
@@ -49,22 +49,22 @@ __all__ = [
 ]
 
 _HOMES = {
-    "load_dataset": "datasets.registry",
+    "load_dataset": "benchmarks.registry",
     "abstains": "evaluation.refusal",
     "MemoryConfiguration": "memory.configuration",
     "resolve_configuration": "memory.configuration",
-    "compare": "pipeline.compare",
-    "compare_runs": "pipeline.compare",
-    "EvaluateOptions": "pipeline.evaluate",
-    "evaluate": "pipeline.evaluate",
-    "PrepareOptions": "pipeline.prepare",
-    "prepare": "pipeline.prepare",
-    "RetrievalOptions": "pipeline.retrieve",
-    "retrieve": "pipeline.retrieve",
-    "RunOptions": "pipeline.run",
-    "run": "pipeline.run",
-    "Selection": "pipeline.selection",
-    "sweep": "pipeline.sweep",
+    "compare": "pipeline.compare.compare",
+    "compare_runs": "pipeline.compare.compare",
+    "EvaluateOptions": "pipeline.grade.evaluate",
+    "evaluate": "pipeline.grade.evaluate",
+    "PrepareOptions": "pipeline.fixtures.prepare",
+    "prepare": "pipeline.fixtures.prepare",
+    "RetrievalOptions": "pipeline.retrieval.retrieve",
+    "retrieve": "pipeline.retrieval.retrieve",
+    "RunOptions": "pipeline.answer.run",
+    "run": "pipeline.answer.run",
+    "Selection": "pipeline.runs.selection",
+    "sweep": "pipeline.sweep.sweep",
     "reading_configuration": "reading.reader",
     "ReportOptions": "report.write",
     "render_report": "report.write",

@@ -10,8 +10,8 @@ import pytest
 
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
 from longmemeval.event_loop import complete
-from longmemeval.pipeline.evaluate import EvaluateOptions, evaluate
-from longmemeval.pipeline.run import RunOptions, run
+from longmemeval.pipeline.answer.run import RunOptions, run
+from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
 from tests.pipeline.helpers import MODEL, prepared_colours
 from tests.support import clean_environment
 

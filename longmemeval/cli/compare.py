@@ -10,9 +10,9 @@ from longmemeval.cli import options as shared
 from longmemeval.cli.output import err, print_json, print_lines, print_table, printable
 
 if TYPE_CHECKING:
-    from longmemeval.pipeline.baseline import AgainstBaseline
-    from longmemeval.pipeline.comparison import Comparison
-    from longmemeval.pipeline.scored import ScoredRun
+    from longmemeval.pipeline.compare.baseline import AgainstBaseline
+    from longmemeval.pipeline.compare.comparison import Comparison
+    from longmemeval.pipeline.compare.graded_run import ScoredRun
 
 
 def register(app: typer.Typer) -> None:
@@ -57,10 +57,10 @@ def compare(
     as_json: shared.Json = False,
 ) -> None:
     """Set graded runs side by side: what differs by more than noise, what it costs, where questions were lost."""
-    from longmemeval.pipeline.baseline import hold_against, load_baseline, regression
-    from longmemeval.pipeline.baseline import save_baseline as save
-    from longmemeval.pipeline.compare import compare_runs
-    from longmemeval.pipeline.scored import load_scored
+    from longmemeval.pipeline.compare.baseline import hold_against, load_baseline, regression
+    from longmemeval.pipeline.compare.baseline import save_baseline as save
+    from longmemeval.pipeline.compare.compare import compare_runs
+    from longmemeval.pipeline.compare.graded_run import load_scored
     from longmemeval.report.comparison_document import comparison_document
     from longmemeval.report.comparison_tables import against_line, published_table
     from longmemeval.report.published import published_for

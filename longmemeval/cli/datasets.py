@@ -9,8 +9,8 @@ from longmemeval.cli.output import err, out, print_json, print_table, printable
 from longmemeval.report.table import Table
 
 if TYPE_CHECKING:
-    from longmemeval.datasets.catalogue import CatalogueEntry, Source
-    from longmemeval.datasets.stats import DatasetStats, GroupCount
+    from longmemeval.benchmarks.catalogue import CatalogueEntry, Source
+    from longmemeval.benchmarks.stats import DatasetStats, GroupCount
 
 app = typer.Typer(help="List, download, verify and describe data sets.", no_args_is_help=True)
 
@@ -25,7 +25,7 @@ def list_datasets(data_dir: DataDir = None, json: Json = False) -> None:
     """Show all data sets of the catalogue and which of them are here."""
     import msgspec
 
-    from longmemeval.datasets.catalogue import catalogue, data_file
+    from longmemeval.benchmarks.catalogue import catalogue, data_file
     from longmemeval.settings import folders
 
     folder = folders(data_dir).data_dir
@@ -54,8 +54,8 @@ def list_datasets(data_dir: DataDir = None, json: Json = False) -> None:
 @app.command("download")
 def download_dataset(name: Name, data_dir: DataDir = None, json: Json = False) -> None:
     """Fetch a data set and check its hash; goes on where an earlier download was cut."""
-    from longmemeval.datasets.catalogue import catalogue_entry, data_file
-    from longmemeval.datasets.download import is_here
+    from longmemeval.benchmarks.catalogue import catalogue_entry, data_file
+    from longmemeval.benchmarks.download import is_here
     from longmemeval.settings import folders
 
     entry = catalogue_entry(name)
@@ -75,9 +75,9 @@ def download_dataset(name: Name, data_dir: DataDir = None, json: Json = False) -
 @app.command("verify")
 def verify_dataset(name: NameOrPath, data_dir: DataDir = None, json: Json = False) -> None:
     """Check a file: against the catalogue's hash, or, where none is pinned, every record against the format."""
-    from longmemeval.datasets.catalogue import catalogue_entry, data_file
-    from longmemeval.datasets.convomem import ConvoMemDataset
-    from longmemeval.datasets.registry import is_path, load_dataset
+    from longmemeval.benchmarks.catalogue import catalogue_entry, data_file
+    from longmemeval.benchmarks.convomem.loader import ConvoMemDataset
+    from longmemeval.benchmarks.registry import is_path, load_dataset
     from longmemeval.settings import folders
 
     folder = folders(data_dir).data_dir
@@ -108,8 +108,8 @@ def verify_dataset(name: NameOrPath, data_dir: DataDir = None, json: Json = Fals
 @app.command("stats")
 def show_stats(name: NameOrPath, data_dir: DataDir = None, json: Json = False) -> None:
     """Count questions, sessions, turns, evidence, and everything odd in a file."""
-    from longmemeval.datasets.registry import load_dataset
-    from longmemeval.datasets.stats import dataset_stats
+    from longmemeval.benchmarks.registry import load_dataset
+    from longmemeval.benchmarks.stats import dataset_stats
 
     stats = dataset_stats(load_dataset(name, data_dir))
     if json:
@@ -120,7 +120,7 @@ def show_stats(name: NameOrPath, data_dir: DataDir = None, json: Json = False) -
 
 def _status(entry: "CatalogueEntry", data_dir: Path) -> str:
     """Whether an entry's file is here; by its size alone, hashing is left to `verify`."""
-    from longmemeval.datasets.catalogue import data_file, has_files
+    from longmemeval.benchmarks.catalogue import data_file, has_files
 
     path = data_file(entry, data_dir)
     if entry.instructions:
@@ -136,7 +136,7 @@ def _download_with_progress(entry: "CatalogueEntry", data_dir: Path) -> None:
     """Download with a bar on standard error."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-    from longmemeval.datasets.download import download
+    from longmemeval.benchmarks.download import download
 
     columns = (
         TextColumn("{task.description}"),

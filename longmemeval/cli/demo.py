@@ -22,8 +22,8 @@ def demo(
 ) -> None:
     """Run the whole pipeline on the shipped sample: every memory configuration, offline, no key, under a minute."""
     from longmemeval.cli.prepare import show as show_preparation
+    from longmemeval.pipeline.compare.graded_run import summarise
     from longmemeval.pipeline.demo import run_demo
-    from longmemeval.pipeline.scored import summarise
     from longmemeval.report.comparison_document import run_document
     from longmemeval.report.summary import footnotes
     from longmemeval.report.tables import memory_table

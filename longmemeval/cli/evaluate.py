@@ -13,9 +13,9 @@ from longmemeval.cli.output import err, out, print_json, print_lines, print_tabl
 from longmemeval.report.table import Table
 
 if TYPE_CHECKING:
-    from longmemeval.pipeline.evaluate import Evaluation
-    from longmemeval.pipeline.second_opinions import AuditedScore, JudgeAgreement
-    from longmemeval.pipeline.selection import Selection
+    from longmemeval.pipeline.grade.agreement import AuditedScore, JudgeAgreement
+    from longmemeval.pipeline.grade.evaluate import Evaluation
+    from longmemeval.pipeline.runs.selection import Selection
     from longmemeval.settings import Folders
 
 
@@ -70,8 +70,8 @@ def evaluate(
 ) -> None:
     """Grade stored answers with a judge; the answers are not touched, a second judge is a second file."""
     from longmemeval.llm.registry import ModelOptions
-    from longmemeval.pipeline import evaluate as pipeline
-    from longmemeval.pipeline.second_opinions import audit_scores, judge_agreements
+    from longmemeval.pipeline.grade import evaluate as pipeline
+    from longmemeval.pipeline.grade.agreement import audit_scores, judge_agreements
     from longmemeval.settings import folders
     from longmemeval.spending import SpendingLimit
 
@@ -132,8 +132,8 @@ def _document(
 
 
 def _adopt(file: Path, dataset: str, chosen: "Selection", where: "Folders") -> str:
-    from longmemeval.datasets.registry import load_dataset
-    from longmemeval.pipeline.hypotheses import adopt_hypotheses
+    from longmemeval.benchmarks.registry import load_dataset
+    from longmemeval.pipeline.exchange.hypotheses import adopt_hypotheses
 
     adopted = adopt_hypotheses(file, load_dataset(dataset, where.data_dir), where.results_dir, selection=chosen)
     tell(adopted.unknown, "hypotheses are for questions the data set does not have and are left out")
@@ -144,7 +144,7 @@ def _adopt(file: Path, dataset: str, chosen: "Selection", where: "Folders") -> s
 def show(evaluation: "Evaluation", where: "Folders") -> None:
     """Print the scores of one run, what it cost and how long it took."""
     from longmemeval.evaluation.judges.standing import judge_name
-    from longmemeval.pipeline.scored import summarise
+    from longmemeval.pipeline.compare.graded_run import summarise
     from longmemeval.report.effort_tables import FREE, both, effort_notes, latency_line, work_table
     from longmemeval.report.summary import footnotes
     from longmemeval.report.tables import abstention_lines, score_table
@@ -173,7 +173,7 @@ def show(evaluation: "Evaluation", where: "Folders") -> None:
 def tell_unlabelled(evaluation: "Evaluation", results_dir: Path) -> None:
     """Say on standard error why answers have no label, the first few by name."""
     from longmemeval.evaluation.registry import RULES
-    from longmemeval.pipeline.graded import current_judgements
+    from longmemeval.pipeline.grade.graded import current_judgements
 
     judge = evaluation.grading.judge
     judged = current_judgements(results_dir / evaluation.metrics.run, judge.id).values()

@@ -48,7 +48,7 @@ def export(
 
 
 def _trec(run_id: str, output: Path | None, dataset: str | None, where: "Folders", as_json: bool) -> None:
-    from longmemeval.pipeline.export_trec import export_trec
+    from longmemeval.pipeline.exchange.export_trec import export_trec
 
     written = export_trec(run_id, output, dataset=dataset, where=where)
     if as_json:
@@ -61,7 +61,7 @@ def _trec(run_id: str, output: Path | None, dataset: str | None, where: "Folders
 
 
 def _csv(run_id: str, output: Path | None, dataset: str | None, where: "Folders", as_json: bool) -> None:
-    from longmemeval.pipeline.export_csv import export_csv
+    from longmemeval.pipeline.exchange.export_csv import export_csv
 
     written = export_csv(run_id, output, dataset=dataset, where=where)
     if as_json:
@@ -71,7 +71,7 @@ def _csv(run_id: str, output: Path | None, dataset: str | None, where: "Folders"
 
 
 def _official(run_id: str, output: Path | None, dataset: str | None, where: "Folders", as_json: bool) -> None:
-    from longmemeval.pipeline.official_logs import export_official
+    from longmemeval.pipeline.exchange.official_logs import export_official
 
     written = export_official(run_id, output, dataset=dataset, where=where)
     if as_json:

@@ -23,8 +23,8 @@ def import_run(
     as_json: shared.Json = False,
 ) -> None:
     """Make a run of a hypothesis file or a judged log in the official format, to evaluate, compare and report."""
-    from longmemeval.datasets.registry import load_dataset
-    from longmemeval.pipeline.official_logs import import_official
+    from longmemeval.benchmarks.registry import load_dataset
+    from longmemeval.pipeline.exchange.official_logs import import_official
     from longmemeval.report.tables import score_table
     from longmemeval.settings import folders
 

@@ -42,12 +42,12 @@ def inspect(
     as_json: shared.Json = False,
 ) -> None:
     """Show a question or haystack: its sessions, what is stored, and what each memory configuration would recall."""
-    from longmemeval.datasets.registry import load_dataset
+    from longmemeval.benchmarks.registry import load_dataset
     from longmemeval.llm.registry import ModelOptions
     from longmemeval.memory.configuration import resolve_configuration
     from longmemeval.memory.presets import PRESETS
     from longmemeval.pipeline import inspect as pipeline
-    from longmemeval.pipeline.question_analysis import QueryModel
+    from longmemeval.pipeline.answer.question_analysis import QueryModel
     from longmemeval.settings import folders
 
     where = folders(data_dir=data_dir, prepared_dir=prepared_dir)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from longmemeval.pipeline.selection import Selection
+    from longmemeval.pipeline.runs.selection import Selection
 
 DataDir = Annotated[
     Path | None, typer.Option("--data-dir", help="Folder of downloaded data sets [env: LONGMEMEVAL_DATA_DIR; data].")
@@ -58,6 +58,6 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and 
 
 def selection(limit: int | None, sample: int | None, seed: int, question_ids: list[str] | None) -> "Selection":
     """The selection that the options name."""
-    from longmemeval.pipeline.selection import Selection
+    from longmemeval.pipeline.runs.selection import Selection
 
     return Selection(limit, sample, seed, tuple(question_ids or ()))

@@ -9,7 +9,7 @@ from longmemeval.cli import options as shared
 from longmemeval.cli.output import err, out, print_json, printable
 
 if TYPE_CHECKING:
-    from longmemeval.pipeline.prepare import PrepareReport
+    from longmemeval.pipeline.fixtures.prepare import PrepareReport
 
 
 def register(app: typer.Typer) -> None:
@@ -70,9 +70,9 @@ def prepare(
     as_json: shared.Json = False,
 ) -> None:
     """Turn each question's haystack into a fixture, once; add what is missing, skip what is there."""
-    from longmemeval.datasets.registry import load_dataset
+    from longmemeval.benchmarks.registry import load_dataset
     from longmemeval.memory.configuration import resolve_configuration
-    from longmemeval.pipeline import prepare as pipeline
+    from longmemeval.pipeline.fixtures import prepare as pipeline
     from longmemeval.settings import folders
     from longmemeval.spending import SpendingLimit
 

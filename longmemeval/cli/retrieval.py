@@ -9,7 +9,7 @@ from longmemeval.cli import options as shared
 from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
 
 if TYPE_CHECKING:
-    from longmemeval.pipeline.rankings import RetrievalReport
+    from longmemeval.pipeline.runs.rankings import RetrievalReport
 
 
 def register(app: typer.Typer) -> None:
@@ -85,10 +85,10 @@ def retrieval(
     as_json: shared.Json = False,
 ) -> None:
     """Measure how well memories find the evidence, against the gold labels of the data; nothing is answered."""
-    from longmemeval.datasets.registry import load_dataset
+    from longmemeval.benchmarks.registry import load_dataset
     from longmemeval.llm.registry import ModelOptions
     from longmemeval.memory.configuration import given_parameters, resolve_configuration
-    from longmemeval.pipeline.retrieve import RetrievalOptions, retrieve
+    from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
     from longmemeval.report.retrieval_tables import retrieval_document
     from longmemeval.settings import folders
 

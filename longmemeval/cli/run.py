@@ -9,8 +9,8 @@ from longmemeval.cli import options as shared
 from longmemeval.cli.output import err, out, print_json, printable
 
 if TYPE_CHECKING:
-    from longmemeval.datasets.base import Benchmark
-    from longmemeval.pipeline.answering import RunReport
+    from longmemeval.benchmarks.dataset_protocol import Benchmark
+    from longmemeval.pipeline.answer.answering import RunReport
 
 
 def register(app: typer.Typer) -> None:
@@ -96,11 +96,11 @@ def run(
     as_json: shared.Json = False,
 ) -> None:
     """Answer the questions from prepared fixtures under one memory configuration."""
-    from longmemeval.datasets.registry import load_dataset
+    from longmemeval.benchmarks.registry import load_dataset
     from longmemeval.llm.registry import ModelOptions, model_warning
     from longmemeval.memory.configuration import given_parameters, resolve_configuration
-    from longmemeval.pipeline import run as pipeline
-    from longmemeval.pipeline.repeats import run_repeats
+    from longmemeval.pipeline.answer import run as pipeline
+    from longmemeval.pipeline.answer.repeats import run_repeats
     from longmemeval.reading.reader import reading_configuration
     from longmemeval.settings import folders
     from longmemeval.spending import SpendingLimit

@@ -11,9 +11,9 @@ from longmemeval.cli.output import err, out, print_json, print_lines, print_tabl
 from longmemeval.report.table import Table
 
 if TYPE_CHECKING:
-    from longmemeval.pipeline.scored import RunSummary
-    from longmemeval.pipeline.sweep import SweepComparison, SweepReport
-    from longmemeval.pipeline.sweep_estimate import RunEstimate, SweepEstimate, Work
+    from longmemeval.pipeline.compare.graded_run import RunSummary
+    from longmemeval.pipeline.sweep.estimate import RunEstimate, SweepEstimate, Work
+    from longmemeval.pipeline.sweep.sweep import SweepComparison, SweepReport
 
 
 def register(app: typer.Typer) -> None:
@@ -39,11 +39,11 @@ def sweep(
     as_json: shared.Json = False,
 ) -> None:
     """Run, grade and compare every combination a file asks for; what is done already is not done again."""
-    from longmemeval.pipeline import sweep as pipeline
+    from longmemeval.pipeline.sweep.sweep import sweep as do_sweep
     from longmemeval.settings import folders
 
     where = folders(data_dir=data_dir, prepared_dir=prepared_dir, results_dir=results_dir)
-    report = pipeline.sweep(
+    report = do_sweep(
         file, max_cost=max_cost, dry_run=dry_run, where=where, tell=lambda line: err.print(printable(line))
     )
     if as_json:
@@ -72,7 +72,7 @@ def show(report: "SweepReport") -> None:
 
 def show_estimate(estimate: "SweepEstimate", planned: int) -> None:
     """Print what is left to do, run by run and in all."""
-    from longmemeval.pipeline.sweep_estimate import totals_line
+    from longmemeval.pipeline.sweep.estimate import totals_line
 
     preparation = estimate.preparation
     out.print(f"{planned} runs: {estimate.complete} are complete, {len(estimate.runs)} are left.")

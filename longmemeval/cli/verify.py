@@ -22,11 +22,11 @@ def verify(
     as_json: shared.Json = False,
 ) -> None:
     """Check that all hashes hold and that every number recomputes from the files; exit code 3 if not."""
-    from longmemeval.pipeline import verify as pipeline
+    from longmemeval.pipeline.verify.verify import verify as check
     from longmemeval.settings import folders
 
     where = folders(data_dir=data_dir, prepared_dir=prepared_dir, results_dir=results_dir)
-    verification = pipeline.verify(subject, dataset=dataset, where=where)
+    verification = check(subject, dataset=dataset, where=where)
     if as_json:
         print_json(verification)
     elif not verification.problems:

@@ -1,6 +1,6 @@
 """The vocabulary all benchmarks share: what ability a question asks for, whatever its benchmark calls the type."""
 
-from longmemeval.datasets.locomo_format import OPEN_ABSTENTION
+from longmemeval.benchmarks.locomo.format import OPEN_ABSTENTION
 from longmemeval.records import Gold
 
 ABILITIES = ("fact-recall", "multi-hop", "temporal", "inference", "preference", "knowledge-update", "abstention")

@@ -11,7 +11,7 @@ from statistics import fmean
 
 from msgspec import Struct
 
-from longmemeval.datasets.base import Dataset
+from longmemeval.benchmarks.dataset_protocol import Dataset
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.files import sha256_bytes
 from longmemeval.records import Gold

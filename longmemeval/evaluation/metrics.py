@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 from msgspec import Struct
 
-from longmemeval.datasets.locomo_format import OPEN_ABSTENTION
+from longmemeval.benchmarks.locomo.format import OPEN_ABSTENTION
 from longmemeval.evaluation.abilities import ABILITIES, ability_of
 from longmemeval.evaluation.abstention import Abstaining, Calibration, abstaining, calibrate
 from longmemeval.evaluation.intervals import label_interval, score_interval

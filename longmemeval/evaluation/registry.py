@@ -9,7 +9,7 @@
 
 from collections.abc import Callable, Mapping
 
-from longmemeval.datasets.base import Benchmark
+from longmemeval.benchmarks.dataset_protocol import Benchmark
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE, lexical_judge
 from longmemeval.evaluation.judges.locomo import LOCOMO_F1, locomo_f1_judge

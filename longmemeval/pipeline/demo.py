@@ -2,14 +2,14 @@
 
 from msgspec import Struct
 
-from longmemeval.datasets.registry import load_dataset
+from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
 from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.memory.presets import PRESETS
-from longmemeval.pipeline.evaluate import EvaluateOptions, Evaluation, evaluate
-from longmemeval.pipeline.prepare import DEFAULT_EMBEDDER, PrepareOptions, PrepareReport, prepare
-from longmemeval.pipeline.recipes import IndexEngine
-from longmemeval.pipeline.run import RunOptions, run
+from longmemeval.pipeline.answer.run import RunOptions, run
+from longmemeval.pipeline.fixtures.prepare import DEFAULT_EMBEDDER, PrepareOptions, PrepareReport, prepare
+from longmemeval.pipeline.fixtures.recipes import IndexEngine
+from longmemeval.pipeline.grade.evaluate import EvaluateOptions, Evaluation, evaluate
 from longmemeval.settings import Folders
 
 MODEL = "offline/extractive"

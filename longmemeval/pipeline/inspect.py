@@ -4,16 +4,16 @@ from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
-from longmemeval.datasets.base import Dataset
+from longmemeval.benchmarks.dataset_protocol import Dataset
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.event_loop import complete
 from longmemeval.files import list_folders, safe_name
 from longmemeval.llm.tokens import token_counter
 from longmemeval.memory.configuration import MemoryConfiguration, build_memory, preset_of
 from longmemeval.memory.protocol import MemoryTools
-from longmemeval.pipeline.prepared import PreparedFixtures
-from longmemeval.pipeline.query_vectors import query_vectors
-from longmemeval.pipeline.question_analysis import QueryModel, question_analyses
+from longmemeval.pipeline.answer.question_analysis import QueryModel, question_analyses
+from longmemeval.pipeline.fixtures.access import PreparedFixtures
+from longmemeval.pipeline.fixtures.query_vectors import query_vectors
 from longmemeval.records import PartInfo, Question, Recall, Session
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, meta_of

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from longmemeval.evaluation.abilities import ABILITIES, OTHER
 from longmemeval.evaluation.judges.standing import judge_name
 from longmemeval.evaluation.metrics import Score
-from longmemeval.pipeline.scored import ScoredRun
+from longmemeval.pipeline.compare.graded_run import ScoredRun
 from longmemeval.report.table import Table
 from longmemeval.report.tables import interval, percent
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from longmemeval.pipeline.pareto import ParetoPoint, pareto_front
+from longmemeval.pipeline.compare.pareto import ParetoPoint, pareto_front
 from longmemeval.report.svg import GRID, INK, MUTED, SURFACE, drawn, run_colour
 from longmemeval.report.table import Table
 

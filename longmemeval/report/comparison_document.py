@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from longmemeval.pipeline.baseline import AgainstBaseline
-from longmemeval.pipeline.comparison import Comparison, RunFigures
-from longmemeval.pipeline.scored import RunSummary
+from longmemeval.pipeline.compare.baseline import AgainstBaseline
+from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
+from longmemeval.pipeline.compare.graded_run import RunSummary
 from longmemeval.report.published import PublishedFigure
 
 

@@ -6,9 +6,9 @@ from string import ascii_uppercase
 from longmemeval.evaluation.judges.standing import judge_name
 from longmemeval.evaluation.metrics import Score
 from longmemeval.evaluation.power import DISCORDANT
-from longmemeval.pipeline.baseline import AgainstBaseline
-from longmemeval.pipeline.compare import points
-from longmemeval.pipeline.comparison import COMMON_ONLY, Comparison, PairResult, QuestionRow, RunFigures
+from longmemeval.pipeline.compare.baseline import AgainstBaseline
+from longmemeval.pipeline.compare.compare import points
+from longmemeval.pipeline.compare.comparison import COMMON_ONLY, Comparison, PairResult, QuestionRow, RunFigures
 from longmemeval.report.effort_tables import cost_table, effort_notes, latency_table, ms
 from longmemeval.report.published import PublishedFigure
 from longmemeval.report.summary import ORACLE_NOTE, footnotes

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from longmemeval.evaluation.metrics import Latency
 from longmemeval.llm.registry import is_offline
-from longmemeval.pipeline.costs import Cost, RunCosts
-from longmemeval.pipeline.scored import RunLatency, RunSummary
+from longmemeval.pipeline.answer.costs import Cost, RunCosts
+from longmemeval.pipeline.compare.graded_run import RunLatency, RunSummary
 from longmemeval.records import Usage
 from longmemeval.report.table import Table
 from longmemeval.report.tables import UNKNOWN, dollars, usage_line

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from longmemeval.pipeline.evaluate import Evaluation
-from longmemeval.pipeline.scored import summarise
+from longmemeval.pipeline.compare.graded_run import summarise
+from longmemeval.pipeline.grade.evaluate import Evaluation
 from longmemeval.report.comparison_document import run_document
 from longmemeval.report.summary import footnotes
 from longmemeval.settings import Folders

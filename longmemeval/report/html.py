@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Struct, structs
 
 from longmemeval import __version__
-from longmemeval.pipeline.comparison import Comparison
-from longmemeval.pipeline.scored import ScoredRun
+from longmemeval.pipeline.compare.comparison import Comparison
+from longmemeval.pipeline.compare.graded_run import ScoredRun
 from longmemeval.report import page_charts as charts
 from longmemeval.report.charts import Chart
 from longmemeval.report.comparison_tables import published_table, question_count

@@ -8,8 +8,8 @@ from msgspec import structs
 from longmemeval.evaluation.abstention import calibrate
 from longmemeval.evaluation.losses import evidence_recall
 from longmemeval.evaluation.metrics import Metrics, Score, credit
-from longmemeval.pipeline.comparison import Comparison, RunFigures
-from longmemeval.pipeline.scored import ScoredRun
+from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
+from longmemeval.pipeline.compare.graded_run import ScoredRun
 from longmemeval.report.charts import (
     Bar,
     BarGroup,

@@ -5,10 +5,10 @@ from msgspec import Struct
 
 from longmemeval.evaluation.judges.standing import judge_name
 from longmemeval.evaluation.metrics import Score
-from longmemeval.pipeline.comparison import Comparison, PairResult, RunFigures
-from longmemeval.pipeline.scored import ScoredRun
-from longmemeval.pipeline.second_opinions import judge_agreements
-from longmemeval.pipeline.stored import stored_metrics
+from longmemeval.pipeline.compare.comparison import Comparison, PairResult, RunFigures
+from longmemeval.pipeline.compare.graded_run import ScoredRun
+from longmemeval.pipeline.grade.agreement import judge_agreements
+from longmemeval.pipeline.runs.metrics_folder import stored_metrics
 from longmemeval.report.comparison_tables import detectable_line
 from longmemeval.report.distributions import milliseconds
 from longmemeval.report.effort_tables import effort_notes, kinds, work_line

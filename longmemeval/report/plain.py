@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from longmemeval.evaluation.metrics import Score
-from longmemeval.pipeline.comparison import Comparison
+from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.report.comparison_tables import published_table, question_count
 from longmemeval.report.effort_tables import cost_table, latency_table
 from longmemeval.report.page_data import NOTHING, figure_cells, letter_of, notes, repeats_table, run_names, verdicts

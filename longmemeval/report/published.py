@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from longmemeval.datasets.base import Benchmark, Dataset
+from longmemeval.benchmarks.dataset_protocol import Benchmark, Dataset
 from longmemeval.errors import DataError
 from longmemeval.text_files import UnreadableError, decode_json
 

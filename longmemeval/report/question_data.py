@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from longmemeval.evaluation.metrics import credit
-from longmemeval.pipeline.answering import PROMPTS
-from longmemeval.pipeline.comparison import QuestionRow
-from longmemeval.pipeline.graded import Graded, current_judgements
-from longmemeval.pipeline.journal import iterate_journal
-from longmemeval.pipeline.scored import ScoredRun
-from longmemeval.pipeline.stored import stored_metrics
+from longmemeval.pipeline.answer.answering import PROMPTS
+from longmemeval.pipeline.compare.comparison import QuestionRow
+from longmemeval.pipeline.compare.graded_run import ScoredRun
+from longmemeval.pipeline.grade.graded import Graded, current_judgements
+from longmemeval.pipeline.runs.journal import iterate_journal
+from longmemeval.pipeline.runs.metrics_folder import stored_metrics
 from longmemeval.reading.reader import SentPrompt
 from longmemeval.records import Gold, Judgement, Message
 from longmemeval.report.question_records import (

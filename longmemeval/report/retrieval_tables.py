@@ -7,9 +7,9 @@ from pathlib import Path
 from longmemeval.embedding.registry import is_offline_fallback
 from longmemeval.evaluation.measures.aggregate import Mean
 from longmemeval.evaluation.measures.notation import Measure
-from longmemeval.pipeline.manifest import RunManifest, read_manifest
-from longmemeval.pipeline.rankings import RetrievalReport, RetrievalResult
-from longmemeval.pipeline.retrieve_official import CROSS_CHECKED, RETRIEVERS
+from longmemeval.pipeline.retrieval.official import CROSS_CHECKED, RETRIEVERS
+from longmemeval.pipeline.runs.manifest import RunManifest, read_manifest
+from longmemeval.pipeline.runs.rankings import RetrievalReport, RetrievalResult
 from longmemeval.report.summary import FALLBACK_NOTE, ORACLE_NOTE
 from longmemeval.report.table import Table
 

@@ -1,11 +1,11 @@
 """What has to be said under tables of runs."""
 
-from longmemeval.datasets.locomo_format import OPEN_ABSTENTION
+from longmemeval.benchmarks.locomo.format import OPEN_ABSTENTION
 from longmemeval.embedding.registry import is_offline_fallback
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
 from longmemeval.evaluation.judges.standing import grading, judge_name
-from longmemeval.pipeline.gradings import Gradings
-from longmemeval.pipeline.scored import RunSummary
+from longmemeval.pipeline.compare.graded_run import RunSummary
+from longmemeval.pipeline.grade.gradings import Gradings
 from longmemeval.report.tables import percent
 
 ORACLE_NOTE = "oracle reads the gold evidence: it is a ceiling, not a memory system."

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from longmemeval.evaluation.abstention import Abstaining
 from longmemeval.evaluation.metrics import Metrics, Score
-from longmemeval.pipeline.scored import RunSummary
+from longmemeval.pipeline.compare.graded_run import RunSummary
 from longmemeval.records import Usage
 from longmemeval.report.table import Table
 

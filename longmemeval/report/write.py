@@ -7,8 +7,8 @@ from typing import Literal
 from msgspec import Struct
 
 from longmemeval.files import write_atomic
-from longmemeval.pipeline.compare import compare_runs
-from longmemeval.pipeline.scored import load_scored
+from longmemeval.pipeline.compare.compare import compare_runs
+from longmemeval.pipeline.compare.graded_run import load_scored
 from longmemeval.report.plain import latex, markdown
 from longmemeval.report.published import published_for
 from longmemeval.settings import Folders, folders

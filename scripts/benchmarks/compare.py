@@ -23,16 +23,16 @@ import msgspec
 import numpy as np
 from scipy import stats
 
-from longmemeval.datasets.longmemeval import LongMemEvalDataset
+from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
 from longmemeval.evaluation.resampling import RESAMPLES
-from longmemeval.pipeline.compare import compare_runs
-from longmemeval.pipeline.comparison import Comparison
-from longmemeval.pipeline.evaluate import EvaluateOptions, evaluate
-from longmemeval.pipeline.graded import Graded, write_metrics
-from longmemeval.pipeline.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.run import RunOptions, run
-from longmemeval.pipeline.scored import load_scored
+from longmemeval.pipeline.answer.run import RunOptions, run
+from longmemeval.pipeline.compare.compare import compare_runs
+from longmemeval.pipeline.compare.comparison import Comparison
+from longmemeval.pipeline.compare.graded_run import load_scored
+from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.grade.graded import Graded, write_metrics
 from longmemeval.settings import Folders
 
 MEASURED_PAIRS = 5

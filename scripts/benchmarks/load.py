@@ -27,11 +27,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from longmemeval.datasets.longmemeval import LongMemEvalDataset
+from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.llm.registry import ModelOptions
-from longmemeval.pipeline.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.run import RunOptions, run
-from longmemeval.pipeline.selection import Selection
+from longmemeval.pipeline.answer.run import RunOptions, run
+from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.runs.selection import Selection
 from longmemeval.prices import load_litellm
 from longmemeval.settings import Folders
 

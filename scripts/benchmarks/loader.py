@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from longmemeval.datasets.registry import load_dataset
+from longmemeval.benchmarks.registry import load_dataset
 
 PROJECT = Path(__file__).resolve().parents[2]
 REAL = PROJECT.parent / "shared" / "data" / "longmemeval_e47becba.json"

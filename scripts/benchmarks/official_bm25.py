@@ -75,9 +75,9 @@ def plain_script(path: Path) -> Measurement:
 
 
 def same_work(path: Path) -> Measurement:
-    from longmemeval.datasets.longmemeval import LongMemEvalDataset
-    from longmemeval.pipeline.retrieve_official import OfficialRanking
-    from longmemeval.pipeline.retrieve_official_scoring import official_metrics
+    from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
+    from longmemeval.pipeline.retrieval.official import OfficialRanking
+    from longmemeval.pipeline.retrieval.official_scoring import official_metrics
     from longmemeval.retrieval import official_bm25
 
     start = time.perf_counter()

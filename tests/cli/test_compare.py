@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from longmemeval.datasets.locomo import LocomoDataset
-from longmemeval.datasets.longmemeval import LongMemEvalDataset
-from longmemeval.pipeline.evaluate import evaluate
-from longmemeval.pipeline.hypotheses import adopt_hypotheses
+from longmemeval.benchmarks.locomo.loader import LocomoDataset
+from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
+from longmemeval.pipeline.exchange.hypotheses import adopt_hypotheses
+from longmemeval.pipeline.grade.evaluate import evaluate
+from tests.benchmarks.locomo.test_loader import make_conversation
+from tests.benchmarks.longmemeval.test_loader import write
 from tests.cli.conftest import Command
-from tests.datasets.test_locomo import make_conversation
-from tests.datasets.test_longmemeval import write
 from tests.pipeline.graded_runs import graded_run, labels
 from tests.pipeline.helpers import colours, folders_in
 

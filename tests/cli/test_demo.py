@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from longmemeval.datasets.registry import load_dataset
+from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.memory.presets import PRESETS
 from longmemeval.pipeline.demo import run_demo
-from longmemeval.pipeline.verify import verify
+from longmemeval.pipeline.verify.verify import verify
 from tests.pipeline.helpers import folders_in
 from tests.support import ROOT, longmemeval, tree
 

@@ -8,7 +8,7 @@ import pytest
 
 from longmemeval.files import sha256_file
 from longmemeval.memory.presets import PRESETS
-from longmemeval.pipeline.prepare import prepare
+from longmemeval.pipeline.fixtures.prepare import prepare
 from tests.pipeline.helpers import colour_record, colours, folders_in, prepared_colours
 from tests.support import longmemeval, tree, write_dataset
 

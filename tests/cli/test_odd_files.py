@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from longmemeval.datasets.registry import load_dataset
+from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.storage.fixture import Fixture
+from tests.benchmarks.convomem.files import city_item, evidence_file, write_json
 from tests.cli.conftest import Command, Outcome
 from tests.conftest import real_file
-from tests.datasets.convomem_files import city_item, evidence_file, write_json
 from tests.support import json_lines, record, write_dataset
 
 PREPARE = "prepare --dataset d.json --memory"

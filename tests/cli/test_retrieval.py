@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.benchmarks.locomo.test_loader import make_conversation
 from tests.cli.conftest import Command
-from tests.datasets.test_locomo import make_conversation
 from tests.pipeline.helpers import colour_record, prepared_colours
 from tests.support import tree, write_dataset
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from longmemeval.pipeline.sweep_plan import plan
-from longmemeval.pipeline.verify import verify
+from longmemeval.pipeline.sweep.plan import plan
+from longmemeval.pipeline.verify.verify import verify
 from tests.pipeline.helpers import folders_in
 from tests.support import ROOT, longmemeval, tree
 

@@ -1,7 +1,7 @@
 import pytest
 
-from longmemeval.datasets.locomo_format import CATEGORIES
-from longmemeval.datasets.longmemeval import QUESTION_TYPES
+from longmemeval.benchmarks.locomo.format import CATEGORIES
+from longmemeval.benchmarks.longmemeval.loader import QUESTION_TYPES
 from longmemeval.evaluation.abilities import ABILITIES, OTHER, ability_of
 from longmemeval.records import Gold
 

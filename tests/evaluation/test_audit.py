@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from longmemeval.datasets.locomo import LocomoDataset
-from longmemeval.datasets.longmemeval import LongMemEvalDataset
+from longmemeval.benchmarks.locomo.loader import LocomoDataset
+from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.errors import HarnessError
 from longmemeval.evaluation.audit import Audit, audited_mean, ceiling, read_audit
 from longmemeval.files import sha256_file

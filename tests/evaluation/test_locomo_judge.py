@@ -7,8 +7,8 @@ from statistics import fmean
 
 import pytest
 
-from longmemeval.datasets.locomo import LocomoDataset
-from longmemeval.datasets.locomo_format import NOT_MENTIONED
+from longmemeval.benchmarks.locomo.format import NOT_MENTIONED
+from longmemeval.benchmarks.locomo.loader import LocomoDataset
 from longmemeval.errors import HarnessError
 from longmemeval.evaluation.judges.locomo import (
     LOCOMO_F1,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longmemeval.datasets.longmemeval import LongMemEvalDataset, Record
+from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset, Record
 from longmemeval.evaluation.measures.official import (
     DENOMINATORS,
     Denominator,

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from longmemeval.datasets.base import Benchmark
+from longmemeval.benchmarks.dataset_protocol import Benchmark
 from longmemeval.errors import FatalModelError, HarnessError
 from longmemeval.evaluation.registry import RULES, default_judge, load_judge
 from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest

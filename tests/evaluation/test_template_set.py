@@ -8,8 +8,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longmemeval.datasets.locomo_format import CATEGORIES
-from longmemeval.datasets.longmemeval import QUESTION_TYPES
+from longmemeval.benchmarks.locomo.format import CATEGORIES
+from longmemeval.benchmarks.longmemeval.loader import QUESTION_TYPES
 from longmemeval.errors import HarnessError
 from longmemeval.evaluation.judges.template_set import (
     READINGS,

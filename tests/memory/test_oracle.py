@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from longmemeval.datasets.longmemeval import LongMemEvalDataset
+from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.errors import HarnessError
 from longmemeval.event_loop import complete
 from longmemeval.memory.configuration import build_memory, resolve_configuration
 from longmemeval.memory.presets import PRESETS
 from longmemeval.memory.protocol import MemoryTools
-from longmemeval.pipeline.prepare import prepare
+from longmemeval.pipeline.fixtures.prepare import prepare
 from longmemeval.records import Recall
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, fixture_folder

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from longmemeval.datasets.longmemeval import LongMemEvalDataset
+from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.embedding.hashing import HashingEmbedder
 from longmemeval.event_loop import complete
 from longmemeval.llm.offline import ExtractiveModel
@@ -19,10 +19,10 @@ from longmemeval.memory.configuration import build_memory, resolve_configuration
 from longmemeval.memory.items import Hit, items_at
 from longmemeval.memory.presets import PRESETS
 from longmemeval.memory.protocol import MemoryTools, Need
-from longmemeval.pipeline.build import Embedded, FixtureTask, UpdaterConfiguration, build_fixture
-from longmemeval.pipeline.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.recipes import recipes_for
-from longmemeval.pipeline.wording import Wording
+from longmemeval.pipeline.fixtures.build import Embedded, FixtureTask, UpdaterConfiguration, build_fixture
+from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.fixtures.recipes import recipes_for
+from longmemeval.pipeline.fixtures.wording import Wording
 from longmemeval.reading.history import HISTORY_FORMATS
 from longmemeval.reading.reader import Reader, reading_configuration
 from longmemeval.records import DatasetIdentity, Gold, Haystack, Question, Recall, Session, Turn

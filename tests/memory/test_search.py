@@ -2,13 +2,13 @@
 
 import pytest
 
-from longmemeval.datasets.registry import load_dataset
+from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.embedding.registry import load_embedder
 from longmemeval.errors import HarnessError
 from longmemeval.event_loop import complete
 from longmemeval.memory.configuration import build_memory, resolve_configuration
 from longmemeval.memory.protocol import MemorySystem, MemoryTools, RankingMemory
-from longmemeval.pipeline.prepare import prepare
+from longmemeval.pipeline.fixtures.prepare import prepare
 from longmemeval.records import Question, Recall
 from longmemeval.retrieval.analysis import QuestionAnalysis
 from longmemeval.settings import Folders

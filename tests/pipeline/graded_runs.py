@@ -6,13 +6,13 @@ from typing import Any, Literal
 
 import msgspec
 
-from longmemeval.datasets.base import Dataset
+from longmemeval.benchmarks.dataset_protocol import Dataset
 from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
 from longmemeval.files import sha256_text
 from longmemeval.llm.endpoints import OWN_ENDPOINT
-from longmemeval.pipeline.comparison import Comparison
-from longmemeval.pipeline.graded import Graded, judgements_file, write_metrics
-from longmemeval.pipeline.manifest import FORMAT, RunManifest, dataset_record, write_manifest
+from longmemeval.pipeline.compare.comparison import Comparison
+from longmemeval.pipeline.grade.graded import Graded, judgements_file, write_metrics
+from longmemeval.pipeline.runs.manifest import FORMAT, RunManifest, dataset_record, write_manifest
 from longmemeval.records import Answer, Judgement
 from longmemeval.settings import Folders
 

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from longmemeval.datasets.base import Dataset
-from longmemeval.datasets.longmemeval import LongMemEvalDataset
-from longmemeval.pipeline.answering import RunReport
-from longmemeval.pipeline.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.run import RunOptions, run
-from longmemeval.pipeline.selection import Selection
+from longmemeval.benchmarks.dataset_protocol import Dataset
+from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
+from longmemeval.pipeline.answer.answering import RunReport
+from longmemeval.pipeline.answer.run import RunOptions, run
+from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.runs.selection import Selection
 from longmemeval.settings import Folders
 from tests.support import COMMAND, clean_environment, json_lines, record, tree, write_dataset
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import yaml
 
-from longmemeval.pipeline.sweep import SweepReport, sweep
-from longmemeval.pipeline.sweep_estimate import SweepEstimate
+from longmemeval.pipeline.sweep.estimate import SweepEstimate
+from longmemeval.pipeline.sweep.sweep import SweepReport, sweep
 from tests.pipeline.helpers import colours, folders_in
 from tests.server import ModelServer
 

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from longmemeval.datasets.registry import load_dataset
+from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.llm.registry import ModelOptions
-from longmemeval.pipeline.compare import compare
-from longmemeval.pipeline.evaluate import EvaluateOptions, evaluate
-from longmemeval.pipeline.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.run import RunOptions, run
-from longmemeval.pipeline.verify import verify
-from tests.datasets.convomem_files import write_folder
+from longmemeval.pipeline.answer.run import RunOptions, run
+from longmemeval.pipeline.compare.compare import compare
+from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.verify.verify import verify
+from tests.benchmarks.convomem.files import write_folder
 from tests.pipeline.helpers import MODEL, folders_in
 from tests.server import ModelServer
 from tests.support import longmemeval

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from longmemeval.datasets.longmemeval import LongMemEvalDataset
+from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.memory.items import message_item
 from longmemeval.reading.history import HistoryFormat, message_chunks, render_history
 from longmemeval.records import Recall

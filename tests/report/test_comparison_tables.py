@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from longmemeval.datasets.base import Dataset
-from longmemeval.pipeline.compare import compare
-from longmemeval.pipeline.comparison import Comparison
+from longmemeval.benchmarks.dataset_protocol import Dataset
+from longmemeval.pipeline.compare.compare import compare
+from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.report.comparison_document import comparison_document
 from longmemeval.report.comparison_tables import (
     ALIKE,

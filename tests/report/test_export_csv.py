@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from longmemeval.errors import HarnessError
-from longmemeval.pipeline.export_csv import export_csv
+from longmemeval.pipeline.exchange.export_csv import export_csv
 from longmemeval.records import Answer
 from tests.pipeline.graded_runs import F1, LENIENT, STRICT, grade, graded_run
 from tests.pipeline.helpers import colours, folders_in

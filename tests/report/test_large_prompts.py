@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 import pytest
 
-from longmemeval.pipeline.verify import verify
+from longmemeval.pipeline.verify.verify import verify
 from longmemeval.records import Answer
 from longmemeval.report.write import ReportOptions, write_report
 from longmemeval.settings import Folders

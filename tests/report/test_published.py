@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from longmemeval.datasets.longmemeval import LongMemEvalDataset
+from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.errors import DataError
 from longmemeval.report.published import PublishedFigure, load_published, published_for
 from tests.support import record, write_dataset

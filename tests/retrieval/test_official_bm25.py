@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from longmemeval.datasets.longmemeval import LongMemEvalDataset
+from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.evaluation.measures.official import Granularity, official_corpus
 from longmemeval.retrieval.official_bm25 import scores
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longmemeval.datasets.registry import load_dataset
+from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.retrieval.dates_in_text.mentions import MentionedDate, mentioned_dates
 
 MONDAY = datetime(2023, 5, 22, 8, 15)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longmemeval.datasets.longmemeval import LongMemEvalDataset
+from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.errors import FixtureError
 from longmemeval.retrieval.history import Granularity, HistoryView, Side
 from longmemeval.retrieval.lexical import LexicalIndex, LexicalParameters

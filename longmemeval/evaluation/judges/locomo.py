@@ -24,7 +24,7 @@ from functools import cache, lru_cache
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from longmemeval.datasets.locomo_format import CATEGORIES
+from longmemeval.benchmarks.locomo.format import CATEGORIES
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
 from longmemeval.evaluation.judges.rules import RuleJudge, Verdict

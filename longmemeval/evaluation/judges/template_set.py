@@ -50,8 +50,8 @@ from typing import Any, NamedTuple
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from longmemeval.datasets.locomo_format import CATEGORIES, OPEN_ABSTENTION
-from longmemeval.datasets.longmemeval import QUESTION_TYPES
+from longmemeval.benchmarks.locomo.format import CATEGORIES, OPEN_ABSTENTION
+from longmemeval.benchmarks.longmemeval.loader import QUESTION_TYPES
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.files import sha256_bytes
 from longmemeval.records import Gold, Question

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from longmemeval.datasets.longmemeval import LabelledTurn, Record
+from longmemeval.benchmarks.longmemeval.loader import LabelledTurn, Record
 from longmemeval.evaluation.measures.compute import ndcg_official, recall_all, recall_any
 
 Granularity = Literal["session", "turn"]

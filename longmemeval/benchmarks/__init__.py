@@ -1,0 +1,1 @@
+"""The benchmarks: one folder each, and what they share."""

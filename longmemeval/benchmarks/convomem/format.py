@@ -1,0 +1,196 @@
+"""Files of ConvoMem as they are written, split into haystacks whose conversations are decoded when asked for.
+
+Two kinds exist. An evidence file is an object `{"evidence_items": [...]}`: every item has a question and its own
+conversations. A test-case file is an array of objects (or one object) `{"evidenceItems": [...], "conversations": [...],
+"contextSize": n}`: the conversations are those of all its items among others. Either kind may spell its names in either
+way. Field names and their meaning are those of the official code (SalesforceAIResearch/ConvoMem:
+`EvidenceSchema.scala`, `TestCase.scala`). A file may have 850 MB: it is mapped into memory, and conversations stay
+undecoded views of the mapping.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Raw, Struct, field
+
+from longmemeval.benchmarks.faults import Place, json_in, malformed, map_file
+from longmemeval.errors import DataError
+from longmemeval.files import sha256_bytes
+from longmemeval.records import Role, Turn
+
+_ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant"}
+_Text = Annotated[str, Meta(pattern=r"\S")]
+
+
+class EvidenceMessage(Struct, frozen=True):
+    """A message that holds evidence, repeated from its conversation. Only the text is of use."""
+
+    text: str
+
+
+class Item(Struct, frozen=True):
+    """A question with its answer, or rubric, and the conversations that hold its evidence."""
+
+    question: _Text
+    answer: _Text
+    message_evidences: tuple[EvidenceMessage, ...]
+    conversations: tuple[Raw, ...]
+
+
+class _Record(Struct, frozen=True):
+    """An evidence file, or one test case."""
+
+    snake_items: tuple[Item, ...] | None = field(name="evidence_items", default=None)
+    camel_items: tuple[Item, ...] | None = field(name="evidenceItems", default=None)
+    conversations: tuple[Raw, ...] | None = None
+    snake_size: int | None = field(name="context_size", default=None)
+    camel_size: int | None = field(name="contextSize", default=None)
+
+
+class _Message(Struct, frozen=True):
+    speaker: str
+    text: str
+
+
+class _Conversation(Struct, frozen=True):
+    messages: tuple[_Message, ...]
+
+
+class _Id(Struct, frozen=True):
+    id: str | None = None
+
+
+_RAW = msgspec.json.Decoder(Raw)
+_RAWS = msgspec.json.Decoder(list[Raw])
+_RECORD = msgspec.json.Decoder(_Record)
+_CONVERSATION = msgspec.json.Decoder(_Conversation)
+_ID = msgspec.json.Decoder(_Id)
+
+
+class Case(Struct, frozen=True, dict=True):
+    """One haystack as the file has it, and the questions about it."""
+
+    place: Place
+    field: str
+    """Where `conversations` are in the record."""
+    conversations: tuple[Raw, ...]
+    items: tuple[tuple[str, Item], ...]
+    """Each with its place in the record, such as `evidenceItems[3]`."""
+    context_size: int
+    """Conversations the haystack was meant to have; evidence is never cut, so it may have more."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether it is a test case, whose conversations are more than one item's own."""
+        return self.field == "conversations"
+
+    @cached_property
+    def conversation_ids(self) -> tuple[str | None, ...]:
+        """The id of each conversation; None for one that has none."""
+        return tuple(self.id_of(f"{self.field}[{index}]", raw) for index, raw in enumerate(self.conversations))
+
+    @cached_property
+    def session_ids(self) -> tuple[str, ...]:
+        """The conversations' ids where they have one of their own, else `conversation_<index>`."""
+        times = Counter(self.conversation_ids)
+        stand_ins = {f"conversation_{index}": index for index in range(len(self.conversations))}
+        return tuple(
+            own if own is not None and times[own] == 1 and stand_ins.get(own, index) == index else stand_in
+            for own, (stand_in, index) in zip(self.conversation_ids, stand_ins.items(), strict=True)
+        )
+
+    @cached_property
+    def digests(self) -> tuple[str, ...]:
+        """A hash of what is said in each conversation."""
+        return tuple(map(digest, self.sessions()))
+
+    def sessions(self) -> Iterator[tuple[Turn, ...]]:
+        """What is said in each conversation, decoded and checked one at a time."""
+        return map(self.session, range(len(self.conversations)))
+
+    def session(self, index: int) -> tuple[Turn, ...]:
+        """What is said in one conversation."""
+        return self.turns_of(f"{self.field}[{index}]", self.conversations[index])
+
+    def id_of(self, field: str, conversation: Raw) -> str | None:
+        """The id of the conversation that is at `field` of the record."""
+        return self.place.decode(field, _ID, conversation).id or None
+
+    def turns_of(self, field: str, conversation: Raw) -> tuple[Turn, ...]:
+        """What is said in the conversation that is at `field` of the record; raises `DataError` when nothing is."""
+        messages = self.place.decode(field, _CONVERSATION, conversation).messages
+        if not messages:
+            raise self.place.fault(f"{field}.messages", "The conversation has no message")
+        return tuple(
+            Turn(self._role(f"{field}.messages[{index}].speaker", message.speaker), message.text)
+            for index, message in enumerate(messages)
+        )
+
+    def _role(self, field: str, speaker: str) -> Role:
+        role = _ROLES.get(speaker.lower())
+        if role is None:
+            what = f"{speaker!r} is not a speaker"
+            raise self.place.fault(field, what, "A message is said by 'User' or 'Assistant'")
+        return role
+
+
+def digest(turns: tuple[Turn, ...]) -> str:
+    """Hash of what is said in a conversation."""
+    return sha256_bytes(msgspec.json.encode(turns))
+
+
+def read_cases(path: Path) -> tuple[Case, ...]:
+    """Split a file into its haystacks, in file order; the mapping is released with the last of them.
+
+    Raises:
+        DataError: the file cannot be read, has another shape, or a question in it is not as the format demands.
+    """
+    raws, is_array = _split(path)
+    return tuple(
+        case
+        for number, raw in enumerate(raws, start=1)
+        for case in _cases(Place(path, number, ""), raw, may_be_evidence=not is_array)
+    )
+
+
+def _split(path: Path) -> tuple[list[Raw], bool]:
+    """The records of a file, of which an object is one, and whether it is an array."""
+    data = json_in(path, map_file(path))
+    is_array = re.match(rb"\s*\{", data) is None
+    try:
+        raws = _RAWS.decode(data) if is_array else [_RAW.decode(data)]
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise malformed(path, len(data), error) from None
+    if not raws:
+        raise DataError("The data set file is an empty array", where=str(path), fix="It must hold at least one record")
+    return raws, is_array
+
+
+def _cases(place: Place, raw: Raw, *, may_be_evidence: bool) -> Iterator[Case]:
+    """The haystack of a test case, or one for each item of an evidence file."""
+    record = place.decode("", _RECORD, raw)
+    name = "evidenceItems" if record.snake_items is None else "evidence_items"
+    items = record.camel_items if record.snake_items is None else record.snake_items
+    if items is None:
+        raise place.fault(name, "The field 'evidenceItems' is missing", "An evidence file may call it 'evidence_items'")
+    placed = tuple((f"{name}[{index}]", item) for index, item in enumerate(items))
+    for where, item in placed:
+        if not item.conversations:
+            raise place.fault(f"{where}.conversations", "The item has no conversation, its evidence stands nowhere")
+    size = record.snake_size if record.camel_size is None else record.camel_size
+    if record.conversations is not None:
+        if not record.conversations:
+            raise place.fault("conversations", "The test case has no conversation")
+        size = len(record.conversations) if size is None else size
+        yield Case(place, "conversations", record.conversations, placed, size)
+    elif may_be_evidence and size is None:
+        for where, item in placed:
+            own = item.conversations
+            yield Case(place, f"{where}.conversations", own, ((where, item),), len(own))
+    else:
+        raise place.fault("conversations", "The field 'conversations' is missing")

@@ -1,0 +1,190 @@
+"""ConvoMem: questions in six categories about up to 300 conversations, published as a folder of large files."""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from functools import cached_property, lru_cache
+from os.path import abspath, isdir
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from longmemeval.benchmarks.convomem.evidence import find_evidence
+from longmemeval.benchmarks.convomem.format import Case, read_cases
+from longmemeval.benchmarks.convomem.layout import CATEGORIES, Listing, Origin, list_files, origin_of
+from longmemeval.benchmarks.dataset_protocol import Benchmark
+from longmemeval.benchmarks.faults import problem_of_id
+from longmemeval.calendar_names import official_date
+from longmemeval.errors import DataError, nearest
+from longmemeval.files import sha256_file
+from longmemeval.records import Gold, Haystack, Question, Session
+
+_FIRST_DAY = datetime(2000, 1, 1)
+_OPEN_FILES = 8
+"""Files that stay mapped and split: the folder has more of them than a process may hold open."""
+
+
+class _Entry(NamedTuple):
+    """What is kept in memory of a haystack."""
+
+    path: Path
+    origin: Origin
+    number: int
+    """Of the haystack in its file, counted from 0."""
+    sessions: int
+    questions: tuple[str, ...]
+
+
+class ConvoMemDataset:
+    """A `Dataset` over one file of ConvoMem, or over a folder of them.
+
+    A test case is a haystack of many questions, an item of an evidence file is one of its own. A haystack's id is
+    `<category>-<n>e-<file stem>-<index>`, a question's `<haystack id>/q<index>`, indices counted from 0. Category and
+    evidence count come from the folders `<category>/<n>_evidence/`, however deep above and below; without the second,
+    a question's count is that of its evidence messages.
+
+    **The data has no dates.** Conversation i of a haystack gets the stand-in day 2000-01-01 + i days, at midnight; the
+    question is asked on the day after the last. Only their order means anything.
+
+    Opening splits every file once and keeps the questions; conversations are decoded and checked when asked for, one
+    haystack at a time.
+
+    Args:
+        path: a file or a folder.
+        name: the catalogue name; empty: the stem of the file, or the folder's name.
+
+    Raises:
+        DataError: a file cannot be read, is not as the format demands, or lies in no category; no question is there.
+    """
+
+    benchmark: Benchmark = "convomem"
+
+    def __init__(self, path: Path, name: str = "") -> None:
+        self.path = path
+        # Not `path.is_dir()`: it raises for a name too long.
+        is_folder = isdir(path)
+        self.name = name or (Path(abspath(path)).name if is_folder else path.stem)
+        self._listing = list_files(path) if is_folder else Listing(((path, origin_of(path)),), ())
+        self._cases = lru_cache(maxsize=_OPEN_FILES)(read_cases)
+        self._entries: dict[str, _Entry] = {}
+        for file, origin in self._listing.files:
+            self._add(file, origin)
+        if not len(self):
+            raise DataError("The data set has no question: every list of evidence items is empty", where=str(path))
+
+    def _add(self, path: Path, origin: Origin) -> None:
+        """Note the haystacks of one file."""
+        for index, case in enumerate(self._cases(path)):
+            haystack_id = f"{origin.prefix}-{index}"
+            if problem := problem_of_id(haystack_id):
+                what = f"The haystack id made from the file's name {problem}"
+                raise DataError(what, where=str(path), fix="Rename the file: ids become file names")
+            if earlier := self._entries.get(haystack_id):
+                what = f"The same haystack id, {haystack_id!r}, comes from {earlier.path}"
+                raise DataError(what, where=str(path), fix="Load one of the two files, or rename it")
+            questions = tuple(item.question for _, item in case.items)
+            self._entries[haystack_id] = _Entry(path, origin, index, len(case.conversations), questions)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files, in the order of their paths."""
+        return tuple(path for path, _ in self._listing.files)
+
+    @property
+    def passed_over(self) -> tuple[Path, ...]:
+        """JSON files of the folder that are not read, since they lie in no category."""
+        return self._listing.passed_over
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of the file's bytes; of a folder: of its files' relative names and hashes; 64 hexadecimal digits."""
+        if not self.path.is_dir():
+            return sha256_file(self.path)
+        lines = (f"{sha256_file(file)}  {file.relative_to(self.path).as_posix()}\n" for file in self.files)
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+    @cached_property
+    def content_sha256(self) -> str:
+        """Hash of every haystack, question and gold as canonical JSON, one a line; checks all files on the way."""
+        digest = hashlib.sha256()
+        for haystack in self.haystacks():
+            digest.update(msgspec.json.encode(haystack) + b"\n")
+            for question in self._questions(haystack.haystack_id):
+                digest.update(msgspec.json.encode((question, self.gold(question.question_id))) + b"\n")
+        return digest.hexdigest()
+
+    def __len__(self) -> int:
+        return sum(len(entry.questions) for entry in self._entries.values())
+
+    def questions(self) -> Iterator[Question]:
+        """All questions in the order of the files."""
+        for haystack_id in self._entries:
+            yield from self._questions(haystack_id)
+
+    def haystacks(self) -> Iterator[Haystack]:
+        """All haystacks in the order of the files, one in memory at a time; raises `DataError` at the first bad one."""
+        for haystack_id in self._entries:
+            yield self.haystack(haystack_id)
+
+    def haystack(self, haystack_id: str) -> Haystack:
+        """One haystack, sessions in file order, each on its stand-in day."""
+        if haystack_id not in self._entries:
+            raise self._unknown("haystack", haystack_id, self._entries)
+        case = self._case(self._entries[haystack_id])
+        sessions = (
+            Session(session_id, *_stand_in(index), turns)
+            for index, (session_id, turns) in enumerate(zip(case.session_ids, case.sessions(), strict=True))
+        )
+        return Haystack(haystack_id, tuple(sessions))
+
+    def gold(self, question_id: str) -> Gold:
+        """The right answer to `question_id`, or the rubric it is graded by, and where its evidence stands."""
+        entry, index = self._find(question_id)
+        case = self._case(entry)
+        _, item = case.items[index]
+        evidence = find_evidence(case, index)
+        texts = tuple(message.text for message in item.message_evidences)
+        return Gold(
+            question_id=question_id,
+            question_type=CATEGORIES[entry.origin.category],
+            answer=item.answer,
+            evidence_sessions=tuple(case.session_ids[session] for session in evidence.sessions),
+            evidence_turns=tuple(f"{case.session_ids[session]}:{turn}" for session, turn in evidence.turns),
+            abstention=entry.origin.category == "abstention_evidence",
+            evidence_texts=texts,
+            facets={"evidence": entry.origin.evidence or len(texts), "context size": case.context_size},
+        )
+
+    def cases(self) -> Iterator[Case]:
+        """All haystacks as the files have them."""
+        for entry in self._entries.values():
+            yield self._case(entry)
+
+    def _questions(self, haystack_id: str) -> Iterator[Question]:
+        entry = self._entries[haystack_id]
+        asked = _stand_in(entry.sessions)
+        for index, text in enumerate(entry.questions):
+            yield Question(f"{haystack_id}/q{index}", text, *asked, haystack_id)
+
+    def _case(self, entry: _Entry) -> Case:
+        return self._cases(entry.path)[entry.number]
+
+    def _find(self, question_id: str) -> tuple[_Entry, int]:
+        """The haystack a question is about, and the question's index there."""
+        haystack_id = question_id.rpartition("/")[0]
+        if haystack_id not in self._entries:
+            raise self._unknown("question", question_id, (f"{one}/q0" for one in self._entries))
+        ids = [question.question_id for question in self._questions(haystack_id)]
+        if question_id not in ids:
+            raise self._unknown("question", question_id, ids)
+        return self._entries[haystack_id], ids.index(question_id)
+
+    def _unknown(self, kind: str, identifier: str, known: Iterable[str]) -> DataError:
+        return DataError(f"There is no {kind} {identifier!r}", where=str(self.path), fix=nearest(identifier, known))
+
+
+def _stand_in(index: int) -> tuple[datetime, str]:
+    """The date that conversation `index` gets, and its text in LongMemEval's form."""
+    day = _FIRST_DAY + timedelta(days=index)
+    return day, official_date(day)

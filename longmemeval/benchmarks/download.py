@@ -1,0 +1,211 @@
+"""Fetching catalogue files: hashed while streaming, resumed after a cut, whole or absent."""
+
+import hashlib
+import re
+import shutil
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from pathlib import Path
+
+import httpx
+import tenacity
+
+from longmemeval.benchmarks.catalogue import CatalogueEntry, Source, by_hand, data_file, folder_missing, has_files
+from longmemeval.errors import DataError
+from longmemeval.files import sha256_file
+
+_ATTEMPTS = 5
+_PIECE = 1 << 20
+_LONGEST_PAUSE = 30.0
+
+Progress = Callable[[int, int], None]
+"""Called with the bytes that are there and the bytes of the whole file."""
+
+
+class _Interrupted(Exception):
+    """The server is busy, or the body ended early: asking again may help."""
+
+
+class _Refused(Exception):
+    """The server does not give the file."""
+
+
+class _Unusable(Exception):
+    """What the server gives is not the file the catalogue means."""
+
+
+def download(
+    entry: CatalogueEntry,
+    data_dir: Path,
+    *,
+    client: httpx.Client | None = None,
+    on_progress: Progress | None = None,
+    pause: float = 0.5,
+) -> Path:
+    """Fetch the entry's file into `data_dir`, unless it is there with the right hash.
+
+    What arrives is kept in `<file>.part` until it is whole, and a later call goes on from there. A file that is in
+    place with other bytes is replaced once the new one is whole.
+
+    Args:
+        entry: what to fetch; a shipped entry needs no fetching, a folder cannot be fetched.
+        data_dir: the folder of the file; made when needed.
+        client: the HTTP client to use; None: a new one that follows redirects.
+        on_progress: told after every piece.
+        pause: seconds before the second attempt; doubles with each further one.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        DataError: no network, no such file at the server, too little disk space, the bytes are not those of the
+            catalogue, or it is a folder that is not there; says how to get the file by other means.
+    """
+    path = data_file(entry, data_dir)
+    if is_here(entry, path):
+        return path
+    source = entry.source
+    if source is None:
+        raise folder_missing(entry, path)
+    remedy = f"Try again, or {by_hand(source, path)}"
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(path.name + ".part")
+        _check_space(source, part)
+        with nullcontext(client) if client else httpx.Client(follow_redirects=True, timeout=30.0) as session:
+            _patiently(lambda: _fetch(source, part, session, on_progress), pause)
+        part.replace(path)
+    except _Unusable as error:
+        raise DataError(f"The download of {entry.name!r} is unusable: {error}", where=source.url, fix=remedy) from error
+    except (httpx.HTTPError, _Interrupted, _Refused) as error:
+        reason = str(error) or type(error).__name__
+        raise DataError(f"{entry.name!r} cannot be downloaded: {reason}", where=source.url, fix=remedy) from error
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise DataError(f"{entry.name!r} cannot be written: {reason}", where=str(path), fix=remedy) from error
+    return path
+
+
+def is_here(entry: CatalogueEntry, path: Path) -> bool:
+    """Whether nothing has to be fetched: the entry is shipped, its file intact, or its folder not empty."""
+    if entry.instructions:
+        return has_files(path)
+    return entry.source is None or is_intact(path, entry.source)
+
+
+def is_intact(path: Path, source: Source) -> bool:
+    """Whether the file is there and has the bytes the catalogue names."""
+    return path.is_file() and path.stat().st_size == source.bytes and sha256_file(path) == source.sha256
+
+
+def _patiently(attempt: Callable[[], None], pause: float) -> None:
+    """Call `attempt` until it succeeds, at most `_ATTEMPTS` times; only what may pass is tried again."""
+    tenacity.Retrying(
+        retry=tenacity.retry_if_exception_type((httpx.TransportError, _Interrupted)),
+        stop=tenacity.stop_after_attempt(_ATTEMPTS),
+        wait=tenacity.wait_exponential(multiplier=pause, max=_LONGEST_PAUSE),
+        reraise=True,
+    )(attempt)
+
+
+class _Part:
+    """The bytes that have arrived: a file, its size and its running hash."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.size = 0
+        self._digest = hashlib.sha256()
+        if path.exists():
+            with path.open("rb") as handle:
+                while piece := handle.read(_PIECE):
+                    self._count(piece)
+
+    @property
+    def sha256(self) -> str:
+        return self._digest.hexdigest()
+
+    def append(self, pieces: Iterable[bytes], at_most: int, on_progress: Progress | None) -> None:
+        """Write `pieces` behind what is there, but stop once there are more than `at_most` bytes."""
+        with self.path.open("ab") as handle:
+            for piece in pieces:
+                handle.write(piece)
+                self._count(piece)
+                if on_progress:
+                    on_progress(self.size, at_most)
+                if self.size > at_most:
+                    break
+
+    def clear(self) -> None:
+        """Forget all bytes."""
+        self.path.unlink(missing_ok=True)
+        self.size = 0
+        self._digest = hashlib.sha256()
+
+    def _count(self, piece: bytes) -> None:
+        self.size += len(piece)
+        self._digest.update(piece)
+
+
+def _fetch(source: Source, path: Path, client: httpx.Client, on_progress: Progress | None) -> None:
+    """Fetch what the part at `path` lacks and check the whole; a part that cannot become the file is removed."""
+    part = _Part(path)
+    try:
+        if part.size < source.bytes:
+            _fetch_rest(source, part, client, on_progress)
+        if part.size > source.bytes:
+            raise _Unusable(f"it has more than {source.bytes:,} bytes")
+        if part.sha256 != source.sha256:
+            raise _Unusable(f"its sha256 is {part.sha256}, not {source.sha256}")
+    except _Unusable:
+        part.clear()
+        raise
+
+
+def _fetch_rest(source: Source, part: _Part, client: httpx.Client, on_progress: Progress | None) -> None:
+    """Stream what `part` lacks; raises `_Interrupted` when the body ends early."""
+    # No compression: ranges of a compressed body would not be ranges of the file.
+    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={part.size}-"} if part.size else {})
+    with client.stream("GET", source.url, headers=headers) as response:
+        if response.status_code != httpx.codes.PARTIAL_CONTENT:
+            _check_status(response, part)
+            part.clear()
+        offered = _whole_size(response)
+        if offered is not None and offered != source.bytes:
+            raise _Unusable(f"the server offers {offered:,} bytes, not {source.bytes:,}")
+        part.append(response.iter_bytes(), source.bytes, on_progress)
+    if part.size < source.bytes:
+        raise _Interrupted(f"the body ended after {part.size:,} of {source.bytes:,} bytes")
+
+
+def _check_status(response: httpx.Response, part: _Part) -> None:
+    """Sort a status that is not 206 into good, passing and final."""
+    status = response.status_code
+    if status == httpx.codes.OK:
+        return
+    reason = f"the server answers {status} {response.reason_phrase}".rstrip()
+    if status == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
+        part.clear()
+        raise _Interrupted(reason)
+    if status in (httpx.codes.REQUEST_TIMEOUT, httpx.codes.TOO_MANY_REQUESTS) or status >= 500:
+        raise _Interrupted(reason)
+    raise _Refused(reason)
+
+
+def _whole_size(response: httpx.Response) -> int | None:
+    """The size of the whole file as the server states it; None when it does not."""
+    if response.status_code == httpx.codes.PARTIAL_CONTENT:
+        total = re.search(r"/(\d+)$", response.headers.get("Content-Range", ""))
+        return int(total[1]) if total else None
+    if "Content-Encoding" in response.headers:
+        return None
+    length = response.headers.get("Content-Length", "")
+    return int(length) if length.isdecimal() else None
+
+
+def _check_space(source: Source, part: Path) -> None:
+    """Raise `DataError` when the disk cannot hold what is still to come."""
+    missing = source.bytes - (part.stat().st_size if part.exists() else 0)
+    free = shutil.disk_usage(part.parent).free
+    if free < missing:
+        what = f"The disk has {free:,} bytes free, the download needs {missing:,}"
+        raise DataError(what, where=str(part.parent), fix="Free some space, or choose another folder with --data-dir")

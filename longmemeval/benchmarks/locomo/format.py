@@ -1,0 +1,235 @@
+"""The LoCoMo file as it is written: ten conversations, each with its questions, decoded and checked as a whole.
+
+Field names and their meaning are those of `data/locomo10.json` in the official repository (snap-research/locomo). What
+the authors generated beside the conversation (observations, summaries, events, image queries) is not read: some of it
+gives answers away.
+"""
+
+import re
+from datetime import datetime
+from operator import attrgetter
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Raw, Struct
+
+from longmemeval.benchmarks.faults import Place, malformed, problem_of_id
+from longmemeval.calendar_names import MONTHS
+from longmemeval.errors import DataError, nearest
+
+CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
+"""What the numbers mean: the only reading under which the counts of the paper's Table 5 are those of the file."""
+ADVERSARIAL = 5
+OPEN_ABSTENTION = "open abstention"
+"""The type of an adversarial question whose two options were not shown: another task than the official one."""
+NOT_MENTIONED = "Not mentioned in the conversation"
+"""The right option of an adversarial question, as the official prompt words it (`task_eval/gpt_utils.py`)."""
+
+_DATE = re.compile(rf"(\d\d?):(\d\d) (am|pm) on (\d\d?) ({'|'.join(MONTHS)}), (\d{{4}})", re.ASCII)
+_SESSION = re.compile(r"session_([1-9]\d{0,8})", re.ASCII)
+_DIA_ID = re.compile(r"D:?(\d{1,9}):(\d{1,9})", re.ASCII)
+_Text = Annotated[str, Meta(pattern=r"\S")]
+
+
+class TurnRecord(Struct, frozen=True, omit_defaults=True):
+    """One turn; its `dia_id` is `D<session>:<turn>`, both counted from 1."""
+
+    speaker: str
+    dia_id: str
+    text: str
+    blip_caption: str | None = None
+
+
+class SessionRecord(Struct, frozen=True):
+    """The list `session_<number>` with its date."""
+
+    number: int
+    date_text: str
+    turns: tuple[TurnRecord, ...]
+
+    @property
+    def session_id(self) -> str:
+        """The key of the session in the file."""
+        return f"session_{self.number}"
+
+    @property
+    def date(self) -> datetime:
+        """The date, naive."""
+        return parse_date(self.date_text)
+
+
+class QuestionRecord(Struct, frozen=True, omit_defaults=True):
+    """One entry of `qa`. Adversarial ones have the trap, and two of them a stray `answer` that means nothing."""
+
+    question: _Text
+    category: int
+    evidence: tuple[str, ...]
+    answer: _Text | int | None = None
+    adversarial_answer: _Text | None = None
+
+    @property
+    def gold_answer(self) -> str | int:
+        """The right answer; the reader lets only adversarial questions be without one."""
+        return NOT_MENTIONED if self.category == ADVERSARIAL or self.answer is None else self.answer
+
+
+class Conversation(Struct, frozen=True):
+    """One record, every field that is used; sessions by date, ties in the order of their numbers."""
+
+    sample_id: str
+    speaker_a: str
+    speaker_b: str
+    sessions: tuple[SessionRecord, ...]
+    qa: tuple[QuestionRecord, ...]
+
+    def references(self, evidence: str) -> list[str]:
+        """Message ids of the turns that one evidence string names, as far as they exist, repeats kept.
+
+        Nine strings of the official file do not name a turn in the plain form: several ids in one string, `D:11:26`,
+        `D30:05`, turns that are not there.
+        """
+        lengths = {session.number: len(session.turns) for session in self.sessions}
+        named = [(int(number), int(turn)) for number, turn in _DIA_ID.findall(evidence)]
+        return [f"session_{number}:{turn - 1}" for number, turn in named if 1 <= turn <= lengths.get(number, 0)]
+
+
+class _Record(Struct, frozen=True):
+    sample_id: _Text
+    conversation: Raw
+    qa: tuple[QuestionRecord, ...]
+
+
+class _Speakers(Struct, frozen=True):
+    speaker_a: _Text
+    speaker_b: _Text
+
+
+class _Id(Struct, frozen=True):
+    sample_id: str
+
+
+_RAWS = msgspec.json.Decoder(list[Raw])
+_RECORD = msgspec.json.Decoder(_Record)
+_ID = msgspec.json.Decoder(_Id)
+_SPEAKERS = msgspec.json.Decoder(_Speakers)
+_PARTS = msgspec.json.Decoder(dict[str, Raw])
+_STRING = msgspec.json.Decoder(str)
+_TURNS = msgspec.json.Decoder(tuple[TurnRecord, ...])
+
+
+def read_conversations(path: Path, data: memoryview) -> list[Conversation]:
+    """Decode and check a whole file.
+
+    Args:
+        path: the file, for the errors.
+        data: its JSON.
+
+    Raises:
+        DataError: it is no JSON array of records, or a record is not as the format demands.
+    """
+    try:
+        raws = _RAWS.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise malformed(path, len(data), error) from None
+    if not raws:
+        raise DataError("The data set file is an empty array", where=str(path), fix="It must hold at least one record")
+    numbers: dict[str, int] = {}
+    conversations = []
+    for number, raw in enumerate(raws, start=1):
+        place = Place(path, number, _label(raw))
+        conversation = _conversation(place, raw)
+        if (earlier := numbers.setdefault(conversation.sample_id, number)) != number:
+            raise place.fault("sample_id", f"The same sample id is in record {earlier}", "Make the ids unique")
+        conversations.append(conversation)
+    if not any(conversation.qa for conversation in conversations):
+        raise DataError("The data set file has no question: every list `qa` is empty", where=str(path))
+    return conversations
+
+
+def parse_date(text: str) -> datetime:
+    """The naive date a text such as `1:56 pm on 8 May, 2023` stands for, whatever the locale.
+
+    Raises:
+        ValueError: the text has another form or names no real minute.
+    """
+    match = _DATE.fullmatch(text)
+    if match is None or not 1 <= int(match[1]) <= 12:
+        raise ValueError(f"{text!r} is not a date")
+    hour, minute, half, day, month, year = match.groups()
+    hour_of_day = int(hour) % 12 + 12 * (half == "pm")
+    return datetime(int(year), MONTHS.index(month) + 1, int(day), hour_of_day, int(minute))
+
+
+def dia_id_of(message_id: str) -> str:
+    """The dialogue id of a stored turn: `session_3:0` → `D3:1`; raises `ValueError` when `message_id` is none."""
+    match = re.fullmatch(r"session_([1-9]\d*):(0|[1-9]\d*)", message_id, re.ASCII)
+    if match is None:
+        raise ValueError(f"{message_id!r} is not the id of a LoCoMo message")
+    return f"D{match[1]}:{int(match[2]) + 1}"
+
+
+def _label(raw: Raw) -> str:
+    """What a record that may be bad calls itself."""
+    try:
+        return f"conversation {_ID.decode(raw).sample_id!r}"
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+
+
+def _conversation(place: Place, raw: Raw) -> Conversation:
+    """Decode and check one record."""
+    record = place.decode("", _RECORD, raw)
+    if problem := problem_of_id(record.sample_id):
+        raise place.fault("sample_id", f"The sample id {problem}", "Rename the conversation: ids become file names")
+    speakers = place.decode("conversation", _SPEAKERS, record.conversation)
+    if speakers.speaker_a == speakers.speaker_b:
+        raise place.fault("conversation.speaker_b", f"Both speakers are called {speakers.speaker_a!r}")
+    parts = place.decode("conversation", _PARTS, record.conversation)
+    # Never from the dates: the official conv-26 has 35 of them and 19 sessions. As texts, 10 would come before 2.
+    numbers = sorted(int(match[1]) for key in parts if (match := _SESSION.fullmatch(key)))
+    if not numbers:
+        raise place.fault("conversation", "The conversation has no session", "Sessions are lists called session_<n>")
+    for index, question in enumerate(record.qa):
+        _check_question(place, f"qa[{index}]", question)
+    sessions = sorted((_session(place, number, parts, speakers) for number in numbers), key=attrgetter("date"))
+    return Conversation(record.sample_id, speakers.speaker_a, speakers.speaker_b, tuple(sessions), record.qa)
+
+
+def _session(place: Place, number: int, parts: dict[str, Raw], speakers: _Speakers) -> SessionRecord:
+    """Decode and check one session."""
+    field = f"conversation.session_{number}"
+    turns = place.decode(field, _TURNS, parts[f"session_{number}"])
+    names = (speakers.speaker_a, speakers.speaker_b)
+    for index, turn in enumerate(turns):
+        if turn.speaker not in names:
+            what = f"{turn.speaker!r} is none of the two speakers"
+            raise place.fault(f"{field}[{index}].speaker", what, nearest(turn.speaker, names))
+        if turn.dia_id != f"D{number}:{index + 1}":
+            what = f"The dialogue id {turn.dia_id!r} is not that of the turn's place, 'D{number}:{index + 1}'"
+            raise place.fault(f"{field}[{index}].dia_id", what, "Number the turns of each session from 1")
+    return SessionRecord(number, _date_text(place, f"session_{number}_date_time", parts), turns)
+
+
+def _date_text(place: Place, key: str, parts: dict[str, Raw]) -> str:
+    """The text of a date, checked."""
+    if key not in parts:
+        raise place.fault(f"conversation.{key}", f"The field {key!r} is missing")
+    text = place.decode(f"conversation.{key}", _STRING, parts[key])
+    try:
+        parse_date(text)
+    except ValueError:
+        what, fix = f"{text!r} is not a date", "Write it as 1:56 pm on 8 May, 2023"
+        raise place.fault(f"conversation.{key}", what, fix) from None
+    return text
+
+
+def _check_question(place: Place, field: str, question: QuestionRecord) -> None:
+    """Check what the decoder cannot: the category, and that what it is graded by is there."""
+    if question.category not in CATEGORIES:
+        known = ", ".join(f"{number} ({name})" for number, name in CATEGORIES.items())
+        raise place.fault(f"{field}.category", f"{question.category} is not a category", f"Valid: {known}")
+    needed = "adversarial_answer" if question.category == ADVERSARIAL else "answer"
+    if getattr(question, needed) is None:
+        what = f"A question of category {question.category} needs the field {needed!r}"
+        raise place.fault(f"{field}.{needed}", what)

@@ -1,0 +1,182 @@
+"""LoCoMo: ten long conversations of two people, each with many questions about it."""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from longmemeval.benchmarks.dataset_protocol import Benchmark
+from longmemeval.benchmarks.faults import json_in
+from longmemeval.benchmarks.locomo.format import (
+    ADVERSARIAL,
+    CATEGORIES,
+    Conversation,
+    SessionRecord,
+    read_conversations,
+)
+from longmemeval.errors import DataError, nearest
+from longmemeval.files import sha256_bytes
+from longmemeval.records import Gold, Haystack, Question, Session, Turn
+
+_COPIES = {
+    "79fa87e90f04081343b8c8debecb80a9a6842b76a7aa537dc9fdf651ea698ff4": "official",
+    "dd5bce19": "EverMemOS: one image address differs, harmless",
+    "216f944b": "MemOS: written differently, says the same",
+    "589a37f5": "MemInsight: conv-26 moved and altered",
+    "8f941d1c": "dial481: labels corrected by a third party",
+    "8e2e93e1": "hindsight: a caption holds a gold answer",
+}
+"""Copies in circulation, by the sha256 of their bytes or its beginning."""
+_LEAK = "Nothing is Impossible"
+
+
+class LocomoDataset:
+    """A `Dataset` over one file of LoCoMo's shape: a haystack per conversation, many questions per haystack.
+
+    A haystack's id is the conversation's `sample_id`, a question's is `<sample_id>/q<index>`, counted from 0 in `qa`.
+    `speaker_a` becomes the user, `speaker_b` the assistant. Questions have no date in the data; they get the date of
+    the conversation's last session, since they are asked after it. The file (2.8 MB) is decoded and checked whole.
+
+    Args:
+        path: the file.
+        name: the catalogue name; empty: the stem of the file.
+        captions: whether turns keep the captions of shared pictures. Without them the name ends in
+            `-without-captions`, so that fixtures of both kinds stay apart.
+        allow_tainted: whether to accept the copy in which a caption was edited to hold a gold answer.
+
+    Raises:
+        DataError: the file cannot be read, is not as the format demands, or is the tainted copy.
+    """
+
+    benchmark: Benchmark = "locomo"
+
+    def __init__(self, path: Path, name: str = "", captions: bool = True, *, allow_tainted: bool = False) -> None:
+        self.path = path
+        self.name = (name or path.stem) + ("" if captions else "-without-captions")
+        self._data = _read(path)
+        conversations = read_conversations(path, json_in(path, self._data))
+        if not allow_tainted and any(map(_is_tainted, conversations)):
+            raise DataError(
+                "This copy of LoCoMo is tainted: the caption of a picture was edited to hold the answer to a question",
+                where=f"{path}, conversation 'conv-26', field conversation.session_7[7].blip_caption",
+                fix="Run `longmemeval datasets download locomo10` to get the official file, "
+                "or load this one from Python with allow_tainted=True",
+            )
+        kept = conversations if captions else map(_without_captions, conversations)
+        self._conversations = {conversation.sample_id: conversation for conversation in kept}
+        self._questions = {
+            f"{conversation.sample_id}/q{index}": (conversation, question)
+            for conversation in self._conversations.values()
+            for index, question in enumerate(conversation.qa)
+        }
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of the file's bytes, 64 hexadecimal digits."""
+        return sha256_bytes(self._data)
+
+    @cached_property
+    def content_sha256(self) -> str:
+        """Hash of every known field as canonical JSON, a conversation a line; captions only if they are kept."""
+        digest = hashlib.sha256()
+        for conversation in self._conversations.values():
+            digest.update(msgspec.json.encode(conversation) + b"\n")
+        return digest.hexdigest()
+
+    @property
+    def copy(self) -> str:
+        """Which of the copies in circulation the file is: `official`, another one and its difference, or unknown."""
+        return next((copy for start, copy in _COPIES.items() if self.sha256.startswith(start)), "unknown copy")
+
+    def __len__(self) -> int:
+        return len(self._questions)
+
+    def questions(self) -> Iterator[Question]:
+        """All questions in file order."""
+        for question_id, (conversation, question) in self._questions.items():
+            last = conversation.sessions[-1]
+            yield Question(question_id, question.question, last.date, last.date_text, conversation.sample_id)
+
+    def haystacks(self) -> Iterator[Haystack]:
+        """All conversations in file order."""
+        for haystack_id in self._conversations:
+            yield self.haystack(haystack_id)
+
+    def haystack(self, haystack_id: str) -> Haystack:
+        """The conversation `haystack_id`, sessions by date, ties in the order of their numbers."""
+        conversation = self._conversations.get(haystack_id)
+        if conversation is None:
+            raise self._unknown("haystack", haystack_id, self._conversations)
+        return Haystack(haystack_id, tuple(_session(conversation, session) for session in conversation.sessions))
+
+    def gold(self, question_id: str) -> Gold:
+        """The right answer to `question_id` and its evidence, both as the data has it and repaired."""
+        if question_id not in self._questions:
+            raise self._unknown("question", question_id, self._questions)
+        conversation, question = self._questions[question_id]
+        turns = [message_id for text in question.evidence for message_id in conversation.references(text)]
+        adversarial = question.category == ADVERSARIAL
+        return Gold(
+            question_id=question_id,
+            question_type=CATEGORIES[question.category],
+            answer=question.gold_answer,
+            evidence_sessions=tuple(dict.fromkeys(message_id.partition(":")[0] for message_id in turns)),
+            evidence_turns=tuple(dict.fromkeys(turns)),
+            abstention=adversarial,
+            trap=question.adversarial_answer if adversarial else None,
+            evidence_raw=question.evidence,
+        )
+
+    def conversations(self) -> Iterator[Conversation]:
+        """All records, answers included, with the fields that are used."""
+        yield from self._conversations.values()
+
+    def plain_records(self) -> list[dict[str, Any]]:
+        """All records as plain dictionaries, every key of the file included."""
+        return msgspec.json.decode(json_in(self.path, self._data), type=list[dict[str, Any]])
+
+    def _unknown(self, kind: str, identifier: str, known: Iterable[str]) -> DataError:
+        return DataError(f"There is no {kind} {identifier!r}", where=str(self.path), fix=nearest(identifier, known))
+
+
+def _session(conversation: Conversation, session: SessionRecord) -> Session:
+    turns = tuple(
+        Turn(
+            role="user" if turn.speaker == conversation.speaker_a else "assistant",
+            content=turn.text,
+            speaker=turn.speaker,
+            caption=turn.blip_caption,
+        )
+        for turn in session.turns
+    )
+    return Session(session.session_id, session.date, session.date_text, turns)
+
+
+def _without_captions(conversation: Conversation) -> Conversation:
+    sessions = (
+        replace(session, turns=tuple(replace(turn, blip_caption=None) for turn in session.turns))
+        for session in conversation.sessions
+    )
+    return replace(conversation, sessions=tuple(sessions))
+
+
+def _read(path: Path) -> bytes:
+    """The file's bytes; raises `DataError` when there are none."""
+    try:
+        data = path.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise DataError(f"The data set file cannot be read: {reason}", where=str(path)) from error
+    if not data:
+        raise DataError("The data set file is empty", where=str(path), fix="Download or write it again")
+    return data
+
+
+def _is_tainted(conversation: Conversation) -> bool:
+    """Whether a caption was edited to hold the answer to a question; told by the text, since bytes may differ."""
+    turns = [turn for session in conversation.sessions if session.number == 7 for turn in session.turns[7:8]]
+    return conversation.sample_id == "conv-26" and any(_LEAK in (turn.blip_caption or "") for turn in turns)

@@ -1,0 +1,55 @@
+"""How LoCoMo's authors put their questions to a model: what two of the five categories add to the text.
+
+The rules are those of `task_eval/gpt_utils.py` in the official repository, the words are this project's. A temporal
+question asks for an approximate date. An adversarial one offers two answers, that the conversation does not mention it
+and the trap, in random order. There the order is drawn without a seed, here by seed and question id: the same for a
+question whatever else is asked. The answer is read back by `evaluation/judges/locomo.py`.
+
+Which category a question has is a label, and the protocol tells it to the model: a score under it says nothing about
+whether a system notices by itself that something was never mentioned.
+"""
+
+import random
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from longmemeval.benchmarks.dataset_protocol import Dataset
+from longmemeval.benchmarks.locomo.format import NOT_MENTIONED
+from longmemeval.errors import HarnessError
+from longmemeval.records import Question
+
+DATE_HINT = "Go by the dates on which things were said, and answer with an approximate date."
+
+
+def official_questions(dataset: Dataset, questions: Iterable[Question], seed: int) -> list[Question]:
+    """The questions with what the official protocol adds, in `appended` and `options`; their texts stay.
+
+    Args:
+        dataset: LoCoMo, or a data set of its shape. Of a question's gold only the category and the trap are read.
+        questions: of `dataset`.
+        seed: decides the order of the two options of each adversarial question.
+
+    Raises:
+        HarnessError: the data set is not LoCoMo's.
+    """
+    if dataset.benchmark != "locomo":
+        raise HarnessError(
+            f"The official LoCoMo protocol does not fit '{dataset.name}', a data set of {dataset.benchmark}",
+            where=str(dataset.path),
+            fix="Leave the protocol out, or choose locomo10",
+        )
+    return [_official(dataset, question, seed) for question in questions]
+
+
+def _official(dataset: Dataset, question: Question, seed: int) -> Question:
+    gold = dataset.gold(question.question_id)
+    if gold.trap is not None:
+        options = _shuffled(NOT_MENTIONED, gold.trap, f"{seed}:{question.question_id}")
+        return replace(question, appended="Choose the right answer: (a) {} (b) {}".format(*options), options=options)
+    return replace(question, appended=DATE_HINT if gold.question_type == "temporal" else "", options=())
+
+
+def _shuffled(first: str, second: str, seed: str) -> tuple[str, str]:
+    # Seeding with a text hashes it, the same way in every process.
+    return (first, second) if random.Random(seed).random() < 0.5 else (second, first)

@@ -1,0 +1,126 @@
+"""What a data set holds, counted."""
+
+from datetime import datetime
+
+from msgspec import Struct, field
+
+from longmemeval.benchmarks.convomem.loader import ConvoMemDataset
+from longmemeval.benchmarks.convomem.quirks import ConvoMemQuirks, convomem_quirks
+from longmemeval.benchmarks.dataset_protocol import Dataset
+from longmemeval.benchmarks.locomo.loader import LocomoDataset
+from longmemeval.benchmarks.locomo.quirks import LocomoQuirks, locomo_quirks
+from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
+from longmemeval.benchmarks.longmemeval.quirks import LongMemEvalQuirks, longmemeval_quirks
+from longmemeval.records import Gold, Haystack
+
+
+class TypeCount(Struct):
+    """Questions of one type."""
+
+    total: int = 0
+    abstention: int = 0
+
+
+class GroupCount(Struct):
+    """Questions of one type that agree in all else the benchmark groups by."""
+
+    question_type: str
+    facets: dict[str, int]
+    questions: int = 0
+
+
+class DatasetStats(Struct):
+    """Counts over a whole data set, with both of its identities."""
+
+    name: str
+    path: str
+    sha256: str
+    content_sha256: str
+    copy: str | None = None
+    """Which of the copies in circulation the file is; None where only one release is known."""
+    questions: int = 0
+    by_type: dict[str, TypeCount] = field(default_factory=dict)
+    groups: list[GroupCount] = field(default_factory=list)
+    """Questions by type and facets (ConvoMem: evidence count, context size), sorted; empty where there are none."""
+    integer_answers: int = 0
+    evidence_sessions: int = 0
+    evidence_turns: int = 0
+    """Distinct per question, summed over the questions."""
+    haystacks: int = 0
+    """Haystacks that hold at least one session."""
+    sessions: int = 0
+    turns: int = 0
+    captions: int = 0
+    """Turns with the caption of a picture."""
+    fewest_sessions: int = 0
+    mean_sessions: float = 0.0
+    most_sessions: int = 0
+    """Sessions per haystack, over the haystacks that hold any."""
+    fewest_turns: int = 0
+    mean_turns: float = 0.0
+    most_turns: int = 0
+    """Turns per session."""
+    first_session: datetime | None = None
+    last_session: datetime | None = None
+    stand_in_dates: bool = False
+    """Whether the data has no dates (ConvoMem): those above only give the sessions their order."""
+    quirks: LongMemEvalQuirks | LocomoQuirks | ConvoMemQuirks | None = None
+    """Oddities of the benchmark the data belongs to; None for one whose oddities are not known."""
+
+
+def dataset_stats(dataset: Dataset) -> DatasetStats:
+    """Count everything in the data set, a record at a time.
+
+    Raises:
+        DataError: a record is not as the format demands.
+    """
+    stats = DatasetStats(dataset.name, str(dataset.path), dataset.sha256, dataset.content_sha256)
+    groups: dict[tuple[str, tuple[tuple[str, int], ...]], GroupCount] = {}
+    for question in dataset.questions():
+        gold = dataset.gold(question.question_id)
+        _count_question(stats, gold)
+        if gold.facets:
+            key = gold.question_type, tuple(gold.facets.items())
+            groups.setdefault(key, GroupCount(gold.question_type, gold.facets)).questions += 1
+    stats.groups = [groups[key] for key in sorted(groups)]
+    for haystack in dataset.haystacks():
+        if haystack.sessions:
+            _count_haystack(stats, haystack)
+    if stats.haystacks:
+        stats.mean_sessions = stats.sessions / stats.haystacks
+        stats.mean_turns = stats.turns / stats.sessions
+    if isinstance(dataset, LongMemEvalDataset):
+        stats.quirks = longmemeval_quirks(dataset)
+    elif isinstance(dataset, LocomoDataset):
+        stats.copy = dataset.copy
+        stats.quirks = locomo_quirks(dataset)
+    elif isinstance(dataset, ConvoMemDataset):
+        stats.stand_in_dates = True
+        stats.quirks = convomem_quirks(dataset)
+    return stats
+
+
+def _count_question(stats: DatasetStats, gold: Gold) -> None:
+    count = stats.by_type.setdefault(gold.question_type, TypeCount())
+    stats.questions += 1
+    count.total += 1
+    count.abstention += gold.abstention
+    stats.integer_answers += isinstance(gold.answer, int)
+    stats.evidence_sessions += len(gold.evidence_sessions)
+    stats.evidence_turns += len(gold.evidence_turns)
+
+
+def _count_haystack(stats: DatasetStats, haystack: Haystack) -> None:
+    sessions = len(haystack.sessions)
+    lengths = [len(session.turns) for session in haystack.sessions]
+    first, last = haystack.sessions[0].date, haystack.sessions[-1].date
+    stats.fewest_sessions = min(stats.fewest_sessions, sessions) if stats.haystacks else sessions
+    stats.most_sessions = max(stats.most_sessions, sessions)
+    stats.fewest_turns = min(stats.fewest_turns, *lengths) if stats.haystacks else min(lengths)
+    stats.most_turns = max(stats.most_turns, *lengths)
+    stats.first_session = min(first, stats.first_session or first)
+    stats.last_session = max(last, stats.last_session or last)
+    stats.haystacks += 1
+    stats.sessions += sessions
+    stats.turns += sum(lengths)
+    stats.captions += sum(turn.caption is not None for session in haystack.sessions for turn in session.turns)

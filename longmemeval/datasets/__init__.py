@@ -1,1 +1,0 @@
-"""Loaders: benchmark files become haystacks, questions and, apart from both, gold."""

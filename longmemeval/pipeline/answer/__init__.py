@@ -1,0 +1,1 @@
+"""`run`: from fixtures to answers."""

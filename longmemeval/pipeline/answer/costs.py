@@ -1,0 +1,104 @@
+"""What a run cost, work by work: preparing, analysing the questions, answering, judging, and all of it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.embedding.registry import is_remote
+from longmemeval.evaluation.judges.imported import is_imported
+from longmemeval.evaluation.metrics import Metrics
+from longmemeval.pipeline.answer.answering import current_answers, total_usage
+from longmemeval.pipeline.answer.question_analysis import QUERY_MODEL, AnalysisTotals
+from longmemeval.pipeline.fixtures.costs import prepare_usage
+from longmemeval.pipeline.fixtures.query_vectors import QUERY_EMBEDDINGS
+from longmemeval.pipeline.runs.manifest import RunManifest
+from longmemeval.records import Answer, Usage
+
+
+class Cost(Struct, frozen=True):
+    """What one kind of work cost. Calls from the cache are counted and cost nothing."""
+
+    usd: float | None
+    """US dollars; None where they are not known of every call."""
+    known_usd: float = 0.0
+    """Of the calls whose price is known: the least that it can have cost."""
+    calls: int | None = None
+    """None where not even that is known, like the fields below."""
+    cached_calls: int | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+class RunCosts(Struct, frozen=True):
+    """The costs of a run as one judge graded it."""
+
+    prepare: Cost
+    """Of the parts of the fixtures that the run reads: paid once, by all runs that read them."""
+    question_analysis: Cost
+    """A chat model's look at the questions, and their embedding."""
+    answers: Cost
+    """All calls of all questions, also of answers that failed and were asked for again."""
+    judge: Cost
+    """All calls of this judge on these answers."""
+    total: Cost
+
+
+def cost_of(usage: Usage | None) -> Cost:
+    """The cost of model calls; of None that it is not known."""
+    if usage is None:
+        return Cost(None)
+    return Cost(
+        usd=None if usage.unpriced_calls else usage.cost_usd,
+        known_usd=usage.cost_usd,
+        calls=usage.calls,
+        cached_calls=usage.cached_calls,
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+    )
+
+
+def run_costs(manifest: RunManifest, records: Sequence[Answer], metrics: Metrics, prepared_dir: Path) -> RunCosts:
+    """What a run cost.
+
+    Args:
+        manifest: of the run.
+        records: all lines of its answers.
+        metrics: its scores by one judge.
+        prepared_dir: where the preparations are.
+    """
+    own = manifest.kind == "run"
+    prepare = prepare_usage(manifest, prepared_dir)
+    analysis = _of_questions(manifest, len(current_answers(records))) if own else None
+    answers = total_usage(records) if own else None
+    judge = None if is_imported(metrics.judge) else metrics.usage
+    return RunCosts(
+        prepare=cost_of(prepare),
+        question_analysis=cost_of(analysis),
+        answers=cost_of(answers),
+        judge=cost_of(judge),
+        total=_sum([prepare, analysis, answers, judge]),
+    )
+
+
+def _sum(parts: Sequence[Usage | None]) -> Cost:
+    """All of what is known; the dollars only where everything is."""
+    known = [usage for usage in parts if usage is not None]
+    total = cost_of(sum(known, Usage()))
+    return total if len(known) == len(parts) else msgspec.structs.replace(total, usd=None)
+
+
+def _of_questions(manifest: RunManifest, answered: int) -> Usage | None:
+    """Of analysing and embedding the questions; None where a session ended without writing it down."""
+    settings, totals, usage = manifest.settings, manifest.totals, Usage()
+    if QUERY_MODEL in settings:
+        analyses = msgspec.convert(totals.get(QUERY_MODEL, {}), AnalysisTotals)
+        if analyses.questions < answered:
+            return None
+        usage += analyses.usage
+    if is_remote((settings.get("embedder") or {}).get("spec", "")):
+        if QUERY_EMBEDDINGS not in totals:
+            return None
+        usage += msgspec.convert(totals[QUERY_EMBEDDINGS], Usage)
+    return usage

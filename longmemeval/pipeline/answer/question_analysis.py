@@ -1,0 +1,144 @@
+"""Asking a chat model about the questions of a run before the first is searched for.
+
+Recalling is no place for it: that happens inside the run's event loop, question by question, and waits for nobody.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.llm.cache import CachedChatModel
+from longmemeval.llm.endpoints import endpoint
+from longmemeval.llm.protocol import ChatModel
+from longmemeval.llm.registry import ModelOptions, load_chat_model
+from longmemeval.memory.configuration import MemoryConfiguration, analysis_of
+from longmemeval.pipeline.runs.progress import progress
+from longmemeval.pipeline.runs.workers import in_order
+from longmemeval.records import Question, Usage
+from longmemeval.redaction import public_url
+from longmemeval.retrieval.analysis import AnalysisMethod, QuestionAnalysis, analyse_by_model
+from longmemeval.settings import Folders
+from longmemeval.spending import Account
+
+QUERY_MODEL = "query_model"
+"""Where a manifest tells of the model, in its settings, and of what it took, in its totals."""
+
+
+class QueryModel(Struct, frozen=True):
+    """The chat model that analyses questions."""
+
+    spec: str
+    options: ModelOptions = ModelOptions()
+    concurrency: int = 8
+    """Questions asked about at one time."""
+
+
+class AnalysisTotals(Struct, frozen=True):
+    """What analysing took."""
+
+    questions: int = 0
+    fell_back: int = msgspec.field(default=0, name="by_rules")
+    """Questions for which a call failed or its reply could not be read."""
+    usage: Usage = Usage()
+
+    def __add__(self, other: "AnalysisTotals") -> "AnalysisTotals":
+        return AnalysisTotals(
+            self.questions + other.questions, self.fell_back + other.fell_back, self.usage + other.usage
+        )
+
+
+class QuestionAnalyses:
+    """What a chat model makes of the questions of a run.
+
+    Args:
+        method: what is looked for.
+        model: whom to ask.
+        concurrency: questions asked about at one time.
+        settings: what a run's manifest tells of the model.
+    """
+
+    def __init__(self, method: AnalysisMethod, model: ChatModel, concurrency: int, settings: dict[str, Any]) -> None:
+        self.settings = settings
+        self._method = method
+        self._model = model
+        self._concurrency = concurrency
+        self._found: dict[str, QuestionAnalysis] = {}
+
+    def __call__(self, question: Question) -> QuestionAnalysis:
+        """What was made of `question`, which `ask` was asked about."""
+        return self._found[question.question_id]
+
+    async def ask(self, questions: Sequence[Question]) -> None:
+        """Ask about `questions`, several at a time.
+
+        Args:
+            questions: all that will be searched for.
+
+        Raises:
+            FatalModelError: no call can succeed.
+            SpendingLimitError, EndpointDownError: the rest has to wait; replies so far are remembered.
+        """
+        with progress("analyse questions", len(questions)) as bar:
+
+            async def ask(question: Question) -> None:
+                self._found[question.question_id] = await analyse_by_model(self._model, question, self._method)
+                bar.advance()
+
+            await in_order(questions, ask, self._concurrency)
+
+    @property
+    def totals(self) -> AnalysisTotals:
+        """What it took so far."""
+        found = self._found.values()
+        return AnalysisTotals(
+            len(found), sum(one.fell_back for one in found), sum((one.usage for one in found), Usage())
+        )
+
+
+def question_analyses(
+    configuration: MemoryConfiguration, model: QueryModel | None, where: Folders, account: Account | None = None
+) -> QuestionAnalyses | None:
+    """What will ask about questions; None where the configuration wants no chat model, or there is none.
+
+    Args:
+        configuration: says what is looked for, and by whom.
+        model: whom to ask. Its replies are kept: the same question is not paid for twice.
+        where: the folders.
+        account: where its calls are written down, and what limits them.
+
+    Raises:
+        FatalModelError: the model cannot be called.
+    """
+    method = analysis_of(configuration)
+    if model is None or not method.asks_model:
+        return None
+    base = endpoint(model.spec, model.options)
+    chat = CachedChatModel(
+        load_chat_model(model.spec, model.options, account=account),
+        where.cache_dir / "replies.sqlite",
+        endpoint=base or "",
+    )
+    settings = {
+        QUERY_MODEL: {
+            "spec": model.spec,
+            "api_base": public_url(base) if base else None,
+            "temperature": 0.0,
+            "templates": method.templates,
+        }
+    }
+    return QuestionAnalyses(method, chat, model.concurrency, settings)
+
+
+def analysis_totals(analyses: QuestionAnalyses | None, before: Mapping[str, Any]) -> dict[str, Any]:
+    """What the totals of a manifest tell of the analyses; nothing where none were made.
+
+    Args:
+        analyses: those of this session.
+        before: the manifest's totals as an earlier session of the run left them.
+    """
+    if analyses is None:
+        return {}
+    earlier = msgspec.convert(before.get(QUERY_MODEL, {}), AnalysisTotals)
+    return {QUERY_MODEL: msgspec.to_builtins(earlier + analyses.totals)}

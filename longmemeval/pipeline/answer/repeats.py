@@ -1,0 +1,59 @@
+"""The same run several times: how far the answers of one configuration vary by themselves."""
+
+from msgspec import structs
+
+from longmemeval.benchmarks.dataset_protocol import Dataset
+from longmemeval.memory.configuration import MemoryConfiguration, as_configuration
+from longmemeval.pipeline.answer.answering import RunReport
+from longmemeval.pipeline.answer.run import RunOptions, run
+from longmemeval.pipeline.runs.accounts import spent_on_answers
+from longmemeval.pipeline.runs.manifest import default_run_id
+from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.settings import Folders, folders
+from longmemeval.spending import SpendingLimit
+
+
+def run_repeats(
+    dataset: Dataset,
+    memory: MemoryConfiguration | str,
+    model_spec: str,
+    repeats: int,
+    *,
+    selection: Selection = Selection(),
+    options: RunOptions = RunOptions(),
+    where: Folders | None = None,
+) -> list[RunReport]:
+    """Make `repeats` runs that differ in nothing but the model's own variation, `<run id>-r1` and on.
+
+    `compare` recognises them and tells how far they lie apart. Arguments and errors are those of `run`; a spending
+    limit holds for all of them together.
+    """
+    where = where or folders()
+    configuration = as_configuration(memory)
+    base = options.run_id or default_run_id(where.results_dir, dataset.name, configuration.name, model_spec)
+    run_ids = [f"{base}-r{number}" for number in range(1, repeats + 1)]
+
+    def spending(run_id: str) -> SpendingLimit | None:
+        """The limit of all repeats together, as one of them sees it."""
+        if options.spending is None:
+            return None
+        others = (spent_on_answers(where.results_dir / other) for other in run_ids if other != run_id)
+        return structs.replace(options.spending, elsewhere=options.spending.elsewhere + sum(others))
+
+    return [
+        run(
+            dataset,
+            configuration,
+            model_spec,
+            selection=selection,
+            options=structs.replace(
+                options,
+                run_id=run_id,
+                repeat=number,
+                spending=spending(run_id),
+                tell=options.tell if number == 1 else None,
+            ),
+            where=where,
+        )
+        for number, run_id in enumerate(run_ids, start=1)
+    ]

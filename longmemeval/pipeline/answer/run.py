@@ -1,0 +1,223 @@
+"""`run`: a model answers the selected questions from prepared fixtures under one memory configuration."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct, structs
+
+from longmemeval.benchmarks.dataset_protocol import Dataset
+from longmemeval.benchmarks.locomo.protocol import official_questions
+from longmemeval.llm.endpoints import endpoint
+from longmemeval.llm.limit import LimitedChatModel
+from longmemeval.llm.registry import ModelOptions, load_chat_model
+from longmemeval.llm.tokens import context_window, token_counter
+from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, build_memory, preset_of
+from longmemeval.memory.protocol import MemoryTools
+from longmemeval.pipeline.answer.answering import ANSWERS, Answering, RunReport
+from longmemeval.pipeline.answer.detectable import detectable_note
+from longmemeval.pipeline.answer.question_analysis import QueryModel, question_analyses
+from longmemeval.pipeline.fixtures.access import PreparedFixtures
+from longmemeval.pipeline.fixtures.query_vectors import query_vectors
+from longmemeval.pipeline.runs.accounts import run_account
+from longmemeval.pipeline.runs.journal import Journal
+from longmemeval.pipeline.runs.manifest import (
+    FORMAT,
+    RunManifest,
+    check_run_id,
+    dataset_record,
+    default_run_id,
+    environment,
+    now,
+    run_folder,
+)
+from longmemeval.pipeline.runs.resume import begun_or_new
+from longmemeval.pipeline.runs.selection import Selection, select
+from longmemeval.reading.reader import Reader, ReadingConfiguration, reading_configuration
+from longmemeval.records import Answer
+from longmemeval.redaction import public_url
+from longmemeval.settings import Folders, folders
+from longmemeval.spending import SpendingLimit
+
+Protocol = Literal["standard", "official"]
+
+
+class RunOptions(Struct, frozen=True):
+    """Everything about `run` but the data, the memory and the model."""
+
+    reading: ReadingConfiguration | None = None
+    """None: method `direct`, `short` under the official protocol; history format `nl`, the shipped template."""
+    prepared: str = "default"
+    """Name of the preparation to read."""
+    embedder: str | None = None
+    """Overrides the embedder the fixtures name (a moved model folder); must have the same fingerprint."""
+    model_options: ModelOptions = ModelOptions()
+    query_model: str | None = None
+    """Who analyses the questions where the memory wants a chat model for it; None: the answering model."""
+    protocol: Protocol = "standard"
+    """`official`: LoCoMo's hints and the two options of adversarial questions, in an order drawn by `seed`."""
+    seed: int = 0
+    repeat: int = 1
+    """Which repeat of the same run this is; it changes nothing but the record."""
+    spending: SpendingLimit | None = None
+    """What the model's calls, those about questions and those of a remote embedder included, may cost over all starts
+    of the run; None: no limit."""
+    concurrency: int = 8
+    """Calls under way at one time."""
+    run_id: str | None = None
+    must_exist: bool = False
+    """Set by `--resume`: continuing is all that is wanted."""
+    save_prompts: bool = True
+    tell: Callable[[str], None] | None = None
+    """Gets what is worth knowing before the first call: how small a difference so many questions can show, say."""
+
+
+def run(
+    dataset: Dataset,
+    memory: MemoryConfiguration | str,
+    model_spec: str,
+    *,
+    selection: Selection = Selection(),
+    options: RunOptions = RunOptions(),
+    where: Folders | None = None,
+) -> RunReport:
+    """Answer the selected questions; answers are appended one by one to `results/<run_id>/answers.jsonl`.
+
+    A run id that exists is continued if nothing that matters has changed; questions that have an answer are not
+    asked again, failed calls are.
+
+    Args:
+        dataset: where the questions come from.
+        memory: a configuration, or the name of a preset.
+        model_spec: the answering model.
+        selection: which questions.
+        options: reading, preparation, run id and the like.
+        where: the folders; None: from the environment.
+
+    Raises:
+        HarnessError: bad input, missing or damaged fixtures, or a run id whose settings differ.
+        FatalModelError: no call can succeed. What was answered before is kept.
+    """
+    where = where or folders()
+    configuration = as_configuration(memory)
+    chosen = select(list(dataset.questions()), selection, lambda question_id: dataset.gold(question_id).question_type)
+    if options.protocol == "official":
+        chosen = official_questions(dataset, chosen, options.seed)
+    run_id = options.run_id or default_run_id(where.results_dir, dataset.name, configuration.name, model_spec)
+    folder = where.results_dir / check_run_id(run_id)
+    if options.must_exist:
+        run_folder(where.results_dir, run_id)
+    account = run_account(folder, options.spending)
+    model = load_chat_model(model_spec, options.model_options, account=account)
+    reading = options.reading or reading_configuration("short" if options.protocol == "official" else "direct")
+    if reading.context_window is None:
+        reading = structs.replace(reading, context_window=context_window(model_spec))
+    fixtures = PreparedFixtures(dataset, options.prepared, where, configuration)
+    identity = fixtures.embedder_of(chosen)
+    query_model = QueryModel(options.query_model or model_spec, options.model_options, options.concurrency)
+    analyses = question_analyses(configuration, query_model, where, account)
+    counter = token_counter(model_spec)
+    manifest = RunManifest(
+        format=FORMAT,
+        run_id=run_id,
+        kind="run",
+        status="running",
+        dataset=dataset_record(dataset),
+        settings={
+            **run_settings(configuration, model_spec, reading, options),
+            "embedder": msgspec.to_builtins(identity),
+            "token_counter": counter.name,
+            "save_prompts": options.save_prompts,
+            **(analyses.settings if analyses else {}),
+        },
+        question_ids=tuple(question.question_id for question in chosen),
+        fixtures=fixtures.hashes(chosen),
+        environment=environment(),
+        started_at=now(),
+        selection=selection,
+    )
+    embed_query = query_vectors(
+        chosen,
+        identity,
+        options.embedder,
+        options.model_options.api_base,
+        where,
+        account=account,
+        give_up_after_s=options.model_options.give_up_after_s,
+    )
+    tools = MemoryTools(
+        embed_query=embed_query,
+        gold=dataset.gold if preset_of(configuration).reads_gold else None,
+        count_tokens=counter.count,
+        analyse=analyses,
+    )
+    system = build_memory(configuration, tools)
+    reader = Reader(reading, LimitedChatModel(model, options.concurrency), counter)
+    # Whoever holds the journal owns the run: what stands in the folder is looked at only then.
+    with Journal(folder / ANSWERS, Answer) as answers:
+        answering = Answering(
+            folder=folder,
+            manifest=begun_or_new(folder, answers, manifest),
+            answers=answers,
+            fixtures=fixtures,
+            memory=system,
+            analyses=analyses,
+            vectors=embed_query,
+            reader=reader,
+            counter=counter,
+            concurrency=options.concurrency,
+            save_prompts=options.save_prompts,
+        )
+        if options.tell:
+            detectable = detectable_note([question.haystack_id for question in chosen])
+            for worth_knowing in filter(None, (fixtures.advice, detectable)):
+                options.tell(worth_knowing)
+        return answering.execute(chosen)
+
+
+def run_settings(
+    configuration: MemoryConfiguration, model_spec: str, reading: ReadingConfiguration, options: RunOptions
+) -> dict[str, Any]:
+    """What decides an answer and can be told before anything is prepared. Texts of templates are told by their hash.
+
+    Args:
+        configuration: the memory.
+        model_spec: the answering model.
+        reading: how it is asked.
+        options: of the run; their `reading` is not looked at.
+    """
+    templates = {"template": reading.template.sha256}
+    if reading.note_template:
+        templates["note_template"] = reading.note_template.sha256
+    base = endpoint(model_spec, options.model_options)
+    return {
+        "memory": configuration.model_dump(),
+        "reads_gold": preset_of(configuration).reads_gold,
+        "model": {
+            "spec": model_spec,
+            "api_base": public_url(base) if base else None,
+            "temperature": 0.0,
+            "max_tokens": reading.max_tokens,
+        },
+        "reading": {
+            "method": reading.method,
+            "history_format": reading.history_format,
+            "on_overflow": reading.on_overflow,
+            "context_window": reading.context_window,
+            **templates,
+        },
+        "preparation": options.prepared,
+        **_unusual(reading, options),
+    }
+
+
+def _unusual(reading: ReadingConfiguration, options: RunOptions) -> dict[str, Any]:
+    """Settings that are recorded where they are not the usual ones."""
+    settings: dict[str, Any] = {}
+    if options.protocol == "official":
+        settings["protocol"] = {"name": "official", "seed": options.seed}
+    if options.repeat > 1:
+        settings["repeat"] = options.repeat
+    if reading.abstain_below is not None:
+        settings["abstain_below"] = reading.abstain_below
+    return settings

@@ -1,0 +1,1 @@
+"""`compare`: graded runs side by side."""

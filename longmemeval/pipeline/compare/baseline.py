@@ -1,0 +1,209 @@
+"""`compare --against`: a run held against a baseline, which is another run or a small file that is committed."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.errors import HarnessError, RegressionError, nearest
+from longmemeval.evaluation.paired import compare_pairs
+from longmemeval.files import write_atomic
+from longmemeval.pipeline.compare.compare import credits_of, haystacks_of, points
+from longmemeval.pipeline.compare.graded_run import ScoredRun, load_scored
+from longmemeval.pipeline.runs.index import settings_sha256
+from longmemeval.pipeline.runs.manifest import run_ids
+from longmemeval.settings import Folders
+from longmemeval.text_files import UnreadableError, decode_json
+
+FORMAT = 1
+_NAMED = 10
+"""Lost questions that are named; the others are counted."""
+
+
+class BaselineDataset(Struct, frozen=True, forbid_unknown_fields=True):
+    """The data a baseline is of."""
+
+    name: str
+    content_sha256: str
+
+
+class BaselineJudge(Struct, frozen=True, forbid_unknown_fields=True):
+    """The judge that graded it."""
+
+    id: str
+    model: str
+    official: bool
+
+
+class Baseline(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a later run is held against. Holds no texts and no times: the same scores give the same bytes."""
+
+    format: int
+    run: str
+    dataset: BaselineDataset
+    judge: BaselineJudge
+    metric: str
+    settings_sha256: str
+    credits: dict[str, float | None]
+    """By question id, between 0 and 1; None: not evaluated."""
+
+
+class AgainstBaseline(Struct, frozen=True):
+    """A run minus its baseline; differences are fractions between -1 and 1."""
+
+    run: str
+    baseline: str
+    """The run the baseline was made from."""
+    difference: float
+    interval: tuple[float, float]
+    """95 % bootstrap interval of `difference`, over haystacks where questions share them."""
+    margin: float
+    worse: bool
+    """Whether the upper end of `interval` lies below `-margin`."""
+    same_settings: bool
+    lost: tuple[str, ...]
+    """Ids of the questions that earned less than in the baseline, sorted."""
+    won: tuple[str, ...]
+    """Those that earned more."""
+
+
+def baseline_of(run: ScoredRun) -> Baseline:
+    """The baseline that a run makes."""
+    dataset, judge = run.manifest.dataset, run.metrics.judge
+    return Baseline(
+        format=FORMAT,
+        run=run.manifest.run_id,
+        dataset=BaselineDataset(dataset["name"], dataset["content_sha256"]),
+        judge=BaselineJudge(judge.id, judge.model, judge.official),
+        metric=judge.metric,
+        settings_sha256=settings_sha256(run.manifest),
+        credits=credits_of(run),
+    )
+
+
+def save_baseline(run: ScoredRun, path: Path) -> None:
+    """Write the baseline that a run makes."""
+    document = msgspec.json.encode(baseline_of(run), order="sorted")
+    write_atomic(path, msgspec.json.format(document, indent=2) + b"\n")
+
+
+def load_baseline(name: str, where: Folders, *, judge: str | None = None, dataset: str | None = None) -> Baseline:
+    """The baseline that `name` means: a file if there is one, else a run.
+
+    Args:
+        name: a path or a run id.
+        where: the folders.
+        judge: of the run (see `load_scored`); a file has its own.
+        dataset: where the run's data is now, if it has moved.
+
+    Raises:
+        HarnessError: there is neither, the file is no baseline or of a newer format, or the run is not graded.
+    """
+    path = Path(name)
+    if path.is_file():
+        return _decode(path)
+    if not (where.results_dir / name / "run.json").is_file():
+        fix = nearest(name, run_ids(where.results_dir))
+        raise HarnessError(f"There is no baseline '{name}', neither a file nor a run", fix=fix)
+    (run,) = load_scored([name], where, judge=judge, dataset=dataset)
+    return baseline_of(run)
+
+
+def _decode(path: Path) -> Baseline:
+    data = path.read_bytes()
+    remedy = "Write it again: `longmemeval compare RUN --save-baseline FILE`"
+    try:
+        version = decode_json(data, _Version).format
+        if version > FORMAT:
+            what = f"The baseline has format {version}, this version understands {FORMAT}"
+            raise HarnessError(what, where=str(path), fix="Upgrade longmemeval")
+        if version < 1:
+            raise HarnessError(f"There is no format {version} of baselines", where=str(path), fix=remedy)
+        return decode_json(data, Baseline)
+    except UnreadableError as error:
+        raise HarnessError(f"The file is not a baseline: {error}", where=str(path), fix=remedy) from error
+
+
+class _Version(Struct):
+    format: int
+
+
+def hold_against(run: ScoredRun, baseline: Baseline, *, margin: float = 0.0, seed: int = 0) -> AgainstBaseline:
+    """Compare a run with its baseline.
+
+    Args:
+        run: the run.
+        baseline: over the same questions of the same data, graded by the same judge.
+        margin: how much worse the run may be, a fraction.
+        seed: of the bootstrap.
+
+    Raises:
+        HarnessError: the two are of different data, metrics, judges or questions.
+    """
+    own = baseline_of(run)
+    _check_alike(own, baseline)
+    paired = compare_pairs(own.credits, baseline.credits, haystacks_of(run), seed=seed)
+    changes = {name: (own.credits[name] or 0.0) - (credit or 0.0) for name, credit in baseline.credits.items()}
+    return AgainstBaseline(
+        run=own.run,
+        baseline=baseline.run,
+        difference=paired.difference,
+        interval=paired.interval,
+        margin=margin,
+        worse=paired.interval[1] < -margin,
+        same_settings=own.settings_sha256 == baseline.settings_sha256,
+        lost=tuple(sorted(name for name, change in changes.items() if change < 0)),
+        won=tuple(sorted(name for name, change in changes.items() if change > 0)),
+    )
+
+
+def _check_alike(own: Baseline, baseline: Baseline) -> None:
+    rejudge = f"Choose the baseline's judge by --judge {baseline.judge.id}, or save a baseline by this one"
+    if own.dataset.content_sha256 != baseline.dataset.content_sha256:
+        _refuse(own, baseline, "data", _data(own), _data(baseline), "Run again on the data of the baseline")
+    if own.metric != baseline.metric:
+        _refuse(own, baseline, "metrics", own.metric, baseline.metric, rejudge)
+    if own.judge.id != baseline.judge.id:
+        _refuse(own, baseline, "judges", own.judge.id, baseline.judge.id, rejudge)
+    if own.credits.keys() != baseline.credits.keys():
+        remedy = "Run again with the selection of the baseline"
+        _refuse(own, baseline, "questions", _alone(own, baseline), _alone(baseline, own), remedy)
+
+
+def _alone(baseline: Baseline, other: Baseline) -> str:
+    return f"{len(baseline.credits):,}, {len(baseline.credits.keys() - other.credits.keys()):,} of them alone"
+
+
+def _data(baseline: Baseline) -> str:
+    return f"{baseline.dataset.name} with content {baseline.dataset.content_sha256[:12]}…"
+
+
+def _refuse(own: Baseline, baseline: Baseline, what: str, ours: str, theirs: str, fix: str) -> NoReturn:
+    raise HarnessError(
+        f"Run '{own.run}' and baseline '{baseline.run}' have different {what}: {ours}; {theirs}", fix=fix
+    )
+
+
+def regression(results: Sequence[AgainstBaseline]) -> RegressionError | None:
+    """The error that tells which runs are worse than their baseline and what they lost; None where none is."""
+    worse = [result for result in results if result.worse]
+    if not worse:
+        return None
+    return RegressionError(
+        " ".join(map(_told, worse)).removesuffix("."),
+        fix="If that is meant, save a new baseline: `longmemeval compare RUN --save-baseline FILE`",
+    )
+
+
+def _told(result: AgainstBaseline) -> str:
+    low, high = result.interval
+    settings = "" if result.same_settings else " Their settings differ too."
+    more = f" and {len(result.lost) - _NAMED} more" if len(result.lost) > _NAMED else ""
+    return (
+        f"Run '{result.run}' is {points(-result.difference)} worse than baseline '{result.baseline}', 95 % interval of "
+        f"the difference [{low * 100:.1f}, {high * 100:.1f}], margin {points(result.margin)}. It lost "
+        f"{len(result.lost)} questions and won {len(result.won)}; lost: {', '.join(result.lost[:_NAMED])}{more}."
+        f"{settings}"
+    )

@@ -1,0 +1,196 @@
+"""Which runs may be compared at all, and what has to be said where they differ in more than their memory."""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import structs
+
+from longmemeval.errors import HarnessError
+from longmemeval.evaluation.judges.imported import bound_to_its_log
+from longmemeval.evaluation.metrics import compute_metrics
+from longmemeval.pipeline.compare.comparison import COMMON_ONLY
+from longmemeval.pipeline.compare.graded_run import ScoredRun
+from longmemeval.pipeline.grade.graded import Graded
+
+_SHOWN = 4
+"""Run ids named in one message before the rest is counted."""
+_NOT_DECISIVE = ("repeat", "save_prompts", "preparation", "reads_gold")
+"""Settings that may differ without a word: they do not change what an answer is worth."""
+
+
+def check_comparable(scored: Sequence[ScoredRun]) -> None:
+    """Refuse runs whose scores cannot be set side by side.
+
+    Raises:
+        HarnessError: a run is given twice, or they are of different data, metrics, judges or questions.
+    """
+    ids = [run.manifest.run_id for run in scored]
+    if twice := next((run_id for run_id in ids if ids.count(run_id) > 1), None):
+        raise HarnessError(f"Run '{twice}' is given twice", fix="Name each run once")
+    _refuse(
+        scored,
+        "The runs answered different data",
+        lambda run: run.manifest.dataset["content_sha256"],
+        lambda run: f"{run.manifest.dataset['name']} with content {run.manifest.dataset['content_sha256'][:12]}…",
+        "Run again on the same data",
+    )
+    remedy = _one_judge(scored)
+    for what, key in (("metrics", _metric), ("judges", _judge)):
+        _refuse(scored, f"The runs are scored by different {what}", key, _judge_and_metric, remedy)
+    _refuse(
+        scored,
+        "The runs answered different questions",
+        lambda run: frozenset(run.graded.questions),
+        lambda run: f"{len(run.graded.questions):,} questions",
+        _common_remedy(scored),
+    )
+
+
+def _metric(run: ScoredRun) -> str:
+    return run.metrics.judge.metric
+
+
+def _judge(run: ScoredRun) -> str:
+    return run.metrics.judge.id
+
+
+def _judge_and_metric(run: ScoredRun) -> str:
+    return f"{_judge(run)} ({_metric(run)})"
+
+
+def _refuse(
+    scored: Sequence[ScoredRun],
+    what: str,
+    key: Callable[[ScoredRun], Hashable],
+    shown: Callable[[ScoredRun], str],
+    fix: str,
+) -> None:
+    """Raise unless `key` is the same for all runs; the message says who has what."""
+    groups: dict[Hashable, list[ScoredRun]] = {}
+    for run in scored:
+        groups.setdefault(key(run), []).append(run)
+    if len(groups) > 1:
+        found = [f"{_names(alike)}: {shown(alike[0])}" for alike in groups.values()]
+        raise HarnessError(f"{what}: {'; '.join(found)}", fix=fix)
+
+
+def _one_judge(scored: Sequence[ScoredRun]) -> str:
+    """How to have all runs graded by one judge."""
+    judges = [{path.stem for path in (run.folder / "metrics").glob("*.json")} for run in scored]
+    if shared := sorted(set[str].intersection(*judges)):
+        return "Name a judge that has graded all of them by --judge: " + ", ".join(shared)
+    if any(bound_to_its_log(run.metrics.judge) for run in scored):
+        # Their identity had the hash of the log in it, so that no two logs had a judge in common.
+        return "Logs imported by an earlier version have a judge each: `longmemeval import FILE` again, as other runs"
+    return "Have all of them graded by one judge (`longmemeval evaluate RUN --judge SPEC`), then name it by --judge"
+
+
+def _common_remedy(scored: Sequence[ScoredRun]) -> str:
+    shared = len(_shared_questions(scored))
+    again = "run again with the same selection"
+    return f"Give --common to compare on the {shared:,} they share, or {again}" if shared else again.capitalize()
+
+
+def _shared_questions(scored: Sequence[ScoredRun]) -> set[str]:
+    return set.intersection(*(set(run.graded.questions) for run in scored))
+
+
+def on_common_questions(scored: Sequence[ScoredRun]) -> tuple[list[ScoredRun], list[str]]:
+    """The runs as if they had answered the questions all of them share and no others; scores are computed anew.
+
+    Returns:
+        The runs, and what has to be said: nothing where they answered the same questions anyway.
+
+    Raises:
+        HarnessError: there is no such question.
+    """
+    shared = _shared_questions(scored)
+    if not shared:
+        raise HarnessError("The runs share no question", fix="Run again with the same selection")
+    left_out = {run.manifest.run_id: len(run.graded.questions) - len(shared) for run in scored}
+    if not any(left_out.values()):
+        return list(scored), []
+    counts = ", ".join(f"{count:,} of {run_id}" for run_id, count in left_out.items() if count)
+    note = (
+        f"{COMMON_ONLY} the {len(shared):,} that all runs share are compared; left out: {counts}. Tokens, cost and "
+        "latency are still those of the whole runs."
+    )
+    return [_restricted(run, shared) for run in scored], [note]
+
+
+def _restricted(run: ScoredRun, shared: set[str]) -> ScoredRun:
+    if len(run.graded.questions) == len(shared):
+        return run
+    kept = tuple(question_id for question_id in run.manifest.question_ids if question_id in shared)
+    graded = Graded(structs.replace(run.manifest, question_ids=kept, selection=None), run.graded.dataset)
+    answers = {question_id: answer for question_id, answer in run.answers.items() if question_id in shared}
+    metrics = compute_metrics(
+        graded.golds(),
+        run.judgements,
+        run.metrics.judge,
+        run=run.manifest.run_id,
+        haystacks={question.question_id: question.haystack_id for question in graded.questions.values()},
+        hypotheses={name: answer.hypothesis for name, answer in answers.items() if answer.status == "ok"},
+    )
+    part = f"{len(shared):,} of {graded.total:,} questions, those that all runs share" if graded.part else ""
+    summary = structs.replace(run.summary, metrics=metrics, part=part)
+    judgements = {question_id: one for question_id, one in run.judgements.items() if question_id in shared}
+    return structs.replace(run, summary=summary, answers=answers, judgements=judgements, graded=graded)
+
+
+def what_differs(scored: Sequence[ScoredRun]) -> Iterator[str]:
+    """What makes comparable runs less so, a sentence each: what they are, then every setting they part on."""
+    foreign = [run for run in scored if run.manifest.kind != "run"]
+    if foreign:
+        yield f"{_names(foreign)}: answers of another system; how they were made is not known."
+    for run in scored:
+        if (status := run.manifest.status) != "completed":
+            yield f"{run.manifest.run_id} is not completed ({status}): unanswered questions count as wrong."
+        if run.summary.reads_gold:
+            yield f"{run.manifest.run_id} reads the gold evidence: it is a ceiling, not a memory system."
+    if len({run.metrics.judge.official for run in scored}) > 1:
+        served = [run for run in scored if not run.metrics.judge.official]
+        yield f"{_names(served)}: by the server's own word not all labels came from the official judge's model."
+    yield from _setting_differences([run for run in scored if run.manifest.kind == "run"])
+
+
+def _setting_differences(scored: Sequence[ScoredRun]) -> Iterator[str]:
+    """Settings with several values, of the memory's own the budget alone: `reading.method differs: con in a; …`."""
+    values: dict[str, dict[str, list[ScoredRun]]] = {}
+    settings = {run.manifest.run_id: dict(_decisive(run.manifest.settings)) for run in scored}
+    for name in sorted({name for one in settings.values() for name in one}):
+        for run in scored:
+            has = settings[run.manifest.run_id]
+            # Only runs that read vectors have an embedder, and only memories that search a budget.
+            if name in has or not name.startswith(("embedder.", "budget")):
+                values.setdefault(name, {}).setdefault(_shown(has.get(name)), []).append(run)
+    for name, groups in values.items():
+        if len(groups) > 1:
+            yield f"{name} differs: {'; '.join(f'{value} in {_names(alike)}' for value, alike in groups.items())}."
+
+
+def _decisive(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Dotted name and value of each setting, of the memory the budget alone."""
+    parameters = settings.get("memory", {}).get("parameters", {})
+    if "budget" in parameters:
+        yield "budget", parameters["budget"]
+    yield from _leaves({name: value for name, value in settings.items() if name not in ("memory", *_NOT_DECISIVE)})
+
+
+def _leaves(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{name}.")
+        elif value is not None or prefix:
+            yield f"{prefix}{name}", value
+
+
+def _shown(value: object) -> str:
+    text = "none" if value is None else str(value)
+    return text if len(text) <= 60 else f"{text[:12]}…"
+
+
+def _names(runs: Iterable[ScoredRun]) -> str:
+    ids = [run.manifest.run_id for run in runs]
+    more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
+    return ", ".join(ids[:_SHOWN]) + more

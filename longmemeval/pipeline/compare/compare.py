@@ -1,0 +1,260 @@
+"""`compare`: graded runs side by side, question by question, with what chance alone could do."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from math import fsum, sqrt
+
+from msgspec import structs
+
+from longmemeval.errors import HarnessError
+from longmemeval.evaluation.metrics import credit
+from longmemeval.evaluation.paired import Paired, compare_pairs, holm
+from longmemeval.evaluation.power import (
+    ALPHA,
+    DISCORDANT,
+    assumed_design_effect,
+    can_show_nothing,
+    design_effect,
+    independent_units,
+    minimum_detectable_difference,
+)
+from longmemeval.evaluation.resampling import smallest_p
+from longmemeval.evaluation.spread import repeat_spread
+from longmemeval.pipeline.compare.comparable import check_comparable, on_common_questions, what_differs
+from longmemeval.pipeline.compare.comparison import (
+    INSIDE_THE_NOISE,
+    Comparison,
+    Discordant,
+    PairResult,
+    QuestionRow,
+    RepeatGroup,
+    RunFigures,
+)
+from longmemeval.pipeline.compare.graded_run import ScoredRun, load_scored
+from longmemeval.pipeline.compare.losses import Losses, StoredSessions, losses
+from longmemeval.pipeline.runs.index import settings_sha256
+from longmemeval.records import Gold
+from longmemeval.settings import Folders, folders
+
+Credits = Mapping[str, float | None]
+
+
+def compare(
+    run_ids: Sequence[str],
+    *,
+    judge: str | None = None,
+    common: bool = False,
+    dataset: str | None = None,
+    seed: int = 0,
+    where: Folders | None = None,
+) -> Comparison:
+    """Compare graded runs over the same questions.
+
+    Args:
+        run_ids: one or more, in the order they are to be shown; the first is what marks refer to.
+        judge: id of the judge, a beginning of it or its model; None: the official judge's scores where there are some,
+            else the newest.
+        common: compare on the questions all runs share where they answered different ones.
+        dataset: where the data is now, if it has moved.
+        seed: of the resampling.
+        where: the folders; None: from the environment.
+
+    Raises:
+        HarnessError: no such run, it is not graded, or the runs are of different data, questions, judges or metrics.
+    """
+    where = where or folders()
+    return compare_runs(load_scored(run_ids, where, judge=judge, dataset=dataset), where, seed=seed, common=common)
+
+
+def compare_runs(scored: Sequence[ScoredRun], where: Folders, *, seed: int = 0, common: bool = False) -> Comparison:
+    """Compare runs that have been loaded.
+
+    Args:
+        scored: one or more, in the order they are to be shown.
+        where: the folders; fixtures that are still there tell what was stored.
+        seed: of the resampling.
+        common: compare on the questions all runs share.
+
+    Raises:
+        HarnessError: there is no run, or they are of different data, questions, judges or metrics.
+    """
+    if not scored:
+        raise HarnessError("There is nothing to compare", fix="Name at least one graded run")
+    notes: list[str] = []
+    if common:
+        scored, notes = on_common_questions(scored)
+    check_comparable(scored)
+    credits = [credits_of(run) for run in scored]
+    golds = scored[0].graded.golds()
+    pairs = _pairs(scored, credits, seed)
+    stored = StoredSessions(where)
+    lost = [losses(run, golds, stored) for run in scored]
+    haystacks = haystacks_of(scored[0])
+    return Comparison(
+        dataset=scored[0].manifest.dataset["name"],
+        runs=tuple(_figures(run, one, pairs) for run, one in zip(scored, lost, strict=True)),
+        pairs=tuple(pairs),
+        questions=tuple(_row(gold, credits, lost) for gold in golds),
+        repeats=tuple(_repeats(scored)),
+        detectable=_detectable(credits, haystacks, labels=scored[0].metrics.judge.metric == "accuracy"),
+        warnings=(*notes, *what_differs(scored), *_not_known(stored), *_too_few(len(pairs), haystacks)),
+    )
+
+
+def credits_of(run: ScoredRun) -> dict[str, float | None]:
+    """What every question of a run earned; None: not evaluated, counts as 0."""
+    return {question_id: credit(run.judgements.get(question_id)) for question_id in run.graded.questions}
+
+
+def _pairs(scored: Sequence[ScoredRun], credits: Sequence[Credits], seed: int) -> list[PairResult]:
+    """Every run with every later one, p values adjusted for their number."""
+    haystacks = haystacks_of(scored[0])
+    ids = [run.manifest.run_id for run in scored]
+    metric = scored[0].metrics.judge.metric
+    places = list(combinations(range(len(scored)), 2))
+    found = []
+    for first, second in places:
+        # Always in the order of the ids, and turned round after: chance must not depend on the order given.
+        a, b = sorted((first, second), key=ids.__getitem__)
+        paired = compare_pairs(credits[a], credits[b], haystacks, seed=seed)
+        found.append(paired if a == first else _turned(paired))
+    adjusted = holm([paired.p for paired in found])
+    return [
+        _pair(ids[first], ids[second], paired, p_holm, labels=metric == "accuracy")
+        for (first, second), paired, p_holm in zip(places, found, adjusted, strict=True)
+    ]
+
+
+def haystacks_of(run: ScoredRun) -> dict[str, str]:
+    """Question id to haystack id."""
+    return {question_id: question.haystack_id for question_id, question in run.graded.questions.items()}
+
+
+def _too_few(pairs: int, haystacks: Mapping[str, str]) -> Iterator[str]:
+    """Where the questions, or the haystacks they share, are so few that no difference could be called one."""
+    units = independent_units(list(haystacks.values()))
+    if pairs and smallest_p(units) * pairs >= ALPHA:
+        what = "haystacks" if units < len(haystacks) else "question" if units == 1 else "questions"
+        yield (
+            f"With {units} {what} p is never below {smallest_p(units):.2g}: adjusted for {pairs:,} "
+            f"{'pair' if pairs == 1 else 'pairs'}, no difference can be called one. Compare fewer runs at a time, "
+            f"or on more {what.removesuffix('s')}s."
+        )
+
+
+def _turned(paired: Paired) -> Paired:
+    """The same comparison as seen from `b`."""
+    low, high = paired.interval
+    return structs.replace(
+        paired,
+        difference=0.0 - paired.difference,
+        interval=(0.0 - high, 0.0 - low),
+        a_only=paired.b_only,
+        b_only=paired.a_only,
+    )
+
+
+def _pair(a: str, b: str, paired: Paired, p_holm: float, *, labels: bool) -> PairResult:
+    significant = p_holm < ALPHA
+    better = a if paired.difference > 0 else b
+    discordant = None
+    if labels and paired.mcnemar_p is not None:
+        discordant = Discordant(paired.a_only, paired.b_only, paired.mcnemar_p)
+    return PairResult(
+        a=a,
+        b=b,
+        difference=paired.difference,
+        interval=paired.interval,
+        mcnemar=discordant,
+        p=paired.p,
+        test=paired.test,
+        p_holm=p_holm,
+        significant=significant,
+        verdict=f"{better} is better by {points(abs(paired.difference))}" if significant else INSIDE_THE_NOISE,
+    )
+
+
+def points(fraction: float) -> str:
+    """A difference of two accuracies, or other means, as `10.4 points`."""
+    return f"{fraction * 100:.1f} points"
+
+
+def _figures(run: ScoredRun, lost: Losses, pairs: Sequence[PairResult]) -> RunFigures:
+    run_id, settings = run.manifest.run_id, run.manifest.settings
+    reading = settings.get("reading") or {}
+    # Pairs with the first run stand before all others.
+    to_first = next((pair for pair in pairs if pair.b == run_id), None)
+    return RunFigures(
+        summary=run.summary,
+        reading=", ".join(str(reading[key]) for key in ("method", "history_format") if key in reading),
+        settings_sha256=settings_sha256(run.manifest),
+        evidence_recall=lost.evidence_recall,
+        lost=lost.counts,
+        marks="" if to_first is None or not to_first.significant else "▼" if to_first.difference > 0 else "▲",
+    )
+
+
+def _row(gold: Gold, credits: Sequence[Credits], lost: Sequence[Losses]) -> QuestionRow:
+    return QuestionRow(
+        question_id=gold.question_id,
+        question_type=gold.question_type,
+        credits=tuple(one[gold.question_id] for one in credits),
+        stages=tuple(one.stages[gold.question_id] for one in lost),
+    )
+
+
+def _repeats(scored: Sequence[ScoredRun]) -> Iterator[RepeatGroup]:
+    """Runs that differ in nothing but the number of the repeat."""
+    groups: dict[str, list[ScoredRun]] = {}
+    for run in scored:
+        groups.setdefault(settings_sha256(run.manifest), []).append(run)
+    for alike in groups.values():
+        if len({run.manifest.settings.get("repeat") for run in alike}) > 1:
+            yield RepeatGroup(
+                name=f"{alike[0].summary.memory}, {alike[0].summary.model}",
+                run_ids=tuple(run.manifest.run_id for run in alike),
+                spread=repeat_spread([run.metrics.overall.accuracy for run in alike]),
+            )
+
+
+def _detectable(credits: Sequence[Credits], haystacks: Mapping[str, str], *, labels: bool) -> float | None:
+    """The smallest difference the questions can show; None where they can show none.
+
+    For labels, McNemar's: runs cannot differ by more than the share of questions they part on. Mean scores can differ
+    by more than their mean squared difference, so for them it is the same normal approximation without that bound.
+    """
+    clusters = list(haystacks.values())
+    if can_show_nothing(clusters):
+        return None
+    n, squared = len(clusters), _discordant(credits)
+    if len(credits) > 1:
+        differences = [[(a[one] or 0.0) - (b[one] or 0.0) for one in haystacks] for a, b in combinations(credits, 2)]
+        effect = design_effect(differences, clusters)
+    else:
+        effect = assumed_design_effect(clusters)
+    units = independent_units(clusters)
+    shared = units if units < n else None
+    if labels:
+        return minimum_detectable_difference(n, discordant=squared, design_effect=effect, haystacks=shared)
+    return minimum_detectable_difference(n, discordant=1.0, design_effect=effect, haystacks=shared) * sqrt(squared)
+
+
+def _discordant(credits: Sequence[Credits]) -> float:
+    """Mean squared difference of two runs' credits, over questions and pairs: for labels, the share they part on."""
+    runs = len(credits)
+    if runs < 2 or not credits[0]:
+        return DISCORDANT
+    total = 0.0
+    for question_id in credits[0]:
+        values = [one[question_id] or 0.0 for one in credits]
+        # All pairs at once: sum of (x - y)² over pairs = runs · sum of x² - (sum of x)².
+        total += runs * fsum(value * value for value in values) - fsum(values) ** 2
+    return max(0.0, total) / (runs * (runs - 1) / 2) / len(credits[0])
+
+
+def _not_known(stored: StoredSessions) -> Iterator[str]:
+    if stored.unknown:
+        yield (
+            f"The fixtures of {', '.join(stored.unknown)} are gone or made from other data now: whether evidence was "
+            "stored is not known, so none is called not stored."
+        )

@@ -1,0 +1,92 @@
+"""What `compare` finds: figures of every run, every pair of runs, every question. Nothing is rounded."""
+
+from msgspec import Struct
+
+from longmemeval.evaluation.spread import Spread
+from longmemeval.pipeline.compare.graded_run import RunSummary
+
+INSIDE_THE_NOISE = "inside the noise"
+"""The verdict on two runs whose difference is not significant: neither is better."""
+
+COMMON_ONLY = "Common questions only:"
+"""How the warning begins that a part of the questions is compared."""
+
+
+class RunFigures(Struct, frozen=True):
+    """One run in the comparison."""
+
+    summary: RunSummary
+    reading: str
+    """Reading method and history format; empty for answers of another system."""
+    settings_sha256: str
+    """Equal for repeats of one configuration."""
+    evidence_recall: float | None
+    """Mean share of a question's evidence that reached the prompt; None where that is not known."""
+    lost: dict[str, int]
+    """How many wrongly answered questions were lost at each stage (`evaluation/losses.py`), in the stages' order."""
+    marks: str
+    """`▲` or `▼` where the run is significantly better or worse than the first one, else empty."""
+
+
+class Discordant(Struct, frozen=True):
+    """The questions that only one of two runs gets right, and the exact McNemar test of them."""
+
+    a_only: int
+    b_only: int
+    p: float
+
+
+class PairResult(Struct, frozen=True):
+    """Run `a` minus run `b`; differences are fractions between -1 and 1."""
+
+    a: str
+    b: str
+    difference: float
+    interval: tuple[float, float]
+    """95 % bootstrap interval of `difference`, over haystacks where questions share them."""
+    mcnemar: Discordant | None
+    """None where the judge gives scores and not labels."""
+    p: float
+    test: str
+    """The test that gave `p`."""
+    p_holm: float
+    """`p` adjusted for the number of pairs (Holm 1979)."""
+    significant: bool
+    """Whether `p_holm` is below 0.05."""
+    verdict: str
+    """`INSIDE_THE_NOISE`, or which run is better by how much."""
+
+
+class QuestionRow(Struct, frozen=True):
+    """One question across the runs, in their order."""
+
+    question_id: str
+    question_type: str
+    credits: tuple[float | None, ...]
+    """Between 0 and 1; None: not evaluated, counts as 0."""
+    stages: tuple[str | None, ...]
+    """Where a wrongly answered question was lost; None for all others, and where nothing is known of it."""
+
+
+class RepeatGroup(Struct, frozen=True):
+    """Runs that repeat one configuration: how far they lie apart, sampling error of questions aside."""
+
+    name: str
+    run_ids: tuple[str, ...]
+    spread: Spread
+
+
+class Comparison(Struct, frozen=True):
+    """Runs over the same questions of the same data, graded by the same judge."""
+
+    dataset: str
+    runs: tuple[RunFigures, ...]
+    pairs: tuple[PairResult, ...]
+    """Every run with every later one."""
+    questions: tuple[QuestionRow, ...]
+    repeats: tuple[RepeatGroup, ...]
+    detectable: float | None
+    """The smallest difference these questions can show (80 % power), from how far the runs' answers part; for one run
+    from an assumption (`evaluation.power`). None where so few questions, or haystacks that they share, show none."""
+    warnings: tuple[str, ...]
+    """What makes the figures less comparable than they look, one sentence or two each."""

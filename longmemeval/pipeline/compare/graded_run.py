@@ -1,0 +1,194 @@
+"""Graded runs, read back from their files: what comparing, reporting and exporting start from."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from msgspec import Struct
+
+from longmemeval.errors import HarnessError, nearest
+from longmemeval.evaluation.judges.standing import grading
+from longmemeval.evaluation.metrics import Latency, Metrics, latency
+from longmemeval.pipeline.answer.costs import RunCosts, run_costs
+from longmemeval.pipeline.grade.graded import Graded, current_judgements, dataset_of
+from longmemeval.pipeline.grade.gradings import Gradings, gradings
+from longmemeval.pipeline.runs.manifest import RunManifest, read_manifest, run_folder
+from longmemeval.pipeline.runs.metrics_folder import stored_metrics
+from longmemeval.pipeline.verify.checked import CheckedRun, made_again, read_run
+from longmemeval.records import Answer, Judgement
+from longmemeval.settings import Folders
+
+
+class RunLatency(Struct, frozen=True):
+    """Milliseconds per answered question; None for answers of another system.
+
+    The percentiles of the sum are of the questions' sums: they are not the sums of the percentiles.
+    """
+
+    recall: Latency
+    """Until the memory system had found what the model should see."""
+    model: Latency
+    """In model calls, retries and waiting included."""
+    total: Latency
+    """Both: what somebody who asks waits for."""
+
+
+class RunSummary(Struct, frozen=True):
+    """One run in one record: what was run, how one judge scored it, what it cost."""
+
+    run_id: str
+    memory: str
+    reads_gold: bool
+    model: str
+    embedder: str
+    """Spec, or empty when no vectors were read."""
+    metrics: Metrics
+    mean_prompt_tokens: float | None
+    """Mean tokens of all prompts as sent per answered question; None for answers of another system."""
+    calls_per_question: float | None
+    """Mean model calls per answered question; None like the tokens."""
+    costs: RunCosts
+    latency: RunLatency
+    shortened: int
+    failed: int
+    status: str = "completed"
+    """Of the run, as its manifest says."""
+    latency_note: str = ""
+    """Why the latencies are not those of the model alone, in a sentence; empty where they are."""
+    gradings: Gradings | None = None
+    """Of these answers by this judge, where there are several: the first is the score."""
+    part: str = ""
+    """How many questions of how many, and how they were chosen; empty for the whole data set."""
+
+
+def summarise(graded: Graded, metrics: Metrics, where: Folders) -> RunSummary:
+    """The summary of one run.
+
+    Args:
+        graded: its questions and their gold.
+        metrics: its scores by one judge.
+        where: the folders; the journal of a preparation tells what it cost.
+
+    Raises:
+        IntegrityError: its files are not those that it left.
+    """
+    return _summary(read_run(where.results_dir / graded.manifest.run_id), graded, metrics, where)
+
+
+def _summary(run: CheckedRun, graded: Graded, metrics: Metrics, where: Folders) -> RunSummary:
+    manifest, settings = run.manifest, run.manifest.settings
+    answered = [answer for answer in run.answers.values() if answer.status == "ok"]
+    own = manifest.kind == "run"
+    asked = answered if own else []
+    return RunSummary(
+        run_id=manifest.run_id,
+        memory=_memory_name(settings),
+        reads_gold=bool(settings.get("reads_gold")),
+        model=settings["model"]["spec"] if own else f"hypotheses from {settings['hypotheses']['file']}",
+        embedder=(settings.get("embedder") or {}).get("spec", ""),
+        metrics=metrics,
+        mean_prompt_tokens=fmean(answer.prompt_tokens for answer in asked) if asked else None,
+        calls_per_question=fmean(answer.usage.calls for answer in asked) if asked else None,
+        costs=run_costs(manifest, run.records, metrics, where.prepared_dir),
+        latency=RunLatency(
+            recall=latency([answer.recall_ms for answer in asked]),
+            model=latency([answer.latency_ms for answer in asked]),
+            total=latency([answer.recall_ms + answer.latency_ms for answer in asked]),
+        ),
+        shortened=int(manifest.totals.get("shortened", 0)),
+        failed=int(manifest.totals.get("failed", 0)),
+        status=manifest.status,
+        latency_note=str(manifest.totals.get("load", {}).get("note", "")),
+        gradings=gradings(run.folder, manifest, metrics.judge),
+        part=graded.part,
+    )
+
+
+def _memory_name(settings: dict[str, Any]) -> str:
+    return str(settings["memory"]["name"]) if "memory" in settings else "(unknown)"
+
+
+class ScoredRun(Struct, frozen=True):
+    """One run as one judge graded it, with everything a comparison looks at."""
+
+    folder: Path
+    manifest: RunManifest
+    summary: RunSummary
+    answers: dict[str, Answer]
+    """The answer that counts, by question id; questions without one are absent."""
+    judgements: dict[str, Judgement]
+    """The judgement that counts, by question id."""
+    graded: Graded
+    """Questions as asked and their gold; shared by the runs on one data set."""
+
+    @property
+    def metrics(self) -> Metrics:
+        """The scores, made again from the files."""
+        return self.summary.metrics
+
+
+def load_scored(
+    run_ids: Sequence[str], where: Folders, *, judge: str | None = None, dataset: str | None = None
+) -> list[ScoredRun]:
+    """Runs with the scores of one judge; each data set is opened once.
+
+    Args:
+        run_ids: runs that have been graded.
+        where: the folders.
+        judge: id of the judge, a beginning of it or its model, whatever fits one only; None: the official judge's
+            scores where there are some, else the newest. Of several gradings by one judge it is the first.
+        dataset: where the data is now, if it has moved.
+
+    Raises:
+        HarnessError: no such run, it is not graded (by this judge) or holds rankings, or its data set is not
+            there.
+        IntegrityError: its files are not those that it left, or do not give the scores that are stored.
+    """
+    gradeds: dict[tuple[str, ...], Graded] = {}
+    scored = []
+    for run_id in run_ids:
+        folder = run_folder(where.results_dir, run_id)
+        manifest = read_manifest(folder)
+        if manifest.kind == "retrieval":
+            raise HarnessError(
+                f"Run '{run_id}' holds rankings, no graded answers",
+                where=str(folder),
+                fix="`longmemeval retrieval --memory A --memory B` shows rankings side by side",
+            )
+        run = read_run(folder)
+        stored = stored_metrics(folder)
+        chosen = _chosen_metrics(folder, stored, judge)
+        protocol = manifest.settings.get("protocol") or {}
+        key = (manifest.dataset["content_sha256"], str(protocol), *manifest.question_ids)
+        if key not in gradeds:
+            gradeds[key] = Graded(manifest, dataset_of(manifest, dataset, where))
+        graded = gradeds[key].of(manifest)
+        # The labels of other judges, and of later gradings by this one, are shown beside the score.
+        made = {one.judge.id: made_again(run, graded, one, grown=one is not chosen) for one in stored}
+        metrics = made[chosen.judge.id]
+        judgements = current_judgements(folder, metrics.judge.id)
+        summary = _summary(run, graded, metrics, where)
+        scored.append(ScoredRun(folder, manifest, summary, run.answers, judgements, graded))
+    return scored
+
+
+def _chosen_metrics(folder: Path, found: Sequence[Metrics], judge: str | None) -> Metrics:
+    exact = [metrics for metrics in found if metrics.judge.id == judge]
+    # Of several gradings by one judge the first is the score; a later one is shown where its own id asks for it.
+    fitting = exact or [
+        metrics
+        for metrics in found
+        if grading(metrics.judge) == 1
+        and (judge is None or metrics.judge.id.startswith(judge) or metrics.judge.model == judge)
+    ]
+    if not found:
+        raise HarnessError(
+            f"Run '{folder.name}' is not graded", where=str(folder), fix=f"Run `longmemeval evaluate {folder.name}`"
+        )
+    if not fitting or (judge is not None and not exact and len(fitting) > 1):
+        what = "several judges of that name" if fitting else "no judge of that name"
+        ids = [metrics.judge.id for metrics in fitting or found]
+        raise HarnessError(f"Run '{folder.name}' has {what}: '{judge}'", fix=nearest(str(judge), ids))
+    official = [metrics for metrics in fitting if metrics.judge.official]
+    return (exact or official or fitting)[-1]

@@ -1,0 +1,1 @@
+"""`import` and `export`: the formats of others."""

@@ -1,0 +1,103 @@
+"""`export --format trec`: the rankings of a `retrieval` run for trec_eval and whatever reads its two formats."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from msgspec import Struct
+
+from longmemeval.errors import HarnessError
+from longmemeval.evaluation.measures.official import official_gold
+from longmemeval.files import write_atomic
+from longmemeval.pipeline.grade.graded import dataset_of
+from longmemeval.pipeline.retrieval.scoring import evidence
+from longmemeval.pipeline.runs.journal import read_journal
+from longmemeval.pipeline.runs.manifest import RunManifest, read_manifest, run_folder
+from longmemeval.pipeline.runs.rankings import RANKINGS, Ranking
+from longmemeval.pipeline.verify.run_checks import check_files, refuse
+from longmemeval.settings import Folders, folders
+
+_SEPARATORS = re.compile(r"[\s%\x00-\x1f\x7f]")
+
+
+class TrecExport(Struct, frozen=True):
+    """The files that were written."""
+
+    run_file: str
+    qrels_file: str
+    questions: int
+    without_gold: int
+    """Questions that no line of the qrels is about: trec_eval passes them over."""
+
+
+def export_trec(
+    run_id: str, output: Path | None = None, *, dataset: str | None = None, where: Folders | None = None
+) -> TrecExport:
+    """Write `<run_id>.run` (`qid Q0 docid rank score tag`) and `<run_id>.qrels` (`qid 0 docid 1`).
+
+    Evaluators sort by score: scores are made of the ranks, so that they fall strictly and keep the order. An id that a
+    ranking repeats is written once, where it stands first. White space and `%` in ids are percent-encoded. The qrels
+    are the evidence (LoCoMo: repaired); under the official protocol the corpus ids that are gold there.
+
+    Args:
+        run_id: a run of `retrieval`.
+        output: the folder for the files; None: `trec` in the run's folder.
+        dataset: where the gold is, if the run's data set has moved.
+        where: the folders; None: from the environment.
+
+    Raises:
+        HarnessError: there is no such run, it is of another kind or unfinished, or its data set is not there.
+        IntegrityError: its rankings are not those that it left.
+    """
+    where = where or folders()
+    folder = run_folder(where.results_dir, run_id)
+    manifest = read_manifest(folder)
+    if manifest.kind != "retrieval":
+        raise HarnessError(f"Run '{run_id}' holds no rankings", fix="Export a run of `longmemeval retrieval`")
+    refuse(folder, check_files(folder, manifest))
+    rankings = {ranking.question_id: ranking for ranking in read_journal(folder / RANKINGS, Ranking)}
+    if missing := len(manifest.question_ids) - len(rankings):
+        raise HarnessError(
+            f"Run '{run_id}' is not finished: {missing} of {len(manifest.question_ids)} questions are not ranked",
+            where=str(folder),
+            fix="Give the command it was begun with again",
+        )
+    in_order = [rankings[question_id] for question_id in manifest.question_ids]
+    gold = _gold(in_order, manifest, dataset, where)
+    output = output or folder / "trec"
+    run_file, qrels_file = output / f"{run_id}.run", output / f"{run_id}.qrels"
+    write_atomic(run_file, "".join(_run_lines(in_order, run_id)).encode())
+    write_atomic(qrels_file, "".join(_qrels_lines(gold)).encode())
+    without_gold = sum(not identifiers for identifiers in gold.values())
+    return TrecExport(str(run_file), str(qrels_file), len(in_order), without_gold)
+
+
+def _gold(
+    rankings: Sequence[Ranking], manifest: RunManifest, dataset: str | None, where: Folders
+) -> dict[str, Sequence[str]]:
+    """Question id -> the ids that ought to be found, in a fixed order."""
+    if manifest.settings["protocol"] == "official":
+        # The whole corpus is ranked, so the ranking tells what is gold.
+        return {one.question_id: sorted(official_gold(item.id for item in one.ranked)) for one in rankings}
+    data = dataset_of(manifest, dataset, where)
+    return {one.question_id: evidence(data.gold(one.question_id), one.level) for one in rankings}
+
+
+def _run_lines(rankings: Sequence[Ranking], tag: str) -> Iterator[str]:
+    for ranking in rankings:
+        identifiers = list(dict.fromkeys(item.id for item in ranking.ranked))
+        for rank, identifier in enumerate(identifiers, start=1):
+            score = len(identifiers) + 1 - rank
+            yield f"{_token(ranking.question_id)} Q0 {_token(identifier)} {rank} {score} {tag}\n"
+
+
+def _qrels_lines(gold: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    for question_id, identifiers in gold.items():
+        for identifier in dict.fromkeys(identifiers):
+            yield f"{_token(question_id)} 0 {_token(identifier)} 1\n"
+
+
+def _token(identifier: str) -> str:
+    """The id as one word; distinct ids stay distinct."""
+    return _SEPARATORS.sub(lambda match: quote(match[0]), identifier)

@@ -1,0 +1,195 @@
+"""Answers of another system: a file in the official format becomes a run that can be graded."""
+
+from codecs import BOM_UTF8
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.benchmarks.dataset_protocol import Dataset
+from longmemeval.errors import HarnessError
+from longmemeval.files import sha256_bytes, write_atomic
+from longmemeval.pipeline.answer.answering import ANSWERS
+from longmemeval.pipeline.runs.manifest import (
+    FORMAT,
+    RunManifest,
+    check_run_id,
+    dataset_record,
+    environment,
+    now,
+    read_manifest,
+    write_manifest,
+)
+from longmemeval.pipeline.runs.selection import Selection, select
+from longmemeval.records import Answer
+from longmemeval.text_files import UnreadableError, decode_json
+
+
+class OfficialLabel(Struct, frozen=True):
+    """What the official script adds to a line it has judged."""
+
+    label: bool
+    model: str = ""
+
+
+class HypothesisLine(Struct, frozen=True, omit_defaults=True):
+    """One line of a hypothesis file or, with a label, of a judged log."""
+
+    question_id: str
+    hypothesis: str
+    autoeval_label: OfficialLabel | None = None
+
+
+class Adopted(Struct, frozen=True):
+    """The run made from a file, and what did not match."""
+
+    run_id: str
+    sha256: str
+    """Of the file."""
+    lines: dict[str, HypothesisLine]
+    """By question id, of the selected questions only."""
+    unknown: tuple[str, ...]
+    """Question ids in the file that are not in the data set."""
+    missing: tuple[str, ...]
+    """Selected questions without a hypothesis: they count as not evaluated."""
+    repeated: tuple[str, ...]
+    """Questions that the file answers twice in the same words: here they count once, in the official script twice."""
+    unlabelled_lines: int = 0
+    """Lines of the file without a label."""
+    is_jsonl: bool = True
+    """Whether every line is one record, as the official script reads them, without blank lines and byte-order mark."""
+
+
+def adopt_hypotheses(
+    file: Path, dataset: Dataset, results_dir: Path, *, selection: Selection = Selection(), run_id: str | None = None
+) -> Adopted:
+    """Make a run of a hypothesis file: JSONL (or one JSON list) of `{"question_id", "hypothesis"}`.
+
+    Args:
+        file: other fields of a line are ignored.
+        dataset: what the questions are from; every selected one counts, answered or not.
+        results_dir: where the run is made; adopting the same file again changes nothing.
+        selection: which questions were to be answered.
+        run_id: None: the file's name and a hash of its content, the data and the selection.
+
+    Raises:
+        HarnessError: unreadable file, a bad line, two different answers to one question, or no known question.
+    """
+    data = _read(file)
+    lines = _parse(data, file)
+    if not lines:
+        raise HarnessError("The file holds no hypothesis", where=str(file))
+    digest = sha256_bytes(data)
+    chosen = select(list(dataset.questions()), selection, lambda name: dataset.gold(name).question_type)
+    question_ids = tuple(question.question_id for question in chosen)
+    graded = sha256_bytes(msgspec.json.encode([digest, dataset.content_sha256, question_ids]))
+    run_id = check_run_id(run_id or f"{_stem(file)}-{graded[:8]}")
+    hypotheses = _by_question(lines, file)
+    repeated = {name: times for name, times in Counter(line.question_id for line in lines).items() if times > 1}
+    known = {question.question_id for question in dataset.questions()}
+    unknown = tuple(name for name in hypotheses if name not in known)
+    if len(unknown) == len(hypotheses):
+        raise HarnessError(
+            f"No question id of this file is in the data set '{dataset.name}' (first: '{unknown[0]}')",
+            where=str(file),
+            fix="Name the data set the file was made for by --dataset",
+        )
+    answered = [name for name in question_ids if name in hypotheses]
+    missing = tuple(name for name in question_ids if name not in hypotheses)
+    folder = results_dir / run_id
+    adopted = Adopted(
+        run_id=run_id,
+        sha256=digest,
+        lines={name: hypotheses[name] for name in answered},
+        unknown=unknown,
+        missing=missing,
+        repeated=tuple(repeated),
+        unlabelled_lines=sum(line.autoeval_label is None for line in lines),
+        is_jsonl=all(line.startswith(b"{") for line in data.removesuffix(b"\n").split(b"\n")),
+    )
+    manifest = RunManifest(
+        format=FORMAT,
+        run_id=run_id,
+        kind="hypotheses",
+        status="completed",
+        dataset=dataset_record(dataset),
+        settings={
+            "hypotheses": {"file": file.name, "sha256": digest},
+            "unknown_questions": list(unknown),
+            **({"repeated_questions": repeated} if repeated else {}),
+        },
+        question_ids=question_ids,
+        fixtures={},
+        environment=environment(),
+        started_at=now(),
+        ended_at=now(),
+        selection=selection,
+        totals={"answered": len(answered), "missing": len(missing), "unknown": len(unknown)},
+    )
+    if (folder / "run.json").exists():
+        _check_same(read_manifest(folder), manifest)
+        return adopted
+    answers = [Answer(question_id=name, hypothesis=hypotheses[name].hypothesis, status="ok") for name in answered]
+    journal = b"".join(msgspec.json.encode(answer) + b"\n" for answer in answers)
+    write_atomic(folder / ANSWERS, journal)
+    write_manifest(folder, msgspec.structs.replace(manifest, files={ANSWERS: sha256_bytes(journal)}))
+    return adopted
+
+
+def _check_same(before: RunManifest, new: RunManifest) -> None:
+    same = before.settings == new.settings and before.question_ids == new.question_ids
+    if not same or before.dataset["content_sha256"] != new.dataset["content_sha256"]:
+        raise HarnessError(
+            f"Run '{before.run_id}' was made from another file, data set or selection",
+            fix="Choose another --run-id",
+        )
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise HarnessError(f"The hypothesis file cannot be read: {error.strerror}", where=str(file)) from error
+
+
+def _parse(data: bytes, file: Path) -> list[HypothesisLine]:
+    data = data.removeprefix(BOM_UTF8)
+    if data.lstrip().startswith(b"["):
+        try:
+            return decode_json(data, list[HypothesisLine])
+        except UnreadableError as error:
+            raise HarnessError(f"The file is not a list of hypotheses: {error}", where=str(file)) from error
+    lines = []
+    for number, line in enumerate(data.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            lines.append(decode_json(line, HypothesisLine))
+        except UnreadableError as error:
+            raise HarnessError(
+                f"The line is not a hypothesis: {error}",
+                where=f"{file}, line {number}",
+                fix='Each line must be {"question_id": "…", "hypothesis": "…"}',
+            ) from error
+    return lines
+
+
+def _by_question(lines: Iterable[HypothesisLine], file: Path) -> dict[str, HypothesisLine]:
+    hypotheses: dict[str, HypothesisLine] = {}
+    for line in lines:
+        if hypotheses.setdefault(line.question_id, line) != line:
+            raise HarnessError(
+                f"Question '{line.question_id}' has two different hypotheses or labels",
+                where=str(file),
+                fix="Keep the first attempt only: it is the one that counts",
+            )
+    return hypotheses
+
+
+def _stem(file: Path) -> str:
+    kept = "".join(
+        letter if letter.isascii() and (letter.isalnum() or letter in "._+-") else "-" for letter in file.stem
+    )
+    return kept.lstrip("._+-")[:80] or "hypotheses"

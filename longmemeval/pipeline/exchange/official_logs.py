@@ -1,0 +1,215 @@
+"""`import` and `export --format official`: hypothesis files and judged logs of the official repository, both ways.
+
+The formats are those of `src/evaluation/evaluate_qa.py`: JSONL of `{"question_id", "hypothesis"}`, and the same lines
+with `"autoeval_label": {"model", "label"}`, which `print_qa_metrics.py` reads.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.benchmarks.dataset_protocol import Dataset
+from longmemeval.errors import HarnessError
+from longmemeval.evaluation.judges.imported import imported_identity, is_imported
+from longmemeval.evaluation.judges.longmemeval import OFFICIAL_MODEL
+from longmemeval.evaluation.judges.protocol import JudgeIdentity
+from longmemeval.evaluation.judges.standing import grading, judge_name
+from longmemeval.evaluation.metrics import Metrics
+from longmemeval.files import sha256_text, write_atomic
+from longmemeval.pipeline.exchange.hypotheses import Adopted, HypothesisLine, OfficialLabel, adopt_hypotheses
+from longmemeval.pipeline.grade.graded import Graded, current_judgements, dataset_of, judgements_file, write_metrics
+from longmemeval.pipeline.runs.manifest import read_manifest, run_folder
+from longmemeval.pipeline.runs.metrics_folder import stored_metrics
+from longmemeval.pipeline.verify.checked import made_again, read_run
+from longmemeval.records import Judgement
+from longmemeval.settings import Folders, folders
+
+_UNNAMED = "unnamed model"
+"""The judge of a log whose labels do not say who gave them."""
+
+
+class Imported(Struct, frozen=True):
+    """The run that was made, and what of the file did not fit."""
+
+    run_id: str
+    answered: int
+    unknown: tuple[str, ...]
+    """Question ids of the file that the data set does not have."""
+    missing: tuple[str, ...]
+    """Questions of the data set that the file does not answer: they count as not evaluated."""
+    repeated: tuple[str, ...]
+    """Questions that stand in the file twice: the official script counts them twice, the run once."""
+    unlabelled: tuple[str, ...]
+    """Answered questions without a label, where others have one."""
+    metrics: Metrics | None
+    """The scores of a judged log; None for hypotheses alone."""
+    script_stops: tuple[str, ...] = ()
+    """Why the official `print_qa_metrics.py` would not run on the log to its end; empty where it would."""
+
+
+def import_official(
+    file: Path, dataset: Dataset, *, run_id: str | None = None, where: Folders | None = None
+) -> Imported:
+    """Make a run of a hypothesis file or a judged log; a log's labels become the judgements of an imported judge.
+
+    Args:
+        file: JSONL or one JSON list.
+        dataset: the questions; haystacks may be empty.
+        run_id: None: the file's name and a hash.
+        where: the folders.
+
+    Raises:
+        HarnessError: unreadable file, a bad line, labels of several models, or no known question.
+    """
+    where = where or folders()
+    adopted = adopt_hypotheses(file, dataset, where.results_dir, run_id=run_id)
+    labelled = {name: line.autoeval_label for name, line in adopted.lines.items() if line.autoeval_label is not None}
+    metrics = _take_over(adopted, labelled, dataset, file, where) if labelled else None
+    return Imported(
+        run_id=adopted.run_id,
+        answered=len(adopted.lines),
+        unknown=adopted.unknown,
+        missing=adopted.missing,
+        repeated=adopted.repeated,
+        unlabelled=tuple(name for name in adopted.lines if name not in labelled) if labelled else (),
+        metrics=metrics,
+        script_stops=tuple(_script_stops(adopted, metrics)) if metrics else (),
+    )
+
+
+def _script_stops(adopted: Adopted, metrics: Metrics) -> Iterator[str]:
+    """What the script asserts of a log, or takes for granted."""
+    if metrics.judge.model != OFFICIAL_MODEL:
+        yield f"its judge is {metrics.judge.model}, and the script takes {OFFICIAL_MODEL} alone"
+    elif metrics.official_figures is None:
+        yield "the questions are not of LongMemEval's types"
+    if not adopted.is_jsonl:
+        yield "not every line is one record"
+    if adopted.unlabelled_lines:
+        yield f"{adopted.unlabelled_lines:,} lines have no label"
+    if adopted.unknown:
+        yield f"{len(adopted.unknown):,} questions are not in the data set"
+
+
+def _take_over(
+    adopted: Adopted, labelled: Mapping[str, OfficialLabel], dataset: Dataset, file: Path, where: Folders
+) -> Metrics:
+    """Write the labels as judgements, and the scores."""
+    models = sorted({label.model for label in labelled.values()})
+    if len(models) > 1:
+        raise HarnessError(
+            f"The log was judged by several models: {', '.join(models)}",
+            where=str(file),
+            fix="Split it into one log per model and import each under a --run-id of its own",
+        )
+    folder = where.results_dir / adopted.run_id
+    identity = imported_identity(models[0] or _UNNAMED)
+    lines = [_judgement(adopted.lines[name], label, identity) for name, label in labelled.items()]
+    path = judgements_file(folder, identity.id)
+    if not path.exists():
+        write_atomic(path, b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+    return write_metrics(where.results_dir, folder, Graded(read_manifest(folder), dataset), identity)
+
+
+def _judgement(line: HypothesisLine, label: OfficialLabel, identity: JudgeIdentity) -> Judgement:
+    return Judgement(
+        question_id=line.question_id,
+        label=label.label,
+        raw="",
+        judge_id=identity.id,
+        prompt_sha256="",
+        answer_sha256=sha256_text(line.hypothesis),
+        served_model=label.model,
+    )
+
+
+class OfficialExport(Struct, frozen=True):
+    """The files that were written."""
+
+    hypotheses: str
+    logs: tuple[str, ...]
+    """One per judge."""
+    answers: int
+    part: str
+    """How many questions the run has of how many, and how they were chosen; empty for the whole data set."""
+    unanswered: tuple[str, ...]
+    """Questions without an answer: no line of the files is about them, the official script does not miss them."""
+    later_gradings: tuple[str, ...]
+    """Ids of judges that graded again and have no log: the first grading is the score."""
+    unofficial: tuple[str, ...]
+    """Models of logs that `print_qa_metrics.py` refuses: it takes the official judge's alone."""
+
+
+def export_official(
+    run_id: str, output: Path | None = None, *, dataset: str | None = None, where: Folders | None = None
+) -> OfficialExport:
+    """Write `<run_id>.jsonl` and, per judge, `<run_id>.jsonl.eval-results-<judge id>`.
+
+    Args:
+        run_id: a run with answers.
+        output: the folder; None: `official` in the run's folder.
+        dataset: where the gold is, if the run's data set has moved.
+        where: the folders.
+
+    Raises:
+        HarnessError: there is no such run, it holds rankings, or its data set is not there.
+        IntegrityError: its files are not those that it left, or do not give the scores that are stored.
+    """
+    where = where or folders()
+    folder = run_folder(where.results_dir, run_id)
+    manifest = read_manifest(folder)
+    if manifest.kind == "retrieval":
+        raise HarnessError(f"Run '{run_id}' holds rankings, no answers", fix="Export it with --format trec")
+    run = read_run(folder)
+    graded = Graded(manifest, dataset_of(manifest, dataset, where))
+    scores = [made_again(run, graded, stored) for stored in stored_metrics(folder)]
+    current = run.answers
+    texts = {
+        name: current[name].hypothesis
+        for name in manifest.question_ids
+        if name in current and current[name].status == "ok"
+    }
+    path = (output or folder / "official") / f"{run_id}.jsonl"
+    _write(path, (HypothesisLine(name, text) for name, text in texts.items()))
+    labelled = [metrics.judge for metrics in scores if metrics.judge.metric == "accuracy"]
+    judges = [judge for judge in labelled if grading(judge) == 1]
+    return OfficialExport(
+        hypotheses=str(path),
+        logs=tuple(_write_log(path, folder, judge, texts) for judge in judges),
+        answers=len(texts),
+        part=graded.part,
+        unanswered=tuple(name for name in manifest.question_ids if name not in texts),
+        later_gradings=tuple(judge.id for judge in labelled if grading(judge) > 1),
+        unofficial=tuple(dict.fromkeys(name for judge in judges if (name := _official_name(judge)) != OFFICIAL_MODEL)),
+    )
+
+
+def _official_name(judge: JudgeIdentity) -> str:
+    """The judge's model as a log names it; only the official judge has the name that the official script takes."""
+    if judge.official or is_imported(judge):
+        return judge.model.removeprefix("openai/")
+    name = judge_name(judge).removeprefix("openai/")
+    return name if name != OFFICIAL_MODEL else f"{name}, by its own word another"
+
+
+def _write_log(hypotheses: Path, folder: Path, judge: JudgeIdentity, texts: Mapping[str, str]) -> str:
+    """The judged log of one judge; answers without a label have no line, as in the official script's logs."""
+    judgements = current_judgements(folder, judge.id)
+    labels = {name: one.label for name, one in judgements.items() if one.label is not None and name in texts}
+    log = hypotheses.with_name(f"{hypotheses.name}.eval-results-{judge.id}")
+    model = _official_name(judge)
+    _write(
+        log,
+        (
+            HypothesisLine(name, text, OfficialLabel(labels[name], model))
+            for name, text in texts.items()
+            if name in labels
+        ),
+    )
+    return str(log)
+
+
+def _write(path: Path, lines: Iterable[HypothesisLine]) -> None:
+    write_atomic(path, b"".join(msgspec.json.encode(line) + b"\n" for line in lines))

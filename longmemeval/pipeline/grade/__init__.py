@@ -1,0 +1,1 @@
+"""`evaluate`: from answers to judgements and scores."""

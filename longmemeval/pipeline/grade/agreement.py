@@ -1,0 +1,95 @@
+"""What stands beside a score: how far other judges agree, and what is left of it without disputed gold labels."""
+
+from collections.abc import Mapping, Sequence, Set
+from itertools import combinations
+from pathlib import Path
+
+from msgspec import Struct
+
+from longmemeval.evaluation.agreement import Agreement, agreement
+from longmemeval.evaluation.audit import Audit, AuditedMean, Ceiling, audited_mean, ceiling, read_audit
+from longmemeval.evaluation.judges.protocol import JudgeIdentity
+from longmemeval.evaluation.metrics import Metrics, credit
+from longmemeval.pipeline.grade.graded import Graded, current_judgements
+from longmemeval.records import Gold
+from longmemeval.settings import Folders
+
+
+class JudgeAgreement(Struct, frozen=True):
+    """Two judges of one run."""
+
+    a: str
+    """Judge ids."""
+    b: str
+    agreement: Agreement
+
+
+def judge_agreements(graded: Graded, judges: Sequence[JudgeIdentity], where: Folders) -> list[JudgeAgreement]:
+    """How far the judges of a run agree, pair by pair; without judges of scores, whose labels mean full credit."""
+    folder = where.results_dir / graded.manifest.run_id
+    types = {gold.question_id: gold.question_type for gold in graded.golds()}
+    labels = {
+        judge.id: {name: judgement.label for name, judgement in current_judgements(folder, judge.id).items()}
+        for judge in judges
+        if judge.metric == "accuracy"
+    }
+    return [JudgeAgreement(a, b, agreement(labels[a], labels[b], types)) for a, b in combinations(labels, 2)]
+
+
+class AuditedScore(Struct, frozen=True):
+    """One judge's score with and without the questions whose gold answer an audit disputes."""
+
+    judge: str
+    metric: str
+    audit_sha256: str
+    disputed: int
+    """Selected questions whose gold answer is disputed."""
+    citation_only: int
+    """Selected questions of which only the evidence is disputed: they stay."""
+    score: AuditedMean
+    by_type: dict[str, AuditedMean]
+    ceiling: Ceiling
+    """What answers that are right wherever the gold is would score, if the audit is right."""
+
+
+def audit_scores(file: Path, graded: Graded, metrics: Sequence[Metrics], where: Folders) -> list[AuditedScore]:
+    """Set an audit beside the scores of a run.
+
+    Args:
+        file: the audit (see `evaluation/audit.py`).
+        graded: the questions and their gold.
+        metrics: of the judges.
+        where: the folders.
+
+    Raises:
+        HarnessError: the file is no audit, or of other questions.
+    """
+    audit = read_audit(file, graded.dataset)
+    golds = graded.golds()
+    groups = {name: {gold.question_id for gold in golds if gold.question_type == name} for name in _types(metrics)}
+    return [_audited(one, audit, golds, groups, where.results_dir / graded.manifest.run_id) for one in metrics]
+
+
+def _types(metrics: Sequence[Metrics]) -> list[str]:
+    return list(metrics[0].by_type) if metrics else []
+
+
+def _audited(
+    metrics: Metrics, audit: Audit, golds: Sequence[Gold], groups: Mapping[str, Set[str]], folder: Path
+) -> AuditedScore:
+    judgements = current_judgements(folder, metrics.judge.id)
+    credits = {gold.question_id: credit(judgements.get(gold.question_id)) or 0.0 for gold in golds}
+    disputed = audit.score_corrupting
+    return AuditedScore(
+        judge=metrics.judge.id,
+        metric=metrics.judge.metric,
+        audit_sha256=audit.sha256,
+        disputed=len(disputed & credits.keys()),
+        citation_only=len(audit.citation_only & credits.keys()),
+        score=audited_mean(credits, disputed),
+        by_type={
+            name: audited_mean({question_id: credits[question_id] for question_id in group}, disputed)
+            for name, group in groups.items()
+        },
+        ceiling=ceiling(golds, disputed),
+    )

@@ -1,0 +1,198 @@
+"""What grading starts from and leaves: a run's questions with their gold, its judgements, its scores."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from pathlib import Path
+
+import msgspec
+from msgspec import structs
+
+from longmemeval.benchmarks.catalogue import catalogue
+from longmemeval.benchmarks.dataset_protocol import Dataset
+from longmemeval.benchmarks.locomo.format import OPEN_ABSTENTION
+from longmemeval.benchmarks.locomo.protocol import official_questions
+from longmemeval.benchmarks.registry import load_dataset
+from longmemeval.errors import DataError, HarnessError, IntegrityError
+from longmemeval.evaluation.judges.protocol import JudgeIdentity
+from longmemeval.evaluation.metrics import Metrics, compute_metrics
+from longmemeval.files import sha256_file, sha256_text, write_atomic
+from longmemeval.pipeline.answer.answering import ANSWERS, current_answers
+from longmemeval.pipeline.runs.index import record_score
+from longmemeval.pipeline.runs.journal import read_journal
+from longmemeval.pipeline.runs.manifest import RunManifest, read_manifest
+from longmemeval.pipeline.runs.selection import part_of, select
+from longmemeval.records import Answer, Gold, Judgement, Question, Usage
+from longmemeval.settings import Folders
+
+_EMPTY_ANSWER = sha256_text("")
+
+
+class Graded:
+    """The questions of a run as they were asked, with their gold: what judges see and scores are made from.
+
+    Args:
+        manifest: of the run.
+        dataset: what it answered.
+    """
+
+    def __init__(self, manifest: RunManifest, dataset: Dataset) -> None:
+        self.manifest = manifest
+        self.dataset = dataset
+        everything = list(dataset.questions())
+        self.total = len(everything)
+        """Questions of the whole data set."""
+        wanted = set(manifest.question_ids)
+        asked = {question.question_id: question for question in everything if question.question_id in wanted}
+        protocol = manifest.settings.get("protocol") or {}
+        if protocol.get("name") == "official":
+            offered = official_questions(dataset, list(asked.values()), protocol["seed"])
+            asked = {question.question_id: question for question in offered}
+        if strangers := wanted - asked.keys():
+            raise IntegrityError(
+                f"Run '{manifest.run_id}' says it answered questions that its data set does not have: "
+                + ", ".join(sorted(strangers)[:5]),
+                where=str(dataset.path),
+                fix="Restore its run.json from a copy",
+            )
+        check_selection(manifest, dataset, everything)
+        self.questions = {question_id: asked[question_id] for question_id in manifest.question_ids}
+        self._golds: dict[str, Gold] = {}
+
+    def of(self, manifest: RunManifest) -> "Graded":
+        """The same for another run that asked these questions of these data in the same way.
+
+        Raises:
+            IntegrityError: its questions are not those that its selection gives.
+        """
+        if manifest.selection != self.manifest.selection:
+            check_selection(manifest, self.dataset, list(self.dataset.questions()))
+        other = copy(self)
+        other.manifest = manifest
+        return other
+
+    @property
+    def part(self) -> str:
+        """How many questions these are of how many, and how they were chosen; empty for the whole data set."""
+        return part_of(self.manifest.selection, len(self.questions), self.total)
+
+    def gold(self, question_id: str) -> Gold:
+        """The gold of a question; an adversarial one whose two options were not shown is of another type."""
+        if question_id not in self._golds:
+            self._golds[question_id] = self._as_asked(self.dataset.gold(question_id))
+        return self._golds[question_id]
+
+    def golds(self) -> list[Gold]:
+        """All of them, in the order of the questions."""
+        return [self.gold(question_id) for question_id in self.questions]
+
+    def _as_asked(self, gold: Gold) -> Gold:
+        if gold.trap is None or self.questions[gold.question_id].options:
+            return gold
+        return structs.replace(gold, question_type=OPEN_ABSTENTION)
+
+
+def check_selection(manifest: RunManifest, dataset: Dataset, questions: Sequence[Question]) -> None:
+    """Refuse a manifest whose questions are not those that its selection gives.
+
+    Args:
+        manifest: of the run.
+        dataset: what it is about.
+        questions: all of the data set's.
+
+    Raises:
+        IntegrityError: questions were taken out, or put in, by hand.
+    """
+    if manifest.selection is None:
+        return
+    chosen = select(questions, manifest.selection, lambda name: dataset.gold(name).question_type)
+    selected = {question.question_id for question in chosen}
+    changed = [*(selected - set(manifest.question_ids)), *(set(manifest.question_ids) - selected)]
+    if changed:
+        raise IntegrityError(
+            f"Run '{manifest.run_id}' does not have the questions that its selection gives: {len(changed):,} are "
+            f"missing or too many, such as {', '.join(sorted(changed)[:5])}",
+            where="run.json",
+            fix="Restore it from a copy",
+        )
+
+
+def dataset_of(manifest: RunManifest, override: str | None, where: Folders) -> Dataset:
+    """The data set a run answered.
+
+    Raises:
+        HarnessError: its file is not where it was, or holds something else now.
+    """
+    name, path = manifest.dataset["name"], Path(manifest.dataset["path"])
+    if override is None and not path.exists() and name not in catalogue():
+        raise DataError(
+            f"The data set '{name}' of run '{manifest.run_id}' is not where it was",
+            where=str(path),
+            fix="Name the file by --dataset",
+        )
+    dataset = load_dataset(override or (path if path.exists() else name), where.data_dir)
+    if dataset.sha256 != manifest.dataset["sha256"] and dataset.content_sha256 != manifest.dataset["content_sha256"]:
+        raise HarnessError(
+            f"The run answered other data: sha256 {manifest.dataset['sha256'][:12]}…, this file has "
+            f"{dataset.sha256[:12]}…",
+            where=str(dataset.path),
+            fix="Name the file the run answered by --dataset",
+        )
+    return dataset
+
+
+def write_metrics(results_dir: Path, folder: Path, graded: Graded, identity: JudgeIdentity) -> Metrics:
+    """Compute the scores of one judge and write `metrics/<judge_id>.json` and the line of the index."""
+    metrics = metrics_from_files(folder, graded, identity, current_answers(read_journal(folder / ANSWERS, Answer)))
+    path = folder / "metrics" / f"{identity.id}.json"
+    write_atomic(path, msgspec.json.format(msgspec.json.encode(metrics), indent=2) + b"\n")
+    record_score(results_dir, graded.manifest, metrics, graded.part)
+    return metrics
+
+
+def metrics_from_files(folder: Path, graded: Graded, identity: JudgeIdentity, answers: Mapping[str, Answer]) -> Metrics:
+    """The scores of one judge, from the stored judgements and the run's `answers` alone."""
+    judged = judgements_file(folder, identity.id)
+    metrics = compute_metrics(
+        graded.golds(),
+        current_judgements(folder, identity.id),
+        identity,
+        run=graded.manifest.run_id,
+        haystacks={question.question_id: question.haystack_id for question in graded.questions.values()},
+        hypotheses={answer.question_id: answer.hypothesis for answer in answers.values() if answer.status == "ok"},
+        times=graded.manifest.settings.get("repeated_questions"),
+        top_scores={answer.question_id: answer.top_score for answer in answers.values()},
+    )
+    return structs.replace(
+        metrics,
+        # Of calls that failed before they were made again too.
+        usage=sum((judgement.usage for judgement in read_journal(judged, Judgement)), Usage()),
+        judgements_sha256=sha256_file(judged) if judged.exists() else "",
+        answered=sum(answer.status == "ok" for answer in answers.values()),
+    )
+
+
+def judgements_file(folder: Path, judge_id: str) -> Path:
+    """Where the judgements of one judge are."""
+    return folder / "judgements" / f"{judge_id}.jsonl"
+
+
+def current_judgements(folder: Path, judge_id: str) -> dict[str, Judgement]:
+    """The judgement that counts for each question: its label, or the newest failure if there is none."""
+    return that_count(stored_judgements(folder, judge_id))
+
+
+def stored_judgements(folder: Path, judge_id: str) -> list[Judgement]:
+    """All judgements by one judge, without those of empty replies, which an earlier version took for answers."""
+    judgements = read_journal(judgements_file(folder, judge_id), Judgement)
+    if all(judgement.answer_sha256 != _EMPTY_ANSWER for judgement in judgements) or read_manifest(folder).kind != "run":
+        return judgements
+    return [judgement for judgement in judgements if judgement.answer_sha256 != _EMPTY_ANSWER]
+
+
+def that_count(judgements: Iterable[Judgement]) -> dict[str, Judgement]:
+    """Of several judgements of a question the label, or the newest failure if there is none."""
+    current: dict[str, Judgement] = {}
+    for judgement in judgements:
+        if judgement.question_id not in current or current[judgement.question_id].label is None:
+            current[judgement.question_id] = judgement
+    return current

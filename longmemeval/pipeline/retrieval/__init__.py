@@ -1,0 +1,1 @@
+"""`retrieval`: from fixtures to rankings and their measures."""

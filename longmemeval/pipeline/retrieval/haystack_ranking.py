@@ -1,0 +1,145 @@
+"""What a worker of `retrieval` does: rank the questions of one haystack by several memories, over one open fixture."""
+
+import time
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.arrays import Vector
+from longmemeval.errors import HarnessError
+from longmemeval.evaluation.measures.official import Granularity
+from longmemeval.event_loop import complete
+from longmemeval.memory.configuration import MemoryConfiguration, build_memory
+from longmemeval.memory.protocol import MemorySystem, MemoryTools, RankingMemory
+from longmemeval.pipeline.fixtures.build import Failure
+from longmemeval.pipeline.fixtures.query_vectors import QueryVectors, VectorSource
+from longmemeval.pipeline.runs.rankings import Ranked, Ranking
+from longmemeval.records import Gold, Question, Recall, RecalledItem
+from longmemeval.retrieval.analysis import QuestionAnalysis
+from longmemeval.storage.fixture import Fixture
+
+
+class MemoryTask(Struct, frozen=True):
+    """One memory, the questions it is to rank for, and what it may ask about them."""
+
+    configuration: MemoryConfiguration
+    questions: tuple[Question, ...]
+    source: VectorSource
+    """Of texts that nobody embedded beforehand."""
+    vectors: dict[str, Vector]
+    """The vectors of texts, as the parent embedded them."""
+    analyses: dict[str, QuestionAnalysis]
+    """What a chat model made of the questions, by their ids."""
+    gold: dict[str, Gold]
+    """For a memory that reads it (the oracle); else empty."""
+
+
+class HaystackTask(Struct, frozen=True):
+    """One haystack's share of a `retrieval`."""
+
+    folder: Path
+    """Of its fixture."""
+    level: Granularity
+    memories: tuple[MemoryTask, ...]
+
+
+class MemoryRankings(Struct, frozen=True):
+    """What one memory made of its task."""
+
+    rankings: bytes
+    """A JSON list of `Ranking`, one per question, in order: quicker to send than so many records."""
+    seconds: float
+
+    def decoded(self) -> list[Ranking]:
+        """The rankings."""
+        return _RANKINGS.decode(self.rankings)
+
+
+_RANKINGS = msgspec.json.Decoder(list[Ranking])
+
+
+def rank_haystack(task: HaystackTask) -> list[MemoryRankings] | Failure:
+    """Rank everything in `task`, memory by memory; an error is returned, not raised."""
+    try:
+        fixture = Fixture.open(task.folder)
+        return [_rank_all(memory, fixture, task.level) for memory in task.memories]
+    except HarnessError as error:
+        return Failure(type(error), error.what, error.where, error.fix)
+
+
+def _rank_all(task: MemoryTask, fixture: Fixture, level: Granularity) -> MemoryRankings:
+    started = time.perf_counter()
+    tools = MemoryTools(
+        embed_query=_SentVectors(task),
+        gold=task.gold.__getitem__ if task.gold else None,
+        analyse=(lambda question: task.analyses[question.question_id]) if task.analyses else None,
+    )
+    system = build_memory(task.configuration, tools)
+    rankings = [
+        Ranking(question.question_id, level, tuple(rank_question(system, question, fixture, level)))
+        for question in task.questions
+    ]
+    return MemoryRankings(msgspec.json.encode(rankings), time.perf_counter() - started)
+
+
+class _SentVectors:
+    """The vectors that came with a task; one that did not is computed here.
+
+    Args:
+        task: with the vectors of what its memory embeds, as far as anybody could tell.
+    """
+
+    def __init__(self, task: MemoryTask) -> None:
+        self._task = task
+
+    def __call__(self, text: str) -> Vector:
+        return self._task.vectors[text] if text in self._task.vectors else self._own(text)
+
+    @cached_property
+    def _own(self) -> QueryVectors:
+        return self._task.source.vectors()
+
+
+def rank_question(system: MemorySystem, question: Question, fixture: Fixture, level: Granularity) -> list[Ranked]:
+    """The history in the order a memory prefers it for `question`, as turns or as sessions."""
+    return _reduce_to(level, _ranked_turns(system, question, fixture))
+
+
+def _ranked_turns(system: MemorySystem, question: Question, fixture: Fixture) -> Iterator[Ranked]:
+    """The stored turns in the order a memory prefers them, best first; a turn may come back.
+
+    A `RankingMemory` ranks the whole history. Of any other, what it recalls is ranked: its ranked items first, then
+    the others, newest first. Items without messages (documents) are passed over.
+    """
+    if isinstance(system, RankingMemory):
+        for unit in system.rank(question, fixture):
+            for message_id in unit.message_ids:
+                yield Ranked(message_id, unit.score)
+        return
+    for item in _best_first(complete(system.recall(question, fixture)), fixture):
+        for message_id in item.message_ids:
+            yield Ranked(message_id, item.score)
+
+
+def _best_first(recall: Recall, fixture: Fixture) -> list[RecalledItem]:
+    items = [item for item in recall.items if item.message_ids]
+
+    def place(item: RecalledItem) -> tuple[float, int]:
+        if item.rank is not None:
+            return item.rank, 0
+        newest = max(fixture.memory.positions.get(message_id, -1) for message_id in item.message_ids)
+        return float("inf"), -newest
+
+    return sorted(items, key=place)
+
+
+def _reduce_to(level: Granularity, turns: Iterable[Ranked]) -> list[Ranked]:
+    """A ranking of turns, each once; or of sessions, each where its first turn stands, with that turn's score."""
+    best: dict[str, Ranked] = {}
+    for turn in turns:
+        identifier = turn.id if level == "turn" else turn.id.rpartition(":")[0]
+        best.setdefault(identifier, Ranked(identifier, turn.score))
+    return list(best.values())

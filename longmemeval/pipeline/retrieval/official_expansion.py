@@ -1,0 +1,111 @@
+"""Index expansion under the official protocol: from where the expansions come, and the corpus with them."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_args
+
+from longmemeval.benchmarks.longmemeval.loader import Record
+from longmemeval.errors import HarnessError
+from longmemeval.evaluation.measures.official import OfficialDocument
+from longmemeval.files import sha256_file
+from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
+from longmemeval.pipeline.fixtures.access import PreparedFixtures
+from longmemeval.pipeline.runs.rankings import RetrievalJob
+from longmemeval.retrieval.expansion.join import JoinMode
+from longmemeval.retrieval.expansion.keys import ExpansionKind, ExpansionLevel
+from longmemeval.retrieval.expansion.official_join import (
+    CorpusItem,
+    OfficialExpansion,
+    official_cache,
+    official_join,
+    official_method,
+    official_unit_id,
+    read_official_cache,
+)
+from longmemeval.retrieval.expansion.part import decode, part_name
+
+PARAMETERS = ("expansion", "expansion_level", "expansion_join")
+"""Those of a memory that the official protocol knows."""
+
+_Cache = Mapping[str, OfficialExpansion]
+
+
+@dataclass(frozen=True)
+class OfficialExpansions:
+    """Expansions to join with each question's corpus."""
+
+    level: ExpansionLevel
+    mode: JoinMode
+    cache_of: Callable[[str], _Cache]
+    """From a haystack id to the expansions, as an official cache file holds them."""
+    settings: dict[str, Any]
+    """What a run's manifest says of them."""
+    fixtures: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Haystack id -> part -> sha256 of what they are read from."""
+
+    def join(self, record: Record, corpus: list[OfficialDocument]) -> list[OfficialDocument]:
+        """The corpus of one question with the expansions in it, as the official code makes it."""
+        items = [CorpusItem(one.corpus_id, one.text, one.timestamp) for one in corpus]
+        units = list(_units(record, self.level))
+        joined = official_join(items, units, self.cache_of(record.question_id), self.mode)
+        return [OfficialDocument(*item) for item in joined]
+
+
+def official_expansions(
+    job: RetrievalJob, configuration: MemoryConfiguration, *, prepared: str, cache_file: Path | None
+) -> OfficialExpansions | None:
+    """The expansions that a configuration asks for; None when it asks for none.
+
+    Args:
+        job: the data, the questions and the level.
+        configuration: its `expansion`, `expansion_level` and `expansion_join`.
+        prepared: the preparation to read them from.
+        cache_file: a file in the official format to read them from instead.
+
+    Raises:
+        HarnessError: the official code does not join them, or they are not there or damaged.
+    """
+    kind: ExpansionKind | None = configuration.parameters.get("expansion")
+    if kind is None:
+        if cache_file:
+            raise HarnessError(
+                "--expansion-cache holds expansions and none are asked for",
+                fix=f"Add --set expansion=KIND ({', '.join(get_args(ExpansionKind)[:3])})",
+            )
+        return None
+    level: ExpansionLevel = configuration.parameters["expansion_level"]
+    mode: JoinMode = configuration.parameters["expansion_join"]
+    method = official_method(kind, level, job.level)
+    if cache_file:
+        cache = read_official_cache(cache_file, method)
+        settings = {"method": method, "join": mode, "cache_sha256": sha256_file(cache_file)}
+        return OfficialExpansions(level, mode, lambda _: cache, settings)
+    fixtures = _fixtures(job, kind, level, prepared)
+    part = part_name(kind, level)
+
+    def cache_of(haystack_id: str) -> _Cache:
+        fixture = fixtures.open(haystack_id)
+        texts = decode(fixture.read_part(part), f"{fixture.path}, part {part}").texts
+        return official_cache(kind, {official_unit_id(unit_id, level): own for unit_id, own in texts.items()})
+
+    settings = {"method": method, "join": mode, "preparation": prepared}
+    return OfficialExpansions(level, mode, cache_of, settings, fixtures.hashes(job.questions))
+
+
+def _fixtures(job: RetrievalJob, kind: ExpansionKind, level: ExpansionLevel, prepared: str) -> PreparedFixtures:
+    """The prepared fixtures, of which nothing but the expansions is read, whatever the memory."""
+    reader = resolve_configuration("bm25", [f"expansion={kind}", f"expansion_level={level}"])
+    return PreparedFixtures(job.dataset, prepared, job.where, reader)
+
+
+def _units(record: Record, level: ExpansionLevel) -> Iterator[tuple[str, str]]:
+    """Id and timestamp of every session, or every user turn, as the data has them."""
+    columns = zip(record.haystack_session_ids, record.haystack_sessions, record.haystack_dates, strict=True)
+    for session_id, session, date in columns:
+        if level == "session":
+            yield session_id, date
+        else:
+            for number, turn in enumerate(session, start=1):
+                if turn.role == "user":
+                    yield f"{session_id}_{number}", date

@@ -1,0 +1,163 @@
+"""Scoring official rankings by LongMemEval's measures, over its two denominators.
+
+A question for which the data does not say which turns are the evidence has no value. The official code stops at such
+data; what its measures give where nothing is gold (recall_all 1, the others 0) is kept for questions with labels only.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset, Record
+from longmemeval.evaluation.measures.aggregate import QuestionValues, aggregate
+from longmemeval.evaluation.measures.notation import ndcg_official, recall_all, recall_any
+from longmemeval.evaluation.measures.official import (
+    DENOMINATORS,
+    OFFICIAL_CUTOFFS,
+    Denominator,
+    Granularity,
+    OfficialScores,
+    evaluate_turn_to_session,
+    is_counted,
+    official_gold,
+)
+from longmemeval.pipeline.runs.rankings import RetrievalResult
+
+_MEASURES = tuple(kind @ cutoff for cutoff in OFFICIAL_CUTOFFS for kind in (recall_any, recall_all, ndcg_official))
+_NAMES = tuple(map(str, _MEASURES))
+_DENOMINATORS: tuple[Denominator, ...] = ("user-evidence", "answerable")
+_GOLD = {
+    "session": "official: sessions with a labelled user turn",
+    "turn": "official: labelled user turns",
+    "turn2session": "official: labelled user turns, scored as sessions",
+}
+_Scores = dict[int, OfficialScores]
+"""By cutoff."""
+
+
+def ranking_scores(ranked: Sequence[str]) -> _Scores:
+    """What `evaluate_retrieval` gives at every cutoff, bit for bit, in one pass over the ranking.
+
+    Args:
+        ranked: the ids of the whole corpus, best first.
+    """
+    gold = official_gold(ranked)
+    places = [place for place, identifier in enumerate(ranked) if identifier in gold]
+    gains = np.zeros(len(ranked))
+    gains[places] = 1.0
+    # Of an id that comes back the best rank counts.
+    ranks = {ranked[place]: place + 1 for place in reversed(places)}.values()
+    first, last = min(ranks, default=len(ranked) + 1), max(ranks, default=0)
+    return {
+        cutoff: OfficialScores(float(first <= min(cutoff, len(ranked))), float(last <= cutoff), found and found / ideal)
+        for cutoff, found, ideal in zip(
+            OFFICIAL_CUTOFFS, _dcg(gains), _ideal_dcg(len(places), len(ranked)), strict=True
+        )
+    }
+
+
+def _dcg(gains: NDArray[np.float64]) -> list[float]:
+    """`dcg_official` at every cutoff."""
+    if not gains.size:
+        return [0.0] * len(OFFICIAL_CUTOFFS)
+    kept = gains[: OFFICIAL_CUTOFFS[-1]]
+    discounted = kept[1:] / np.log2(np.arange(2, kept.size + 1))
+    return [float(kept[0] + np.sum(discounted[: cutoff - 1])) for cutoff in OFFICIAL_CUTOFFS]
+
+
+@lru_cache(maxsize=1 << 10)
+def _ideal_dcg(gold_items: int, items: int) -> list[float]:
+    return _dcg(np.repeat([1.0, 0.0], [gold_items, items - gold_items]))
+
+
+def _turn_to_session_scores(ranked: Sequence[str]) -> _Scores:
+    places, gold = range(len(ranked)), official_gold(ranked)
+    return {cutoff: evaluate_turn_to_session(places, gold, ranked, cutoff) for cutoff in OFFICIAL_CUTOFFS}
+
+
+_VIEWS: Mapping[Granularity, Mapping[str, Callable[[Sequence[str]], _Scores]]] = {
+    "session": {"session": ranking_scores},
+    "turn": {"turn": ranking_scores, "turn2session": _turn_to_session_scores},
+}
+"""As what a ranking is scored."""
+
+
+def is_labelled(dataset: LongMemEvalDataset, record: Record) -> bool:
+    """Whether the data says which turns are the evidence for a question, or that none is."""
+    labelled = any(turn.has_answer for session in record.haystack_sessions for turn in session)
+    return labelled or dataset.carries_labels(record.question_id)
+
+
+class OfficialScoring:
+    """Scores one retriever's rankings, question by question.
+
+    Args:
+        dataset: what the questions are from.
+        level: of the rankings; turns are scored as turns and, by the official rules, as sessions too.
+    """
+
+    def __init__(self, dataset: LongMemEvalDataset, level: Granularity) -> None:
+        self._dataset = dataset
+        self._level: Granularity = level
+        self._unlabelled: set[str] = set()
+        self._values: dict[tuple[str, Denominator], list[QuestionValues]] = {
+            (view, denominator): [] for view in _VIEWS[level] for denominator in _DENOMINATORS
+        }
+
+    def add(self, record: Record, ranked: Sequence[str]) -> None:
+        """Score one question by its ranked corpus ids, all of them."""
+        counted = {denominator: is_counted(record, denominator) for denominator in _DENOMINATORS}
+        labelled = is_labelled(self._dataset, record)
+        if not labelled:
+            self._unlabelled.add(record.question_id)
+        for view, scores in _scores(ranked, self._level).items():
+            scored = dict(zip(_NAMES, chain.from_iterable(scores.values()), strict=True))
+            values: Mapping[str, float | None] = scored if labelled else dict.fromkeys(_NAMES)
+            question = QuestionValues(record.question_id, record.question_type, record.question_id, values)
+            for denominator in _DENOMINATORS:
+                if counted[denominator]:
+                    self._values[view, denominator].append(question)
+
+    def results(self, memory: str) -> tuple[RetrievalResult, ...]:
+        """The means: by `run_retrieval.py`'s denominator, then by that of `print_retrieval_metrics.py`."""
+        return tuple(
+            self._result(memory, view, denominator, questions)
+            for (view, denominator), questions in self._values.items()
+        )
+
+    def _result(
+        self, memory: str, view: str, denominator: Denominator, questions: Sequence[QuestionValues]
+    ) -> RetrievalResult:
+        without = tuple(one.question_id for one in questions if one.question_id in self._unlabelled)
+        left_out = f"; {len(without):,} without turn labels have no value" if without else ""
+        summary = aggregate(questions, _MEASURES, DENOMINATORS[denominator] + left_out)
+        return RetrievalResult(
+            memory, "official", view, _GOLD[view], summary.denominator, summary.measures, summary.by_type, without
+        )
+
+
+def official_metrics(ranked: Sequence[str], level: Granularity) -> dict[str, dict[str, float]]:
+    """The `metrics` of a line of the official log, under the names they have there.
+
+    Args:
+        ranked: all corpus ids, best first.
+        level: of the ranking; one of sessions has no metrics of turns.
+    """
+    scores = _scores(ranked, level)
+    by_level = {"session": scores.get("turn2session") or scores["session"], "turn": scores.get("turn", {})}
+    return {
+        name: {
+            f"{metric}@{cutoff}": value
+            for cutoff, three in at.items()
+            for metric, value in zip(("recall_any", "recall_all", "ndcg_any"), three, strict=True)
+        }
+        for name, at in by_level.items()
+    }
+
+
+def _scores(ranked: Sequence[str], level: Granularity) -> dict[str, _Scores]:
+    """View -> cutoff -> scores. Only how often an id is in the corpus counts, not where: the ranking is the corpus."""
+    return {view: evaluate(ranked) for view, evaluate in _VIEWS[level].items()}

@@ -1,0 +1,245 @@
+"""The standard protocol of `retrieval`: memories rank the stored history of each question, haystack by haystack.
+
+All memories of a command are done with one haystack before the next begins: what they read of it is opened once, and
+an index that several of them want is made once.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from itertools import groupby
+from pathlib import Path
+
+import msgspec
+
+from longmemeval.evaluation.measures.notation import Measure
+from longmemeval.event_loop import complete
+from longmemeval.llm.registry import ModelOptions
+from longmemeval.memory.configuration import MemoryConfiguration, build_memory, preset_of
+from longmemeval.memory.protocol import EmbedsQuestions, MemorySystem, MemoryTools
+from longmemeval.pipeline.answer.question_analysis import QueryModel, QuestionAnalyses, question_analyses
+from longmemeval.pipeline.fixtures.access import PreparedFixtures, open_fixtures
+from longmemeval.pipeline.fixtures.processes import in_processes, processes_for
+from longmemeval.pipeline.fixtures.query_vectors import QueryVectors, VectorSource
+from longmemeval.pipeline.retrieval.haystack_ranking import (
+    HaystackTask,
+    MemoryRankings,
+    MemoryTask,
+    rank_haystack,
+    rank_question,
+)
+from longmemeval.pipeline.retrieval.scoring import StandardScoring, history_ids
+from longmemeval.pipeline.runs.journal import read_journal
+from longmemeval.pipeline.runs.manifest import RunManifest
+from longmemeval.pipeline.runs.progress import progress
+from longmemeval.pipeline.runs.rankings import (
+    RANKINGS,
+    Ranked,
+    Ranking,
+    Rankings,
+    RetrievalJob,
+    RetrievalRun,
+    ranking_run,
+)
+from longmemeval.records import Question
+from longmemeval.retrieval.history import speaker_names
+
+
+class Planning:
+    """Checks, before the first memory ranks anything, that each of them can rank all questions.
+
+    Args:
+        job: the data, the questions and the level.
+        prepared: the preparation to read.
+        embedder: the one the fixtures were made with, under another name.
+        query_model: who analyses the questions where a memory wants a chat model for it; None: nobody can.
+        reached_by: how a remote embedder is reached, where not by its own endpoint.
+    """
+
+    def __init__(
+        self,
+        job: RetrievalJob,
+        *,
+        prepared: str,
+        embedder: str | None,
+        query_model: QueryModel | None,
+        reached_by: ModelOptions,
+    ) -> None:
+        self._job = job
+        self._prepared = prepared
+        self._embedder = embedder
+        self._query_model = query_model
+        self._reached_by = reached_by
+        self._opened = open_fixtures()
+        self._vectors: dict[VectorSource, QueryVectors] = {}
+        self._names_in = lru_cache(maxsize=None)(self._read_names)
+
+    def plan(self, configuration: MemoryConfiguration, run_id: str) -> "Plan":
+        """The plan for one memory.
+
+        Raises:
+            HarnessError: a fixture is missing or was made from something else, the embedder is another one, or a chat
+                model is wanted and none is named.
+        """
+        job = self._job
+        fixtures = PreparedFixtures(job.dataset, self._prepared, job.where, configuration, self._opened)
+        identity = fixtures.embedder_of(job.questions)
+        reads_gold = preset_of(configuration).reads_gold
+        analyses = question_analyses(configuration, self._query_model, job.where)
+        settings = {
+            "memory": configuration.model_dump(),
+            "reads_gold": reads_gold,
+            "protocol": "standard",
+            "granularity": job.level,
+            "preparation": self._prepared,
+            "embedder": msgspec.to_builtins(identity),
+            **(analyses.settings if analyses else {}),
+        }
+        manifest = job.manifest(run_id, settings, fixtures.hashes(job.questions))
+        cache, reached_by = job.where.cache_dir / "embeddings.sqlite", self._reached_by
+        source = VectorSource(identity, self._embedder, reached_by.api_base, cache, reached_by.give_up_after_s)
+        if source not in self._vectors:
+            self._vectors[source] = source.vectors(job.questions)
+        vectors = self._vectors[source]
+        tools = MemoryTools(vectors, job.dataset.gold if reads_gold else None, analyse=analyses)
+        system = build_memory(configuration, tools)
+        return Plan(job, configuration, manifest, fixtures, system, analyses, source, vectors, self._names_in)
+
+    def _read_names(self, haystack_id: str) -> Sequence[str]:
+        sessions = self._job.dataset.haystack(haystack_id).sessions
+        return speaker_names(turn.speaker for session in sessions for turn in session.turns)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One memory, ready to rank."""
+
+    job: RetrievalJob
+    configuration: MemoryConfiguration
+    manifest: RunManifest
+    fixtures: PreparedFixtures
+    system: MemorySystem
+    analyses: QuestionAnalyses | None
+    source: VectorSource
+    vectors: QueryVectors
+    names_in: Callable[[str], Sequence[str]]
+    """From a haystack id to the names of the people who speak there."""
+
+    @property
+    def folder(self) -> Path:
+        """The run's."""
+        return self.job.where.results_dir / self.manifest.run_id
+
+    def unranked(self) -> list[Question]:
+        """The questions that the run has no ranking of yet."""
+        ranked = {ranking.question_id for ranking in read_journal(self.folder / RANKINGS, Ranking)}
+        return [question for question in self.job.questions if question.question_id not in ranked]
+
+    def rank(self, question: Question) -> list[Ranked]:
+        """The ranking for `question`, made in this process."""
+        return rank_question(self.system, question, self.fixtures.open(question.haystack_id), self.job.level)
+
+    def task(self, questions: Sequence[Question]) -> MemoryTask:
+        """The same for `questions` of one haystack, as a worker gets it."""
+        ids = [question.question_id for question in questions]
+        reads_gold = preset_of(self.configuration).reads_gold
+        return MemoryTask(
+            configuration=self.configuration,
+            questions=tuple(questions),
+            source=self.source,
+            vectors={text: self.vectors(text) for question in questions for text in self.texts_to_embed(question)},
+            analyses={question.question_id: self.analyses(question) for question in questions} if self.analyses else {},
+            gold={one: self.job.dataset.gold(one) for one in ids} if reads_gold else {},
+        )
+
+    def texts_to_embed(self, question: Question) -> Sequence[str]:
+        """What the memory will ask the vectors of, as far as it can tell."""
+        if self.source.identity is None or not isinstance(self.system, EmbedsQuestions):
+            return ()
+        return self.system.texts_to_embed(question, self.names_in(question.haystack_id))
+
+
+def rank_all(plans: Sequence[Plan], measures: tuple[Measure, ...], jobs: int | None) -> tuple[RetrievalRun, ...]:
+    """Rank all questions by all memories, and score the rankings.
+
+    Args:
+        plans: one per memory, of one job; at least one.
+        measures: what to compute.
+        jobs: processes; None: one per core when there are enough haystacks, else none. Rankings are the same.
+
+    Raises:
+        HarnessError: a fixture is damaged, a file cannot be written, or another process writes to a run.
+        FatalModelError: a chat model is to analyse the questions, and no call can succeed.
+    """
+    job = plans[0].job
+    unranked = [plan.unranked() for plan in plans]
+    for plan, questions in zip(plans, unranked, strict=True):
+        if plan.analyses:
+            complete(plan.analyses.ask(questions))
+    _embed_ahead(plans, unranked)
+    history = history_ids(job.dataset, job.level)
+    scorings = [StandardScoring(job.dataset, job.level, measures, history) for _ in plans]
+    with ExitStack() as stack:
+        runs = [
+            stack.enter_context(ranking_run(plan.folder, plan.manifest, job.level, plan.analyses)) for plan in plans
+        ]
+        title = plans[0].manifest.run_id if len(plans) == 1 else f"{len(plans)} memories"
+        bar = stack.enter_context(progress(title, sum(run.missing for run in runs)))
+        for run in runs:
+            run.bar = bar
+        for questions, ranked in _by_haystack(plans, runs, jobs, stack):
+            for run, scoring, rank in zip(runs, scorings, ranked, strict=True):
+                for question in questions:
+                    scoring.add(question, run.ranking(question.question_id, partial(rank, question)))
+    return tuple(
+        job.finish(plan.manifest, run.new, scoring.results(plan.configuration.name))
+        for plan, run, scoring in zip(plans, runs, scorings, strict=True)
+    )
+
+
+_Rank = Callable[[Question], Iterable[Ranked]]
+
+
+def _by_haystack(
+    plans: Sequence[Plan], runs: Sequence[Rankings], jobs: int | None, stack: ExitStack
+) -> Iterator[tuple[list[Question], list[_Rank]]]:
+    """The questions of each haystack in turn, and for every memory what ranks those of them that it has not ranked."""
+    haystacks = [list(questions) for _, questions in groupby(plans[0].job.questions, lambda one: one.haystack_id)]
+    missing = [[[one for one in questions if not run.has(one.question_id)] for run in runs] for questions in haystacks]
+    processes = processes_for(jobs, sum(map(any, missing)))
+    if processes == 1:
+        for questions in haystacks:
+            yield questions, [plan.rank for plan in plans]
+        return
+    tasks = (_task(plans, of_memories) for of_memories in missing if any(of_memories))
+    made = stack.enter_context(closing(in_processes(rank_haystack, tasks, processes)))
+    for questions, of_memories in zip(haystacks, missing, strict=True):
+        outcome = next(made) if any(of_memories) else [None] * len(plans)
+        yield questions, [_received(run, rankings) for run, rankings in zip(runs, outcome, strict=True)]
+
+
+def _received(run: Rankings, received: MemoryRankings | None) -> _Rank:
+    """Hands out what a worker made."""
+    rankings = {one.question_id: one.ranked for one in received.decoded()} if received else {}
+    run.seconds += received.seconds if received else 0.0
+    return lambda question: rankings[question.question_id]
+
+
+def _task(plans: Sequence[Plan], questions: Sequence[list[Question]]) -> HaystackTask:
+    """The work on one haystack: for each memory, the questions it has not ranked."""
+    haystack_id = next(one.haystack_id for of_memory in questions for one in of_memory)
+    memories = tuple(plan.task(of_memory) for plan, of_memory in zip(plans, questions, strict=True))
+    return HaystackTask(plans[0].fixtures.folder(haystack_id), plans[0].job.level, memories)
+
+
+def _embed_ahead(plans: Sequence[Plan], unranked: Sequence[Sequence[Question]]) -> None:
+    """Embed in one go, and in this process, what the memories will ask for."""
+    texts: dict[VectorSource, list[str]] = defaultdict(list)
+    for plan, questions in zip(plans, unranked, strict=True):
+        for question in questions:
+            texts[plan.source] += plan.texts_to_embed(question)
+    for plan in plans:
+        if wanted := texts.pop(plan.source, None):
+            plan.vectors.embed(wanted)

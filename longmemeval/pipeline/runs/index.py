@@ -1,0 +1,101 @@
+"""`results/index.jsonl`: every score ever made, one line each, so that scores can be followed over time."""
+
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.evaluation.judges.standing import grading
+from longmemeval.evaluation.metrics import Metrics
+from longmemeval.files import sha256_bytes
+from longmemeval.locks import locked
+from longmemeval.pipeline.runs.journal import read_journal
+from longmemeval.pipeline.runs.manifest import RunManifest
+
+INDEX = "index.jsonl"
+
+
+class IndexEntry(Struct, frozen=True):
+    """One run as one judge graded it."""
+
+    run: str
+    judge: str
+    official: bool
+    dataset: str
+    dataset_content_sha256: str
+    memory: str
+    model: str
+    settings_sha256: str
+    """Of everything that decides an answer: equal for repeated runs."""
+    metric: str
+    accuracy: float
+    interval: tuple[float, float]
+    n: int
+    not_evaluated: int
+    ended_at: str
+    """When the answers were done."""
+    commit: str
+    """The harness's git commit, empty for an installed package."""
+    part: str = ""
+    """How many questions of how many, and how they were chosen; empty for the whole data set."""
+    grading: int = 1
+    """The how-manieth time this judge graded these answers: the first grading is the score."""
+    endpoint: str | None = None
+    """Where the judge was served (`JudgeIdentity.endpoint`)."""
+
+
+def record_score(results_dir: Path, manifest: RunManifest, metrics: Metrics, part: str = "") -> None:
+    """Append the score of a run unless that is what the index says of it already."""
+    entry = index_entry(manifest, metrics, part)
+    path = results_dir / INDEX
+    with locked(path, wait=True), path.open("ab") as index:
+        newest = {(one.run, one.judge): one for one in read_index(results_dir)}
+        if newest.get((entry.run, entry.judge)) != entry:
+            index.write(msgspec.json.encode(entry) + b"\n")
+
+
+def read_index(results_dir: Path) -> list[IndexEntry]:
+    """All lines, oldest first; of a run and judge graded again the newest counts.
+
+    Raises:
+        IntegrityError: a line is damaged.
+    """
+    return read_journal(results_dir / INDEX, IndexEntry)
+
+
+def settings_sha256(manifest: RunManifest) -> str:
+    """What repeated runs share: data, questions and all settings but the number of the repeat."""
+    settings = {name: value for name, value in manifest.settings.items() if name != "repeat"}
+    decisive = [manifest.dataset.get("content_sha256"), manifest.question_ids, settings]
+    return sha256_bytes(msgspec.json.encode(decisive, order="sorted"))
+
+
+def index_entry(manifest: RunManifest, metrics: Metrics, part: str = "") -> IndexEntry:
+    """The line of a run as one judge graded it.
+
+    Args:
+        manifest: of the run.
+        metrics: by the judge.
+        part: of the data set (`Graded.part`).
+    """
+    settings = manifest.settings
+    return IndexEntry(
+        run=manifest.run_id,
+        judge=metrics.judge.id,
+        official=metrics.judge.official,
+        dataset=manifest.dataset["name"],
+        dataset_content_sha256=manifest.dataset["content_sha256"],
+        memory=settings.get("memory", {}).get("name", ""),
+        model=settings.get("model", {}).get("spec", ""),
+        settings_sha256=settings_sha256(manifest),
+        metric=metrics.judge.metric,
+        accuracy=metrics.overall.accuracy,
+        interval=metrics.overall.interval,
+        n=metrics.overall.n,
+        not_evaluated=metrics.overall.not_evaluated,
+        ended_at=manifest.ended_at,
+        commit=(manifest.environment.get("git") or {}).get("commit", ""),
+        part=part,
+        grading=grading(metrics.judge),
+        endpoint=metrics.judge.endpoint,
+    )

@@ -1,0 +1,221 @@
+"""`run.json`: everything needed to tell what a run was, written first and updated at the end."""
+
+import platform
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib import metadata
+from itertools import count
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.benchmarks.dataset_protocol import Dataset
+from longmemeval.errors import HarnessError, IntegrityError, nearest
+from longmemeval.files import list_folders, safe_name, write_atomic
+from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.redaction import redact, without_secrets
+from longmemeval.text_files import UnreadableError, decode_json
+
+FORMAT = 1
+_PACKAGES = (
+    "longmemeval",
+    "msgspec",
+    "numpy",
+    "hnswlib",
+    "litellm",
+    "openai",
+    "fastembed",
+    "joblib",
+    "rank-bm25",
+)
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,119}")
+
+
+RunStatus = Literal["running", "completed", "incomplete", "failed", "interrupted"]
+"""`completed`: every question has an answer; `incomplete`: it ended and some have none, resuming asks those again."""
+
+
+class RunManifest(Struct, frozen=True):
+    """The record of one run. `settings` is what must be unchanged for a run to be continued."""
+
+    format: int
+    run_id: str
+    kind: Literal["run", "hypotheses", "retrieval"]
+    status: RunStatus
+    dataset: dict[str, str]
+    """Name, path, sha256 of the bytes and sha256 of the content."""
+    settings: dict[str, Any]
+    """Memory configuration, model and its parameters, reading method, template hashes, preparation, embedder."""
+    question_ids: tuple[str, ...]
+    fixtures: dict[str, dict[str, str]]
+    """Haystack id -> part -> sha256 of the part that was read."""
+    environment: dict[str, Any]
+    """Package versions, Python, platform, git commit and dirty flag, command line."""
+    started_at: str
+    ended_at: str = ""
+    totals: dict[str, Any] = {}
+    """Answered, failed, empty and cut replies, shortened contexts, usage, seconds."""
+    files: dict[str, str] = {}
+    """sha256 of the journals as they were at the end."""
+    selection: Selection | None = None
+    """How `question_ids` were chosen; None: an earlier version did not record it."""
+
+
+def now() -> str:
+    """The wall clock, for records only."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def environment() -> dict[str, Any]:
+    """Where and with what this process runs."""
+    versions = {}
+    for package in _PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return {
+        "packages": versions,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "git": _git_state(),
+        "command": [Path(sys.argv[0]).name, *map(redact, sys.argv[1:])],
+    }
+
+
+def dataset_record(dataset: Dataset) -> dict[str, str]:
+    """Which data a run answers, by both identities; the path as it was given finds it again in `evaluate`."""
+    return {
+        "name": dataset.name,
+        "path": str(dataset.path),
+        "sha256": dataset.sha256,
+        "content_sha256": dataset.content_sha256,
+    }
+
+
+def _git_state() -> dict[str, Any] | None:
+    """Commit and dirty flag of the source tree this package runs from; None for an installed wheel."""
+    source = Path(__file__).resolve().parents[3]
+    if not (source / ".git").exists():
+        return None
+    try:
+        commit = subprocess.run(
+            ["git", "rev-parse", "HEAD"], cwd=source, capture_output=True, text=True, check=True, timeout=10
+        ).stdout.strip()
+        changes = subprocess.run(
+            ["git", "status", "--porcelain", "--untracked-files=no"],
+            cwd=source,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=10,
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return {"commit": commit, "dirty": bool(changes.strip())}
+
+
+def check_run_id(run_id: str) -> str:
+    """`run_id` itself, if it can be a folder name.
+
+    Raises:
+        HarnessError: it holds separators, is hidden or too long.
+    """
+    if not _RUN_ID.fullmatch(run_id):
+        raise HarnessError(
+            f"'{run_id}' cannot be a run id",
+            fix="Use letters, digits and . _ + - (at most 120, beginning with a letter or digit)",
+        )
+    return run_id
+
+
+def default_run_id(results_dir: Path, *parts: str) -> str:
+    """A name of what is run (data set, memory, model, say) and when; numbered where that is taken."""
+    name = "_".join(safe_name(part.replace("/", "-").replace(":", "-")) for part in parts)
+    run_id = f"{name.replace('%', '-').replace('~', '-')[:100]}_{time.strftime('%Y%m%d-%H%M%S')}"
+    numbered = (f"{run_id}-{number}" for number in count(2))
+    while (results_dir / run_id).exists():
+        run_id = next(numbered)
+    return run_id
+
+
+def run_ids(results_dir: Path) -> list[str]:
+    """All runs there are, by name."""
+    return [folder.name for folder in list_folders(results_dir) if (folder / "run.json").exists()]
+
+
+def run_folder(results_dir: Path, run_id: str) -> Path:
+    """The folder of an existing run.
+
+    Raises:
+        HarnessError: there is no such run (with the nearest id).
+    """
+    folder = results_dir / check_run_id(run_id)
+    if not (folder / "run.json").exists():
+        fix = nearest(run_id, run_ids(results_dir))
+        raise HarnessError(f"There is no run '{run_id}'", where=str(results_dir), fix=fix)
+    return folder
+
+
+def read_manifest(folder: Path) -> RunManifest:
+    """The manifest of a run.
+
+    Raises:
+        HarnessError: it is of a newer format.
+        IntegrityError: it is damaged.
+    """
+    path = folder / "run.json"
+    data = path.read_bytes()
+    try:
+        version = decode_json(data, _Version).format
+        if version > FORMAT:
+            raise HarnessError(
+                f"The run has format {version}, this version understands {FORMAT}",
+                where=str(path),
+                fix="Upgrade longmemeval",
+            )
+        if version < 1:
+            raise IntegrityError(f"The manifest is damaged: there is no format {version}", where=str(path))
+        return decode_json(data, RunManifest)
+    except UnreadableError as error:
+        raise IntegrityError(f"The manifest is damaged: {error}", where=str(path)) from error
+
+
+class _Version(Struct):
+    format: int
+
+
+def write_manifest(folder: Path, manifest: RunManifest) -> None:
+    """Write `run.json`, whole or not at all.
+
+    Raises:
+        HarnessError: the disk refuses (full, say); `run.json` is as it was.
+    """
+    path = folder / "run.json"
+    try:
+        text = without_secrets(msgspec.json.encode(manifest).decode())
+        write_atomic(path, msgspec.json.format(text, indent=2).encode() + b"\n")
+    except OSError as error:
+        raise HarnessError(
+            f"The manifest cannot be written: {error.strerror}",
+            where=str(path),
+            fix="Mend that and give the same command again: what was finished is kept",
+        ) from error
+
+
+def differences(before: Mapping[str, Any], after: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Where two settings differ, one sentence each: `reading.method: was 'con', now 'direct'`."""
+    found = []
+    for key in sorted({*before, *after}):
+        old, new = before.get(key), after.get(key)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            found.extend(differences(old, new, f"{prefix}{key}."))
+        elif old != new:
+            found.append(f"{prefix}{key}: was {old!r}, now {new!r}")
+    return found

@@ -1,0 +1,1 @@
+"""`sweep`: every combination of a file."""

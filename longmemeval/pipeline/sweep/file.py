@@ -1,0 +1,249 @@
+"""A sweep's YAML file: what may stand in it, and where it is wrong. `docs/sweep.md` explains it with an example."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+    model_validator,
+)
+
+from longmemeval.errors import HarnessError, nearest
+from longmemeval.pipeline.fixtures.pool import Backend
+from longmemeval.pipeline.fixtures.recipes import IndexEngine
+from longmemeval.pipeline.fixtures.wording import EmbeddedText
+from longmemeval.reading.history import HistoryFormat
+from longmemeval.reading.overflow import OverflowPolicy
+from longmemeval.reading.reader import ReadingMethod
+from longmemeval.text_files import UnreadableError, load_yaml, read_text
+
+Location = tuple[int | str, ...]
+"""Keys and places in lists that lead to a value of the file."""
+
+
+class _Section(BaseModel):
+    """Values are not converted: `yes` is no number."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class _Entry(_Section):
+    """An entry of a list; one that needs nothing but its first field can be that field's text alone."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, value: object) -> object:
+        return {next(iter(cls.model_fields)): value} if isinstance(value, str) else value
+
+
+class SelectionSection(_Section):
+    """Which questions: at most one of `limit`, `sample` and `question_ids`."""
+
+    limit: PositiveInt | None = None
+    sample: PositiveInt | None = None
+    seed: int = 0
+    question_ids: list[str] = []
+
+
+class PrepareSection(_Section):
+    """As the options of `prepare`."""
+
+    embedder: str | None = None
+    embedded_text: EmbeddedText | None = None
+    query_prefix: str | None = None
+    document_prefix: str | None = None
+    index: IndexEngine | None = None
+    name: str | None = None
+    working_memory_model: str | None = None
+    working_memory_template: str | None = None
+    expansion_model: str | None = None
+    api_base: str | None = None
+    jobs: PositiveInt | None = None
+    backend: Backend | None = None
+
+
+class MemoryEntry(_Entry):
+    """A memory configuration, or with `grid` one for each combination of its values."""
+
+    preset: str
+    """A preset's name, or a YAML file."""
+    name: str | None = None
+    parameters: dict[str, Any] = {}
+    grid: dict[str, Annotated[list[Any], Field(min_length=1)]] = {}
+
+
+class ModelEntry(_Entry):
+    """An answering model."""
+
+    spec: str
+    name: str | None = None
+    api_base: str | None = None
+    timeout: PositiveFloat | None = None
+    """Seconds for one attempt."""
+    max_attempts: PositiveInt | None = None
+
+
+class ReadingEntry(_Entry):
+    """A reading method, as the options of `run`."""
+
+    method: ReadingMethod
+    name: str | None = None
+    history_format: HistoryFormat | None = None
+    template: str | None = None
+    note_template: str | None = None
+    max_tokens: PositiveInt | None = None
+    on_overflow: OverflowPolicy | None = None
+    context_window: PositiveInt | None = None
+
+
+class SweepFile(_Section):
+    """The whole file."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,39}$")
+    dataset: str
+    memories: list[MemoryEntry] = Field(min_length=1)
+    models: list[ModelEntry] = Field(min_length=1)
+    selection: SelectionSection = SelectionSection()
+    prepare: PrepareSection = PrepareSection()
+    readings: list[ReadingEntry] = Field([ReadingEntry(method="direct")], min_length=1)
+    judges: list[str] = []
+    votes: PositiveInt = 1
+    repeat: PositiveInt = 1
+    concurrency: PositiveInt = 8
+    max_cost: NonNegativeFloat | None = None
+    give_up_after: PositiveFloat = 120.0
+    """Seconds an endpoint may give nothing but failures."""
+    api_base: str | None = None
+
+
+_SECTIONS: dict[int | str, type[_Section]] = {
+    "selection": SelectionSection,
+    "prepare": PrepareSection,
+    "memories": MemoryEntry,
+    "models": ModelEntry,
+    "readings": ReadingEntry,
+}
+
+
+@dataclass(frozen=True)
+class SweepText:
+    """The file as it is written: finds the line of a value."""
+
+    path: Path
+    root: yaml.Node
+
+    def place(self, *location: int | str) -> str:
+        """File, line and field path of a value; of one that is missing the line of what should hold it."""
+        line = self.root.start_mark.line + 1
+        for node in self._nodes(location):
+            line = node.start_mark.line + 1
+        return f"{self.path}, line {line}" + (f": {_field(location)}" if location else "")
+
+    def _nodes(self, location: Location) -> Iterator[yaml.Node]:
+        node = self.root
+        for step in location:
+            found = _child(node, step)
+            if found is None:
+                return
+            yield (node := found)
+
+
+def read_sweep_file(path: Path) -> tuple[SweepFile, SweepText]:
+    """The file's content, and its text to find lines in.
+
+    Raises:
+        HarnessError: it cannot be read or holds what it should not: with file, line, field and the nearest valid name.
+    """
+    try:
+        written = read_text(path)
+        document = load_yaml(written)
+        root = yaml.compose(written, Loader=yaml.SafeLoader)
+    except OSError as error:
+        raise HarnessError(f"The sweep file cannot be read: {error.strerror}", where=str(path)) from error
+    except UnreadableError as error:
+        raise HarnessError(f"The sweep file is not YAML: {error}", where=str(path)) from error
+    if root is None or not isinstance(document, dict):
+        raise HarnessError("The sweep file must be a mapping with name, dataset, memories and models", where=str(path))
+    text = SweepText(path, root)
+    _refuse_doubled_keys(text, root)
+    try:
+        return SweepFile.model_validate(document), text
+    except ValidationError as error:
+        # A misspelt field is missing too: what stands there is the one to name.
+        problem = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
+        raise HarnessError(
+            _what(problem["type"], problem["loc"], problem["msg"]),
+            where=text.place(*problem["loc"]),
+            fix=_fix(problem["type"], problem["loc"], problem["input"], problem.get("ctx", {})),
+        ) from error
+
+
+def _what(kind: str, location: Location, message: str) -> str:
+    name = _field(location)
+    if kind == "extra_forbidden":
+        return f"There is no field '{name}' in a sweep"
+    if kind == "missing":
+        return f"The field '{name}' is missing"
+    if kind == "model_type":
+        return f"The field '{name}' must be a name, or a mapping of fields to values"
+    if kind == "string_pattern_mismatch":
+        return f"The field '{name}' may hold letters, digits and . _ + -, at most 40, a letter or digit first"
+    return f"The field '{name}' cannot be that: {message}"
+
+
+def _fix(kind: str, location: Location, value: object, context: dict[str, Any]) -> str:
+    if kind == "missing":
+        return "Add it; docs/sweep.md explains every field"
+    if kind == "extra_forbidden":
+        fields = (_SECTIONS.get(location[0], SweepFile) if len(location) > 1 else SweepFile).model_fields
+        return nearest(str(location[-1]), fields)
+    if kind == "literal_error":
+        return nearest(str(value), re.findall(r"'([^']*)'", str(context["expected"])))
+    return ""
+
+
+def _field(location: Sequence[int | str]) -> str:
+    """`memories[0].grid.top_k`."""
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in location)
+    return "".join(steps).removeprefix(".")
+
+
+def _child(node: yaml.Node, step: int | str) -> yaml.Node | None:
+    if isinstance(node, yaml.MappingNode):
+        return next((value for key, value in node.value if key.value == step), None)
+    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+        found: yaml.Node = node.value[step]
+        return found
+    return None
+
+
+def _refuse_doubled_keys(text: SweepText, root: yaml.Node) -> None:
+    """YAML itself would take the last value and say nothing."""
+    waiting, seen = [root], set[int]()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            waiting.extend(node.value)
+        elif isinstance(node, yaml.MappingNode):
+            waiting.extend(value for _, value in node.value)
+            keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+            values = [key.value for key in keys]
+            if again := next((key for place, key in enumerate(keys) if key.value in values[:place]), None):
+                raise HarnessError(
+                    f"The key '{again.value}' stands there twice",
+                    where=f"{text.path}, line {again.start_mark.line + 1}",
+                    fix="Keep one of them",
+                )

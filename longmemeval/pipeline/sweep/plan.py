@@ -1,0 +1,229 @@
+"""From a sweep's file to the runs it asks for: their names, settings and order."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from longmemeval.benchmarks.catalogue import catalogue
+from longmemeval.errors import HarnessError
+from longmemeval.files import sha256_text
+from longmemeval.llm.registry import ModelOptions
+from longmemeval.memory.configuration import MemoryConfiguration, needs_of, preset_of, resolve_configuration
+from longmemeval.pipeline.fixtures.prepare import PrepareOptions
+from longmemeval.pipeline.runs.manifest import check_run_id
+from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.pipeline.sweep.file import MemoryEntry, ModelEntry, ReadingEntry, SweepFile, SweepText, read_sweep_file
+from longmemeval.reading.reader import ReadingConfiguration, reading_configuration
+
+_LONGEST = 120
+_YAML = (".yaml", ".yml")
+
+
+@dataclass(frozen=True)
+class PlannedModel:
+    """An answering model and how it is reached."""
+
+    label: str
+    spec: str
+    options: ModelOptions
+
+
+@dataclass(frozen=True)
+class PlannedReading:
+    """A way of reading."""
+
+    label: str
+    configuration: ReadingConfiguration
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run of the sweep."""
+
+    run_id: str
+    configuration: MemoryConfiguration
+    model: PlannedModel
+    reading: PlannedReading
+    repeat: int
+    """The how-manieth time, from 1."""
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """All that a sweep's file asks for."""
+
+    name: str
+    file: Path
+    dataset: str | Path
+    """A name of the catalogue, or a path."""
+    selection: Selection
+    prepare: PrepareOptions
+    configurations: tuple[MemoryConfiguration, ...]
+    runs: tuple[PlannedRun, ...]
+    """Repeats last: where a sweep ends early, what it has is comparable."""
+    judges: tuple[str, ...]
+    """Specs; empty: the benchmark's own."""
+    judge_options: ModelOptions
+    votes: int
+    concurrency: int
+    max_cost: float | None
+    """US dollars for all calls of answering and grading."""
+
+
+def plan(file: str | Path) -> SweepPlan:
+    """Read a sweep's file and lay out its runs.
+
+    A run's id is made of the names of sweep, memory, model and reading, and from the second on the repeat: it stays as
+    it is when other entries are added to the file.
+
+    Raises:
+        HarnessError: the file is not as `docs/sweep.md` says, names what is not there, or two entries have one name.
+    """
+    path = Path(file)
+    content, text = read_sweep_file(path)
+    configurations = _configurations(content, text)
+    models = [_model(entry, content) for entry in content.models]
+    readings = _readings(content, text)
+    with _told(text, "selection"):
+        chosen = content.selection
+        selection = Selection(chosen.limit, chosen.sample, chosen.seed, tuple(chosen.question_ids))
+    everything = product(range(1, content.repeat + 1), models, configurations, readings)
+    runs = [
+        PlannedRun(
+            _run_id(content.name, memory.name, model.label, reading.label, repeat), memory, model, reading, repeat
+        )
+        for repeat, model, memory, reading in everything
+    ]
+    _refuse_same_ids(runs, path)
+    return SweepPlan(
+        name=content.name,
+        file=path,
+        dataset=_dataset(content.dataset, path),
+        selection=selection,
+        prepare=_prepare(content, path),
+        configurations=tuple(configurations),
+        runs=tuple(runs),
+        judges=tuple(dict.fromkeys(content.judges)),
+        judge_options=ModelOptions(api_base=content.api_base, give_up_after_s=content.give_up_after),
+        votes=content.votes,
+        concurrency=content.concurrency,
+        max_cost=content.max_cost,
+    )
+
+
+def _configurations(content: SweepFile, text: SweepText) -> list[MemoryConfiguration]:
+    found: list[MemoryConfiguration] = []
+    for place, entry in enumerate(content.memories):
+        with _told(text, "memories", place):
+            found += _expanded(entry, text.path)
+    return found
+
+
+def _expanded(entry: MemoryEntry, file: Path) -> Iterator[MemoryConfiguration]:
+    """The configuration of an entry, or one for each combination of its grid's values."""
+    is_file = Path(entry.preset).suffix in _YAML
+    base = resolve_configuration(str(file.parent / entry.preset) if is_file else entry.preset)
+    if twice := sorted(entry.parameters.keys() & entry.grid.keys()):
+        raise HarnessError(f"'{twice[0]}' stands in parameters and in grid", fix="Keep one of them")
+    for values in product(*entry.grid.values()):
+        own = dict(zip(entry.grid, values, strict=True))
+        checked = _checked(base, entry.parameters | own)
+        # As the parameters were read: YAML's `off` is false, and shown as what it means.
+        shown = {key: checked.parameters[key] for key in own}
+        yield checked.model_copy(update={"name": _labelled(entry.name or base.name, shown)})
+
+
+def _checked(base: MemoryConfiguration, parameters: Mapping[str, Any]) -> MemoryConfiguration:
+    """`base` with other values for some parameters."""
+    given = base.model_copy(update={"parameters": {**base.parameters, **parameters}})
+    needs_of(given)
+    whole = preset_of(given).parameters.model_validate(given.parameters)
+    return given.model_copy(update={"parameters": whole.model_dump(mode="json")})
+
+
+def _model(entry: ModelEntry, content: SweepFile) -> PlannedModel:
+    patience = {"timeout_s": entry.timeout, "max_attempts": entry.max_attempts}
+    given: dict[str, Any] = {name: value for name, value in patience.items() if value is not None}
+    base = entry.api_base or content.api_base
+    options = ModelOptions(api_base=base, give_up_after_s=content.give_up_after, **given)
+    return PlannedModel(entry.name or entry.spec, entry.spec, options)
+
+
+def _readings(content: SweepFile, text: SweepText) -> list[PlannedReading]:
+    found = []
+    for place, entry in enumerate(content.readings):
+        with _told(text, "readings", place):
+            found.append(_reading(entry, text.path.parent))
+    return found
+
+
+def _reading(entry: ReadingEntry, folder: Path) -> PlannedReading:
+    given = entry.model_dump(exclude_none=True, exclude={"method", "name"})
+    paths = {key: folder / given[key] for key in ("template", "note_template") if key in given}
+    stems = {key: path.stem for key, path in paths.items()}
+    label = entry.name or _labelled(entry.method, given | stems)
+    return PlannedReading(label, reading_configuration(entry.method, **(given | paths)))
+
+
+def _prepare(content: SweepFile, file: Path) -> PrepareOptions:
+    usual = {"api_base": content.api_base, "give_up_after_s": content.give_up_after}
+    given: dict[str, Any] = usual | content.prepare.model_dump(exclude_none=True)
+    if "working_memory_template" in given:
+        given["working_memory_template"] = file.parent / given["working_memory_template"]
+    return PrepareOptions(**given)
+
+
+def _dataset(name: str, file: Path) -> str | Path:
+    """A name of the catalogue as it is; what looks like a path or is one, as seen from the file."""
+    path = file.parent / name
+    is_path = "/" in name or name.endswith(".json") or path.exists()
+    return path if name not in catalogue() and is_path else name
+
+
+def _run_id(sweep: str, memory: str, model: str, reading: str, repeat: int) -> str:
+    parts = [sweep, *map(_word, (memory, model, reading)), *([f"r{repeat}"] if repeat > 1 else [])]
+    run_id = "_".join(parts)
+    if len(run_id) > _LONGEST:
+        run_id = f"{run_id[: _LONGEST - 13]}-{sha256_text(run_id)[:12]}"
+    return check_run_id(run_id)
+
+
+def _word(name: str) -> str:
+    """A name as a part of a run id; one without a usable character becomes a hash."""
+    return re.sub(r"[^A-Za-z0-9._+]+", "-", name).strip("-") or sha256_text(name)[:8]
+
+
+def _refuse_same_ids(runs: Sequence[PlannedRun], file: Path) -> None:
+    ids = [run.run_id for run in runs]
+    if twice := next((run_id for run_id in ids if ids.count(run_id) > 1), None):
+        raise HarnessError(
+            f"Two runs would have the id '{twice}'",
+            where=str(file),
+            fix="Remove the entry that stands there twice, or give memory, model or reading a `name` of its own",
+        )
+
+
+def _labelled(name: str, values: Mapping[str, object]) -> str:
+    """`hybrid top_k=5 message_range=0`."""
+    return " ".join([name, *(f"{key}={_shown(value)}" for key, value in values.items())])
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ",".join(map(_shown, value)) or "none"
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@contextmanager
+def _told(text: SweepText, *location: int | str) -> Iterator[None]:
+    """Say of an error inside where in the file it comes from."""
+    try:
+        yield
+    except HarnessError as error:
+        place = text.place(*location)
+        where = f"{place}: {error.where}" if error.where else place
+        raise type(error)(error.what, where=where, fix=error.fix) from error

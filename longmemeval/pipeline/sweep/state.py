@@ -1,0 +1,211 @@
+"""What is there of a sweep already: answers, labels, money spent, and whether all of it was begun as is asked now."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from longmemeval.benchmarks.registry import load_dataset
+from longmemeval.errors import HarnessError
+from longmemeval.evaluation.judges.protocol import Judge, JudgeIdentity
+from longmemeval.evaluation.registry import default_judge, load_judge
+from longmemeval.files import sha256_file, sha256_text
+from longmemeval.llm.protocol import ChatModel
+from longmemeval.llm.registry import load_chat_model
+from longmemeval.pipeline.answer.answering import ANSWERS, current_answers
+from longmemeval.pipeline.answer.call_counter import CallCounter
+from longmemeval.pipeline.answer.run import RunOptions, run_settings
+from longmemeval.pipeline.grade.evaluate import unlabelled
+from longmemeval.pipeline.grade.graded import Graded, judgements_file
+from longmemeval.pipeline.runs.accounts import spent_on_answers, spent_on_judging
+from longmemeval.pipeline.runs.index import read_index
+from longmemeval.pipeline.runs.journal import read_journal
+from longmemeval.pipeline.runs.manifest import FORMAT, RunManifest, dataset_record, differences, read_manifest
+from longmemeval.pipeline.runs.metrics_folder import stored_metrics
+from longmemeval.pipeline.runs.selection import select
+from longmemeval.pipeline.sweep.plan import PlannedRun, SweepPlan
+from longmemeval.records import Answer, Question
+from longmemeval.settings import Folders
+from longmemeval.spending import SPENDING, Account, SpendingLimit, spent_in
+
+
+class SweepState:
+    """A sweep's plan beside what stands on disk, which is looked at anew with every question asked here.
+
+    Args:
+        plan: what is asked for.
+        where: the folders.
+
+    Raises:
+        HarnessError: the data set, its selection or a judge is not there.
+    """
+
+    def __init__(self, plan: SweepPlan, where: Folders) -> None:
+        self.plan = plan
+        self.where = where
+        self.dataset = load_dataset(plan.dataset, where.data_dir)
+        self.gold = self.dataset.gold
+        """By question id; for drawing samples by type, for judges, and lent to memories that read gold."""
+        self.questions = select(
+            list(self.dataset.questions()), plan.selection, lambda question_id: self.gold(question_id).question_type
+        )
+        self._planned = RunManifest(
+            format=FORMAT,
+            run_id="",
+            kind="run",
+            status="running",
+            dataset=dataset_record(self.dataset),
+            settings={},
+            question_ids=tuple(question.question_id for question in self.questions),
+            fixtures={},
+            environment={},
+            started_at="",
+            selection=plan.selection,
+        )
+        self.graded = Graded(self._planned, self.dataset)
+        specs = plan.judges or (default_judge(self.dataset.benchmark),)
+        self.judges: dict[str, JudgeIdentity] = {spec: self.judge(spec, CallCounter).identity for spec in specs}
+        """By spec."""
+
+    def judge(self, spec: str, model: Callable[[str], ChatModel]) -> Judge:
+        """The judge of a spec, its chat models made by `model`."""
+        planned = self.plan
+        return load_judge(
+            spec, model, benchmark=self.dataset.benchmark, votes=planned.votes, options=planned.judge_options
+        )
+
+    def folder(self, run: PlannedRun) -> Path:
+        """Where a run is or will be."""
+        return self.where.results_dir / run.run_id
+
+    def options(self, run: PlannedRun) -> RunOptions:
+        """How a run is done, but for what it may cost."""
+        return RunOptions(
+            reading=run.reading.configuration,
+            prepared=self.plan.prepare.name,
+            embedder=self.plan.prepare.embedder,
+            model_options=run.model.options,
+            concurrency=self.plan.concurrency,
+            run_id=run.run_id,
+            repeat=run.repeat,
+        )
+
+    def answers(self, run: PlannedRun) -> dict[str, Answer]:
+        """The answers of a run that count, failed calls left out."""
+        current = current_answers(read_journal(self.folder(run) / ANSWERS, Answer))
+        return {question_id: answer for question_id, answer in current.items() if answer.status == "ok"}
+
+    def unanswered(self, run: PlannedRun) -> list[Question]:
+        """The questions a run has no answer to."""
+        answers = self.answers(run)
+        return [question for question in self.questions if question.question_id not in answers]
+
+    def is_answered(self, run: PlannedRun) -> bool:
+        """Whether a run is done, and its answers are those it left."""
+        manifest = self._manifest(run)
+        if manifest is None or manifest.status != "completed" or self.unanswered(run):
+            return False
+        return self.is_intact(run)
+
+    def is_intact(self, run: PlannedRun) -> bool:
+        """Whether the answers are those that the run left."""
+        manifest, answers = self._manifest(run), self.folder(run) / ANSWERS
+        return manifest is not None and answers.exists() and manifest.files.get(ANSWERS) == sha256_file(answers)
+
+    def unlabelled(self, run: PlannedRun, judge: JudgeIdentity) -> list[str]:
+        """The answered questions that a judge has yet to label."""
+        return unlabelled(self.folder(run), judge, self.answers(run))
+
+    def is_graded(self, run: PlannedRun, judge: JudgeIdentity) -> bool:
+        """Whether all answers of a run are labelled and its scores are those of the labels."""
+        folder, judged = self.folder(run), judgements_file(self.folder(run), judge.id)
+        scores = [metrics for metrics in stored_metrics(folder) if metrics.judge.id == judge.id]
+        current = scores and scores[0].judgements_sha256 == (sha256_file(judged) if judged.exists() else "")
+        indexed = any((one.run, one.judge) == (run.run_id, judge.id) for one in read_index(self.where.results_dir))
+        return bool(current) and indexed and not self.unlabelled(run, judge)
+
+    def is_complete(self, run: PlannedRun) -> bool:
+        """Whether nothing of a run is left to do."""
+        return self.is_answered(run) and all(self.is_graded(run, judge) for judge in self.judges.values())
+
+    @property
+    def account_file(self) -> Path:
+        """Where it is written down what preparing for this sweep costs."""
+        return self.where.results_dir / f"{self.plan.name}_{SPENDING}"
+
+    def spent(self) -> float:
+        """US dollars that the sweep's preparation, runs and judges cost so far, attempts that failed included."""
+        folders = [self.folder(run) for run in self.plan.runs]
+        on_runs = sum(spent_on_answers(folder) + spent_on_judging(folder) for folder in folders)
+        return on_runs + (spent_in(self.account_file) or 0.0)
+
+    def limit(self, dollars: float | None, spent_here: float) -> SpendingLimit | None:
+        """The sweep's limit for one piece of its work.
+
+        Args:
+            dollars: of the whole sweep; None: there is none.
+            spent_here: what that piece has cost so far.
+        """
+        return None if dollars is None else SpendingLimit(dollars, self.spent() - spent_here)
+
+    def check_begun(self) -> None:
+        """Refuse to go on where a planned run was begun as something else.
+
+        Raises:
+            HarnessError: a run of that id has other settings, questions or data.
+        """
+        for run in self.plan.runs:
+            manifest = self._manifest(run)
+            if manifest is None:
+                continue
+            asked = self._asked(run)
+            found = {"repeat": 1, **manifest.settings} | _subject(manifest)
+            if changed := differences(_as_far(found, asked), asked):
+                raise HarnessError(
+                    f"Run '{run.run_id}' was begun with other settings: {'; '.join(changed[:5])}",
+                    where=str(self.plan.file),
+                    fix="Put the settings back, or give the sweep or the entry another `name`: nothing was done yet",
+                )
+
+    def check_models(self, *, limited: bool) -> None:
+        """Find out without a call whether the models of what is not done can be called.
+
+        Raises:
+            FatalModelError: no such model, no key, or a price that is not known where there is a limit.
+        """
+        account = Account(None, SpendingLimit(0.0)) if limited else None
+        left = [run for run in self.plan.runs if not self.is_answered(run)]
+        for spec, options in dict.fromkeys((run.model.spec, run.model.options) for run in left):
+            load_chat_model(spec, options, account=account)
+        for spec, judge in self.judges.items():
+            if not all(self.is_answered(run) and self.is_graded(run, judge) for run in self.plan.runs):
+                self.judge(spec, lambda name: load_chat_model(name, self.plan.judge_options, account=account))
+
+    def _manifest(self, run: PlannedRun) -> RunManifest | None:
+        folder = self.folder(run)
+        return read_manifest(folder) if (folder / "run.json").exists() else None
+
+    def _asked(self, run: PlannedRun) -> dict[str, Any]:
+        """What of a run's settings can be told before anything is prepared; the rest `prepare` and `run` check."""
+        settings = run_settings(run.configuration, run.model.spec, run.reading.configuration, self.options(run))
+        reading = {"note_template": None} | settings["reading"]
+        if reading["context_window"] is None:
+            del reading["context_window"]  # The model's own, which `run` finds out.
+        return _subject(self._planned) | {"repeat": 1} | settings | {"reading": reading}
+
+
+def _subject(manifest: RunManifest) -> dict[str, Any]:
+    """What a run is about beside its settings."""
+    digest = sha256_text("\n".join(manifest.question_ids))
+    return {
+        "kind": manifest.kind,
+        "data set content": manifest.dataset["content_sha256"],
+        "questions": f"{len(manifest.question_ids)} ({digest[:12]}…)",
+    }
+
+
+def _as_far(found: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
+    """Of `found` what `asked` speaks of."""
+    return {
+        key: _as_far(found.get(key) or {}, value) if isinstance(value, dict) and value else found.get(key)
+        for key, value in asked.items()
+    }

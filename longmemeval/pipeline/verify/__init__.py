@@ -1,0 +1,1 @@
+"""`verify`: hashes hold and every figure recomputes."""

@@ -1,0 +1,77 @@
+"""What `verify` checks of a run of `retrieval`: one ranking per question, and figures that follow from the rankings."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from longmemeval.benchmarks.dataset_protocol import Dataset
+from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
+from longmemeval.errors import HarnessError
+from longmemeval.evaluation.measures.notation import Measure
+from longmemeval.pipeline.retrieval.official_scoring import OfficialScoring
+from longmemeval.pipeline.retrieval.scoring import StandardScoring
+from longmemeval.pipeline.runs.journal import read_journal
+from longmemeval.pipeline.runs.manifest import RunManifest, differences
+from longmemeval.pipeline.runs.rankings import RANKINGS, Ranking, RetrievalResult
+
+_RESULTS = msgspec.json.Decoder(tuple[RetrievalResult, ...])
+
+
+def check_retrieval(folder: Path, manifest: RunManifest, dataset: Dataset) -> Iterator[str | None]:
+    """One outcome per check: None, or what does not hold.
+
+    Args:
+        folder: the run's folder.
+        manifest: its manifest.
+        dataset: the data it was made from.
+    """
+    rankings: dict[str, Ranking] = {}
+    for ranking in read_journal(folder / RANKINGS, Ranking):
+        question_id, known = ranking.question_id, ranking.question_id in manifest.question_ids
+        yield None if known else f"{RANKINGS}: question '{question_id}' was not selected"
+        yield f"{RANKINGS}: question '{question_id}' is ranked twice" if question_id in rankings else None
+        rankings[question_id] = ranking
+    for file in sorted((folder / "metrics").glob("retrieval-*.json")):
+        yield _check_results(file, manifest, dataset, rankings)
+
+
+def _check_results(file: Path, manifest: RunManifest, dataset: Dataset, rankings: Mapping[str, Ranking]) -> str | None:
+    place = f"metrics/{file.name}"
+    try:
+        stored = _RESULTS.decode(file.read_bytes())
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return f"{place}: is damaged: {error}"
+    missing = next((name for name in manifest.question_ids if name not in rankings), None)
+    if missing is not None or not stored:
+        return f"{place}: {RANKINGS} lacks question '{missing}'" if stored else f"{place}: holds no result"
+    try:
+        again = _results(stored, manifest, dataset, rankings)
+    except HarnessError as error:
+        return f"{place}: {error}"
+    changed = differences(_by_place(stored), _by_place(again))
+    return f"{place}: {RANKINGS} gives other figures ({'; '.join(changed[:3])})" if changed else None
+
+
+def _results(
+    stored: tuple[RetrievalResult, ...], manifest: RunManifest, dataset: Dataset, rankings: Mapping[str, Ranking]
+) -> tuple[RetrievalResult, ...]:
+    """The results again, by the measures that are stored."""
+    level, memory = manifest.settings["granularity"], manifest.settings["memory"]["name"]
+    if manifest.settings["protocol"] == "official" and isinstance(dataset, LongMemEvalDataset):
+        official = OfficialScoring(dataset, level)
+        for record in dataset.records():
+            if record.question_id in rankings:
+                official.add(record, [item.id for item in rankings[record.question_id].ranked])
+        return official.results(memory)
+    # The last result has all measures; LoCoMo's official one before it only the recalls.
+    standard = StandardScoring(dataset, level, tuple(map(Measure.parse, stored[-1].measures)))
+    for question in dataset.questions():
+        if question.question_id in rankings:
+            standard.add(question, rankings[question.question_id])
+    return standard.results(memory)
+
+
+def _by_place(results: tuple[RetrievalResult, ...]) -> dict[str, object]:
+    """Results as plain values, each under its number."""
+    return {str(number): msgspec.to_builtins(result) for number, result in enumerate(results)}

@@ -1,0 +1,257 @@
+"""What has to hold of the files of a run before a figure made from them is printed.
+
+Every check yields one outcome per thing it looks at: None, or what does not hold, beginning with the name of the file.
+`verify` tells all of them; whatever else reads a run stops at the first (`refuse`).
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, structs
+
+from longmemeval.errors import IntegrityError
+from longmemeval.evaluation.abstention import by_other_rules
+from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
+from longmemeval.evaluation.judges.standing import is_official
+from longmemeval.evaluation.metrics import METRICS_FORMAT, Metrics, credit
+from longmemeval.evaluation.recompute import recomputed
+from longmemeval.files import sha256_file, sha256_text
+from longmemeval.pipeline.answer.answering import ANSWERS, PROMPTS, as_counted, is_cut, is_empty, total_usage
+from longmemeval.pipeline.grade.graded import Graded, judgements_file, stored_judgements, that_count
+from longmemeval.pipeline.runs.journal import read_journal
+from longmemeval.pipeline.runs.manifest import RunManifest, differences, read_manifest
+from longmemeval.pipeline.runs.rankings import RANKINGS
+from longmemeval.records import Answer, Judgement
+
+_DIGITS = 12
+"""Figures are compared to so many significant digits: the last ones depend on the machine."""
+
+
+def refuse(folder: Path, outcomes: Iterable[str | None]) -> None:
+    """Stop at the first thing that does not hold.
+
+    Raises:
+        IntegrityError: it says what, and in which file.
+    """
+    found = next((outcome for outcome in outcomes if outcome), None)
+    if found is None:
+        return
+    remedy = "Restore it from a copy"
+    if found.startswith("metrics/"):
+        remedy += ", or delete it and run `longmemeval evaluate` again: it is made from the judgements"
+    raise IntegrityError(
+        f"Run '{folder.name}' cannot be relied on: {found}",
+        where=str(folder),
+        fix=f"{remedy}. `longmemeval verify {folder.name}` names everything that does not hold",
+    )
+
+
+def check_files(folder: Path, manifest: RunManifest) -> Iterator[str | None]:
+    """Whether the journals are those that the run left."""
+    yield None if manifest.run_id == folder.name else f"run.json: is of run '{manifest.run_id}'"
+    for name, digest in manifest.files.items():
+        path = folder / name
+        if not path.exists():
+            yield f"{name}: is missing"
+        elif sha256_file(path) != digest:
+            yield f"{name}: was changed after the run ended (its sha256 is not the manifest's)"
+        else:
+            yield None
+    ended = manifest.ended_at and manifest.status != "running"
+    for name in (ANSWERS, PROMPTS, RANKINGS):
+        if ended and name not in manifest.files and (folder / name).exists():
+            yield f"run.json: has no sha256 of {name}"
+
+
+def check_answers(
+    manifest: RunManifest, records: Sequence[Answer], answers: Mapping[str, Answer]
+) -> Iterator[str | None]:
+    """Whether the answers are to the selected questions, each once, and as many as the manifest counts.
+
+    Args:
+        manifest: of the run.
+        records: all lines of its journal.
+        answers: those that count.
+    """
+    selected = set(manifest.question_ids)
+    strangers = [question_id for question_id in answers if question_id not in selected]
+    yield f"{ANSWERS}: answers questions that were not selected: {', '.join(strangers[:5])}" if strangers else None
+    settled: set[str] = set()
+    for answer in map(as_counted, records):
+        repeated = answer.question_id in settled
+        yield f"{ANSWERS}: question '{answer.question_id}' is answered twice" if repeated else None
+        if answer.status == "ok":
+            settled.add(answer.question_id)
+    yield _check_totals(manifest, records, answers)
+
+
+def _check_totals(manifest: RunManifest, records: Sequence[Answer], answers: Mapping[str, Answer]) -> str | None:
+    """Whether the manifest counts what the answers hold; a run under way counts at its end."""
+    if manifest.kind != "run" or manifest.status == "running":
+        return None
+    if "empty" not in manifest.totals:
+        # A version that took empty replies for answers counted them as such.
+        answers = {answer.question_id: answer for answer in records}
+    usage = total_usage(records)
+    found = {
+        "answered": sum(answer.status == "ok" for answer in answers.values()),
+        "failed": sum(answer.status == "error" for answer in answers.values()),
+        "empty": sum(map(is_empty, answers.values())),
+        "cut": sum(map(is_cut, answers.values())),
+        "usage": msgspec.to_builtins(usage),
+    }
+    stored = {name: value for name, value in manifest.totals.items() if name in found}
+    counted, told = ({name: _plain(one[name]) for name in stored} for one in (found, stored))
+    changed = differences(told, counted)
+    return f"run.json: {ANSWERS} gives other totals ({'; '.join(changed[:3])})" if changed else None
+
+
+def check_judgements(folder: Path, judge: str, answers: Mapping[str, Answer]) -> Iterator[str | None]:
+    """Whether the judgements of one judge, named by its id, are its own, of these answers, with one label each."""
+    settled: set[str] = set()
+    for judgement in stored_judgements(folder, judge):
+        name = f"judgements/{judge}.jsonl: question '{judgement.question_id}'"
+        answer = answers.get(judgement.question_id)
+        if judgement.judge_id != judge:
+            yield f"{name} was judged by '{judgement.judge_id}'"
+        elif answer is None:
+            yield f"{name} has a judgement but no answer"
+        elif judgement.answer_sha256 != sha256_text(answer.hypothesis):
+            yield f"{name} was judged on another answer"
+        elif judgement.question_id in settled:
+            yield f"{name} has a second judgement after a label"
+        else:
+            yield None
+        if judgement.label is not None:
+            settled.add(judgement.question_id)
+
+
+def check_labels(
+    folder: Path, judge: JudgeIdentity, graded: Graded, answers: Mapping[str, Answer]
+) -> Iterator[str | None]:
+    """Whether labels and scores are those that the stored replies, or the rules of a judge without a model, give."""
+    for judgement in stored_judgements(folder, judge.id):
+        question = graded.questions.get(judgement.question_id)
+        answer = answers.get(judgement.question_id)
+        if question is None or answer is None or judgement.label is None:
+            continue
+        again = recomputed(judge, judgement, question, graded.gold(judgement.question_id), answer.hypothesis)
+        same = (again.label, again.score, again.vote_labels) == (
+            judgement.label,
+            judgement.score,
+            judgement.vote_labels,
+        )
+        name = f"judgements/{judge.id}.jsonl: question '{judgement.question_id}'"
+        yield None if same else f"{name} has a label that does not follow from what the judge said"
+
+
+def check_scores(folder: Path, stored: Metrics, again: Metrics) -> Iterator[str | None]:
+    """Whether scores are those of the files they were made from; that files have grown since is no contradiction.
+
+    Args:
+        folder: the run's folder.
+        stored: as `metrics/` has them.
+        again: as the files give them now.
+    """
+    judge = stored.judge
+    name, file = f"metrics/{judge.id}.json", judgements_file(folder, judge.id)
+    named = _is_named_by_its_hash(judge)
+    yield None if named else f"{name}: what it says of the judge does not have the hash in the judge's id"
+    claims = judge.official and stored.format == METRICS_FORMAT and not is_official(judge)
+    yield f"{name}: calls a judge official that is not" if claims else None
+    if not file.exists() and stored.overall.not_evaluated < stored.overall.n:
+        yield f"{name}: judgements/{file.name} is missing"
+    elif outdated(folder, stored, again) is None:
+        if stored.judgements_sha256 != again.judgements_sha256:
+            yield f"judgements/{file.name}: was changed after it was scored (its sha256 is not the one in {name})"
+        changed = _contradictions(folder, stored, again)
+        yield f"{name}: judgements/{file.name} gives other figures ({'; '.join(changed[:3])})" if changed else None
+
+
+def outdated(folder: Path, stored: Metrics, again: Metrics) -> str | None:
+    """What to say of scores whose answers or judgements have grown since; None where they have not.
+
+    A run that was resumed has more answers, grading that ended early adds labels and no scores.
+    """
+    name, file = f"metrics/{stored.judge.id}.json", judgements_file(folder, stored.judge.id)
+    if (stored.answered or 0) < (again.answered or 0) and stored.answered is not None:
+        return f"{name}: is older than the last lines of {ANSWERS}"
+    changed = stored.judgements_sha256 not in ("", again.judgements_sha256)
+    if changed and file.exists() and _has_grown(file, stored.judgements_sha256):
+        return f"{name}: is older than the last lines of judgements/{file.name}"
+    return None
+
+
+def of_an_earlier_version(folder: Path, stored: Metrics, again: Metrics) -> str | None:
+    """What to say of scores that an earlier version computed by other rules; None where the figures are the same."""
+    if stored.format == METRICS_FORMAT:
+        return None
+    changed = differences(_figures(stored, "judge", "answered"), _figures(again, "judge", "answered"))
+    name = f"metrics/{stored.judge.id}.json"
+    again_by = f"`longmemeval evaluate {folder.name} --judge {stored.judge.id}` writes it again"
+    what = f"{name}: holds figures as an earlier version computed them ({'; '.join(changed[:2])})"
+    return f"{what}; {again_by}" if changed else None
+
+
+def _contradictions(folder: Path, stored: Metrics, again: Metrics) -> list[str]:
+    """Where figures differ; of an earlier version only what follows from the labels whatever the rules are."""
+    if stored.format < METRICS_FORMAT:
+        return _miscounted(folder, stored)
+    if by_other_rules(stored.abstaining, again.abstaining):
+        again = structs.replace(again, abstaining=stored.abstaining)
+    return differences(_figures(stored), _figures(again))
+
+
+def _miscounted(folder: Path, stored: Metrics) -> list[str]:
+    """Where scores count other labels than there are, those of empty replies included, which were answers once."""
+    judged = that_count(read_journal(judgements_file(folder, stored.judge.id), Judgement))
+    judgements = [judged.get(question_id) for question_id in read_manifest(folder).question_ids]
+    credits = [credit(judgement) for judgement in judgements]
+    found = {
+        "accuracy": _plain(sum(value or 0.0 for value in credits) / max(1, len(credits))),
+        "correct": sum(judgement is not None and judgement.label is True for judgement in judgements),
+        "n": len(credits),
+        "not_evaluated": credits.count(None),
+    }
+    return differences({name: _plain(getattr(stored.overall, name)) for name in found}, found, "overall.")
+
+
+def changes(before: Struct, after: Struct) -> list[str]:
+    """Where two records differ in more than the last digits of their numbers."""
+    one, other = ({name: _plain(value) for name, value in structs.asdict(each).items()} for each in (before, after))
+    return differences(one, other)
+
+
+def _figures(metrics: Metrics, *without: str) -> dict[str, object]:
+    """The figures as plain values; the hash of what they are made from is compared apart."""
+    made_from = {"format", "judgements_sha256", *without}
+    return {name: _plain(value) for name, value in structs.asdict(metrics).items() if name not in made_from}
+
+
+def _plain(value: object) -> object:
+    """`value` in the types of JSON, its numbers to `_DIGITS` digits."""
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}")
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return _plain(msgspec.to_builtins(value)) if isinstance(value, Struct) else value
+
+
+def _has_grown(journal: Path, digest: str) -> bool:
+    """Whether a journal begins with what had the sha256 `digest`, and more lines follow."""
+    so_far = hashlib.sha256()
+    with journal.open("rb") as lines:
+        for line in lines:
+            if so_far.hexdigest() == digest:
+                return True
+            so_far.update(line)
+    return False
+
+
+def _is_named_by_its_hash(judge: JudgeIdentity) -> bool:
+    readable, _, _ = judge.id.rpartition("-")
+    return judge.id == judge_id(readable, judge.templates_sha256, judge.model, judge.parameters, judge.endpoint)

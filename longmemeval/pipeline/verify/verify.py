@@ -1,0 +1,181 @@
+"""`verify`: hashes hold, and every number recomputes from the files."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.errors import HarnessError, IntegrityError, nearest
+from longmemeval.evaluation.metrics import METRICS_FORMAT
+from longmemeval.files import list_folders, safe_name, sha256_bytes
+from longmemeval.pipeline.answer.answering import ANSWERS, PROMPTS, current_answers
+from longmemeval.pipeline.grade.graded import Graded, check_selection, dataset_of, metrics_from_files
+from longmemeval.pipeline.runs.index import INDEX, IndexEntry, index_entry, read_index
+from longmemeval.pipeline.runs.journal import iterate_journal, read_journal
+from longmemeval.pipeline.runs.manifest import RunManifest, check_run_id, read_manifest, run_ids
+from longmemeval.pipeline.runs.metrics_folder import read_metrics
+from longmemeval.pipeline.runs.rankings import RANKINGS
+from longmemeval.pipeline.verify.preparation import check_preparation
+from longmemeval.pipeline.verify.retrieval import check_retrieval
+from longmemeval.pipeline.verify.run_checks import (
+    changes,
+    check_answers,
+    check_files,
+    check_judgements,
+    check_labels,
+    check_scores,
+    of_an_earlier_version,
+    outdated,
+)
+from longmemeval.reading.reader import SentPrompt
+from longmemeval.records import Answer
+from longmemeval.settings import Folders, folders
+
+
+class Verification(Struct, frozen=True):
+    """What was checked and what does not hold."""
+
+    subject: str
+    checked: int
+    problems: tuple[str, ...]
+
+
+def verify(subject: str, *, dataset: str | None = None, where: Folders | None = None) -> Verification:
+    """Check a run, or a preparation named `DATASET` or `DATASET/PREPARATION`.
+
+    Args:
+        subject: a run id, or a preparation.
+        dataset: where a run's gold is, if it has moved.
+        where: the folders.
+
+    Raises:
+        HarnessError: there is neither a run nor a preparation of that name.
+        IntegrityError: the run's manifest, data or a journal cannot be read at all.
+    """
+    where = where or folders()
+    run = _run_folder(subject, where)
+    if run is not None:
+        return _collect(subject, _check_run(run, dataset, where))
+    preparations = _preparations(subject, where)
+    if not preparations:
+        _refuse_lost_manifest(where.results_dir / subject)
+        raise HarnessError(f"There is no run and no preparation '{subject}'", fix=nearest(subject, _subjects(where)))
+    return _collect(subject, (check for folder in preparations for check in check_preparation(folder)))
+
+
+def _collect(subject: str, checks: Iterator[str | None]) -> Verification:
+    outcomes = list(checks)
+    return Verification(subject, len(outcomes), tuple(problem for problem in outcomes if problem))
+
+
+def _run_folder(subject: str, where: Folders) -> Path | None:
+    try:
+        folder = where.results_dir / check_run_id(subject)
+    except HarnessError:
+        return None
+    return folder if (folder / "run.json").exists() else None
+
+
+def _refuse_lost_manifest(folder: Path) -> None:
+    if any((folder / name).exists() for name in (ANSWERS, RANKINGS)):
+        raise IntegrityError(
+            f"Run '{folder.name}' has no run.json: nothing says how it was made",
+            where=str(folder),
+            fix="Restore it from a copy",
+        )
+
+
+def _preparations(subject: str, where: Folders) -> list[Path]:
+    """Folders of the preparations that `DATASET` or `DATASET/PREPARATION` names."""
+    dataset, _, preparation = subject.partition("/")
+    root = where.prepared_dir / safe_name(dataset)
+    return [folder for folder in list_folders(root) if not preparation or folder.name == safe_name(preparation)]
+
+
+def _subjects(where: Folders) -> list[str]:
+    preparations = [
+        f"{dataset.name}/{folder.name}"
+        for dataset in list_folders(where.prepared_dir)
+        for folder in list_folders(dataset)
+    ]
+    return run_ids(where.results_dir) + preparations
+
+
+def _check_run(folder: Path, dataset: str | None, where: Folders) -> Iterator[str | None]:
+    manifest = read_manifest(folder)
+    yield from check_files(folder, manifest)
+    if manifest.kind == "retrieval":
+        data = dataset_of(manifest, dataset, where)
+        check_selection(manifest, data, list(data.questions()))
+        yield from check_retrieval(folder, manifest, data)
+        return
+    records = read_journal(folder / ANSWERS, Answer)
+    answers = current_answers(records)
+    yield from check_answers(manifest, records, answers)
+    yield from _check_prompts(folder, manifest, answers)
+    for file in sorted((folder / "judgements").glob("*.jsonl")):
+        yield from check_judgements(folder, file.stem, answers)
+    yield from _check_scored(folder, manifest, where)
+    metric_files = sorted((folder / "metrics").glob("*.json"))
+    if metric_files:
+        graded = Graded(manifest, dataset_of(manifest, dataset, where))
+        index = {(entry.run, entry.judge): entry for entry in read_index(where.results_dir)}
+        for file in metric_files:
+            yield from _check_metrics(folder, file, graded, answers, index)
+
+
+def _check_prompts(folder: Path, manifest: RunManifest, answers: Mapping[str, Answer]) -> Iterator[str | None]:
+    """Whether every prompt has its hash, and every answer its prompt."""
+    if not (folder / PROMPTS).exists():
+        sent = manifest.settings.get("save_prompts") and any(answer.prompt_sha256 for answer in answers.values())
+        yield f"{PROMPTS}: is missing" if sent and PROMPTS not in manifest.files else None
+        return
+    saved = set()
+    for prompt in iterate_journal(folder / PROMPTS, SentPrompt):
+        saved.add((prompt.question_id, prompt.sha256))
+        intact = sha256_bytes(msgspec.json.encode(prompt.messages)) == prompt.sha256
+        yield None if intact else f"{PROMPTS}: a prompt of question '{prompt.question_id}' does not have its hash"
+    for answer in answers.values():
+        known = not answer.prompt_sha256 or (answer.question_id, answer.prompt_sha256) in saved
+        yield None if known else f"{PROMPTS}: the prompt of question '{answer.question_id}' is missing"
+
+
+def _check_scored(folder: Path, manifest: RunManifest, where: Folders) -> Iterator[str]:
+    """Scores of these very answers that the index has and the folder has not."""
+    for entry in read_index(where.results_dir):
+        mine = (entry.run, entry.ended_at) == (folder.name, manifest.ended_at)
+        if mine and not (folder / "metrics" / f"{entry.judge}.json").exists():
+            yield f"metrics/{entry.judge}.json: is missing, {INDEX} has its {entry.metric}"
+
+
+def _check_metrics(
+    folder: Path, file: Path, graded: Graded, answers: Mapping[str, Answer], index: Mapping[tuple[str, str], IndexEntry]
+) -> Iterator[str | None]:
+    try:
+        stored = read_metrics(file)
+    except IntegrityError as error:
+        yield f"metrics/{file.name}: is damaged: {error}"
+        return
+    if stored.judge.id != file.stem:
+        yield f"metrics/{file.name}: holds the figures of judge '{stored.judge.id}'"
+        return
+    again = metrics_from_files(folder, graded, stored.judge, answers)
+    contradictions = list(check_scores(folder, stored, again))
+    yield from contradictions
+    yield from check_labels(folder, stored.judge, graded, answers)
+    if older := outdated(folder, stored, again):
+        yield f"{older}; `longmemeval evaluate` writes it again"
+    elif not any(contradictions):
+        yield of_an_earlier_version(folder, stored, again)
+    if not older and stored.format == METRICS_FORMAT:
+        yield _check_index(index.get((folder.name, stored.judge.id)), index_entry(graded.manifest, again, graded.part))
+
+
+def _check_index(indexed: IndexEntry | None, again: IndexEntry) -> str | None:
+    """Whether the index has what the run's files give; when the answers were done may be later now."""
+    if indexed is None:
+        return None
+    changed = changes(indexed, msgspec.structs.replace(again, ended_at=indexed.ended_at))
+    other = f"{INDEX}: the files of run '{again.run}' and judge {again.judge} give another line"
+    return f"{other} ({'; '.join(changed[:3])})" if changed else None

@@ -1,0 +1,97 @@
+"""What the official LoCoMo protocol adds to a question, and that nothing else of the gold gets into it."""
+
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from longmemeval.benchmarks.locomo.format import NOT_MENTIONED
+from longmemeval.benchmarks.locomo.loader import LocomoDataset
+from longmemeval.benchmarks.locomo.protocol import DATE_HINT, official_questions
+from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
+from longmemeval.errors import HarnessError
+from longmemeval.evaluation.judges.locomo import grade
+from longmemeval.records import Question
+from tests.benchmarks.locomo.test_loader import make_conversation
+from tests.benchmarks.longmemeval.test_loader import write
+from tests.conftest import real_file
+from tests.support import record, write_dataset
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> LocomoDataset:
+    return LocomoDataset(write(tmp_path / "data.json", *(make_conversation(f"conv-{number}") for number in range(40))))
+
+
+def orders(questions: list[Question]) -> dict[str, tuple[str, ...]]:
+    return {question.question_id: question.options for question in questions if question.options}
+
+
+def test_two_categories_are_added_to(dataset: LocomoDataset) -> None:
+    plain = list(dataset.questions())
+    questions = official_questions(dataset, plain, seed=0)
+    by_category = questions[:5]
+    assert [question.appended for question in by_category[:4]] == ["", DATE_HINT, "", ""]
+    assert [question.options for question in by_category[:4]] == [()] * 4
+    adversarial = by_category[4]
+    first, second = adversarial.options
+    assert {first, second} == {NOT_MENTIONED, "Bo's"}
+    assert adversarial.appended.endswith(f"(a) {first} (b) {second}")
+    # Nothing else changes: retrieval goes by the text.
+    bare = [msgspec.structs.replace(question, appended="", options=()) for question in questions]
+    assert bare == plain
+
+
+def test_order_depends_on_seed_and_question_alone(dataset: LocomoDataset) -> None:
+    plain = list(dataset.questions())
+    whole = orders(official_questions(dataset, plain, seed=0))
+    assert orders(official_questions(dataset, reversed(plain[40:90]), seed=0)).items() < whole.items()
+    assert orders(official_questions(dataset, plain, seed=0)) == whole
+    assert orders(official_questions(dataset, plain, seed=1)) != whole
+    first = [options[0] for options in whole.values()].count(NOT_MENTIONED)
+    assert 5 < first < 35
+
+
+def test_order_is_the_same_on_every_machine(dataset: LocomoDataset) -> None:
+    whole = orders(official_questions(dataset, dataset.questions(), seed=0))
+    first = [whole[f"conv-{number}/q4"][0] == NOT_MENTIONED for number in range(8)]
+    assert first == [True, False, True, False, True, True, False, False]
+
+
+def test_what_was_added_before_is_replaced(dataset: LocomoDataset) -> None:
+    once = official_questions(dataset, dataset.questions(), seed=3)
+    marked = [msgspec.structs.replace(question, appended="old", options=("old",)) for question in once]
+    assert official_questions(dataset, marked, seed=3) == once
+
+
+def test_braces_in_a_trap_stay(tmp_path: Path) -> None:
+    qa = [{"question": "Whose?", "adversarial_answer": "{0} {trap} %s", "evidence": [], "category": 5}]
+    dataset = LocomoDataset(write(tmp_path / "data.json", make_conversation(qa=qa)))
+    (question,) = official_questions(dataset, dataset.questions(), seed=0)
+    assert "{0} {trap} %s" in question.options
+    assert "{0} {trap} %s" in question.appended
+
+
+def test_other_data_sets_are_refused(tmp_path: Path) -> None:
+    other = LongMemEvalDataset(write_dataset(tmp_path / "mine.json", record()))
+    with pytest.raises(HarnessError, match="LoCoMo protocol does not fit 'mine', a data set of longmemeval") as caught:
+        official_questions(other, other.questions(), seed=0)
+    assert caught.value.where == str(tmp_path / "mine.json")
+
+
+def test_real_questions_are_offered_the_two_official_options() -> None:
+    dataset = LocomoDataset(real_file("locomo10.json"))
+    questions = official_questions(dataset, dataset.questions(), seed=42)
+    assert len(questions) == 1986
+    assert sum(question.appended == DATE_HINT for question in questions) == 321
+    offered = [question for question in questions if question.options]
+    assert len(offered) == 446
+    assert all(NOT_MENTIONED in question.options for question in offered)
+    # One letter is right and the other wrong, but for the two traps that read "Not mentioned" themselves.
+    letters = ("a", "b")
+    credits = [
+        sum(grade(question, dataset.gold(question.question_id), letter).score or 0 for letter in letters)
+        for question in offered
+    ]
+    assert Counter(credits) == {1.0: 444, 2.0: 2}

@@ -1,0 +1,365 @@
+"""What a run cost: every call in its column, what was paid for the parts it reads, and a dash for what nobody knows."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import structs
+
+from longmemeval.benchmarks.dataset_protocol import Dataset
+from longmemeval.evaluation.metrics import Metrics
+from longmemeval.files import sha256_file
+from longmemeval.llm.registry import ModelOptions
+from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
+from longmemeval.pipeline.answer.costs import Cost, cost_of
+from longmemeval.pipeline.answer.run import RunOptions, run
+from longmemeval.pipeline.compare.graded_run import RunSummary, load_scored, summarise
+from longmemeval.pipeline.exchange.hypotheses import adopt_hypotheses
+from longmemeval.pipeline.fixtures.build import EMBEDDINGS, REPLIES, PrepareRecord
+from longmemeval.pipeline.fixtures.costs import prepare_usage
+from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.runs.manifest import RunManifest
+from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.reading.reader import reading_configuration
+from longmemeval.records import Usage
+from longmemeval.report.comparison_document import run_document
+from longmemeval.report.effort_tables import (
+    COST_UNKNOWN,
+    FREE,
+    PAID_ONCE,
+    cost_table,
+    effort_notes,
+    latency_table,
+    work_table,
+)
+from longmemeval.report.tables import dollars, usage_line
+from longmemeval.settings import Folders
+from tests.pipeline.helpers import MODEL, answer_all, colours, folders_in, prepared_colours
+from tests.server import ModelServer
+from tests.support import json_lines
+
+CHAT, JUDGE, EMBEDDER = "openai/gpt-4o-mini", "openai/gpt-4o-2024-08-06", "openai:text-embedding-3-small"
+
+
+def usage(dollars: float, calls: int = 1, **others: int) -> Usage:
+    return Usage(calls=calls, prompt_tokens=100 * calls, cost_usd=dollars, **others)
+
+
+def manifest(fixtures: Mapping[str, Mapping[str, str]], memory: str = "combined", embedder: str = "") -> RunManifest:
+    configuration = resolve_configuration(memory)
+    return RunManifest(
+        format=1,
+        run_id="r",
+        kind="run",
+        status="completed",
+        dataset={"name": "d"},
+        settings={
+            "memory": configuration.model_dump(),
+            "preparation": "default",
+            "embedder": {"spec": embedder} if embedder else None,
+        },
+        question_ids=(),
+        fixtures={haystack_id: dict(parts) for haystack_id, parts in fixtures.items()},
+        environment={},
+        started_at="",
+    )
+
+
+def made(haystack_id: str, usages: Mapping[str, Usage] | None = None, **sha256: str) -> PrepareRecord:
+    """A fixture's record: the hashes of its parts, and what some of them cost."""
+    return PrepareRecord(
+        "fixture",
+        "",
+        0.0,
+        haystack_id=haystack_id,
+        parts=tuple(sha256),
+        usage=sum((usages or {}).values(), Usage()),
+        usage_by_part=dict(usages or {}),
+        part_sha256=sha256,
+    )
+
+
+def embedded(paid: Usage, **texts: int) -> PrepareRecord:
+    """The record of a call for the messages of several haystacks."""
+    return PrepareRecord("embeddings", "", 0.0, usage=paid, texts={name: {"vector": n} for name, n in texts.items()})
+
+
+def billed(tmp_path: Path, records: list[PrepareRecord], manifest: RunManifest) -> Usage | None:
+    folder = tmp_path / "d" / "default"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "prepare.jsonl").write_bytes(b"".join(msgspec.json.encode(one) + b"\n" for one in records))
+    return prepare_usage(manifest, tmp_path)
+
+
+def test_a_call_for_several_haystacks_is_shared_out_by_texts(tmp_path: Path) -> None:
+    records = [embedded(usage(8.0, 4), a=30, b=10), made("a", vector="1"), made("b", vector="2")]
+    whole = manifest({"a": {"vector": "1"}, "b": {"vector": "2"}}, embedder=EMBEDDER)
+    assert billed(tmp_path, records, whole) == usage(8.0, 4)
+    part = manifest({"b": {"vector": "2"}}, embedder=EMBEDDER)
+    assert billed(tmp_path, records, part) == Usage(calls=1, prompt_tokens=100, cost_usd=2.0)
+    assert billed(tmp_path, records, manifest({"a": {}})) == Usage()
+
+
+def test_only_who_reads_the_working_memory_pays_for_it(tmp_path: Path) -> None:
+    kept, keys = usage(0.5, 10), usage(0.25, 3)
+    records = [made("a", {"db": kept, "expansions-fact-turn": keys}, db="1", **{"expansions-fact-turn": "2"})]
+    read = {"a": {"db": "1"}}
+    assert billed(tmp_path, records, manifest(read, "working-memory")) == kept
+    assert billed(tmp_path, records, manifest(read, "last-k")) == Usage()
+    assert billed(tmp_path, records, manifest({"a": {"db": "1", "expansions-fact-turn": "2"}}, "last-k")) == keys
+
+
+def test_what_made_other_bytes_is_paid_for_by_who_reads_those(tmp_path: Path) -> None:
+    records = [
+        *(embedded(usage(1.0), a=5), made("a", {"db": usage(2.0)}, db="old", vector="old")),
+        *(embedded(usage(4.0), a=5), made("a", {"db": usage(8.0)}, db="new", vector="new")),
+    ]
+    for name, expected in (("old", 3.0), ("new", 12.0)):
+        found = billed(tmp_path, records, manifest({"a": {"db": name, "vector": name}}, embedder=EMBEDDER))
+        assert found is not None
+        assert found.cost_usd == expected
+    # Made again with the same bytes, from the cache: paid for before.
+    again = [*records, made("a", {"db": Usage(calls=9, cached_calls=9)}, db="new")]
+    found = billed(tmp_path, again, manifest({"a": {"db": "new"}}))
+    assert found == usage(8.0) + Usage(calls=9, cached_calls=9)
+
+
+def test_vectors_from_the_cache_are_marked(tmp_path: Path) -> None:
+    read = {"a": {"vector": "1"}}
+    assert billed(tmp_path, [made("a", vector="1")], manifest(read)) == Usage()
+    cached = billed(tmp_path, [made("a", vector="1")], manifest(read, embedder=EMBEDDER))
+    assert cached == Usage(calls=1, cached_calls=1)
+
+
+def test_what_no_record_tells_of_is_not_known(tmp_path: Path) -> None:
+    read = {"a": {"db": "1"}, "b": {"db": "2"}}
+    assert prepare_usage(manifest(read), tmp_path) is None
+    assert billed(tmp_path, [made("a", db="1")], manifest(read)) is None
+    assert billed(tmp_path, [made("a", db="1"), made("b", db="other")], manifest(read)) is None
+    assert billed(tmp_path, [made("a", db="1"), made("b", db="2")], manifest(read)) == Usage()
+    assert prepare_usage(manifest({}), tmp_path) is None
+    assert prepare_usage(structs.replace(manifest(read), kind="hypotheses"), tmp_path) is None
+
+
+def test_what_was_paid_for_unfinished_work_counts(tmp_path: Path) -> None:
+    lost = [PrepareRecord("unfinished", "", usage=usage(1.0), cache=name) for name in (EMBEDDINGS, REPLIES)]
+    started = PrepareRecord("started", "", session="s")
+    records = [started, *lost, made("a", {"db": usage(2.0)}, db="1", vector="2")]
+    everything = manifest({"a": {"db": "1", "vector": "2"}})
+    found = billed(tmp_path, records, everything)
+    assert found is not None
+    assert found.cost_usd == 4.0
+    assert billed(tmp_path, records, manifest({"a": {"db": "1"}}, "last-k")) == Usage()
+
+
+def test_records_of_earlier_versions_count_whole(tmp_path: Path) -> None:
+    records = [
+        PrepareRecord("embeddings", "", 0.0, usage=usage(1.0)),
+        PrepareRecord("fixture", "", 0.0, haystack_id="a", parts=("db", "vector"), usage=usage(2.0)),
+    ]
+    read = {"a": {"db": "1", "vector": "2"}}
+    assert billed(tmp_path, records, manifest(read, embedder=EMBEDDER)) == usage(3.0, 2)
+    assert billed(tmp_path, records, manifest({"a": {"db": "1"}}, "last-k")) == Usage()
+
+
+@pytest.mark.parametrize(
+    ("usd", "shown"), [(0.0, "$0"), (0.00004, "< $0.0001"), (1234.5, "$1,234.5000"), (None, "\u2013")]
+)
+def test_what_is_not_known_is_never_nothing(usd: float | None, shown: str) -> None:
+    assert dollars(usd) == shown
+
+
+def test_calls_without_a_price_in_a_line() -> None:
+    assert usage_line(usage(0.5, 2)) == "2 calls, 200 prompt and 0 completion tokens, $0.5000"
+    assert usage_line(usage(0.5, 2, unpriced_calls=1)).endswith("tokens, at least $0.5000")
+    assert usage_line(usage(0.0, 2, unpriced_calls=2, cached_calls=1)).startswith("2 calls (1 from the cache), ")
+    assert usage_line(usage(0.0, 2, unpriced_calls=2)).endswith("tokens, cost not known")
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-key")
+
+    def respond(body: dict[str, Any]) -> str:
+        prompt = str(body["messages"])
+        if "search query" in prompt or "standalone" in prompt:
+            return "[]"
+        return "yes" if body["model"].startswith("gpt-4o-2024") else "It is red."
+
+    with ModelServer(respond) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        yield server
+
+
+def asked_about() -> MemoryConfiguration:
+    """Vectors, a working memory, and a chat model's look at the questions."""
+    return resolve_configuration("combined", ["retriever=hybrid", "decompose=model"])
+
+
+@pytest.fixture
+def paid(tmp_path: Path, server: ModelServer) -> tuple[Dataset, Folders]:
+    """Everything paid for: two of four haystacks are run on, and graded."""
+    dataset, where = colours(tmp_path / "colours.json", 4), folders_in(tmp_path)
+    options = PrepareOptions(embedder=EMBEDDER, working_memory_model=CHAT, jobs=1, api_base=server.url)
+    prepare(dataset, [asked_about()], options=options, where=where)
+    model = ModelOptions(api_base=server.url)
+    reading = reading_configuration("con-separate")
+    for run_id, ids in (("all", ("q0", "q1", "q2", "q3")), ("half", ("q0", "q1"))):
+        chosen = Selection(question_ids=ids)
+        told = RunOptions(run_id=run_id, model_options=model, reading=reading)
+        run(dataset, asked_about(), CHAT, selection=chosen, options=told, where=where)
+        evaluate(run_id, options=EvaluateOptions(judge=JUDGE, model_options=model), where=where)
+    return dataset, where
+
+
+def summaries(where: Folders, *run_ids: str) -> list[RunSummary]:
+    return [one.summary for one in load_scored(run_ids, where)]
+
+
+def test_every_call_stands_in_its_column(paid: tuple[Dataset, Folders], server: ModelServer) -> None:
+    _, where = paid
+    whole, half = summaries(where, "all", "half")
+    journal = json_lines(where.prepared_dir / "colours" / "default" / "prepare.jsonl")
+    assert whole.costs.prepare.usd == pytest.approx(
+        sum(line["usage"]["cost_usd"] for line in journal if "usage" in line)
+    )
+    answers = json_lines(where.results_dir / "all" / "answers.jsonl")
+    assert whole.costs.answers.usd == pytest.approx(sum(line["usage"]["cost_usd"] for line in answers))
+    totals = json.loads((where.results_dir / "all" / "run.json").read_bytes())["totals"]
+    asked = totals["query_model"]["usage"]["cost_usd"] + totals["query_embeddings"]["cost_usd"]
+    assert whole.costs.question_analysis.usd == pytest.approx(asked)
+    assert totals["query_embeddings"]["calls"] == 1
+    (judged,) = (where.results_dir / "all" / "judgements").glob("*.jsonl")
+    assert whole.costs.judge.usd == pytest.approx(sum(line["usage"]["cost_usd"] for line in json_lines(judged)))
+    parts = [whole.costs.prepare, whole.costs.question_analysis, whole.costs.answers, whole.costs.judge]
+    assert all(part.usd for part in parts)
+    assert whole.costs.total.usd == pytest.approx(sum(part.usd or 0.0 for part in parts))
+    # Not one request is missing, of either run: the questions of the second are in the cache.
+    new = [one.costs.total for one in (whole, half)]
+    sent = sum((one.calls or 0) - (one.cached_calls or 0) for one in new) - (half.costs.prepare.calls or 0)
+    assert sent == len(server.requests)
+    # Half of the haystacks are alike: half of what preparing cost.
+    assert half.costs.prepare.usd == pytest.approx((whole.costs.prepare.usd or 0.0) / 2, rel=0.1)
+    assert half.costs.question_analysis.cached_calls == 2
+    # Notes on each session, then the answer.
+    assert whole.calls_per_question == 4.0
+    assert whole.mean_prompt_tokens == sum(line["prompt_tokens"] for line in answers) / 4
+
+
+def test_costs_are_shown_in_columns_and_as_one_sum(paid: tuple[Dataset, Folders]) -> None:
+    _, where = paid
+    found = summaries(where, "all", "half")
+    table = cost_table(found, ["all", "half"])
+    assert table.columns[1:6] == ["prepare", "question\nanalysis", "answers", "judge", "sum"]
+    assert all(cell.startswith(("$0.", "< $")) for cell in table.rows[0][1:])
+    # All that was asked about the questions of the second run had been asked for the first.
+    assert table.rows[1][2] == "$0"
+    rows = work_table(found[1].costs).rows
+    assert [row[0] for row in rows] == ["prepare", "question analysis", "answers", "judge", "sum"]
+    notes = list(effort_notes(found))
+    assert PAID_ONCE in notes
+    assert not {COST_UNKNOWN, FREE} & set(notes)
+    assert any("of question analysis were answered by the cache" in note for note in notes if note.startswith("half"))
+    assert "all: 4.0 calls per question; its prompt tokens are those of all of them." in notes
+    document = run_document(found[0])
+    assert document["costs"]["total"]["usd"] == found[0].costs.total.usd
+    assert document["answers_latency_ms"].keys() == {"recall", "model", "total"}
+
+
+def test_unknown_costs_are_dashes(paid: tuple[Dataset, Folders], tmp_path: Path) -> None:
+    dataset, where = paid
+    (where.prepared_dir / "colours" / "default" / "prepare.jsonl").rename(tmp_path / "elsewhere")
+    (summary,) = summaries(where, "all")
+    assert summary.costs.prepare == Cost(None)
+    # What is known of the sum is there for those who read JSON; in a table it would be taken for the sum.
+    assert summary.costs.total.usd is None
+    assert summary.costs.total.known_usd > 0
+    (row,) = cost_table([summary], ["all"]).rows
+    assert [cell == "\u2013" for cell in row] == [False, True, False, False, False, True, False]
+    assert COST_UNKNOWN in list(effort_notes([summary]))
+    said = tmp_path / "said.jsonl"
+    said.write_text('{"question_id": "q0", "hypothesis": "red"}\n')
+    adopted = adopt_hypotheses(said, dataset, where.results_dir, run_id="theirs")
+    evaluate(adopted.run_id, options=EvaluateOptions(judge="offline/lexical"), where=where)
+    (theirs,) = summaries(where, "theirs")
+    assert cost_table([theirs], ["theirs"]).rows == [["theirs", *["\u2013"] * 3, "$0", *["\u2013"] * 2]]
+    assert work_table(theirs.costs).rows[2] == ["answers", *["\u2013"] * 5]
+    assert latency_table([theirs], ["theirs"]).rows == []
+    assert theirs.costs.total.known_usd == 0.0
+
+
+def test_a_model_without_a_price_is_no_gift(tmp_path: Path, server: ModelServer) -> None:
+    dataset, where = prepared_colours(tmp_path, 2)
+    options = RunOptions(run_id="r", model_options=ModelOptions(api_base=server.url))
+    run(dataset, "last-k", "openai/my-own-llama", options=options, where=where)
+    evaluate("r", options=EvaluateOptions(judge="offline/lexical"), where=where)
+    (summary,) = summaries(where, "r")
+    assert (summary.costs.answers.usd, summary.costs.answers.calls) == (None, 2)
+    assert summary.costs.total.usd is None
+    assert summary.costs.prepare.usd == 0.0
+
+
+def test_offline_costs_nothing_and_says_so(tmp_path: Path) -> None:
+    dataset, where = prepared_colours(tmp_path, 2)
+    answer_all(dataset, where)
+    graded = evaluate("r", options=EvaluateOptions(judge="offline/lexical"), where=where)
+    summary = summarise(graded.graded, graded.metrics, where)
+    assert summary.costs.total == Cost(0.0, 0.0, 2, 0, 0, 0)
+    assert cost_table([summary], ["r"]).rows == []
+    assert list(effort_notes([summary])) == [FREE]
+
+
+def test_failed_calls_of_a_judge_are_paid_for_too(tmp_path: Path) -> None:
+    dataset, where = prepared_colours(tmp_path, 2)
+    answer_all(dataset, where)
+    evaluate("r", options=EvaluateOptions(judge="offline/lexical"), where=where)
+    (file,) = (where.results_dir / "r" / "judgements").glob("*.jsonl")
+    first, second = json_lines(file)
+    failed = first | {"label": None, "error": "no label in the reply", "usage": {"calls": 1, "cost_usd": 0.5}}
+    paid = first | {"usage": {"calls": 1, "cost_usd": 0.25}}
+    file.write_text("".join(json.dumps(line) + "\n" for line in (failed, paid, second)))
+    (where.results_dir / "r" / "metrics" / f"{file.stem}.json").unlink()
+    metrics: Metrics = evaluate("r", options=EvaluateOptions(judge="offline/lexical"), where=where).metrics
+    assert (metrics.usage.calls, metrics.usage.cost_usd) == (2, 0.75)
+
+
+def test_analyses_of_a_session_that_was_killed_are_not_known(tmp_path: Path, server: ModelServer) -> None:
+    dataset, where = colours(tmp_path / "colours.json", 2), folders_in(tmp_path)
+    memory = resolve_configuration("bm25", ["decompose=model"])
+    prepare(dataset, [memory], options=PrepareOptions(jobs=1), where=where)
+    run(dataset, memory, MODEL, options=RunOptions(run_id="r", query_model=CHAT), where=where)
+    evaluate("r", options=EvaluateOptions(judge="offline/lexical"), where=where)
+    (before,) = summaries(where, "r")
+    assert before.costs.question_analysis.usd
+    file = where.results_dir / "r" / "run.json"
+    document = json.loads(file.read_bytes())
+    document["totals"]["query_model"]["questions"] = 1
+    file.write_text(json.dumps(document))
+    (after,) = summaries(where, "r")
+    assert after.costs.question_analysis == cost_of(None)
+
+
+def test_recall_belongs_to_latency(tmp_path: Path) -> None:
+    dataset, where = prepared_colours(tmp_path, 3)
+    answer_all(dataset, where)
+    evaluate("r", options=EvaluateOptions(judge="offline/lexical"), where=where)
+    file = where.results_dir / "r" / "answers.jsonl"
+    timed = ((100.0, 10.0), (20.0, 300.0), (30.0, 30.0))
+    lines = [
+        line | {"recall_ms": recall, "latency_ms": model}
+        for line, (recall, model) in zip(json_lines(file), timed, strict=True)
+    ]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    path = where.results_dir / "r" / "run.json"
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps(document | {"files": document["files"] | {"answers.jsonl": sha256_file(file)}}))
+    (summary,) = summaries(where, "r")
+    latency = summary.latency
+    assert (latency.recall.p50, latency.model.p50, latency.total.p50) == (30.0, 30.0, 110.0)
+    # The percentile of the sums, not the sum of the percentiles: 110 and 320 are the highest two.
+    assert latency.total.p95 == pytest.approx(110 + 0.9 * 210)
+    assert latency_table([summary], ["r"]).rows == [["r", "30", "93", "30", "273", "110", "299"]]

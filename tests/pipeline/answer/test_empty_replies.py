@@ -1,0 +1,185 @@
+"""An empty reply is no answer: it is asked for again, told of, and never judged. A reply that was cut is told of."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import structs
+
+from longmemeval.benchmarks.dataset_protocol import Dataset
+from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
+from longmemeval.files import sha256_file
+from longmemeval.llm.registry import ModelOptions
+from longmemeval.pipeline.answer.answering import RunReport
+from longmemeval.pipeline.answer.run import RunOptions, run
+from longmemeval.pipeline.exchange.hypotheses import adopt_hypotheses
+from longmemeval.pipeline.grade.evaluate import EvaluateOptions, Evaluation, evaluate
+from longmemeval.pipeline.verify.verify import verify
+from longmemeval.reading.reader import reading_configuration
+from longmemeval.settings import Folders
+from tests.pipeline.helpers import answer_all, answers, folders_in, manifest, prepared_colours
+from tests.server import ModelServer
+from tests.support import json_lines, longmemeval
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer(lambda body: "It is green.") as running:
+        yield running
+
+
+def ask(dataset: Dataset, where: Folders, server: ModelServer, **changes: object) -> RunReport:
+    patience = ModelOptions(server.url, max_attempts=3, max_wait_s=0.01)
+    options = structs.replace(RunOptions(run_id="r", concurrency=1, model_options=patience), **changes)
+    return run(dataset, "last-k", "openai/local", options=options, where=where)
+
+
+def judged(where: Folders, server: ModelServer) -> Evaluation:
+    patience = ModelOptions(server.url, max_attempts=3, max_wait_s=0.01)
+    return evaluate("r", options=EvaluateOptions(judge="openai/judge", model_options=patience), where=where)
+
+
+def test_an_empty_reply_is_asked_for_again(tmp_path: Path, server: ModelServer) -> None:
+    dataset, where = prepared_colours(tmp_path)
+    server.faults.extend(["empty", "no-choices"])
+    report = ask(dataset, where, server)
+    assert (report.answered, report.empty) == (4, ())
+    assert [one["attempts"] for one in answers(where)] == [3, 1, 1, 1]
+    assert answers(where)[0]["usage"]["calls"] == 3
+    assert manifest(where)["status"] == "completed"
+
+
+def test_what_stays_empty_is_no_answer_and_is_asked_again_on_resume(tmp_path: Path, server: ModelServer) -> None:
+    dataset, where = prepared_colours(tmp_path)
+    server.faults.extend(["empty"] * 3 + ["null-content"] * 2)
+    report = ask(dataset, where, server)
+    assert (report.answered, report.failed, report.empty) == (2, 2, ("q0", "q1"))
+    first, second, *_ = answers(where)
+    assert (first["status"], first["finish_reason"], first["hypothesis"]) == ("error", "stop", "")
+    assert first["error"] == "The reply is empty (finish reason: stop; 3 attempts)."
+    assert (second["status"], second["finish_reason"]) == ("error", "length")
+    assert "2 attempts" in second["error"]
+    assert "higher --max-tokens" in second["error"]
+    assert first["usage"]["prompt_tokens"] > 0
+    assert (manifest(where)["status"], manifest(where)["totals"]["empty"]) == ("incomplete", 2)
+    assert verify("r", where=where).problems == ()
+    # The judge sees the two answers that there are.
+    asked = len(server.chat_requests)
+    server.responder = lambda body: "yes"
+    metrics = judged(where, server).metrics
+    assert len(server.chat_requests) - asked == 2
+    assert (metrics.overall.n, metrics.overall.correct, metrics.overall.not_evaluated) == (4, 2, 2)
+    server.responder = lambda body: "It is green."
+    again = ask(dataset, where, server)
+    assert (again.newly_answered, again.answered, again.empty) == (2, 4, ())
+    assert manifest(where)["status"] == "completed"
+    assert [one["question_id"] for one in answers(where)] == ["q0", "q1", "q2", "q3", "q0", "q1"]
+    # The scores were made before two of the answers were there.
+    (stale,) = verify("r", where=where).problems
+    assert "is older than the last lines of answers.jsonl" in stale
+    server.responder = lambda body: "yes"
+    assert judged(where, server).metrics.overall.correct == 4
+    assert verify("r", where=where).problems == ()
+
+
+def test_the_summary_names_empty_and_cut_replies_and_what_comes_next(tmp_path: Path, server: ModelServer) -> None:
+    dataset, _ = prepared_colours(tmp_path)
+    server.faults.extend(["null-content"] * 2 + ["cut"])
+    command = ("run", "--dataset", dataset.path, "--memory", "last-k", "--model", "openai/local", "--run-id", "r")
+    calls = ("--api-base", server.url, "--max-attempts", "2", "--concurrency", "1")
+    done = longmemeval(*command, *calls, cwd=tmp_path, code=1)
+    assert "Run r: 3 of 4 questions answered" in done.stdout
+    assert "1 answers were cut off at --max-tokens" in done.stdout
+    assert "1 of them got nothing but empty replies: q0" in done.stderr
+    assert "Begin a new run with a higher --max-tokens" in done.stderr
+    assert done.stdout.splitlines()[-1] == "Next: the same command with --resume r asks the 1 questions again"
+    again = longmemeval(*command[:-2], "--resume", "r", *calls, cwd=tmp_path)
+    assert "(1 now)" in again.stdout
+    assert again.stdout.splitlines()[-1] == "Next: longmemeval evaluate r"
+
+
+def test_after_an_offline_run_comes_an_offline_judge(tmp_path: Path) -> None:
+    dataset, _ = prepared_colours(tmp_path)
+    command = ("run", "--dataset", dataset.path, "--memory", "last-k", "--model", "offline/extractive", "--run-id", "r")
+    for _ in range(2):
+        done = longmemeval(*command, cwd=tmp_path)
+        assert done.stdout.splitlines()[-1] == "Next: longmemeval evaluate r --judge offline/lexical"
+    longmemeval("evaluate", "r", "--judge", "offline/lexical", cwd=tmp_path)
+
+
+def test_cut_replies_are_counted(tmp_path: Path, server: ModelServer) -> None:
+    dataset, where = prepared_colours(tmp_path)
+    server.faults.extend(["cut", "cut"])
+    report = ask(dataset, where, server)
+    assert (report.answered, report.cut) == (4, 2)
+    assert manifest(where)["totals"]["cut"] == 2
+    assert manifest(where)["status"] == "completed"
+
+
+def test_a_note_that_stays_empty_is_an_empty_note(tmp_path: Path, server: ModelServer) -> None:
+    dataset, where = prepared_colours(tmp_path, 1)
+    server.faults.extend(["empty"] * 3)
+    report = ask(dataset, where, server, reading=reading_configuration("con-separate"))
+    assert (report.answered, report.empty) == (1, ())
+
+
+def as_an_earlier_version_left_it(where: Folders, judge: str) -> None:
+    """q0 was answered with nothing, and judged."""
+    folder = where.results_dir / "r"
+    lines = answers(where)
+    lines[0] |= {"hypothesis": "", "finish_reason": "stop"}
+    (folder / "answers.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    document = manifest(where)
+    del document["totals"]["empty"], document["totals"]["cut"]
+    document["files"]["answers.jsonl"] = sha256_file(folder / "answers.jsonl")
+    (folder / "run.json").write_text(json.dumps(document))
+    (file,) = (folder / "judgements").glob(f"{judge}*.jsonl")
+    judgements: list[dict[str, Any]] = json_lines(file)
+    judgements[0] |= {
+        "label": True,
+        "answer_sha256": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+    }
+    file.write_text("".join(json.dumps(line) + "\n" for line in judgements))
+    scores = folder / "metrics" / f"{file.stem}.json"
+    metrics = json.loads(scores.read_text())
+    del metrics["format"]
+    scores.write_text(json.dumps(metrics | {"judgements_sha256": sha256_file(file)}))
+
+
+def test_empty_answers_of_an_earlier_version_count_as_empty(tmp_path: Path, server: ModelServer) -> None:
+    dataset, where = prepared_colours(tmp_path)
+    ask(dataset, where, server, concurrency=1)
+    server.responder = lambda body: "yes"
+    evaluate(
+        "r",
+        options=EvaluateOptions(judge="openai/judge", model_options=ModelOptions(server.url), concurrency=1),
+        where=where,
+    )
+    as_an_earlier_version_left_it(where, "")
+    # The totals are held against what that version counted, and the answers say the same.
+    assert not any("totals" in problem for problem in verify("r", where=where).problems)
+    asked = len(server.chat_requests)
+    metrics = judged(where, server).metrics
+    assert len(server.chat_requests) == asked
+    assert (metrics.overall.correct, metrics.overall.not_evaluated) == (3, 1)
+    server.responder = lambda body: "It is green."
+    report = ask(dataset, where, server)
+    assert (report.newly_answered, report.answered) == (1, 4)
+    server.responder = lambda body: "yes"
+    metrics = judged(where, server).metrics
+    assert (metrics.overall.correct, metrics.overall.not_evaluated) == (4, 0)
+    assert verify("r", where=where).problems == ()
+
+
+def test_an_empty_hypothesis_of_another_system_stays_an_answer(tmp_path: Path) -> None:
+    dataset, where = prepared_colours(tmp_path)
+    answer_all(dataset, where)
+    file = tmp_path / "theirs.jsonl"
+    file.write_text("".join(json.dumps({"question_id": f"q{one}", "hypothesis": ""}) + "\n" for one in range(4)))
+    adopted = adopt_hypotheses(file, dataset, folders_in(tmp_path).results_dir)
+    evaluation = evaluate(adopted.run_id, options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where)
+    assert evaluation.newly_judged == 4
+    assert msgspec.to_builtins(evaluation.metrics.overall)["not_evaluated"] == 0

@@ -1,0 +1,186 @@
+"""Whatever goes wrong on the way to a model: every question ends answered, once, as if nothing had been."""
+
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from longmemeval.benchmarks.dataset_protocol import Dataset
+from longmemeval.errors import EndpointDownError
+from longmemeval.llm.registry import ModelOptions
+from longmemeval.pipeline.answer.answering import RunReport
+from longmemeval.pipeline.answer.run import RunOptions, run
+from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.grade.evaluate import EvaluateOptions, Evaluation, evaluate
+from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.pipeline.verify.verify import verify
+from longmemeval.settings import Folders
+from tests.pipeline.helpers import answers, colours, folders_in, manifest
+from tests.server import Fault, ModelServer, mixed_faults
+from tests.support import json_lines, longmemeval
+
+MANY = 500
+SOME = Selection(limit=60)
+# Waits are short, so that these tests are; nothing else about them is unusual.
+PATIENT = {"timeout_s": 3.0, "max_attempts": 12, "max_wait_s": 0.05}
+SOON = {"timeout_s": 3.0, "max_wait_s": 0.05, "give_up_after_s": 4.0}
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer(reply) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Dataset, Folders]:
+    folder = tmp_path_factory.mktemp("many")
+    dataset, where = colours(folder / "colours.json", MANY), folders_in(folder)
+    prepare(dataset, ["none"], options=PrepareOptions(jobs=1), where=where)
+    return dataset, where
+
+
+@pytest.fixture
+def workspace(prepared: tuple[Dataset, Folders], tmp_path: Path) -> tuple[Dataset, Folders]:
+    """The same fixtures, and results of one's own."""
+    dataset, where = prepared
+    return dataset, where.model_copy(update={"results_dir": tmp_path / "results"})
+
+
+def right(number: int) -> str:
+    """The reply to question `number`."""
+    return f"Bicycle {number} is {'green' if number % 3 else 'plaid'}."
+
+
+def reply(body: dict[str, Any]) -> str:
+    """Answers what colour a bicycle has; as a judge, says yes to every answer that is not plaid."""
+    prompt = body["messages"][-1]["content"]
+    if "Answer yes or no" in prompt or "Is the model response correct" in prompt:
+        return "no" if "plaid" in prompt else "yes"
+    numbers = re.findall(r"bicycle(\d+)\?", prompt)
+    return right(int(numbers[-1]))
+
+
+def ask(server: ModelServer, dataset: Dataset, where: Folders, selection: Selection, **patience: object) -> RunReport:
+    model_options = structs.replace(ModelOptions(server.url), **patience)
+    options = RunOptions(run_id="r", concurrency=32, model_options=model_options)
+    return run(dataset, "none", "openai/local", selection=selection, options=options, where=where)
+
+
+def judge(server: ModelServer, where: Folders, **patience: object) -> Evaluation:
+    model_options = structs.replace(ModelOptions(server.url), **patience)
+    options = EvaluateOptions(judge="openai/judge", concurrency=32, model_options=model_options)
+    return evaluate("r", options=options, where=where)
+
+
+def assert_all_answered(where: Folders, count: int) -> None:
+    """Every question has one answer, and it is the right one."""
+    final = [one for one in answers(where) if one["status"] == "ok"]
+    assert {one["question_id"]: one["hypothesis"] for one in final} == {
+        f"q{number}": right(number) for number in range(count)
+    }
+    assert len(final) == count
+    assert manifest(where)["status"] == "completed"
+    assert manifest(where)["totals"]["answered"] == count
+    assert verify("r", where=where).problems == ()
+
+
+def labels(where: Folders) -> dict[str, bool | None]:
+    (file,) = (where.results_dir / "r" / "judgements").glob("*.jsonl")
+    return {line["question_id"]: line["label"] for line in json_lines(file)}
+
+
+def test_every_question_is_answered_once_whatever_goes_wrong(
+    server: ModelServer, workspace: tuple[Dataset, Folders]
+) -> None:
+    dataset, where = workspace
+    server.plan = mixed_faults(0)
+    report = ask(server, dataset, where, Selection(), **PATIENT)
+    assert (report.answered, report.failed, report.empty) == (MANY, 0, ())
+    # None failed on the way either.
+    assert len(answers(where)) == MANY
+    assert_all_answered(where, MANY)
+    assert len(server.chat_requests) > MANY * 1.1
+    asked = Counter(one.body["messages"][-1]["content"] for one in server.chat_requests)
+    tries = {one["prompt_sha256"]: one["attempts"] for one in answers(where)}
+    assert sum(asked.values()) == sum(tries.values())
+    server.plan = mixed_faults(1)
+    judged = judge(server, where, **PATIENT)
+    assert (judged.newly_judged, judged.failed) == (MANY, 0)
+    assert labels(where) == {f"q{number}": number % 3 > 0 for number in range(MANY)}
+
+
+@pytest.mark.parametrize("fault", [500, "drop", "hang"])
+def test_an_endpoint_that_is_dead_from_the_start(
+    server: ModelServer, workspace: tuple[Dataset, Folders], fault: Fault
+) -> None:
+    dataset, where = workspace
+    server.plan = lambda: fault
+    started = time.monotonic()
+    with pytest.raises(EndpointDownError, match=r"nothing but failures.*0 of 60 answers are there and kept"):
+        ask(server, dataset, where, SOME, **SOON)
+    assert time.monotonic() - started < 30
+    assert len(server.chat_requests) < 32 + 20
+    assert answers(where) == []
+    assert manifest(where)["status"] == "incomplete"
+    server.plan = lambda: None
+    assert ask(server, dataset, where, SOME, **SOON).newly_answered == 60
+    assert_all_answered(where, 60)
+
+
+def dying(server: ModelServer, after: int, fault: Fault) -> Callable[[], Fault | None]:
+    """The server answers so many requests, and then nothing."""
+    return lambda: fault if len(server.chat_requests) > after else None
+
+
+@pytest.mark.parametrize("fault", [503, "drop", "hang"])
+def test_an_endpoint_that_dies_on_the_way(
+    server: ModelServer, workspace: tuple[Dataset, Folders], fault: Fault
+) -> None:
+    dataset, where = workspace
+    server.plan = dying(server, 25, fault)
+    with pytest.raises(EndpointDownError, match="25 of 60 answers are there and kept"):
+        ask(server, dataset, where, SOME, **SOON)
+    kept = answers(where)
+    assert len(kept) == 25
+    server.plan = lambda: None
+    assert ask(server, dataset, where, SOME, **SOON).newly_answered == 35
+    assert answers(where)[:25] == kept
+    assert_all_answered(where, 60)
+    asked = len(server.chat_requests)
+    server.plan = dying(server, asked + 20, fault)
+    with pytest.raises(EndpointDownError, match="20 of 60 answers have a label and keep it"):
+        judge(server, where, **SOON)
+    assert len(labels(where)) == 20
+    server.plan = lambda: None
+    assert judge(server, where, **SOON).newly_judged == 40
+    assert labels(where) == {f"q{number}": number % 3 > 0 for number in range(60)}
+
+
+def test_commands_say_what_the_endpoint_said_and_how_to_go_on(
+    server: ModelServer, workspace: tuple[Dataset, Folders], tmp_path: Path
+) -> None:
+    dataset, where = workspace
+    server.plan = dying(server, 3, 503)
+    folders = ("--prepared-dir", where.prepared_dir, "--results-dir", where.results_dir)
+    command = (
+        "run", "--dataset", dataset.path, "--memory", "none", "--model", "openai/local", "--limit", "12", *folders,
+        "--run-id", "r", "--api-base", server.url, "--give-up-after", "4", "--max-attempts", "50",
+    )  # fmt: skip
+    ended = longmemeval(*command, cwd=tmp_path, code=1)
+    told = " ".join(ended.stderr.split())
+    assert "has answered nothing but failures for" in told
+    assert "The last: The server is busy or failed, 503: refused on purpose" in told
+    assert "(run 'r': 3 of 12 answers are there and kept)" in told
+    assert "Rerun the same command when it answers again" in told
+    assert "Traceback" not in told
+    assert "never awaited" not in told
+    server.plan = lambda: None
+    again = longmemeval(*command, cwd=tmp_path)
+    assert "Run r: 12 of 12 questions answered" in again.stdout
+    assert "(9 now)" in again.stdout

@@ -1,0 +1,156 @@
+"""What a run can be told: LoCoMo's own protocol, a threshold for abstaining, repeats, a money limit."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from longmemeval.benchmarks.locomo.loader import LocomoDataset
+from longmemeval.errors import HarnessError, SpendingLimitError
+from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
+from longmemeval.evaluation.judges.locomo import LOCOMO_F1
+from longmemeval.llm.registry import ModelOptions
+from longmemeval.pipeline.answer.repeats import run_repeats
+from longmemeval.pipeline.answer.run import RunOptions, run
+from longmemeval.pipeline.compare.compare import compare
+from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.verify.verify import verify
+from longmemeval.prices import price
+from longmemeval.reading.reader import ABSTENTION, reading_configuration
+from longmemeval.settings import Folders
+from longmemeval.spending import SpendingLimit, spent_in
+from tests.benchmarks.locomo.test_loader import make_conversation
+from tests.benchmarks.longmemeval.test_loader import write
+from tests.pipeline.helpers import MODEL, answers, colours, folders_in, manifest, prepared_colours
+from tests.server import ModelServer
+from tests.support import json_lines, longmemeval
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-real-key-0123")
+    with ModelServer(lambda body: "(a)") as server:
+        yield server
+
+
+@pytest.fixture
+def talks(tmp_path: Path) -> tuple[LocomoDataset, Folders]:
+    dataset, where = LocomoDataset(write(tmp_path / "talks.json", make_conversation())), folders_in(tmp_path)
+    prepare(dataset, ["full-history"], options=PrepareOptions(jobs=1), where=where)
+    return dataset, where
+
+
+def official(server: ModelServer, seed: int) -> RunOptions:
+    return RunOptions(
+        protocol="official", seed=seed, run_id=f"r{seed}", model_options=ModelOptions(api_base=server.url)
+    )
+
+
+def test_locomos_protocol_offers_the_options_and_reads_the_letter(
+    talks: tuple[LocomoDataset, Folders], server: ModelServer
+) -> None:
+    dataset, where = talks
+    offered = set()
+    for seed in range(4):
+        run(dataset, "full-history", "openai/gpt-4o-mini", options=official(server, seed), where=where)
+        prompts = {
+            line["question_id"]: line["messages"][0]["content"]
+            for line in json_lines(where.results_dir / f"r{seed}" / "prompts.jsonl")
+        }
+        asked = prompts["conv-1/q4"].rsplit("Whose?", 1)[1]
+        assert "Bo's" in asked
+        assert "Not mentioned in the conversation" in asked
+        right_is_a = asked.index("Not mentioned") < asked.index("Bo's")
+        offered.add(right_is_a)
+        metrics = evaluate(f"r{seed}", where=where).metrics
+        assert metrics.judge.model == LOCOMO_F1
+        assert metrics.by_type["adversarial"].accuracy == float(right_is_a)
+        assert "approximate date" in prompts["conv-1/q1"].rsplit("When?", 1)[1]
+        assert not any("Bo's" in prompt for name, prompt in prompts.items() if name != "conv-1/q4")
+        assert manifest(where, f"r{seed}")["settings"]["protocol"] == {"name": "official", "seed": seed}
+        assert manifest(where, f"r{seed}")["settings"]["reading"]["method"] == "short"
+        assert verify(f"r{seed}", where=where).problems == ()
+    assert offered == {True, False}
+
+
+def test_only_locomo_has_that_protocol(tmp_path: Path) -> None:
+    dataset, where = prepared_colours(tmp_path)
+    with pytest.raises(HarnessError, match="LoCoMo protocol does not fit"):
+        run(dataset, "last-k", MODEL, options=RunOptions(protocol="official"), where=where)
+
+
+def test_weak_recall_is_answered_without_a_call(tmp_path: Path) -> None:
+    dataset, where = prepared_colours(tmp_path, memory="bm25")
+    run(dataset, "bm25", MODEL, options=RunOptions(run_id="always"), where=where)
+    scores = {line["question_id"]: line["top_score"] for line in answers(where, "always")}
+    threshold = sorted(scores.values())[1] + 1e-9
+    reading = reading_configuration(abstain_below=threshold)
+    run(dataset, "bm25", MODEL, options=RunOptions(run_id="careful", reading=reading), where=where)
+    careful = {line["question_id"]: line for line in answers(where, "careful")}
+    for question_id, score in scores.items():
+        line = careful[question_id]
+        assert (line["hypothesis"] == ABSTENTION) == (score < threshold)
+        assert (line["usage"]["calls"] == 0) == (score < threshold)
+    abstained = next(line for line in careful.values() if line["hypothesis"] == ABSTENTION)
+    assert abstained["notes"][-1].startswith("abstained: the best recall score")
+    assert abstained["cut_ids"]
+    assert manifest(where, "careful")["settings"]["abstain_below"] == threshold
+    metrics = evaluate("careful", options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where).metrics
+    assert metrics.abstaining is not None
+    assert metrics.abstaining.abstained >= 2
+    assert verify("careful", where=where).problems == ()
+
+
+def test_repeats_are_told_from_sampling(tmp_path: Path) -> None:
+    dataset, where = prepared_colours(tmp_path)
+    reports = run_repeats(dataset, "last-k", MODEL, 3, options=RunOptions(run_id="same"), where=where)
+    assert [report.run_id for report in reports] == ["same-r1", "same-r2", "same-r3"]
+    assert ["repeat" in manifest(where, report.run_id)["settings"] for report in reports] == [False, True, True]
+    for report in reports:
+        evaluate(report.run_id, options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where)
+    [group] = compare([report.run_id for report in reports], where=where).repeats
+    assert group.run_ids == ("same-r1", "same-r2", "same-r3")
+    assert (group.spread.n, group.spread.sd) == (3, 0.0)
+    again = run_repeats(dataset, "last-k", MODEL, 3, options=RunOptions(run_id="same"), where=where)
+    assert [report.newly_answered for report in again] == [0, 0, 0]
+
+
+def test_command_repeats_and_says_what_can_be_told_from_noise(tmp_path: Path) -> None:
+    dataset, _ = prepared_colours(tmp_path)
+    done = longmemeval(
+        "run", "--dataset", dataset.path, "--memory", "last-k", "--model", MODEL, "--run-id", "x", "--repeat", "2",
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert done.stderr.count("With 4 questions no difference can be shown") == 1
+    assert {path.name for path in (tmp_path / "results").iterdir()} == {"x-r1", "x-r2"}
+    refused = longmemeval(
+        "run", "--dataset", dataset.path, "--memory", "last-k", "--model", MODEL, "--resume", "x-r1", "--repeat", "2",
+        cwd=tmp_path, code=2,
+    )  # fmt: skip
+    assert "--resume continues one run" in " ".join(refused.stderr.split())
+
+
+def test_the_money_limit_stops_before_it_is_passed_and_the_run_goes_on_with_more(
+    tmp_path: Path, server: ModelServer
+) -> None:
+    dataset, where = colours(tmp_path / "d.json", 4), folders_in(tmp_path)
+    prepare(dataset, ["none"], where=where)
+    model = "openai/gpt-4o-mini"
+    # Room for one call at its dearest: 500 tokens of answer and a short prompt.
+    limit = SpendingLimit((price(model, 300, 500) or 0.0) * 1.1)
+
+    def options(spending: SpendingLimit | None) -> RunOptions:
+        return RunOptions(run_id="r", spending=spending, concurrency=1, model_options=ModelOptions(api_base=server.url))
+
+    server.responder = lambda body: "long " * 400
+    with pytest.raises(SpendingLimitError, match=r"--max-cost") as caught:
+        run(dataset, "none", model, options=options(limit), where=where)
+    begun = len(server.chat_requests)
+    assert 0 < begun < 4
+    assert f"run 'r': {begun} of 4 answers are there and kept" in str(caught.value)
+    assert (spent_in(where.results_dir / "r" / "spending.jsonl") or 0.0) <= limit.dollars
+    assert manifest(where)["status"] == "incomplete"
+    report = run(dataset, "none", model, options=options(None), where=where)
+    assert (report.answered, report.newly_answered) == (4, 4 - begun)
+    assert manifest(where)["status"] == "completed"

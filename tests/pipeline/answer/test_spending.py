@@ -1,0 +1,226 @@
+"""`--max-cost` through the verbs: all that a piece of work costs, over all its starts, workers and models."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from longmemeval.benchmarks.dataset_protocol import Dataset
+from longmemeval.errors import FatalModelError, HarnessError, SpendingLimitError
+from longmemeval.llm.registry import ModelOptions
+from longmemeval.memory.configuration import resolve_configuration
+from longmemeval.pipeline.answer.repeats import run_repeats
+from longmemeval.pipeline.answer.run import RunOptions, run
+from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.grade.evaluate import EvaluateOptions, Evaluation, evaluate
+from longmemeval.pipeline.runs.accounts import spent_on_answers, spent_on_judging, spent_on_preparation
+from longmemeval.settings import Folders
+from longmemeval.spending import SpendingLimit
+from tests.pipeline.helpers import answers, colours, folders_in, manifest, prepared_colours
+from tests.pipeline.sweeps import PRICED, served, swept
+from tests.server import ModelServer
+from tests.support import json_lines, longmemeval
+
+JUDGE = "openai/gpt-4o-mini"
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
+    with ModelServer(lambda body: "word " * 100) as server:
+        yield server
+
+
+def patience(server: ModelServer) -> ModelOptions:
+    return ModelOptions(server.url, timeout_s=20.0, max_attempts=2, max_wait_s=0.01)
+
+
+def ask(dataset: Dataset, where: Folders, server: ModelServer, dollars: float | None, **changes: object) -> None:
+    limit = None if dollars is None else SpendingLimit(dollars)
+    options = RunOptions(run_id="r", concurrency=16, model_options=patience(server), spending=limit)
+    run(dataset, "none", PRICED, options=structs.replace(options, **changes), where=where)
+
+
+def judge(where: Folders, server: ModelServer, dollars: float | None, votes: int = 1) -> Evaluation:
+    limit = None if dollars is None else SpendingLimit(dollars)
+    options = EvaluateOptions(judge=JUDGE, votes=votes, model_options=patience(server), spending=limit)
+    return evaluate("r", options=options, where=where)
+
+
+def billed(server: ModelServer) -> float:
+    """What the provider would charge for the requests it answered with 100 words each."""
+    words = sum(len(one.body["messages"][-1]["content"].split()) for one in server.chat_requests)
+    return (words * 0.15 + len(server.chat_requests) * 100 * 0.6) / 1e6
+
+
+def test_a_limit_is_used_up_and_holds_over_any_number_of_starts(tmp_path: Path, server: ModelServer) -> None:
+    dataset, where = prepared_colours(tmp_path, 60, "none")
+    folder = where.results_dir / "r"
+    # Sixteen reservations of 500 tokens alone would exceed it.
+    cap = 0.0015
+    for _ in range(3):
+        with pytest.raises(SpendingLimitError, match=r"run 'r': \d+ of 60 answers are there and kept"):
+            ask(dataset, where, server, cap)
+    kept = answers(where)
+    # Every reply that was paid for is kept, and what is left is less than one call may cost.
+    assert len(kept) == len(server.chat_requests)
+    assert cap - 0.0004 < billed(server) <= cap
+    assert spent_on_answers(folder) == pytest.approx(billed(server))
+    assert spent_on_answers(folder) == pytest.approx(sum(one["usage"]["cost_usd"] for one in kept))
+    assert manifest(where)["status"] == "incomplete"
+    ask(dataset, where, server, None)
+    assert manifest(where)["status"] == "completed"
+    assert answers(where)[: len(kept)] == kept
+    assert len(server.chat_requests) == 60
+
+
+def test_attempts_that_fail_count(tmp_path: Path, server: ModelServer) -> None:
+    dataset, where = prepared_colours(tmp_path, 30, "none")
+    server.plan = lambda: "drop"
+    with pytest.raises(SpendingLimitError, match="of it on attempts that failed"):
+        ask(dataset, where, server, 0.0026)
+    # Room for eight calls with 500 tokens of reply each.
+    assert len(server.chat_requests) == 8
+    assert spent_on_answers(where.results_dir / "r") == pytest.approx(0.0024, abs=0.0002)
+
+
+def test_the_command_ends_with_exit_code_one_and_says_how_to_go_on(tmp_path: Path, server: ModelServer) -> None:
+    dataset, _ = prepared_colours(tmp_path, 12, "none")
+    command = (
+        "run", "--dataset", dataset.path, "--memory", "none", "--model", PRICED, "--run-id", "r",
+        "--api-base", server.url,
+    )  # fmt: skip
+    key = "sk-test-0123456789abcdef"
+    ended = longmemeval(*command, "--max-cost", "0.0006", cwd=tmp_path, code=1, OPENAI_API_KEY=key)
+    told = " ".join(ended.stderr.split())
+    assert "The spending limit is reached: $0.000" in told
+    assert "of $0.0006 are spent" in told
+    assert "Rerun the same command with a higher --max-cost: it goes on from here" in told
+    assert "never awaited" not in told
+    assert "Traceback" not in told
+    assert (
+        "(8 now)" in longmemeval(*command, "--max-cost", "1", cwd=tmp_path, OPENAI_API_KEY=key).stdout
+        or len(server.chat_requests) == 12
+    )
+
+
+def test_analysing_questions_is_covered(tmp_path: Path, server: ModelServer) -> None:
+    dataset, where = prepared_colours(tmp_path, 8, "bm25")
+    memory = resolve_configuration("bm25", ["decompose=model"])
+    options = RunOptions(run_id="r", concurrency=4, model_options=patience(server), spending=SpendingLimit(0.0004))
+    with pytest.raises(SpendingLimitError, match="0 of 8 answers are there"):
+        run(dataset, memory, PRICED, options=options, where=where)
+    asked = len(server.chat_requests)
+    assert asked > 0
+    assert 0 < spent_on_answers(where.results_dir / "r") <= 0.0004
+    run(dataset, memory, PRICED, options=structs.replace(options, spending=SpendingLimit(1.0)), where=where)
+    assert spent_on_answers(where.results_dir / "r") == pytest.approx(billed(server), rel=0.01)
+
+
+@pytest.mark.parametrize("votes", [1, 3])
+def test_judging_has_a_limit_of_its_own_over_all_starts(tmp_path: Path, server: ModelServer, votes: int) -> None:
+    dataset, where = prepared_colours(tmp_path, 30, "none")
+    ask(dataset, where, server, None)
+    folder, asked = where.results_dir / "r", len(server.chat_requests)
+    server.responder = lambda body: "yes"
+    one = 30 * 1e-5
+    for _ in range(2):
+        with pytest.raises(SpendingLimitError, match="answers have a label and keep it"):
+            judge(where, server, one, votes)
+    assert len(server.chat_requests) > asked
+    assert one - 1e-4 < spent_on_judging(folder) <= one
+    assert judge(where, server, 1.0, votes).failed == 0
+    assert spent_on_answers(folder) == pytest.approx(sum(line["usage"]["cost_usd"] for line in answers(where)))
+
+
+def test_repeats_share_a_limit(tmp_path: Path, server: ModelServer) -> None:
+    dataset, where = prepared_colours(tmp_path, 6, "none")
+    options = RunOptions(run_id="r", concurrency=4, model_options=patience(server), spending=SpendingLimit(0.0010))
+    for _ in range(2):
+        with pytest.raises(SpendingLimitError):
+            run_repeats(dataset, "none", PRICED, 3, options=options, where=where)
+    assert 6 < len(server.chat_requests) < 18
+    assert billed(server) <= 0.0010
+
+
+def test_a_run_of_an_earlier_version_counts_what_its_answers_say(tmp_path: Path, server: ModelServer) -> None:
+    dataset, where = prepared_colours(tmp_path, 12, "none")
+    with pytest.raises(SpendingLimitError):
+        ask(dataset, where, server, 0.0006)
+    before = spent_on_answers(where.results_dir / "r")
+    (where.results_dir / "r" / "spending.jsonl").unlink()
+    assert spent_on_answers(where.results_dir / "r") == pytest.approx(before)
+    asked = len(server.chat_requests)
+    with pytest.raises(SpendingLimitError):
+        ask(dataset, where, server, 0.0006)
+    assert len(server.chat_requests) == asked
+
+
+@pytest.mark.parametrize(("jobs", "backend"), [(1, "loky"), (2, "loky"), (3, "threading")])
+def test_preparing_with_a_chat_model_is_covered_over_its_workers(
+    tmp_path: Path, server: ModelServer, jobs: int, backend: str
+) -> None:
+    dataset, where = colours(tmp_path / "d.json", 8), folders_in(tmp_path)
+    server.responder = lambda body: json.dumps({"edits": []}) + " word" * 100
+    options = structs.replace(
+        PrepareOptions(working_memory_model=PRICED, api_base=server.url, jobs=jobs),
+        backend=backend,
+        spending=SpendingLimit(0.004),
+    )
+    for _ in range(2):
+        with pytest.raises(SpendingLimitError) as caught:
+            prepare(dataset, ["working-memory"], options=options, where=where)
+        assert caught.value.exit_code == 1
+    root = where.prepared_dir / "d" / "default"
+    assert 0 < len(server.chat_requests) < 24
+    assert 0.002 < spent_on_preparation(root) <= 0.004
+    more = structs.replace(options, spending=SpendingLimit(1.0))
+    report = prepare(dataset, ["working-memory"], options=more, where=where)
+    assert report.already + report.prepared == 8
+    # Replies that were paid for are remembered; what was cancelled on the way may have been asked again.
+    assert len(server.chat_requests) <= 24 + 2 * jobs
+
+
+def test_preparing_with_a_remote_embedder_is_covered(tmp_path: Path, server: ModelServer) -> None:
+    dataset, where = colours(tmp_path / "d.json", 80), folders_in(tmp_path)
+    options = PrepareOptions(embedder="openai:text-embedding-3-small", api_base=server.url, jobs=1)
+    with pytest.raises(SpendingLimitError):
+        prepare(
+            dataset, ["semantic-recall"], options=structs.replace(options, spending=SpendingLimit(3e-5)), where=where
+        )
+    root = where.prepared_dir / "d" / "default"
+    spent = spent_on_preparation(root)
+    assert 0 < spent <= 3e-5
+    prepare(dataset, ["semantic-recall"], options=structs.replace(options, spending=SpendingLimit(1.0)), where=where)
+    batches = [one.body["input"] for one in server.requests if one.path.endswith("/embeddings")]
+    words = sum(len(text.split()) for batch in batches for text in batch)
+    assert spent_on_preparation(root) == pytest.approx(words * 0.02e-6)
+
+
+def test_an_embedder_without_a_price_is_refused_at_the_providers_own_address(
+    tmp_path: Path, server: ModelServer
+) -> None:
+    dataset, where = colours(tmp_path / "d.json", 2), folders_in(tmp_path)
+    options = PrepareOptions(embedder="openai:of-ones-own", jobs=1, spending=SpendingLimit(1.0))
+    with pytest.raises(FatalModelError, match="price of openai:of-ones-own is not known"):
+        prepare(dataset, ["semantic-recall"], options=options, where=where)
+    prepare(dataset, ["semantic-recall"], options=structs.replace(options, api_base=server.url), where=where)
+
+
+def test_a_sweep_counts_what_it_prepares(tmp_path: Path, server: ModelServer) -> None:
+    colours(tmp_path / "colours.json", 6)
+    changes = {
+        "memories": ["working-memory"],
+        "models": [served(server)],
+        "prepare": {"jobs": 1, "working_memory_model": PRICED, "api_base": server.url},
+    }
+    server.responder = lambda body: json.dumps({"edits": []}) + " word" * 100
+    with pytest.raises(HarnessError, match="--max-cost"):
+        swept(tmp_path, max_cost=0.003, **changes)
+    account = json_lines(tmp_path / "results" / "s_spending.jsonl")
+    on_preparing = sum(line.get("cost_usd", 0.0) for line in account)
+    assert 0 < on_preparing <= 0.003
+    report = swept(tmp_path, max_cost=1.0, **changes)
+    assert report.estimate.spent >= on_preparing

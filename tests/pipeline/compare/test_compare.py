@@ -1,0 +1,459 @@
+"""`compare`: known counts give known figures, what cannot be compared is refused, what differs is said."""
+
+import json
+import random
+import shutil
+from collections.abc import Callable
+from math import comb
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import longmemeval
+from longmemeval.benchmarks.dataset_protocol import Dataset
+from longmemeval.benchmarks.locomo.loader import LocomoDataset
+from longmemeval.errors import HarnessError, IntegrityError
+from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
+from longmemeval.evaluation.judges.longmemeval import DEFAULT_JUDGE, OFFICIAL_MODEL, LongMemEvalJudge
+from longmemeval.evaluation.power import minimum_detectable_difference
+from longmemeval.evaluation.statistics import wilson_interval
+from longmemeval.llm.endpoints import OWN_ENDPOINT
+from longmemeval.pipeline.answer.call_counter import CallCounter
+from longmemeval.pipeline.answer.detectable import detectable_note
+from longmemeval.pipeline.compare.compare import compare
+from longmemeval.pipeline.compare.comparison import INSIDE_THE_NOISE
+from longmemeval.pipeline.exchange.hypotheses import adopt_hypotheses
+from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.settings import Folders
+from tests.benchmarks.locomo.test_loader import make_conversation
+from tests.pipeline.graded_runs import F1, LENIENT, STRICT, grade, graded_run, ids, labels
+from tests.pipeline.helpers import answer_all, colours, folders_in, prepared_colours
+
+OFFLINE = EvaluateOptions(judge=LEXICAL_JUDGE)
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return colours(tmp_path_factory.mktemp("data") / "many.json", 500)
+
+
+@pytest.fixture
+def ten(tmp_path: Path) -> Dataset:
+    return colours(tmp_path / "ten.json", 10)
+
+
+@pytest.fixture
+def where(tmp_path: Path) -> Folders:
+    return folders_in(tmp_path)
+
+
+def edit_json(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
+
+
+def test_known_answer(many: Dataset, where: Folders) -> None:
+    """Both right on 200 of 500, only `a` on 81, only `b` on 29."""
+    graded_run(many, where, "a", labels(281, 219))
+    graded_run(many, where, "b", labels(200) + labels(0, 81) + labels(29, 190))
+    found = compare(["a", "b"], where=where)
+    (pair,) = found.pairs
+    exact = 2 * sum(comb(110, k) for k in range(30)) / 2**110
+    assert (pair.a, pair.b, pair.test) == ("a", "b", "exact McNemar")
+    assert pair.difference == pytest.approx(52 / 500, abs=1e-15)
+    assert pair.mcnemar is not None
+    assert (pair.mcnemar.a_only, pair.mcnemar.b_only) == (81, 29)
+    assert pair.mcnemar.p == pair.p == pair.p_holm == pytest.approx(exact, rel=1e-9)
+    # The normal interval of a paired difference: 0.104 ± 1.96 √((110/500 - 0.104²) / 500).
+    assert pair.interval == pytest.approx((0.0639, 0.1441), abs=0.004)
+    assert (pair.significant, pair.verdict) == (True, "a is better by 10.4 points")
+    assert [run.marks for run in found.runs] == ["", "▼"]
+    assert [run.summary.metrics.overall.accuracy for run in found.runs] == [281 / 500, 229 / 500]
+    assert found.detectable == minimum_detectable_difference(500, discordant=110 / 500)
+    assert (found.dataset, ids(found)) == ("many", ["a", "b"])
+
+
+def test_nobody_is_better_inside_the_noise(ten: Dataset, where: Folders) -> None:
+    graded_run(ten, where, "a", labels(8, 2))
+    graded_run(ten, where, "b", labels(3, 7))
+    (pair,) = compare(["a", "b"], where=where).pairs
+    assert pair.p == pytest.approx(2 / 2**5)
+    assert (pair.significant, pair.verdict) == (False, INSIDE_THE_NOISE)
+    assert [run.marks for run in compare(["a", "b"], where=where).runs] == ["", ""]
+
+
+def test_holm_and_marks_of_three_runs(many: Dataset, where: Folders) -> None:
+    """Discordant pairs 20:0, 9:0 and 11:0 of nested runs: p = 2/2^20, 2/2^9, 2/2^11, times 3, 1, 2."""
+    graded_run(many, where, "low", labels(100, 400))
+    graded_run(many, where, "high", labels(120, 380))
+    graded_run(many, where, "middle", labels(109, 391))
+    found = compare(["low", "high", "middle"], where=where)
+    assert [(pair.a, pair.b) for pair in found.pairs] == [("low", "high"), ("low", "middle"), ("high", "middle")]
+    assert [pair.p for pair in found.pairs] == pytest.approx([2 / 2**20, 2 / 2**9, 2 / 2**11])
+    assert [pair.p_holm for pair in found.pairs] == pytest.approx([6 / 2**20, 2 / 2**9, 4 / 2**11])
+    assert [run.marks for run in found.runs] == ["", "▲", "▲"]
+    assert [run.marks for run in compare(["high", "low", "middle"], where=where).runs] == ["", "▼", "▼"]
+    # Of each pair the mean squared difference is its discordant share: (20 + 9 + 11) / 3 / 500.
+    assert found.detectable == pytest.approx(minimum_detectable_difference(500, discordant=40 / 1500))
+
+
+def test_only_the_sign_depends_on_the_order(many: Dataset, where: Folders) -> None:
+    source = random.Random(1)
+    for run_id in ("a", "b", "c"):
+        graded_run(many, where, run_id, [source.random() < 0.5 for _ in range(500)])
+    forth = {frozenset((pair.a, pair.b)): pair for pair in compare(["a", "b", "c"], where=where).pairs}
+    back = compare(["c", "b", "a"], where=where).pairs
+    for pair in back:
+        other = forth[frozenset((pair.a, pair.b))]
+        assert (pair.a, pair.b) == (other.b, other.a)
+        assert pair.difference == -other.difference
+        assert pair.interval == (-other.interval[1], -other.interval[0])
+        assert (pair.p, pair.p_holm, pair.test) == (other.p, other.p_holm, other.test)
+    assert len(back) == 3
+
+
+def test_a_seed_decides_the_intervals_and_nothing_else(many: Dataset, where: Folders) -> None:
+    source = random.Random(2)
+    graded_run(many, where, "a", [source.random() < 0.5 for _ in range(500)])
+    graded_run(many, where, "b", [source.random() < 0.5 for _ in range(500)])
+    first, again, other = (compare(["a", "b"], where=where, seed=seed) for seed in (0, 0, 7))
+    assert first == again
+    assert first.pairs[0].interval != other.pairs[0].interval
+    assert first.pairs[0].p == other.pairs[0].p
+
+
+def test_what_is_not_evaluated_counts_as_wrong(ten: Dataset, where: Folders) -> None:
+    graded_run(ten, where, "a", [True, None, False, *labels(7)])
+    graded_run(ten, where, "b", [None, None, True, *labels(7)])
+    found = compare(["a", "b"], where=where)
+    assert found.pairs[0].difference == 0
+    assert found.questions[1].credits == (None, None)
+    assert found.questions[2].credits == (0.0, 1.0)
+    # Not evaluated is not known to be wrong: nowhere lost.
+    assert found.questions[1].stages == (None, None)
+    assert [run.summary.metrics.overall.not_evaluated for run in found.runs] == [1, 2]
+
+
+def test_scores_of_conversations(tmp_path: Path, where: Folders) -> None:
+    """A judge of scores, questions that share haystacks: no McNemar, the test flips conversations."""
+    path = tmp_path / "two.json"
+    path.write_text(json.dumps([make_conversation("conv-1"), make_conversation("conv-2")]))
+    dataset = LocomoDataset(path)
+    graded_run(dataset, where, "a", [0.5, 1.0, 0.25, 1.0, 0.0] * 2, judge=F1)
+    graded_run(dataset, where, "b", [0.25, 1.0, 0.0, 0.0, 0.0] * 2, judge=F1)
+    found = compare(["a", "b"], where=where)
+    (pair,) = found.pairs
+    assert pair.mcnemar is None
+    assert pair.test == "sign-flip permutation over haystacks"
+    assert pair.difference == pytest.approx(1.5 / 5)
+    # Both conversations differ by the same mean: no draw can give another one.
+    assert pair.interval == pytest.approx((0.3, 0.3))
+    assert pair.p == 0.5
+    assert any("With 2 haystacks p is never below 0.5: adjusted for 1 pair" in one for one in found.warnings)
+    # Not even if one run had all and the other nothing.
+    assert found.detectable is None
+    assert [row.credits for row in found.questions[:3]] == [(0.5, 0.25), (1.0, 1.0), (0.25, 0.0)]
+
+
+def test_detectable_difference_of_scores(ten: Dataset, where: Folders) -> None:
+    graded_run(ten, where, "a", [0.5, 1.0, 0.25, 1.0, 0.0] * 2, judge=F1)
+    graded_run(ten, where, "b", [0.25, 1.0, 0.0, 0.0, 0.0] * 2, judge=F1)
+    # (1.96 √10 + 0.84 √(10 + 0.84² - 1.96²)) / (10 + 0.84²) times the root mean squared difference, √0.225.
+    assert compare(["a", "b"], where=where).detectable == pytest.approx(0.785 * 0.225**0.5, abs=0.001)
+
+
+def test_labels_of_conversations(tmp_path: Path, where: Folders) -> None:
+    """A judge of labels: intervals draw conversations whole, and the detectable difference counts them."""
+    path = tmp_path / "eight.json"
+    path.write_text(json.dumps([make_conversation(f"conv-{number}") for number in range(8)]))
+    dataset = LocomoDataset(path)
+    right_by_conversation = [5, 5, 4, 4, 2, 1, 0, 0]
+    graded_run(dataset, where, "a", [one for right in right_by_conversation for one in labels(right, 5 - right)])
+    graded_run(dataset, where, "b", labels(0, 40))
+    found = compare(["a", "b"], where=where)
+    metrics = found.runs[0].summary.metrics
+    assert (metrics.haystacks, metrics.overall.correct) == (8, 21)
+    draws = np.random.default_rng(7).integers(8, size=(200_000, 8))
+    plain = np.quantile(np.array(right_by_conversation)[draws].sum(axis=1) / 40, [0.025, 0.975])
+    assert metrics.overall.interval == pytest.approx(tuple(plain), abs=0.026)
+    assert metrics.overall.interval[0] < wilson_interval(21, 40)[0] - 0.1
+    # b is right nowhere: the differences are a's labels.
+    share, totals = 21 / 40, np.array(right_by_conversation)
+    effect = 8 / 7 * ((totals - 5 * share) ** 2).sum() / (40 * share * (1 - share))
+    expected = minimum_detectable_difference(40, discordant=share, design_effect=effect, haystacks=8)
+    assert found.detectable == pytest.approx(expected)
+    assert expected > 1.5 * minimum_detectable_difference(40, discordant=share)
+
+
+def test_many_pairs_over_few_haystacks(tmp_path: Path, where: Folders) -> None:
+    """Six haystacks give p of 1/32 at best: enough for one pair, not for three."""
+    path = tmp_path / "six.json"
+    path.write_text(json.dumps([make_conversation(f"conv-{number}") for number in range(6)]))
+    dataset = LocomoDataset(path)
+    for run_id, credit in (("a", 0.9), ("b", 0.5), ("c", 0.1)):
+        graded_run(dataset, where, run_id, [credit] * 30, judge=F1)
+    one, three = compare(["a", "c"], where=where), compare(["a", "b", "c"], where=where)
+    assert (one.pairs[0].p, one.pairs[0].significant) == (1 / 32, True)
+    assert [pair.significant for pair in three.pairs] == [False] * 3
+    assert not any("haystacks" in warning for warning in one.warnings)
+    assert any("With 6 haystacks p is never below 0.031: adjusted for 3 pairs" in each for each in three.warnings)
+
+
+def test_other_data_is_refused(ten: Dataset, where: Folders, tmp_path: Path) -> None:
+    other = colours(tmp_path / "other.json", 9)
+    graded_run(ten, where, "a", labels(9))
+    graded_run(other, where, "b", labels(9))
+    with pytest.raises(HarnessError, match=r"different data: a: ten with content \w{12}…; b: other with content"):
+        compare(["a", "b"], where=where)
+
+
+def test_other_questions_are_refused_or_left_out(ten: Dataset, where: Folders) -> None:
+    graded_run(ten, where, "all", labels(5, 5))
+    graded_run(ten, where, "few", [False, *labels(3)], settings={"reading": {"method": "con"}})
+    with pytest.raises(HarnessError, match=r"all: 10 questions; few: 4 questions.*--common.* the 4 they share"):
+        compare(["all", "few"], where=where)
+    found = compare(["all", "few"], where=where, common=True)
+    assert [run.summary.metrics.overall.accuracy for run in found.runs] == [1.0, 0.75]
+    assert [run.summary.metrics.overall.n for run in found.runs] == [4, 4]
+    assert [row.question_id for row in found.questions] == ["q0", "q1", "q2", "q3"]
+    assert "the 4 that all runs share are compared; left out: 6 of all." in found.warnings[0]
+
+
+def test_common_questions_of_equal_runs_are_all(ten: Dataset, where: Folders) -> None:
+    graded_run(ten, where, "a", labels(5, 5))
+    graded_run(ten, where, "b", labels(6, 4))
+    assert compare(["a", "b"], where=where, common=True) == compare(["a", "b"], where=where)
+
+
+@pytest.mark.parametrize("common", [True, False])
+def test_no_common_question(ten: Dataset, where: Folders, common: bool) -> None:
+    graded_run(ten, where, "a", {"q0": True})
+    graded_run(ten, where, "b", {"q1": True})
+    with pytest.raises(HarnessError, match="same selection") as caught:
+        compare(["a", "b"], where=where, common=common)
+    assert "--common" not in str(caught.value)
+
+
+def test_other_judges_are_refused(ten: Dataset, where: Folders) -> None:
+    graded_run(ten, where, "a", labels(5, 5))
+    graded_run(ten, where, "b", labels(5, 5), judge=LENIENT)
+    said = rf"different judges: a: {STRICT.id} \(accuracy\); b: {LENIENT.id} \(accuracy\)\. Have all of them graded"
+    with pytest.raises(HarnessError, match=said):
+        compare(["a", "b"], where=where)
+    grade(ten, where, "b", dict.fromkeys((f"q{n}" for n in range(10)), True))
+    grade(ten, where, "a", dict.fromkeys((f"q{n}" for n in range(10)), True), judge=LENIENT)
+    found = compare(["a", "b"], where=where, judge="strict")
+    assert [run.summary.metrics.overall.accuracy for run in found.runs] == [0.5, 1.0]
+    # The newest of each differ, and the remedy names what both have.
+    with pytest.raises(HarnessError, match=f"--judge: {LENIENT.id}, {STRICT.id}"):
+        compare(["a", "b"], where=where)
+    assert compare(["a", "b"], where=where, judge="test/lenient").pairs[0].a == "a"
+
+
+def test_other_metrics_are_refused(ten: Dataset, where: Folders) -> None:
+    graded_run(ten, where, "a", labels(5, 5))
+    graded_run(ten, where, "b", [0.5] * 10, judge=F1)
+    with pytest.raises(HarnessError, match=r"different metrics: a: .*\(accuracy\); b: .*\(F1\)"):
+        compare(["a", "b"], where=where)
+
+
+def test_what_is_no_graded_run_is_refused(ten: Dataset, where: Folders) -> None:
+    graded_run(ten, where, "a", labels(5, 5))
+    with pytest.raises(HarnessError, match="'a' is given twice"):
+        compare(["a", "a"], where=where)
+    with pytest.raises(HarnessError, match="nothing to compare"):
+        compare([], where=where)
+    with pytest.raises(HarnessError, match="no run 'b'"):
+        compare(["a", "b"], where=where)
+    folder = graded_run(ten, where, "ranked", labels(5, 5))
+    edit_json(folder / "run.json", lambda run: run.update(kind="retrieval"))
+    with pytest.raises(HarnessError, match="'ranked' holds rankings"):
+        compare(["a", "ranked"], where=where)
+
+
+def test_scores_that_do_not_follow_are_an_integrity_error(ten: Dataset, where: Folders) -> None:
+    folder = graded_run(ten, where, "a", labels(5, 5))
+    path = folder / "judgements" / f"{STRICT.id}.jsonl"
+    path.write_text(path.read_text().replace('"label":false', '"label":true', 1))
+    with pytest.raises(IntegrityError, match=rf"'a' cannot be relied on: judgements/{STRICT.id}\.jsonl: was changed"):
+        compare(["a"], where=where)
+
+
+def said(ten: Dataset, where: Folders, settings: dict[str, Any]) -> tuple[str, ...]:
+    """The warnings about a run with these settings beside a plain one, but for the fixtures nobody made."""
+    graded_run(ten, where, "plain", labels(5, 5))
+    graded_run(ten, where, "other", labels(5, 5), settings=settings)
+    warnings = compare(["plain", "other"], where=where).warnings
+    assert "plain, other are gone" in warnings[-1]
+    return warnings[:-1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "warning"),
+    [
+        (
+            {"reading": {"method": "con", "history_format": "nl"}},
+            "reading.method differs: direct in plain; con in other.",
+        ),
+        (
+            {"model": {"spec": "openai/gpt-4o"}},
+            "model.spec differs: offline/extractive in plain; openai/gpt-4o in other.",
+        ),
+        ({"protocol": {"name": "own"}}, "protocol.name differs: none in plain; own in other."),
+        ({"reads_gold": True}, "other reads the gold evidence: it is a ceiling, not a memory system."),
+        ({"memory": {"name": "bm25", "parameters": {"top_k": 5}}}, None),
+        ({"memory": {"name": "bm25", "parameters": {"budget": 500}}}, None),
+        ({"embedder": {"spec": "hashing", "fingerprint": "f"}, "preparation": "p", "repeat": 3}, None),
+    ],
+)
+def test_differences_are_said(ten: Dataset, where: Folders, settings: dict[str, Any], warning: str | None) -> None:
+    assert said(ten, where, settings) == ((warning,) if warning else ())
+
+
+def test_other_budgets_and_embedders_are_said(ten: Dataset, where: Folders) -> None:
+    def memory(budget: int | None, embedder: str) -> dict[str, Any]:
+        parameters = {"budget": budget}
+        return {"memory": {"name": "hybrid", "parameters": parameters}, "embedder": {"spec": embedder}}
+
+    graded_run(ten, where, "a", labels(5, 5), settings=memory(None, "hashing"))
+    graded_run(ten, where, "b", labels(5, 5), settings=memory(900, "openai:x"))
+    graded_run(ten, where, "c", labels(5, 5), settings=memory(900, "hashing"))
+    graded_run(ten, where, "d", labels(5, 5))
+    warnings = compare(["a", "b", "c", "d"], where=where).warnings
+    assert warnings[:-1] == (
+        "budget differs: none in a; 900 in b, c.",
+        "embedder.spec differs: hashing in a, c; openai:x in b.",
+    )
+
+
+def test_another_model_in_the_official_judges_name_is_said(ten: Dataset, where: Folders) -> None:
+    official = LongMemEvalJudge(CallCounter(DEFAULT_JUDGE), OWN_ENDPOINT).identity
+    for run_id, served_model in (("a", OFFICIAL_MODEL), ("b", "llama3.1"), ("c", OFFICIAL_MODEL)):
+        graded_run(ten, where, run_id, labels(5, 5), judge=official, served_model=served_model)
+    assert not any("official" in warning for warning in compare(["a", "c"], where=where).warnings)
+    warnings = compare(["a", "b"], where=where).warnings
+    assert warnings[0] == "b: by the server's own word not all labels came from the official judge's model."
+
+
+def test_an_interrupted_run_is_marked(ten: Dataset, where: Folders) -> None:
+    graded_run(ten, where, "a", labels(5, 5), status="interrupted")
+    found = compare(["a"], where=where)
+    assert found.warnings[0] == "a is not completed (interrupted): unanswered questions count as wrong."
+    assert found.runs[0].summary.status == "interrupted"
+
+
+def test_answers_of_another_system_are_marked(ten: Dataset, where: Folders, tmp_path: Path) -> None:
+    file = tmp_path / "theirs.jsonl"
+    file.write_text(json.dumps({"question_id": "q0", "hypothesis": "I cannot say."}) + "\n")
+    adopted = adopt_hypotheses(file, ten, where.results_dir).run_id
+    evaluate(adopted, options=OFFLINE, where=where)
+    found = compare([adopted], where=where)
+    assert found.warnings == (f"{adopted}: answers of another system; how they were made is not known.",)
+    figures = found.runs[0]
+    # What reached its prompts is not known: the one wrong answer is lost nowhere, the nine missing ones are missing.
+    assert (figures.lost, figures.evidence_recall, figures.reading) == ({"not answered": 9}, None, "")
+
+
+def offline_run(dataset: Dataset, where: Folders, run_id: str, memory: str) -> None:
+    answer_all(dataset, where, run_id, memory=memory)
+    evaluate(run_id, options=OFFLINE, where=where)
+
+
+def test_where_questions_were_lost(tmp_path: Path) -> None:
+    dataset, where = prepared_colours(tmp_path)
+    for memory in ("none", "oracle"):
+        offline_run(dataset, where, memory, memory)
+    # The judge finds every oracle answer wrong but the first.
+    strict = {"q0": True, "q1": False, "q2": False, "q3": False}
+    for run_id in ("none", "oracle"):
+        grade(dataset, where, run_id, strict)
+    found = compare(["none", "oracle"], where=where, judge="strict")
+    assert [run.lost for run in found.runs] == [{"not retrieved": 3}, {"disputed": 3}]
+    assert [run.evidence_recall for run in found.runs] == [0.0, 1.0]
+    assert found.questions[0].stages == (None, None)
+    assert found.questions[1].stages == ("not retrieved", "disputed")
+    # The lexical judge accepts them, which is what is disputed; it finds nothing wrong.
+    by_rules = compare(["oracle"], where=where, judge="offline/lexical")
+    assert by_rules.runs[0].lost == {}
+    fixture = where.prepared_dir / "colours" / "default"
+    edit_json(fixture / "q1" / "meta.json", lambda meta: meta["thread_ids"].remove("answer_1"))
+    assert compare(["none"], where=where, judge="strict").runs[0].lost == {"not stored": 1, "not retrieved": 2}
+    edit_json(fixture / "q1" / "meta.json", lambda meta: meta["dataset"].update(sha256="f" * 64))
+    (fixture / "q2" / "meta.json").write_text("garbage")
+    shutil.rmtree(fixture / "q3")
+    unknown = compare(["none"], where=where, judge="strict")
+    assert unknown.runs[0].lost == {"not retrieved": 3}
+    assert [warning for warning in unknown.warnings if "none is called not stored" in warning] == [
+        "The fixtures of none are gone or made from other data now: whether evidence was stored is not known, so none "
+        "is called not stored."
+    ]
+
+
+def test_repeats_of_one_configuration(ten: Dataset, where: Folders) -> None:
+    for number, right in enumerate((5, 7, 6), start=1):
+        graded_run(ten, where, f"r{number}", labels(right, 10 - right), settings={"repeat": number})
+    graded_run(ten, where, "copy", labels(5, 5), settings={"model": {"spec": "m"}, "repeat": 1})
+    graded_run(ten, where, "same", labels(5, 5), settings={"model": {"spec": "m"}, "repeat": 1})
+    found = compare(["r1", "copy", "r2", "same", "r3"], where=where)
+    (group,) = found.repeats
+    assert (group.name, group.run_ids) == ("last-k, offline/extractive", ("r1", "r2", "r3"))
+    assert group.spread.mean == pytest.approx(0.6)
+    assert group.spread.sd == pytest.approx(0.1)
+    assert found.runs[0].settings_sha256 == found.runs[2].settings_sha256 != found.runs[1].settings_sha256
+
+
+def test_one_run_and_a_note_before_it_is_paid_for(ten: Dataset, where: Folders) -> None:
+    graded_run(ten, where, "a", labels(5, 5))
+    found = compare(["a"], where=where)
+    assert (found.pairs, found.repeats) == ((), ())
+    assert found.detectable == minimum_detectable_difference(10)
+    points = minimum_detectable_difference(50) * 100
+    own = [f"h{number}" for number in range(50)]
+    assert detectable_note(own).startswith(f"With 50 questions a difference below {points:.0f} points cannot be told")
+    assert detectable_note(own[:1]).startswith("With 1 question no difference can be shown")
+    assert "With 5 questions no difference can be shown: even of runs that differ everywhere p is not below 0.062." in (
+        detectable_note(own[:5])
+    )
+    assert "With 6 questions a difference below" in detectable_note(own[:6])
+    # Ten conversations of 200 questions: variance times 1.199, and t of 9 degrees of freedom for z. 2.8 points -> 3.4.
+    conversations = [f"c{number % 10}" for number in range(2000)]
+    assert detectable_note(conversations).startswith(
+        "With 2,000 questions over 10 haystacks a difference below 3 points"
+    )
+    assert minimum_detectable_difference(2000, design_effect=1.199, haystacks=10) == pytest.approx(0.0344, abs=1e-3)
+    four = detectable_note([f"c{number % 4}" for number in range(800)])
+    assert four.startswith("With 800 questions over 4 haystacks no difference can be shown")
+
+
+def test_real_runs_on_a_selection(tmp_path: Path) -> None:
+    dataset, where = prepared_colours(tmp_path, 6)
+    offline_run(dataset, where, "none", "none")
+    answer_all(dataset, where, "oracle", memory="oracle", selection=Selection(limit=4))
+    evaluate("oracle", options=OFFLINE, where=where)
+    found = longmemeval.compare(["none", "oracle"], where=where, common=True)
+    assert [run.summary.metrics.overall.n for run in found.runs] == [4, 4]
+    assert [run.summary.metrics.overall.correct for run in found.runs] == [0, 4]
+    assert found.pairs[0].difference == -1
+    assert "oracle reads the gold evidence" in found.warnings[1]
+    assert [run.reading for run in found.runs] == ["direct, nl", "direct, nl"]
+
+
+def test_twenty_runs_of_five_hundred_questions(many: Dataset, where: Folders) -> None:
+    source = random.Random(3)
+    names = [f"run{number:02}" for number in range(20)]
+    for name in names:
+        graded_run(many, where, name, [source.random() < 0.5 for _ in range(500)])
+    found = compare(names, where=where)
+    assert ids(found) == names
+    assert len(found.pairs) == 190
+    assert all(pair.p <= pair.p_holm for pair in found.pairs)
+    assert not any(pair.significant for pair in found.pairs)
+    for pair in found.pairs:
+        accuracies = {run.summary.run_id: run.summary.metrics.overall.accuracy for run in found.runs}
+        assert pair.difference == pytest.approx(accuracies[pair.a] - accuracies[pair.b])
+        assert pair.interval[0] < pair.difference < pair.interval[1]
+    assert [len(row.credits) for row in found.questions] == [20] * 500

@@ -1,0 +1,259 @@
+"""Whatever prints a figure makes it again first, and refuses files that are not those the figure was made from."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from longmemeval.errors import HarnessError, IntegrityError
+from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
+from longmemeval.files import sha256_file
+from longmemeval.pipeline.answer.run import RunOptions, run
+from longmemeval.pipeline.compare.compare import compare
+from longmemeval.pipeline.exchange.export_csv import export_csv
+from longmemeval.pipeline.exchange.export_trec import export_trec
+from longmemeval.pipeline.exchange.official_logs import export_official
+from longmemeval.pipeline.fixtures.prepare import prepare
+from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
+from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.pipeline.verify.verify import verify
+from longmemeval.report.write import ReportOptions, render_report
+from longmemeval.settings import Folders
+from tests.pipeline.helpers import answer_all, manifest, prepared_colours
+from tests.pipeline.verify.test_verify import changed, drop_last_line, only, remove, swap_labels
+from tests.support import json_lines, longmemeval
+
+OFFLINE = EvaluateOptions(judge=LEXICAL_JUDGE)
+READERS: dict[str, Callable[[Folders], object]] = {
+    "evaluate": lambda where: evaluate("r", options=OFFLINE, where=where),
+    "compare": lambda where: compare(["r"], where=where),
+    "report": lambda where: render_report(["r"], options=ReportOptions(format="md"), where=where),
+    "export csv": lambda where: export_csv("r", where=where),
+    "export official": lambda where: export_official("r", where=where),
+}
+
+
+@pytest.fixture
+def where(tmp_path: Path) -> Folders:
+    """A graded run `r`: q0 and q2 right, q1 and q3 wrong."""
+    dataset, where = prepared_colours(tmp_path, 4, "combined")
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps({"q0": "red", "q1": "no idea", "q2": "blue", "q3": "green"}))
+    run(dataset, "combined", f"offline/scripted:{script}", options=RunOptions(run_id="r"), where=where)
+    evaluate("r", options=OFFLINE, where=where)
+    return where
+
+
+def with_hash(folder: Path, name: str) -> str:
+    """The manifest is changed to fit a file; the file's name."""
+    path = folder / "run.json"
+    document = json.loads(path.read_text())
+    document["files"][name] = sha256_file(folder / name)
+    path.write_text(json.dumps(document))
+    return name
+
+
+def with_scores(folder: Path) -> str:
+    """A label is changed, and the scores to fit it: only what the judge said tells."""
+    (file,) = (folder / "judgements").iterdir()
+    changed(file, '"label":false', '"label":true')
+    (scores,) = (folder / "metrics").iterdir()
+    document = json.loads(scores.read_text())
+    document["judgements_sha256"] = sha256_file(file)
+    scores.write_text(json.dumps(document))
+    return f"judgements/{file.name}: question"
+
+
+CHANGES: dict[str, Callable[[Path], str]] = {
+    "answer": lambda run: changed(run / "answers.jsonl", '"red"', '"mauve"'),
+    "answer removed": lambda run: drop_last_line(run / "answers.jsonl"),
+    "answer and its hash": lambda run: (
+        changed(run / "answers.jsonl", '"red"', '"mauve"') and with_hash(run, "answers.jsonl") and "judgements/"
+    ),
+    "answers removed": lambda run: remove(run / "answers.jsonl"),
+    "prompt": lambda run: changed(run / "prompts.jsonl", "bicycle2", "tricycle"),
+    "prompts removed": lambda run: remove(run / "prompts.jsonl"),
+    "label": lambda run: changed(only(run / "judgements"), '"label":true', '"label":false'),
+    "label and scores": with_scores,
+    "labels swapped": lambda run: swap_labels(run),
+    "judgement removed": lambda run: drop_last_line(only(run / "judgements")),
+    "judgements removed": lambda run: remove(only(run / "judgements")),
+    "correct": lambda run: changed(only(run / "metrics"), '"correct": 2', '"correct": 3'),
+    "accuracy": lambda run: changed(only(run / "metrics"), '"accuracy": 0.5', '"accuracy": 0.75'),
+    "judge made official": lambda run: changed(only(run / "metrics"), '"official": false', '"official": true'),
+    "judge's address": lambda run: changed(only(run / "metrics"), '"endpoint": null', '"endpoint": "http://x/v1"'),
+    "scores spoilt": lambda run: changed(only(run / "metrics"), "{", "["),
+    "totals": lambda run: changed(run / "run.json", '"answered": 4', '"answered": 5'),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_nothing_is_printed_of_changed_files(where: Folders, change: str) -> None:
+    name = CHANGES[change](where.results_dir / "r")
+    for reader, read in READERS.items():
+        with pytest.raises(IntegrityError) as caught:
+            read(where)
+        assert name in str(caught.value), reader
+    assert any(name in problem for problem in verify("r", where=where).problems)
+
+
+def test_commands_end_with_3_and_name_the_file(where: Folders, tmp_path: Path) -> None:
+    changed(where.results_dir / "r" / "prompts.jsonl", "bicycle2", "tricycle")
+    commands = (
+        ("evaluate", "r", "--judge", LEXICAL_JUDGE),
+        ("compare", "r", "--json"),
+        ("report", "r", "--format", "md", "-o", "-"),
+        ("export", "r", "--format", "official"),
+    )
+    for command in commands:
+        done = longmemeval(*command, cwd=tmp_path, code=3)
+        assert "prompts.jsonl: was changed after the run ended" in " ".join(done.stderr.split())
+        assert done.stdout == ""
+
+
+def test_rankings_that_were_changed_are_not_exported(where: Folders, tmp_path: Path) -> None:
+    dataset, _ = prepared_colours(tmp_path, 4, "combined")
+    prepare(dataset, ["bm25"], where=where)
+    retrieve(dataset, ["bm25"], options=RetrievalOptions(run_id="ranked"), where=where)
+    export_trec("ranked", where=where)
+    changed(where.results_dir / "ranked" / "rankings.jsonl", '"score":', '"score":1')
+    with pytest.raises(IntegrityError, match=r"rankings\.jsonl: was changed"):
+        export_trec("ranked", where=where)
+
+
+def test_scores_older_than_the_answers_are_made_again_by_evaluate(where: Folders, tmp_path: Path) -> None:
+    """A run is graded before it is complete, and resumed."""
+    dataset, _ = prepared_colours(tmp_path, 4, "combined")
+    script = tmp_path / "half.json"
+    model, options = f"offline/scripted:{script}", RunOptions(run_id="half")
+    script.write_text(json.dumps({"q0": "red", "q2": "blue"}))
+    run(dataset, "combined", model, options=options, where=where)
+    assert evaluate("half", options=OFFLINE, where=where).metrics.overall.not_evaluated == 2
+    script.write_text(json.dumps({"q0": "red", "q1": "green", "q2": "blue", "q3": "black"}))
+    run(dataset, "combined", model, options=options, where=where)
+    with pytest.raises(IntegrityError, match=r"is older than the last lines of answers\.jsonl") as caught:
+        compare(["half"], where=where)
+    assert caught.value.fix == "Run `longmemeval evaluate half` with this judge (offline/lexical)"
+    assert evaluate("half", options=OFFLINE, where=where).metrics.overall.correct == 4
+    assert compare(["half"], where=where).runs[0].summary.metrics.overall.correct == 4
+
+
+def edited(where: Folders, run_id: str, **fields: object) -> None:
+    path = where.results_dir / run_id / "run.json"
+    path.write_text(json.dumps(manifest(where, run_id) | fields))
+
+
+SELECTIONS: dict[str, tuple[Selection, str]] = {
+    "limit": (Selection(limit=2), "2 of 4 questions, the first ones"),
+    "sample": (Selection(sample=2, seed=7), "2 of 4 questions, a sample by type with seed 7"),
+    "ids": (Selection(question_ids=("q0", "q3")), "2 of 4 questions, chosen by id"),
+}
+
+
+@pytest.mark.parametrize("kind", SELECTIONS)
+def test_tables_say_which_part_of_the_questions_they_are_about(tmp_path: Path, kind: str) -> None:
+    selection, part = SELECTIONS[kind]
+    dataset, where = prepared_colours(tmp_path, 4)
+    answer_all(dataset, where, "p", selection=selection)
+    assert manifest(where, "p")["selection"] == {
+        "limit": selection.limit,
+        "sample": selection.sample,
+        "seed": selection.seed,
+        "question_ids": list(selection.question_ids),
+    }
+    commands = (
+        ("evaluate", "p", "--judge", LEXICAL_JUDGE),
+        ("compare", "p"),
+        ("compare", "p", "--across"),
+        ("report", "p", "--format", "md", "-o", "-"),
+        ("report", "p", "--format", "latex", "-o", "-"),
+        ("export", "p", "--format", "csv"),
+    )
+    for command in commands:
+        assert part in " ".join(longmemeval(*command, cwd=tmp_path).stdout.split()), command
+    assert f"Not the whole data set: {part}." in longmemeval("export", "p", "--format", "official", cwd=tmp_path).stderr
+    longmemeval("report", "p", cwd=tmp_path)
+    assert f"{part}, 1 run" in (tmp_path / "report.html").read_text()
+    document = json.loads(longmemeval("evaluate", "p", "--judge", LEXICAL_JUDGE, "--json", cwd=tmp_path).stdout)
+    assert document["part"] == part
+    (compared,) = json.loads(longmemeval("compare", "p", "--json", cwd=tmp_path).stdout)["runs"]
+    assert compared["part"] == part
+    assert [line["part"] for line in json_lines(where.results_dir / "index.jsonl")] == [part]
+    assert verify("p", where=where).problems == ()
+
+
+def test_the_whole_data_set_needs_no_words(where: Folders, tmp_path: Path) -> None:
+    assert manifest(where)["selection"] == {"limit": None, "sample": None, "seed": 0, "question_ids": []}
+    shown = longmemeval("compare", "r", cwd=tmp_path).stdout
+    assert "colours, 4 questions, judge" in shown
+    assert "whole data set" not in shown
+
+
+def test_tables_of_retrieval_say_so_too(where: Folders, tmp_path: Path) -> None:
+    prepare(prepared_colours(tmp_path, 4, "combined")[0], ["bm25"], where=where)
+    command = ("retrieval", "--dataset", tmp_path / "colours.json", "--memory", "bm25", "--question-id", "q1")
+    assert "1 of 4 questions, chosen by id" in longmemeval(*command, cwd=tmp_path).stdout
+    assert json.loads(longmemeval(*command, "--json", cwd=tmp_path).stdout)["part"] == "1 of 4 questions, chosen by id"
+
+
+@pytest.mark.parametrize("selection", [Selection(), *(selection for selection, _ in SELECTIONS.values())])
+def test_questions_cannot_be_dropped_unnoticed(where: Folders, tmp_path: Path, selection: Selection) -> None:
+    dataset, _ = prepared_colours(tmp_path, 4, "combined")
+    script = tmp_path / "one.json"
+    script.write_text(json.dumps({"q0": "red"}))
+    run(
+        dataset,
+        "combined",
+        f"offline/scripted:{script}",
+        selection=selection,
+        options=RunOptions(run_id="s"),
+        where=where,
+    )
+    evaluate("s", options=OFFLINE, where=where)
+    # Whoever takes out what failed, answers and hash included, still has the selection against him.
+    answers = where.results_dir / "s" / "answers.jsonl"
+    kept = [line for line in answers.read_text().splitlines() if '"status":"ok"' in line]
+    answers.write_text("".join(line + "\n" for line in kept))
+    document = manifest(where, "s")
+    ids = [json.loads(line)["question_id"] for line in kept]
+    files = document["files"] | {"answers.jsonl": sha256_file(answers)}
+    totals = document["totals"] | {"failed": 0}
+    (where.results_dir / "s" / "run.json").write_text(
+        json.dumps(document | {"question_ids": ids, "files": files, "totals": totals})
+    )
+    remove(only(where.results_dir / "s" / "metrics"))
+    for read in (
+        lambda: evaluate("s", options=OFFLINE, where=where),
+        lambda: export_official("s", where=where),
+    ):
+        with pytest.raises(IntegrityError, match="does not have the questions that its selection gives"):
+            read()
+
+
+def test_a_manifest_of_an_earlier_version_says_that_it_does_not_know(where: Folders, tmp_path: Path) -> None:
+    dataset, _ = prepared_colours(tmp_path, 4, "combined")
+    answer_all(dataset, where, "old", memory="combined", selection=Selection(limit=3))
+    edited(where, "old", selection=None)
+    evaluate("old", options=OFFLINE, where=where)
+    told = longmemeval("compare", "old", cwd=tmp_path).stdout
+    assert "3 of 4 questions, how they were chosen is not recorded" in told
+    edited(where, "r", selection=None)
+    assert compare(["r"], where=where).runs[0].summary.part == ""
+
+
+def test_scores_of_a_newer_version_are_refused(where: Folders) -> None:
+    changed(only(where.results_dir / "r" / "metrics"), '"format": 2', '"format": 9')
+    with pytest.raises(HarnessError, match="The scores have format 9") as caught:
+        compare(["r"], where=where)
+    assert caught.value.fix == "Upgrade longmemeval"
+
+
+def test_agreement_in_a_report_is_that_of_each_run(where: Folders, tmp_path: Path) -> None:
+    """Runs of one data set share its questions; their judgements are their own."""
+    dataset, _ = prepared_colours(tmp_path, 4, "combined")
+    answer_all(dataset, where, "s", memory="combined")
+    evaluate("s", options=OFFLINE, where=where)
+    assert [one.summary.run_id for one in compare(["r", "s"], where=where).runs] == ["r", "s"]
+    assert [one.summary.metrics.run for one in compare(["r", "s"], where=where).runs] == ["r", "s"]

@@ -1,0 +1,212 @@
+"""`retrieval` by several memories at once: read once, indexed once, embedded once, in any number of processes."""
+
+import signal
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from longmemeval.benchmarks.dataset_protocol import Dataset
+from longmemeval.errors import FixtureError, HarnessError
+from longmemeval.llm.registry import ModelOptions
+from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
+from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
+from longmemeval.pipeline.runs.manifest import read_manifest
+from longmemeval.pipeline.runs.rankings import RetrievalReport
+from longmemeval.pipeline.verify.verify import verify
+from longmemeval.retrieval import retriever
+from longmemeval.retrieval.history import HistoryView
+from longmemeval.retrieval.lexical import LexicalIndex, LexicalParameters, UnitWords
+from longmemeval.settings import Folders
+from tests.benchmarks.locomo.test_loader import make_conversation, open_conversations
+from tests.pipeline.helpers import colours, folders_in, lines_in, start, stop_when, timeless
+from tests.server import ModelServer
+from tests.support import json_lines, longmemeval
+
+Memory = MemoryConfiguration | str
+
+
+def named(name: str, preset: str, *overrides: str) -> MemoryConfiguration:
+    return resolve_configuration(preset, overrides).model_copy(update={"name": name})
+
+
+MEMORIES: list[Memory] = [
+    "bm25",
+    "hybrid",
+    named("ranked", "semantic-recall", "retriever=hybrid", "top_k=3"),
+    "semantic-recall",
+    "oracle",
+]
+
+
+def questions_about(speaker: str) -> list[dict[str, Any]]:
+    """The usual ones, with a speaker's name: what is embedded is the question without it."""
+    return [one | {"question": f"{speaker}: {one['question']}"} for one in make_conversation()["qa"]]
+
+
+@pytest.fixture
+def talks(tmp_path: Path) -> Dataset:
+    """Three conversations of five questions."""
+    return open_conversations(
+        tmp_path, *(make_conversation(f"conv-{number}", qa=questions_about("Ann")) for number in range(3))
+    )
+
+
+@pytest.fixture
+def where(tmp_path: Path) -> Folders:
+    return folders_in(tmp_path)
+
+
+def ranked(
+    dataset: Dataset, where: Folders, memories: Sequence[Memory], run_id: str = "r", **changes: object
+) -> RetrievalReport:
+    options = structs.replace(RetrievalOptions(run_id=run_id), **changes)
+    return retrieve(dataset, memories, options=options, where=where)
+
+
+def test_any_number_of_processes_gives_the_same_files(talks: Dataset, where: Folders, tmp_path: Path) -> None:
+    prepare(talks, MEMORIES, options=PrepareOptions(jobs=1), where=where)
+    trees = []
+    for jobs in (1, 2):
+        own = where.model_copy(update={"results_dir": tmp_path / f"results-{jobs}"})
+        report = ranked(talks, own, MEMORIES, jobs=jobs)
+        assert [run.newly_ranked for run in report.runs] == [15] * len(MEMORIES)
+        trees.append(timeless(own.results_dir))
+        assert verify("r-hybrid", where=own).problems == ()
+    assert trees[0] == trees[1]
+    assert len(trees[0]) == 3 * len(MEMORIES)
+
+
+def test_together_or_one_by_one_gives_the_same_rankings(talks: Dataset, where: Folders) -> None:
+    prepare(talks, MEMORIES, options=PrepareOptions(jobs=1), where=where)
+    together = ranked(talks, where, MEMORIES)
+    for run, memory in zip(together.runs, MEMORIES, strict=True):
+        alone = ranked(talks, where, [memory], f"alone-{run.memory}").runs[0]
+        assert alone.results == run.results
+        first, second = (Path(one.folder) / "rankings.jsonl" for one in (run, alone))
+        assert first.read_bytes() == second.read_bytes()
+
+
+def test_what_memories_share_is_read_and_indexed_once(
+    talks: Dataset, where: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(talks, MEMORIES, options=PrepareOptions(jobs=1), where=where)
+    read, indexed = Counter[str](), Counter[str]()
+    read_bytes = Path.read_bytes
+
+    def reading(path: Path) -> bytes:
+        if where.prepared_dir in path.parents and path.suffix == ".json":
+            read["/".join(path.parts[-2:])] += 1
+        return read_bytes(path)
+
+    def indexing(history: HistoryView, parameters: LexicalParameters, words: Sequence[UnitWords]) -> LexicalIndex:
+        indexed[history.store.resource.id] += 1
+        return LexicalIndex(history, parameters, words)
+
+    monkeypatch.setattr(Path, "read_bytes", reading)
+    monkeypatch.setattr(retriever, "LexicalIndex", indexing)
+    # Three of these rank by words; one of them by other parameters than the two.
+    ranked(talks, where, [*MEMORIES, named("narrow", "bm25", "window=[]")])
+    assert indexed == {f"resource_conv-{number}": 2 for number in range(3)}
+    parts = ("meta", "db", "vector", "words")
+    assert read == {f"conv-{number}/{part}.json": 1 for number in range(3) for part in parts}
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-key")
+    with ModelServer(lambda body: '["the lake picture", "the move to Oslo"]') as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        yield server
+
+
+def requests(server: ModelServer, path: str) -> list[Any]:
+    return [one.body for one in server.requests if one.path.endswith(path)]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_questions_are_embedded_once_whoever_ranks(
+    talks: Dataset, where: Folders, server: ModelServer, jobs: int
+) -> None:
+    prepare(talks, MEMORIES, options=PrepareOptions(jobs=1, embedder="openai:text-embedding-3-small"), where=where)
+    before = len(requests(server, "/embeddings"))
+    ranked(
+        talks, where, ["hybrid", "semantic-recall", named("ranked", "semantic-recall", "retriever=dense")], jobs=jobs
+    )
+    texts = [text for body in requests(server, "/embeddings")[before:] for text in body["input"]]
+    asked = [one["question"] for one in make_conversation()["qa"]]
+    # With the names for the nearest messages, without them for those that rank.
+    assert Counter(texts) == Counter([*(f": {one}" for one in asked), *(f"Ann: {one}" for one in asked)])
+    assert len(requests(server, "/embeddings")) == before + 1
+
+
+def test_what_a_chat_model_made_of_the_questions_reaches_the_workers(
+    talks: Dataset, where: Folders, server: ModelServer
+) -> None:
+    memory = named("parts", "hybrid", "decompose=model")
+    prepare(talks, [memory], options=PrepareOptions(jobs=1), where=where)
+    options = {"query_model": "openai/local", "model_options": ModelOptions(api_base=server.url, max_attempts=1)}
+    first = ranked(talks, where, [memory], "here", jobs=1, **options)
+    asked = len(server.chat_requests)
+    assert asked > 0
+    second = ranked(talks, where, [memory], "there", jobs=2, **options)
+    assert len(server.chat_requests) == asked
+    here, there = (json_lines(where.results_dir / one / "rankings.jsonl") for one in ("here", "there"))
+    assert here == there
+    assert first.runs[0].results == second.runs[0].results
+
+
+def test_a_fault_in_a_worker_stops_with_its_error_and_what_was_ranked_is_kept(tmp_path: Path, where: Folders) -> None:
+    dataset = colours(tmp_path / "colours.json", 4)
+    prepare(dataset, ["bm25", "last-k"], options=PrepareOptions(jobs=1), where=where)
+    part = where.prepared_dir / "colours/default/q2/db.json"
+    whole = part.read_text()
+    part.write_text(whole.replace("eggs", "EGGS"))
+    with pytest.raises(FixtureError, match="Part 'db' is damaged") as caught:
+        ranked(dataset, where, ["bm25", "last-k"], jobs=2)
+    assert "q2" in caught.value.where
+    for memory in ("bm25", "last-k"):
+        folder = where.results_dir / f"r-{memory}"
+        assert read_manifest(folder).status == "failed"
+        assert [one["question_id"] for one in json_lines(folder / "rankings.jsonl")] == ["q0", "q1"]
+    part.write_text(whole)
+    report = ranked(dataset, where, ["bm25", "last-k"], jobs=2)
+    assert [run.newly_ranked for run in report.runs] == [2, 2]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_interrupted_work_goes_on_where_it_was(tmp_path: Path, where: Folders, number: signal.Signals) -> None:
+    dataset = colours(tmp_path / "colours.json", 40)
+    prepare(dataset, ["bm25", "hybrid"], options=PrepareOptions(jobs=1), where=where)
+    ranked(dataset, where, ["bm25", "hybrid"], "whole", jobs=1)
+    command = ["retrieval", "--dataset", str(dataset.path), "--memory", "bm25", "--memory", "hybrid", "--jobs", "2"]
+    begun = where.results_dir / "cut-bm25" / "rankings.jsonl"
+    process = start(*command, "--run-id", "cut", cwd=tmp_path)
+    told = stop_when(process, lambda: lines_in(begun) >= 3, number)
+    assert "Traceback" not in told
+    assert lines_in(begun) >= 3
+    longmemeval(*command, "--run-id", "cut", cwd=tmp_path)
+    for memory in ("bm25", "hybrid"):
+        whole, cut = (where.results_dir / f"{run_id}-{memory}" / "rankings.jsonl" for run_id in ("whole", "cut"))
+        assert whole.read_bytes() == cut.read_bytes()
+        assert verify(f"cut-{memory}", where=where).problems == ()
+
+
+def test_no_jobs_for_the_official_protocol(tmp_path: Path, where: Folders) -> None:
+    with pytest.raises(HarnessError, match="works in one process"):
+        ranked(colours(tmp_path / "colours.json"), where, ["bm25"], protocol="official", jobs=2)
+    with pytest.raises(HarnessError, match="no number of processes"):
+        ranked(colours(tmp_path / "colours.json"), where, ["bm25"], jobs=0)
+
+
+def test_fixtures_without_words_are_named(tmp_path: Path, where: Folders) -> None:
+    dataset = colours(tmp_path / "colours.json")
+    prepare(dataset, ["last-k"], options=PrepareOptions(jobs=1), where=where)
+    told: list[str] = []
+    ranked(dataset, where, ["bm25", "last-k"], tell=told.append)
+    assert len(told) == 1
+    assert "no counted words for 4 of 4 haystacks" in told[0]

@@ -1,0 +1,87 @@
+"""`run.json`: read as it was written, refused when it is newer or damaged, never with a key in it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from longmemeval.errors import HarnessError, IntegrityError
+from longmemeval.pipeline.runs.manifest import check_run_id, differences, environment, read_manifest, run_folder
+from longmemeval.settings import Folders
+from tests.pipeline.helpers import answer_all, manifest, prepared_colours
+
+
+@pytest.fixture
+def where(tmp_path: Path) -> Folders:
+    """Folders with one finished run, `r`."""
+    dataset, where = prepared_colours(tmp_path, 1)
+    answer_all(dataset, where)
+    return where
+
+
+def test_manifest_is_read_as_it_was_written(where: Folders) -> None:
+    read = read_manifest(where.results_dir / "r")
+    assert (read.run_id, read.status, read.question_ids) == ("r", "completed", ("q0",))
+    assert (where.results_dir / "r" / "run.json").read_text().startswith('{\n  "format": 1,\n')
+
+
+def test_newer_format_is_refused_by_name(where: Folders) -> None:
+    path = where.results_dir / "r" / "run.json"
+    path.write_text(json.dumps({"format": 2, "all": "new"}))
+    with pytest.raises(HarnessError, match=r"has format 2, this version understands 1 .*run\.json.*Upgrade"):
+        read_manifest(path.parent)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"[]", b'{"format": 1}', b'{"format": "1"}', b'{"format": 1, "run_id": "\xff"}']
+)
+def test_damaged_manifest_is_told(where: Folders, data: bytes) -> None:
+    path = where.results_dir / "r" / "run.json"
+    path.write_bytes(data)
+    with pytest.raises(IntegrityError, match="The manifest is damaged"):
+        read_manifest(path.parent)
+
+
+def test_run_is_found_by_its_id_or_refused_with_the_nearest(where: Folders) -> None:
+    assert run_folder(where.results_dir, "r") == where.results_dir / "r"
+    (where.results_dir / "no-run").mkdir()
+    with pytest.raises(HarnessError, match="There is no run 'rr'") as caught:
+        run_folder(where.results_dir, "rr")
+    assert caught.value.fix == "Did you mean 'r'? Valid: r"
+
+
+@pytest.mark.parametrize("run_id", ["a", "2024-01-01_x.y+z", "A" * 120])
+def test_run_ids_that_are_folder_names(run_id: str) -> None:
+    assert check_run_id(run_id) == run_id
+
+
+@pytest.mark.parametrize("run_id", ["", ".", "..", "../x", "a/b", "a\\b", "-rf", "é", "a b", "a\n", "A" * 121])
+def test_run_ids_that_are_not(run_id: str) -> None:
+    with pytest.raises(HarnessError, match="cannot be a run id"):
+        check_run_id(run_id)
+
+
+def test_command_line_is_kept_without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "swordfish-swordfish")
+    arguments = ["run", "--model", "openai/gpt-4o", "--api-base=http://user:pass1@host/v1?key=swordfish-swordfish"]
+    monkeypatch.setattr("sys.argv", ["/usr/bin/longmemeval", *arguments, "sk-proj-0123456789abcdef"])
+    command = environment()["command"]
+    assert command[:4] == ["longmemeval", "run", "--model", "openai/gpt-4o"]
+    assert "host/v1" in command[4]
+    assert not any(secret in " ".join(command) for secret in ("pass1", "swordfish", "sk-proj-0123456789abcdef"))
+
+
+def test_differences_name_the_place_and_both_values() -> None:
+    before = {"a": {"b": 1, "c": {"d": "x"}}, "e": [1, 2], "gone": None}
+    after = {"a": {"b": 2, "c": {"d": "x"}}, "e": [1], "new": 0}
+    assert differences(before, after) == ["a.b: was 1, now 2", "e: was [1, 2], now [1]", "new: was None, now 0"]
+    assert differences(before, before) == []
+
+
+def test_manifest_of_a_refused_run_is_not_left_behind(tmp_path: Path) -> None:
+    dataset, where = prepared_colours(tmp_path, 1)
+    with pytest.raises(HarnessError):
+        answer_all(dataset, where, memory="combined")
+    assert not where.results_dir.exists()
+    answer_all(dataset, where)
+    assert manifest(where)["status"] == "completed"

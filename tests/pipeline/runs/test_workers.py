@@ -1,0 +1,159 @@
+"""Workers change the time that preparing takes, and nothing else."""
+
+import asyncio
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from longmemeval.benchmarks.registry import load_dataset
+from longmemeval.errors import FatalModelError, FixtureError, SpendingLimitError
+from longmemeval.pipeline.fixtures.pool import Backend
+from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.pipeline.runs.workers import in_order
+from longmemeval.records import Question
+from longmemeval.settings import Folders
+from tests.pipeline.helpers import colours, folders_in, start, stop_when
+from tests.support import tree
+
+SOME = Selection(limit=20)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+    """The shipped sample prepared without any worker."""
+    where = folders_in(tmp_path_factory.mktemp("alone"))
+    prepare(load_dataset("sample"), ["combined"], selection=SOME, options=PrepareOptions(jobs=1), where=where)
+    return where
+
+
+def parts(where: Folders) -> dict[str, bytes]:
+    return tree(where.prepared_dir, without=("meta.json", "prepare.jsonl"))
+
+
+@pytest.mark.parametrize(("jobs", "backend"), [(2, "loky"), (2, "threading"), (5, "threading")])
+def test_parts_are_equal_to_the_last_byte(alone: Folders, tmp_path: Path, jobs: int, backend: Backend) -> None:
+    where = folders_in(tmp_path)
+    options = PrepareOptions(jobs=jobs, backend=backend)
+    report = prepare(load_dataset("sample"), ["combined"], selection=SOME, options=options, where=where)
+    assert report.prepared == 20
+    assert len(parts(where)) == 40
+    assert parts(where) == parts(alone)
+
+
+def test_error_in_a_worker_process_reaches_the_user_whole(tmp_path: Path) -> None:
+    where = folders_in(tmp_path)
+    in_the_way = where.prepared_dir / "d" / "default" / "q3"
+    in_the_way.parent.mkdir(parents=True)
+    in_the_way.write_text("a file where a fixture belongs")
+    dataset = colours(tmp_path / "d.json", 6)
+    with pytest.raises(FixtureError, match="The fixture cannot be written") as caught:
+        prepare(dataset, ["last-k"], options=PrepareOptions(jobs=2), where=where)
+    assert caught.value.where == str(in_the_way)
+    assert "run the same `longmemeval prepare` again" in caught.value.fix
+    in_the_way.unlink()
+    prepare(dataset, ["last-k"], where=where)
+    assert len(list(where.prepared_dir.glob("d/default/*/meta.json"))) == 6
+
+
+def children_of(process: subprocess.Popen[str]) -> list[int]:
+    """The worker processes of a command."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+            worker = b"LokyProcess" in (stat.parent / "cmdline").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if parent == process.pid and worker:
+            found.append(int(stat.parent.name))
+    return found
+
+
+def test_death_of_a_worker_is_told_and_the_same_command_mends_it(alone: Folders, tmp_path: Path) -> None:
+    prepared = tmp_path / "prepared-data" / "sample" / "default"
+    command = ("prepare", "--dataset", "sample", "--memory", "combined", "--limit", "20", "--jobs", "2")
+    process = start(*command, cwd=tmp_path)
+
+    def one_is_killed() -> bool:
+        if not list(prepared.glob("*/meta.json")):
+            return False
+        os.kill(children_of(process)[0], signal.SIGKILL)
+        return True
+
+    # Signal 0 does nothing: the command itself goes on.
+    told = stop_when(process, one_is_killed, 0)
+    assert process.returncode == 2
+    assert told.startswith("Error: A worker process died")
+    assert "Traceback" not in told
+    prepare(load_dataset("sample"), ["combined"], selection=SOME, where=folders_in(tmp_path))
+    assert parts(folders_in(tmp_path)) == parts(alone)
+
+
+def questions(dataset_file: Path, count: int) -> list[Question]:
+    return list(colours(dataset_file, count).questions())
+
+
+def test_work_begins_in_order_and_never_exceeds_the_limit(tmp_path: Path) -> None:
+    begun: list[str] = []
+    under_way = most = 0
+
+    async def work(question: Question) -> None:
+        nonlocal under_way, most
+        begun.append(question.question_id)
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0.001 * (len(begun) % 3))
+        under_way -= 1
+
+    asyncio.run(in_order(questions(tmp_path / "d.json", 20), work, 3))
+    assert begun == [f"q{number}" for number in range(20)]
+    assert most == 3
+
+
+def test_first_error_ends_what_is_under_way(tmp_path: Path) -> None:
+    finished: list[str] = []
+    cancelled: list[str] = []
+
+    async def work(question: Question) -> None:
+        if question.question_id == "q2":
+            raise FatalModelError("no key")
+        try:
+            await asyncio.sleep(0 if question.question_id == "q0" else 60)
+        except asyncio.CancelledError:
+            cancelled.append(question.question_id)
+            raise
+        finished.append(question.question_id)
+
+    with pytest.raises(FatalModelError, match="no key"):
+        asyncio.run(in_order(questions(tmp_path / "d.json", 9), work, 3))
+    assert finished == ["q0"]
+    assert "q1" in cancelled
+    assert len(cancelled) <= 2
+
+
+def test_when_money_runs_out_nothing_new_begins_and_the_rest_is_finished(tmp_path: Path) -> None:
+    begun: list[str] = []
+    finished: list[str] = []
+
+    async def work(question: Question) -> None:
+        begun.append(question.question_id)
+        if question.question_id == "q3":
+            raise SpendingLimitError("nothing is left")
+        await asyncio.sleep(0.05)
+        finished.append(question.question_id)
+
+    with pytest.raises(SpendingLimitError, match="nothing is left"):
+        asyncio.run(in_order(questions(tmp_path / "d.json", 9), work, 4))
+    assert begun == ["q0", "q1", "q2", "q3"]
+    assert finished == ["q0", "q1", "q2"]
+
+
+def test_no_questions_are_no_work() -> None:
+    async def work(question: Question) -> None:
+        raise AssertionError(question)
+
+    asyncio.run(in_order([], work, 3))

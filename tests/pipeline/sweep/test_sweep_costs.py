@@ -1,0 +1,198 @@
+"""A sweep knows before what it will cost, and a limit holds."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longmemeval.errors import HarnessError, SpendingLimitError
+from longmemeval.llm.tokens import token_counter
+from longmemeval.pipeline.sweep.estimate import Work
+from longmemeval.pipeline.sweep.sweep import sweep
+from longmemeval.prices import price
+from tests.pipeline.helpers import answers, colours, folders_in
+from tests.pipeline.sweeps import LEXICAL, OFFLINE, PRICED, estimated, served, swept, written
+from tests.server import ModelServer
+from tests.support import json_lines, record, write_dataset
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-tests")
+    with ModelServer(lambda body: "green") as server:
+        yield server
+
+
+def sized(folder: Path, count: int) -> None:
+    """A data set whose haystacks have messages of 40 and 20 characters."""
+    sessions = [[{"role": "user", "content": "a" * 40, "has_answer": True}, {"role": "assistant", "content": "b" * 20}]]
+    one = {"haystack_sessions": sessions, "haystack_dates": ["2023/05/20 (Sat) 02:21"]}
+    ids = {"haystack_session_ids": ["answer_1"], "question": "q" * 12}
+    write_dataset(folder / "colours.json", *(record(f"q{number:02}", **one, **ids) for number in range(count)))
+
+
+def test_haystacks_tell_the_prompts_of_full_history_before_they_are_prepared(tmp_path: Path) -> None:
+    sized(tmp_path, 3)
+    estimate = estimated(tmp_path, memories=["full-history", "last-k"], models=[PRICED], judges=[PRICED])
+    full, last = estimate.runs
+    tokens = 3 * sum(token_counter(PRICED).count(text) for text in ("a" * 40, "b" * 20))
+    # $0.15 and $0.60 for a million tokens; a reply may have 500.
+    dollars = full.answering.dollars
+    assert full.answering == Work(PRICED, 3, tokens, 1500, dollars, "the size of all 3 haystacks")
+    assert dollars == pytest.approx(tokens * 0.15e-6 + 1500 * 0.6e-6)
+    assert last.answering == Work(PRICED, None, None, None, None, "known after prepare")
+    assert estimate.preparation.estimate["messages"] == 6
+    assert estimate.unknown == ("the prompts of 1 runs, known after prepare",)
+    (judging,) = full.judging
+    assert (judging.calls, judging.completion_tokens, judging.basis) == (3, 30, "all 3 prompts")
+    assert estimate.calls == 3 + 3 + 3
+    assert not (tmp_path / "results").exists()
+    assert not (tmp_path / "prepared-data").exists()
+
+
+def test_tokens_of_haystacks_by_rule_of_thumb(tmp_path: Path) -> None:
+    sized(tmp_path, 3)
+    (run,) = estimated(tmp_path, memories=["full-history"]).runs
+    # 40 / 4 + 20 / 4 for each of three questions.
+    assert run.answering == Work(OFFLINE, 3, 45, 1500, 0.0, "the size of all 3 haystacks")
+    assert run.judging == (Work(LEXICAL, 0, 0, 0, 0.0, "rules, no model"),)
+
+
+@pytest.mark.parametrize("method", ["direct", "con", "con-separate"])
+def test_where_fixtures_are_there_the_estimate_is_what_is_then_sent(
+    tmp_path: Path, server: ModelServer, method: str
+) -> None:
+    server.responder = lambda body: "a fixed note of six words"
+    models, readings = [served(server)], [method]
+    swept(tmp_path, memories=["combined", "oracle"], prepare={"jobs": 1})
+    estimate = estimated(tmp_path, memories=["combined", "oracle"], models=models, readings=readings, name="t")
+    swept(tmp_path, memories=["combined", "oracle"], models=models, readings=readings, name="t")
+    where = folders_in(tmp_path)
+    for run in estimate.runs:
+        sent = answers(where, run.run_id)
+        assert run.questions_left == 4
+        assert run.answering.calls == sum(one["usage"]["calls"] for one in sent)
+        tokens = sum(one["prompt_tokens"] for one in sent)
+        if method == "con-separate":
+            # The answering prompt holds the notes, which are not known before: taken to be as long as may be.
+            assert run.answering.calls is not None
+            assert run.answering.prompt_tokens == tokens + (run.answering.calls - 4) * (500 - 6)
+        else:
+            assert run.answering.prompt_tokens == tokens
+
+
+def test_twenty_questions_stand_for_all(tmp_path: Path) -> None:
+    sized(tmp_path, 50)
+    swept(tmp_path, memories=["full-history"], judges=[LEXICAL])
+    (run,) = estimated(tmp_path, name="t", memories=["full-history"], judges=[PRICED]).runs
+    whole = answers(folders_in(tmp_path), "s_full-history_m_direct")
+    assert run.answering.basis == "20 of 50 prompts"
+    assert run.answering.prompt_tokens == sum(one["prompt_tokens"] for one in whole)
+    assert (run.answering.calls, run.answering.completion_tokens) == (50, 25_000)
+    assert (run.judging[0].calls, run.judging[0].completion_tokens, run.judging[0].basis) == (
+        50,
+        500,
+        "20 of 50 prompts",
+    )
+
+
+def test_unknown_price_is_said_and_not_zero(tmp_path: Path, server: ModelServer) -> None:
+    swept(tmp_path)
+    estimate = estimated(tmp_path, name="t", models=[served(server, "openai/own")])
+    assert [run.answering.dollars for run in estimate.runs] == [None, None]
+    assert estimate.unknown == ("the price of openai/own",)
+    assert "not in the price table" in estimate.notes[0]
+    assert estimate.calls == 8
+    assert server.requests == []
+
+
+def test_only_what_is_left_is_estimated(tmp_path: Path) -> None:
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps({"q0": "red"}))
+    models = [{"spec": f"offline/scripted:{script}", "name": "half"}]
+    swept(tmp_path, memories=["none"], models=models)
+    script.write_text(json.dumps({f"q{number}": "red" for number in range(4)}))
+    (run,) = estimated(tmp_path, memories=["none"], models=models, judges=[LEXICAL, PRICED]).runs
+    assert (run.questions_left, run.answering.calls) == (3, 3)
+    assert run.judging[1].calls == 4
+
+
+def long_replies(folder: Path, server: ModelServer) -> dict[str, Any]:
+    """A sweep whose replies are longer than what is reserved for them: the estimate is too low."""
+    server.responder = lambda body: "red " * 100
+    colours(folder / "colours.json", 6)
+    reading = {"method": "direct", "name": "direct", "max_tokens": 10}
+    return {"memories": ["none"], "models": [served(server)], "readings": [reading], "concurrency": 1}
+
+
+def test_limit_stops_before_it_is_passed_and_a_higher_one_goes_on(tmp_path: Path, server: ModelServer) -> None:
+    (tmp_path / "probe").mkdir()
+    changes = long_replies(tmp_path / "probe", server)
+    swept(tmp_path / "probe", **changes)
+    reserved = max(most(one.body) for one in server.chat_requests)
+    cost = answers(folders_in(tmp_path / "probe"), "s_none_m_direct")[0]["usage"]["cost_usd"]
+    # Room for three answers at their true cost, and not for what a fourth could cost.
+    limit = 3 * cost + reserved / 2
+    changes, where = long_replies(tmp_path, server), folders_in(tmp_path)
+    asked = len(server.chat_requests)
+    with pytest.raises(SpendingLimitError, match="higher --max-cost: it goes on from here"):
+        swept(tmp_path, max_cost=limit, **changes)
+    kept = answers(where, "s_none_m_direct")
+    assert len(kept) == len(server.chat_requests) - asked == 3
+    spent = sum(one["usage"]["cost_usd"] for one in kept)
+    assert spent <= limit
+    with pytest.raises(HarnessError, match=rf"\${spent:.4f} are spent, and --max-cost is \${limit:.4f}"):
+        swept(tmp_path, max_cost=limit, **changes)
+    assert len(answers(where, "s_none_m_direct")) == 3
+    report = swept(tmp_path, max_cost=7 * cost, **changes)
+    assert report.newly_answered == 3
+    assert report.estimate.spent == pytest.approx(spent)
+    assert answers(where, "s_none_m_direct")[:3] == kept
+    assert len(server.chat_requests) - asked == 6
+
+
+def most(body: dict[str, Any]) -> float:
+    """What a request of these tests can cost if its reply is as long as was allowed."""
+    tokens = sum(token_counter(PRICED).count(one["content"]) for one in body["messages"])
+    dollars = price(PRICED, tokens, body["max_tokens"])
+    assert dollars is not None
+    return dollars
+
+
+def test_runs_and_judges_share_one_limit(tmp_path: Path, server: ModelServer) -> None:
+    changes = long_replies(tmp_path, server) | {"memories": ["none", "last-k"], "judges": [PRICED]}
+    changes |= {"api_base": server.url, "selection": {"limit": 2}}
+    report = swept(tmp_path, max_cost=1.0, **changes)
+    where = folders_in(tmp_path)
+    spent = sum(
+        one["usage"]["cost_usd"]
+        for file in where.results_dir.rglob("*.jsonl")
+        if file.name == "answers.jsonl" or file.parent.name == "judgements"
+        for one in json_lines(file)
+    )
+    assert len(server.chat_requests) == 2 * 2 * 2
+    more = estimated(tmp_path, **changes | {"selection": {"limit": 2}, "repeat": 2})
+    assert report.estimate.spent == 0.0
+    assert more.spent == pytest.approx(spent)
+    assert (more.complete, len(more.runs)) == (2, 2)
+
+
+def test_estimate_above_the_limit_is_refused_before_any_call(tmp_path: Path, server: ModelServer) -> None:
+    swept(tmp_path)
+    dollars = estimated(tmp_path, name="t", models=[served(server)]).dollars
+    assert dollars > 4 * 2 * 500 * 0.6e-6
+    with pytest.raises(HarnessError, match=rf"up to \${dollars:.4f} more, and --max-cost is \$0.0001"):
+        swept(tmp_path, name="t", models=[served(server)], max_cost=0.0001)
+    with pytest.raises(HarnessError, match=r"--max-cost is \$0.0002"):
+        sweep(written(tmp_path, name="t", models=[served(server)], max_cost=0.0002), where=folders_in(tmp_path))
+    assert server.requests == []
+    assert not (tmp_path / "results" / "t_none_m_direct").exists()
+
+
+def test_estimate_is_made_again_when_fixtures_are_there(tmp_path: Path, server: ModelServer) -> None:
+    with pytest.raises(HarnessError, match="The sweep may cost up to"):
+        swept(tmp_path, memories=["last-k"], models=[served(server)], max_cost=0.0001)
+    assert (tmp_path / "prepared-data" / "colours").exists()
+    assert server.requests == []

@@ -1,0 +1,75 @@
+"""A sweep that dies goes on where it was."""
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from longmemeval.benchmarks.catalogue import catalogue_entry, data_file
+from longmemeval.settings import Folders
+from tests.pipeline.helpers import answers, folders_in, lines_in, litter, manifest, start, stop_when, timeless
+from tests.pipeline.sweeps import written
+from tests.support import longmemeval
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sweep over thirty of the shipped haystacks, done without any fault."""
+    folder = tmp_path_factory.mktemp("many")
+    records = json.loads(data_file(catalogue_entry("sample"), folder).read_text())[:30]
+    (folder / "colours.json").write_text(json.dumps(records))
+    written(folder, memories=["full-history", "bm25"], readings=["direct", "con"])
+    longmemeval("sweep", "sweep.yaml", cwd=folder)
+    return folder
+
+
+def with_data(many: Path, folder: Path) -> Folders:
+    for name in ("colours.json", "sweep.yaml"):
+        (folder / name).symlink_to(many / name)
+    return folders_in(folder)
+
+
+def test_killed_sweep_goes_on_where_it_was(many: Path, tmp_path: Path) -> None:
+    where = with_data(many, tmp_path)
+    first, last = where.results_dir / "s_full-history_m_direct", where.results_dir / "s_bm25_m_con"
+    moments = [
+        lambda: lines_in(tmp_path / "prepared-data" / "colours" / "default" / "prepare.jsonl") >= 5,
+        lambda: lines_in(first / "answers.jsonl") >= 10,
+        lambda: any(lines_in(file) >= 5 for file in (first / "judgements").glob("*.jsonl")),
+        lambda: lines_in(last / "answers.jsonl") >= 5,
+    ]
+    for moment in moments:
+        stop_when(start("sweep", "sweep.yaml", cwd=tmp_path), moment, signal.SIGKILL)
+    kept = answers(where, first.name)
+    longmemeval("sweep", "sweep.yaml", cwd=tmp_path)
+    assert answers(where, first.name) == kept
+    assert comparable(tmp_path / "results") == comparable(many / "results")
+    assert litter(tmp_path) == []
+
+
+def comparable(results: Path) -> dict[str, object]:
+    """All files without times; hashes of what holds times are left out too."""
+    return {name: _without_hash(content) for name, content in timeless(results).items()}
+
+
+def _without_hash(content: object) -> object:
+    if not isinstance(content, bytes):
+        return content
+    return {key: value for key, value in json.loads(content).items() if key != "judgements_sha256"}
+
+
+def test_interrupt_ends_the_whole_sweep_and_keeps_what_is_there(many: Path, tmp_path: Path) -> None:
+    where = with_data(many, tmp_path)
+    journal = where.results_dir / "s_full-history_m_con" / "answers.jsonl"
+    process = start("sweep", "sweep.yaml", cwd=tmp_path)
+    told = stop_when(process, lambda: lines_in(journal) >= 5, signal.SIGINT)
+    assert process.returncode == 130
+    assert "Interrupted. What was finished is kept" in told
+    assert "Traceback" not in told
+    assert not (where.results_dir / "s_bm25_m_direct").exists()
+    assert manifest(where, "s_full-history_m_con")["status"] == "interrupted"
+    kept = answers(where, "s_full-history_m_con")
+    longmemeval("sweep", "sweep.yaml", cwd=tmp_path)
+    assert answers(where, "s_full-history_m_con")[: len(kept)] == kept
+    assert comparable(tmp_path / "results") == comparable(many / "results")

@@ -1,0 +1,282 @@
+"""A sweep's file becomes the runs it asks for, under names that stay; what is wrong in it is told with its place."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from longmemeval.errors import HarnessError
+from longmemeval.llm.registry import ModelOptions
+from longmemeval.pipeline.fixtures.prepare import PrepareOptions
+from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.pipeline.sweep.plan import SweepPlan, plan
+from tests.support import ROOT
+
+BASE: dict[str, Any] = {
+    "name": "s",
+    "dataset": "sample",
+    "memories": ["last-k"],
+    "models": ["offline/extractive"],
+}
+
+
+def planned(folder: Path, **changes: object) -> SweepPlan:
+    """The plan of a small file after `changes`."""
+    return plan(written(folder, yaml.safe_dump(BASE | changes, sort_keys=False)))
+
+
+def written(folder: Path, text: str) -> Path:
+    file = folder / "sweep.yaml"
+    file.write_text(text)
+    return file
+
+
+def ids(of: SweepPlan) -> list[str]:
+    return [run.run_id for run in of.runs]
+
+
+def memories(of: SweepPlan) -> list[str]:
+    return [configuration.name for configuration in of.configurations]
+
+
+def test_least_file(tmp_path: Path) -> None:
+    whole = planned(tmp_path)
+    assert ids(whole) == ["s_last-k_offline-extractive_direct"]
+    assert (whole.dataset, whole.selection, whole.prepare) == ("sample", Selection(), PrepareOptions())
+    assert (whole.judges, whole.votes, whole.concurrency, whole.max_cost) == ((), 1, 8, None)
+    (run,) = whole.runs
+    assert run.configuration.parameters == {"last_messages": 50}
+    assert (run.reading.configuration.method, run.reading.configuration.max_tokens, run.repeat) == ("direct", 500, 1)
+
+
+def test_every_field_arrives(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("{history} {question_date} {question}")
+    (tmp_path / "memory.yaml").write_text("preset: last-k\nname: few\nparameters: {last_messages: 3}\n")
+    (tmp_path / "data.json").write_text("[]")
+    whole = planned(
+        tmp_path,
+        dataset="data.json",
+        selection={"sample": 5, "seed": 2},
+        prepare={
+            "embedder": "hashing:64",
+            "index": "exact",
+            "name": "p",
+            "jobs": 1,
+            "working_memory_template": "wm.md",
+        },
+        memories=["memory.yaml", {"preset": "memory.yaml", "name": "more", "parameters": {"last_messages": 9}}],
+        models=[{"spec": "openai/x", "name": "x", "api_base": "http://here/v1", "timeout": 5, "max_attempts": 2}],
+        readings=[{"method": "con", "template": "mine.txt", "max_tokens": 9, "on_overflow": "drop-oldest"}],
+        judges=["offline/lexical", "openai/y"],
+        votes=3,
+        repeat=2,
+        concurrency=4,
+        max_cost=1,
+        api_base="http://there/v1",
+    )
+    assert whole.dataset == tmp_path / "data.json"
+    assert whole.selection == Selection(sample=5, seed=2)
+    assert whole.prepare == PrepareOptions(
+        embedder="hashing:64",
+        index="exact",
+        name="p",
+        jobs=1,
+        working_memory_template=tmp_path / "wm.md",
+        api_base="http://there/v1",
+    )
+    assert [one.parameters["last_messages"] for one in whole.configurations] == [3, 9]
+    assert memories(whole) == ["few", "more"]
+    assert whole.runs[0].model.options == ModelOptions("http://here/v1", timeout_s=5, max_attempts=2)
+    assert whole.judge_options == ModelOptions("http://there/v1")
+    reading = whole.runs[0].reading.configuration
+    assert (reading.max_tokens, reading.on_overflow) == (9, "drop-oldest")
+    assert reading.template.text == "{history} {question_date} {question}"
+    assert (whole.judges, whole.votes, whole.concurrency, whole.max_cost) == (("offline/lexical", "openai/y"), 3, 4, 1)
+    label = "con-template-mine-max_tokens-9-on_overflow-drop-oldest"
+    assert sorted(ids(whole)) == sorted(f"s_{name}_x_{label}{end}" for name in ("few", "more") for end in ("", "_r2"))
+
+
+def test_grid_becomes_its_product_under_readable_names(tmp_path: Path) -> None:
+    grid = {"top_k": [5, 10], "message_range": [0, 2]}
+    whole = planned(tmp_path, memories=[{"preset": "hybrid", "parameters": {"last_messages": 0}, "grid": grid}])
+    assert memories(whole) == [
+        "hybrid top_k=5 message_range=0",
+        "hybrid top_k=5 message_range=2",
+        "hybrid top_k=10 message_range=0",
+        "hybrid top_k=10 message_range=2",
+    ]
+    assert ids(whole)[0] == "s_hybrid-top_k-5-message_range-0_offline-extractive_direct"
+    parameters = [one.parameters for one in whole.configurations]
+    assert [(one["top_k"], one["message_range"]) for one in parameters] == [(5, 0), (5, 2), (10, 0), (10, 2)]
+    assert {one["last_messages"] for one in parameters} == {0}
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "names"),
+    [
+        ("expansion", "[null, fact]", ["x expansion=none", "x expansion=fact"]),
+        ("time_range", "[off, boost]", ["x time_range=off", "x time_range=boost"]),
+        ("window", "[[], [0.5, 0.25]]", ["x window=none", "x window=0.5,0.25"]),
+        ("decompose", "[model, false]", ["x decompose=model", "x decompose=off"]),
+    ],
+)
+def test_values_of_a_grid_are_named_by_what_they_mean(tmp_path: Path, key: str, values: str, names: list[str]) -> None:
+    text = yaml.safe_dump(BASE | {"memories": []}).replace(
+        "memories: []", f"memories:\n- preset: bm25\n  name: x\n  grid:\n    {key}: {values}"
+    )
+    assert memories(plan(written(tmp_path, text))) == names
+
+
+def test_ids_stay_when_entries_are_added(tmp_path: Path) -> None:
+    grid = {"top_k": [5]}
+    before = ids(planned(tmp_path, memories=["last-k", {"preset": "bm25", "grid": grid}]))
+    after = planned(
+        tmp_path,
+        memories=["none", {"preset": "bm25", "grid": {"top_k": [3, 5]}}, "last-k"],
+        models=["openai/x", "offline/extractive"],
+        readings=["con", "direct"],
+        judges=["offline/lexical"],
+        repeat=3,
+    )
+    assert set(before) < set(ids(after))
+    assert len(set(ids(after))) == len(after.runs) == 4 * 2 * 2 * 3
+
+
+def test_repeats_come_after_everything_was_run_once(tmp_path: Path) -> None:
+    whole = planned(tmp_path, memories=["none", "last-k"], readings=["direct", "con"], repeat=2)
+    assert [run.repeat for run in whole.runs] == [1] * 4 + [2] * 4
+    assert [run_id.removesuffix("_r2") for run_id in ids(whole)[4:]] == ids(whole)[:4]
+
+
+def test_long_and_foreign_names_give_valid_ids(tmp_path: Path) -> None:
+    long = [{"preset": "last-k", "name": "n" * 150 + end} for end in "ab"]
+    foreign = [{"preset": "last-k", "name": name} for name in ("Gedächtnis", "記憶", "対話", "../x", ".")]
+    whole = planned(tmp_path, memories=[*long, *foreign])
+    assert len(set(ids(whole))) == 7
+    assert all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,119}", run_id) for run_id in ids(whole))
+    assert "Ged-chtnis" in ids(whole)[2]
+
+
+def test_shipped_example_is_four_configurations_read_in_two_ways() -> None:
+    whole = plan(ROOT / "examples" / "sweep.yaml")
+    assert (len(whole.configurations), len(whole.runs)) == (4, 8)
+    assert whole.dataset == "sample"
+
+
+def test_example_of_the_docs_is_what_they_say(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "sweep.md").read_text()
+    (example,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "mine.yaml").write_text("preset: last-k\nname: mine\n")
+    whole = plan(written(tmp_path, example))
+    assert len(whole.runs) == 72
+    listed = re.findall(r"^    (reading_\S+)$", page, re.MULTILINE)
+    assert len(listed) == 3
+    assert set(listed) < set(ids(whole))
+
+
+GOOD = """\
+name: s
+dataset: sample
+memories:
+  - last-k
+  - preset: bm25
+    parameters: {last_messages: 0}
+    grid:
+      top_k: [5, 10]
+models: [offline/extractive]
+readings:
+  - method: direct
+prepare:
+  index: exact
+selection:
+  limit: 3
+judges: [offline/lexical]
+votes: 1
+"""
+
+WRONG: dict[str, tuple[str, str, list[str]]] = {
+    "unknown field": ("votes: 1", "vote: 1", ["line 17: vote", "no field 'vote'", "Did you mean 'votes'?"]),
+    "unknown field inside": ("  index: exact", "  indx: exact", ["line 13: prepare.indx", "Did you mean 'index'?"]),
+    "unknown field of an entry": (
+        "    parameters: {",
+        "    parameter: {",
+        ["line 6: memories[1].parameter", "Did you mean 'parameters'?"],
+    ),
+    "missing field": ("name: s\n", "", ["line 1: name", "'name' is missing"]),
+    "missing field of an entry": (
+        "  - method: direct",
+        "  - max_tokens: 9",
+        ["line 11: readings[0].method", "missing"],
+    ),
+    "no such word": ("  - method: direct", "  - dierct", ["line 11: readings[0]", "Did you mean 'direct'?"]),
+    "no such index": ("  index: exact", "  index: exat", ["line 13: prepare.index", "Did you mean 'exact'?"]),
+    "words for a number": ("  limit: 3", "  limit: three", ["line 15: selection.limit", "integer"]),
+    "text for a number": ("votes: 1", 'votes: "1"', ["line 17: votes", "integer"]),
+    "zero": ("votes: 1", "votes: 0", ["line 17: votes", "greater than 0"]),
+    "negative money": ("votes: 1", "max_cost: -1", ["line 17: max_cost", "greater than or equal to 0"]),
+    "number for a list": ("models: [offline/extractive]", "models: 3", ["line 9: models", "list"]),
+    "empty list": ("models: [offline/extractive]", "models: []", ["line 9: models", "at least 1 item"]),
+    "number for an entry": (
+        "models: [offline/extractive]",
+        "models: [4]",
+        ["line 9: models[0]", "a name, or a mapping of fields"],
+    ),
+    "empty grid": ("top_k: [5, 10]", "top_k: []", ["line 8: memories[1].grid.top_k", "at least 1 item"]),
+    "value for a grid": ("top_k: [5, 10]", "top_k: 5", ["line 8: memories[1].grid.top_k", "list"]),
+    "name with a slash": ("name: s\n", "name: a/b\n", ["line 1: name", "letters, digits and . _ + -"]),
+    "unknown preset": ("  - last-k", "  - last-m", ["line 4: memories[0]", "Did you mean 'last-k'?"]),
+    "unknown parameter": (
+        "last_messages: 0",
+        "last_mesages: 0",
+        ["line 5: memories[1]", "Did you mean 'last_messages'"],
+    ),
+    "bad value": ("top_k: [5, 10]", "top_k: [5, ten]", ["line 5: memories[1]", "top_k = 'ten'"]),
+    "unknown parameter of a grid": ("top_k: [5, 10]", "top: [5]", ["line 5: memories[1]", "no parameter 'top'"]),
+    "parameter and grid": ("last_messages: 0", "top_k: 1", ["line 5: memories[1]", "in parameters and in grid"]),
+    "absent memory file": ("  - last-k", "  - gone.yaml", ["line 4: memories[0]", "gone.yaml", "cannot be read"]),
+    "absent template": (
+        "  - method: direct",
+        "  - {method: direct, template: no.txt}",
+        ["line 11: readings[0]", "no.txt"],
+    ),
+    "two ways to select": ("  limit: 3", "  limit: 3\n  sample: 2", ["line 15: selection", "exclude each other"]),
+    "entry twice": (
+        "  - last-k",
+        "  - last-k\n  - last-k",
+        ["s_last-k_offline-extractive_direct", "`name` of its own"],
+    ),
+    "value of a grid twice": ("top_k: [5, 10]", "top_k: [5, 5]", ["s_bm25-top_k-5_offline-extractive_direct"]),
+    "key twice": ("votes: 1", "votes: 1\nname: t", ["line 18", "'name' stands there twice"]),
+    "key of an entry twice": (
+        "top_k: [5, 10]",
+        "top_k: [5]\n      top_k: [6]",
+        ["line 9", "'top_k' stands there twice"],
+    ),
+    "not YAML": ("votes: 1", "votes: [1", ["not YAML", "line"]),
+    "a list": (GOOD, "- a\n- b\n", ["must be a mapping"]),
+    "nothing": (GOOD, "", ["must be a mapping"]),
+    "no date": ("votes: 1", "votes: 2023-13-01", ["not YAML", "month"]),
+}
+
+
+@pytest.mark.parametrize("fault", WRONG)
+def test_wrong_file_is_told_with_its_place(tmp_path: Path, fault: str) -> None:
+    old, new, told = WRONG[fault]
+    assert GOOD.count(old) == 1
+    with pytest.raises(HarnessError) as error:
+        plan(written(tmp_path, GOOD.replace(old, new)))
+    assert [part for part in ["sweep.yaml", *told] if part not in str(error.value)] == [], str(error.value)
+
+
+def test_the_good_file_of_these_faults_is_good(tmp_path: Path) -> None:
+    assert len(plan(written(tmp_path, GOOD)).runs) == 3
+
+
+def test_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match=r"cannot be read: No such file"):
+        plan(tmp_path / "absent.yaml")
+    (tmp_path / "latin.yaml").write_bytes("name: Gedächtnis".encode("latin-1"))
+    with pytest.raises(HarnessError, match="not YAML"):
+        plan(tmp_path / "latin.yaml")

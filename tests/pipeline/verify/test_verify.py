@@ -1,0 +1,288 @@
+"""`verify` finds whatever was changed, names the file, and is content with what was left alone."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from longmemeval.benchmarks.dataset_protocol import Dataset
+from longmemeval.errors import DataError, HarnessError
+from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
+from longmemeval.evaluation.metrics import Metrics
+from longmemeval.pipeline.answer.run import RunOptions, run
+from longmemeval.pipeline.compare.compare import compare
+from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.grade.graded import Graded, write_metrics
+from longmemeval.pipeline.runs.manifest import read_manifest
+from longmemeval.pipeline.verify.verify import verify
+from longmemeval.settings import Folders
+from tests.pipeline.helpers import answer_all, manifest, prepared_colours
+from tests.support import longmemeval, tree
+
+PREPARATION = "colours/default"
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> tuple[Dataset, Folders]:
+    """A preparation, a run `r` on it, and its grades: q0 and q2 right, q1 and q3 wrong."""
+    dataset, where = prepared_colours(tmp_path, 4, "combined")
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps({"q0": "red", "q1": "no idea", "q2": "blue", "q3": "green"}))
+    run(dataset, "combined", f"offline/scripted:{script}", options=RunOptions(run_id="r"), where=where)
+    evaluate("r", options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where)
+    return dataset, where
+
+
+def changed(path: Path, old: str, new: str) -> str:
+    """Replace `old` in a file; the file's name."""
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    return path.name
+
+
+def only(folder: Path) -> Path:
+    (path,) = folder.iterdir()
+    return path
+
+
+def swap_labels(folder: Path) -> str:
+    """Two labels change places: no figure tells."""
+    path = only(folder / "judgements")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines[0]["label"], lines[1]["label"] = lines[1]["label"], lines[0]["label"]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path.name
+
+
+def drop_last_line(path: Path) -> str:
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+    return path.name
+
+
+def remove(path: Path) -> str:
+    path.unlink()
+    return path.name
+
+
+def forgotten(run: Path, name: str, *, and_file: bool = False) -> str:
+    """The manifest no longer has the hash of a journal; the journal's name."""
+    path = run / "run.json"
+    document = json.loads(path.read_text())
+    del document["files"][name]
+    path.write_text(json.dumps(document))
+    if and_file:
+        (run / name).unlink()
+    return name
+
+
+RUN_CHANGES: dict[str, Callable[[Path], str]] = {
+    "answer": lambda run: changed(run / "answers.jsonl", '"red"', '"mauve"'),
+    "answer removed": lambda run: drop_last_line(run / "answers.jsonl"),
+    "answers removed": lambda run: remove(run / "answers.jsonl"),
+    "label": lambda run: changed(only(run / "judgements"), '"label":true', '"label":false'),
+    "labels swapped": swap_labels,
+    "judgement removed": lambda run: drop_last_line(only(run / "judgements")),
+    "judgement of another answer": lambda run: changed(
+        only(run / "judgements"), '"answer_sha256":"', '"answer_sha256":"0'
+    ),
+    "judgements removed": lambda run: remove(only(run / "judgements")),
+    "accuracy": lambda run: changed(only(run / "metrics"), '"accuracy": 0.5', '"accuracy": 0.75'),
+    "interval": lambda run: changed(only(run / "metrics"), '"not_evaluated": 0', '"not_evaluated": 1'),
+    "metrics spoilt": lambda run: changed(only(run / "metrics"), "{", "["),
+    "prompt": lambda run: changed(run / "prompts.jsonl", "bicycle2", "tricycle"),
+    "prompt removed": lambda run: drop_last_line(run / "prompts.jsonl"),
+    "prompts and their hash removed": lambda run: forgotten(run, "prompts.jsonl", and_file=True),
+    "hash of the answers removed": lambda run: forgotten(run, "answers.jsonl") and "run.json: has no sha256",
+    "metrics removed": lambda run: remove(only(run / "metrics")),
+    "totals": lambda run: changed(run / "run.json", '"answered": 4', '"answered": 5'),
+    "run of another name": lambda run: changed(run / "run.json", '"run_id": "r"', '"run_id": "s"'),
+    "memory renamed": lambda run: changed(run / "run.json", '"name": "combined"', '"name": "better"') and "index.jsonl",
+    "model renamed": lambda run: changed(run / "run.json", '"spec": "offline/', '"spec": "openai/') and "index.jsonl",
+    "judge made official": lambda run: changed(only(run / "metrics"), '"official": false', '"official": true'),
+    "judge renamed": lambda run: changed(only(run / "metrics"), f'"model": "{LEXICAL_JUDGE}"', '"model": "openai/x"'),
+    "index": lambda run: changed(run.parent / "index.jsonl", '"accuracy":0.5', '"accuracy":0.75'),
+}
+
+
+@pytest.mark.parametrize("change", RUN_CHANGES)
+def test_change_of_a_run_is_found_and_its_file_named(finished: tuple[Dataset, Folders], change: str) -> None:
+    _, where = finished
+    assert verify("r", where=where).problems == ()
+    name = RUN_CHANGES[change](where.results_dir / "r")
+    problems = verify("r", where=where).problems
+    assert any(name in problem for problem in problems), problems
+
+
+def of_fixture(name: str, change: Callable[[dict[str, Any]], object]) -> Callable[[Path], str]:
+    """A change of one JSON file of fixture q1."""
+
+    def apply(preparation: Path) -> str:
+        path = preparation / "q1" / name
+        document = json.loads(path.read_text())
+        change(document)
+        path.write_text(json.dumps(document))
+        return f"q1/{name}"
+
+    return apply
+
+
+def part_removed(name: str) -> Callable[[Path], str]:
+    def apply(preparation: Path) -> str:
+        (preparation / "q1" / name).unlink()
+        return f"q1/{name}"
+
+    return apply
+
+
+PREPARATION_CHANGES: dict[str, Callable[[Path], str]] = {
+    "vectors damaged": lambda root: f"q1/{changed(root / 'q1' / 'vector.json', 'A', 'B')}",
+    "vectors cut off": lambda root: f"q1/{drop_last_line(root / 'q1' / 'vector.json')}",
+    "vectors removed": part_removed("vector.json"),
+    "message": lambda root: f"q1/{changed(root / 'q1' / 'db.json', 'rivers', 'floods')}",
+    "hash": of_fixture("meta.json", lambda meta: meta["parts"]["db"].update(sha256="0" * 64)),
+    "threads": of_fixture("meta.json", lambda meta: meta["thread_ids"].reverse()),
+    "resource": of_fixture("meta.json", lambda meta: meta.update(resource_id="resource_q2")),
+    "haystack": of_fixture("meta.json", lambda meta: meta.update(haystack_id="q2", resource_id="resource_q2")),
+    "data set": of_fixture("meta.json", lambda meta: meta["dataset"].update(sha256="0" * 64)),
+    "embedder": of_fixture("meta.json", lambda meta: meta["parts"]["vector"]["recipe"].update(embedder="other")),
+    "index": of_fixture("meta.json", lambda meta: meta["parts"]["vector"]["recipe"].update(index="exact")),
+    "working memory": of_fixture("meta.json", lambda meta: meta["parts"]["db"]["recipe"].update(working_memory=None)),
+    "newer format": of_fixture("meta.json", lambda meta: meta.update(format=9)),
+    "meta spoilt": lambda root: f"q1/{changed(root / 'q1' / 'meta.json', '{', '[')}",
+}
+
+
+@pytest.mark.parametrize("change", PREPARATION_CHANGES)
+def test_change_of_a_preparation_is_found_and_its_place_named(finished: tuple[Dataset, Folders], change: str) -> None:
+    _, where = finished
+    assert verify(PREPARATION, where=where).problems == ()
+    name = PREPARATION_CHANGES[change](where.prepared_dir / "colours" / "default")
+    problems = verify(PREPARATION, where=where).problems
+    # Parts and contradictions are told with their file, mixtures with the fixture that differs.
+    assert any(name in problem or f"default/{name.split('/')[0]}" in problem for problem in problems), problems
+    if not name.endswith("meta.json"):
+        assert any(name in problem for problem in problems), problems
+
+
+def test_command_ends_with_3_and_names_the_file(finished: tuple[Dataset, Folders], tmp_path: Path) -> None:
+    _, where = finished
+    assert "checks hold" in longmemeval("verify", "r", cwd=tmp_path).stdout
+    assert "checks hold" in longmemeval("verify", "colours", cwd=tmp_path).stdout
+    changed(where.results_dir / "r" / "answers.jsonl", '"red"', '"mauve"')
+    before = tree(tmp_path)
+    done = longmemeval("verify", "r", cwd=tmp_path, code=3)
+    assert done.stderr.startswith("answers.jsonl: was changed after the run ended")
+    assert "do not hold" in done.stderr.splitlines()[-1]
+    document = json.loads(longmemeval("verify", "r", "--json", cwd=tmp_path, code=3).stdout)
+    assert document["problems"]
+    changed(where.prepared_dir / "colours/default/q2/vector.json", "A", "B")
+    assert "q2/vector.json" in longmemeval("verify", PREPARATION, cwd=tmp_path, code=3).stderr
+    assert {name for name, data in tree(tmp_path).items() if before[name] != data} == {
+        "prepared-data/colours/default/q2/vector.json"
+    }
+
+
+def test_damaged_manifest_ends_with_3(finished: tuple[Dataset, Folders], tmp_path: Path) -> None:
+    _, where = finished
+    changed(where.results_dir / "r" / "run.json", '"run_id": "r"', '"run_id": 7')
+    assert "The manifest is damaged" in longmemeval("verify", "r", cwd=tmp_path, code=3).stderr
+
+
+def test_lost_manifest_ends_with_3(finished: tuple[Dataset, Folders], tmp_path: Path) -> None:
+    _, where = finished
+    (where.results_dir / "r" / "run.json").unlink()
+    told = longmemeval("verify", "r", cwd=tmp_path, code=3).stderr
+    assert "Run 'r' has no run.json" in told
+    with pytest.raises(HarnessError, match=r"Valid: colours/default\."):
+        verify("s", where=where)
+
+
+def test_question_that_the_data_does_not_have_ends_with_3(finished: tuple[Dataset, Folders], tmp_path: Path) -> None:
+    _, where = finished
+    path = where.results_dir / "r" / "run.json"
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps(document | {"question_ids": [*document["question_ids"], "q9"]}))
+    told = longmemeval("verify", "r", cwd=tmp_path, code=3).stderr
+    assert "questions that its data set does not have: q9" in told
+    assert "Traceback" not in told
+
+
+def test_labels_after_the_scores_are_told_from_changed_ones(finished: tuple[Dataset, Folders]) -> None:
+    """Grading that was interrupted has appended labels; the scores are still the old ones."""
+    dataset, where = finished
+    judgements = only(where.results_dir / "r" / "judgements")
+    scores = only(where.results_dir / "r" / "metrics")
+    whole = judgements.read_bytes()
+    drop_last_line(judgements)
+    graded = Graded(read_manifest(where.results_dir / "r"), dataset)
+    judge = msgspec.json.decode(scores.read_bytes(), type=Metrics).judge
+    write_metrics(where.results_dir, where.results_dir / "r", graded, judge)
+    assert verify("r", where=where).problems == ()
+    judgements.write_bytes(whole)
+    (problem,) = verify("r", where=where).problems
+    assert problem.startswith(f"metrics/{scores.name}: is older than the last lines of judgements/{judgements.name}")
+
+
+def test_abstentions_counted_by_earlier_rules_are_not_counted_again(finished: tuple[Dataset, Folders]) -> None:
+    _, where = finished
+    file = only(where.results_dir / "r" / "metrics")
+    document = json.loads(file.read_text())
+    assert document["abstaining"]["abstained"] == 1  # q1: "no idea"
+    document["abstaining"] |= {"abstained": 2, "method": "offline-lexical-00000000"}
+    file.write_text(json.dumps(document))
+    assert verify("r", where=where).problems == ()
+    document["overall"]["accuracy"] = 1.0
+    file.write_text(json.dumps(document))
+    assert "gives other figures" in verify("r", where=where).problems[0]
+
+
+def test_figures_of_an_earlier_version_are_told_with_what_makes_them_again(finished: tuple[Dataset, Folders]) -> None:
+    _, where = finished
+    (file,) = (where.results_dir / "r" / "metrics").glob("*.json")
+    document = json.loads(file.read_bytes())
+    document["overall"]["interval"] = [0.1, 0.9]
+    for name in ("haystacks", "format", "answered"):
+        del document[name]
+    file.write_text(json.dumps(document))
+    (problem,) = verify("r", where=where).problems
+    assert problem.startswith(
+        f"metrics/{file.name}: holds figures as an earlier version computed them (overall.interval:"
+    )
+    assert f"`longmemeval evaluate r --judge {file.stem}` writes it again" in problem
+    # Shown are the figures as they are computed now.
+    assert compare(["r"], where=where).runs[0].summary.metrics.overall.interval != (0.1, 0.9)
+    evaluate("r", options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where)
+    assert verify("r", where=where).problems == ()
+
+
+def test_killed_run_is_no_changed_run(finished: tuple[Dataset, Folders]) -> None:
+    """A run under way promises no hash of its journals."""
+    dataset, where = finished
+    answer_all(dataset, where, "killed", memory="combined")
+    path = where.results_dir / "killed" / "run.json"
+    path.write_text(json.dumps(manifest(where, "killed") | {"status": "running", "files": {}}))
+    drop_last_line(where.results_dir / "killed" / "answers.jsonl")
+    assert verify("killed", where=where).problems == ()
+
+
+def test_run_is_verified_without_its_fixtures_but_not_without_its_data(
+    finished: tuple[Dataset, Folders], tmp_path: Path
+) -> None:
+    dataset, where = finished
+    where.prepared_dir.rename(tmp_path / "gone")
+    assert verify("r", where=where).problems == ()
+    moved = dataset.path.rename(tmp_path / "moved.json")
+    with pytest.raises(DataError, match="is not where it was"):
+        verify("r", where=where)
+    assert verify("r", dataset=str(moved), where=where).problems == ()
+
+
+@pytest.mark.parametrize("subject", ["rr", "colour", "colours/other", "../../x", "", "colours/../.."])
+def test_unknown_subject_is_refused(finished: tuple[Dataset, Folders], subject: str) -> None:
+    _, where = finished
+    with pytest.raises(HarnessError, match="There is no run and no preparation"):
+        verify(subject, where=where)
