@@ -1,0 +1,173 @@
+"""The doors of the house: what is built in and what other packages bring, by name, loaded when asked for.
+
+A package registers its part of a door by an entry point, for instance in its `pyproject.toml`:
+
+    [project.entry-points."longmemeval.memory"]
+    my-memory = "my_package.memory:MY_MEMORY"
+
+Nothing is imported to list the names; a plug-in that cannot be imported breaks only the command that asks for it.
+"""
+
+import sys
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from longmemeval.errors import HarnessError, nearest
+
+T = TypeVar("T")
+
+MEMORY = "longmemeval.memory"
+BENCHMARKS = "longmemeval.benchmarks"
+JUDGES = "longmemeval.judges"
+EXECUTORS = "longmemeval.executors"
+GROUPS = (MEMORY, BENCHMARKS, JUDGES, EXECUTORS)
+"""The groups of entry points, one for each door."""
+
+
+class Plugin(Struct, frozen=True):
+    """One name of a door and where it comes from."""
+
+    group: str
+    name: str
+    target: str
+    """`module:attribute`."""
+    package: str
+    version: str
+    problem: str = ""
+    """Why it cannot be used; empty where it can, or where nobody has tried."""
+
+
+class Registry(Generic[T]):
+    """The things of one door, by name.
+
+    Args:
+        group: the group of entry points that other packages register in, such as `longmemeval.memory`.
+        what: what one of them is called in errors: "memory", "benchmark".
+        kind: what a loaded object must be.
+        built_in: names to `module:attribute`.
+    """
+
+    def __init__(self, group: str, what: str, kind: type[T], built_in: Mapping[str, str]) -> None:
+        self.group, self.what, self.kind, self.built_in = group, what, kind, built_in
+        self._loaded: dict[str, T] = {}
+
+    def names(self) -> list[str]:
+        """All names: the built-in ones in their order, then those of other packages in alphabetical order."""
+        return [*self.built_in, *sorted({point.name for point in self._installed()} - set(self.built_in))]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.built_in or any(point.name == name for point in self._installed())
+
+    def get(self, name: str) -> T:
+        """What `name` stands for; `package.module:Attribute` needs no registration.
+
+        Raises:
+            HarnessError: there is no such name (with the nearest one), two packages claim it, its import fails, or it
+                is nothing that this door takes.
+        """
+        if name not in self._loaded:
+            self._loaded[name] = self._load(name)
+        return self._loaded[name]
+
+    def plugins(self, *, check: bool = False) -> list[Plugin]:
+        """Where every name comes from, also those that cannot be used.
+
+        Args:
+            check: whether to load those of other packages, so that `problem` tells what is wrong with them.
+        """
+        found = [
+            Plugin(self.group, name, target, "longmemeval", _version("longmemeval"))
+            for name, target in self.built_in.items()
+        ]
+        for point in sorted(self._installed(), key=lambda point: (point.name, _package(point))):
+            problem = ""
+            try:
+                self._only(point.name)
+                if check:
+                    self.get(point.name)
+            except HarnessError as error:
+                problem = str(error)
+            version = point.dist.version if point.dist else ""
+            found.append(Plugin(self.group, point.name, point.value, _package(point), version, problem))
+        return found
+
+    def _installed(self) -> list[EntryPoint]:
+        return list(entry_points(group=self.group))
+
+    def _only(self, name: str) -> EntryPoint | None:
+        """The one entry point of this name; None where there is none."""
+        claims = [point for point in self._installed() if point.name == name]
+        claimants = [*(["longmemeval itself"] if name in self.built_in else []), *sorted(map(_package, claims))]
+        if len(claimants) > 1:
+            raise HarnessError(
+                f"The {self.what} '{name}' is claimed by more than one package: {', '.join(claimants)}",
+                where=f"entry points {self.group}",
+                fix="Uninstall all but one of them, or register it under another name",
+            )
+        return claims[0] if claims else None
+
+    def _load(self, name: str) -> T:
+        if name in self.built_in:
+            return self._checked(load_object(self.built_in[name], self.what), name)
+        if point := self._only(name):
+            source = f"{self.what} '{name}' of the package {_package(point)}"
+            return self._checked(load_object(point.value, source), name)
+        if ":" in name:
+            return self._checked(load_object(name, self.what), name)
+        raise HarnessError(f"There is no {self.what} '{name}'", fix=nearest(name, self.names()))
+
+    def _checked(self, loaded: object, name: str) -> T:
+        if isinstance(loaded, self.kind):
+            return loaded
+        what = f"The {self.what} '{name}' is a {type(loaded).__name__}, not a {self.kind.__name__}"
+        raise HarnessError(what, fix=f"Register an object of longmemeval's {self.kind.__name__}")
+
+
+def load_object(target: str, what: str) -> object:
+    """The object that `package.module:Attribute` names; modules of the current folder can be named too.
+
+    Args:
+        target: the name.
+        what: what it is to be, for errors.
+
+    Raises:
+        HarnessError: the module cannot be imported, whatever the reason, or has no such attribute.
+    """
+    module, _, attribute = target.partition(":")
+    if not module or not attribute:
+        raise HarnessError(f"'{target}' names no {what}", fix="Write package.module:Attribute")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
+    try:
+        loaded: object = import_module(module)
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+        what = f"The {what} cannot be loaded: importing {module} fails with {why}"
+        raise HarnessError(
+            what, where=target, fix="Fix or uninstall that package; other commands do not need it"
+        ) from error
+    for part in attribute.split("."):
+        if not hasattr(loaded, part):
+            names: Iterable[str] = (name for name in dir(loaded) if not name.startswith("_"))
+            raise HarnessError(f"{module} has no '{attribute}'", where=target, fix=nearest(part, names))
+        loaded = getattr(loaded, part)
+    return loaded
+
+
+def _package(point: EntryPoint) -> str:
+    return point.dist.name if point.dist else "an unknown package"
+
+
+def _version(package: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
