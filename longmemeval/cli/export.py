@@ -68,6 +68,8 @@ def _csv(run_id: str, output: Path | None, dataset: str | None, where: "Folders"
         print_json(written)
         return
     out.print(f"{written.part or f'{written.questions:,} questions'}: {printable(written.file)}")
+    if written.protocol_note:
+        err.print(printable(written.protocol_note))
 
 
 def _official(run_id: str, output: Path | None, dataset: str | None, where: "Folders", as_json: bool) -> None:

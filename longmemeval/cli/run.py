@@ -66,7 +66,11 @@ def run(
         Literal["nl", "json", "official-nl", "official-json"], typer.Option(help="How the history is written out.")
     ] = "nl",
     template: Annotated[
-        Path | None, typer.Option(help="Your prompt, with {history} {question_date} {question}.")
+        Path | None,
+        typer.Option(
+            help="Your prompt, with {history} {question_date} {question}; .yaml or .json: the texts of LoCoMo's "
+            "protocol (docs/grading.md)."
+        ),
     ] = None,
     note_template: Annotated[Path | None, typer.Option(help="Your own note prompt for con-separate.")] = None,
     max_tokens: Annotated[int | None, typer.Option(min=1, help="Longest answer [default: 500, con 800].")] = None,
@@ -96,6 +100,7 @@ def run(
     as_json: shared.Json = False,
 ) -> None:
     """Answer the questions from prepared fixtures under one memory configuration."""
+    from longmemeval.benchmarks.locomo.texts import FILE_ENDINGS, load_texts
     from longmemeval.benchmarks.registry import load_dataset
     from longmemeval.llm.registry import ModelOptions, model_warning
     from longmemeval.memory.configuration import given_parameters, resolve_configuration
@@ -121,11 +126,12 @@ def run(
         memory, [*(settings or []), *given_parameters(reranker=reranker, budget=budget)]
     )
     method = reading or ("short" if protocol == "official" else "direct")
+    texts = load_texts(template) if template and template.suffix in FILE_ENDINGS else None
     options = pipeline.RunOptions(
         reading=reading_configuration(
             method,
             history_format=history_format,
-            template=template,
+            template=None if texts else template,
             note_template=note_template,
             max_tokens=max_tokens,
             on_overflow=on_overflow,
@@ -137,6 +143,7 @@ def run(
         model_options=model_options,
         query_model=query_model,
         protocol=protocol,
+        protocol_texts=texts,
         seed=seed,
         spending=None if max_cost is None else SpendingLimit(max_cost),
         concurrency=concurrency,

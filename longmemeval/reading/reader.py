@@ -57,6 +57,8 @@ class ReadingConfiguration(Struct, frozen=True):
     """Tokens the model takes; None when unknown: then nothing is checked, and the manifest says so."""
     abstain_below: float | None = None
     """Answer `ABSTENTION` without asking the model where the best recall score is lower; None: always ask."""
+    options_template: Template | None = None
+    """The prompt of questions that offer options; None: `template`."""
 
 
 def reading_configuration(
@@ -184,10 +186,11 @@ class Reader:
 
     def _answer_prompt(self, question: Question, recall: Recall) -> "_Prompt":
         chunks_of = note_chunks if self._configuration.note_template else message_chunks
+        template = (self._configuration.options_template if question.options else None) or self._configuration.template
 
         def render(shown: Recall) -> str:
             history = render_history(shown, chunks_of(shown), self._configuration.history_format)
-            return self._configuration.template.fill(
+            return template.fill(
                 {"history": history, "question_date": question.date_text, "question": _asked(question)}
             )
 

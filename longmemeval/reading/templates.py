@@ -27,6 +27,11 @@ class Template(Struct, frozen=True):
         return self.text.format(*ordered, **values)
 
 
+def template_of(text: str) -> Template:
+    """A reader's prompt whose places have been checked, all of them named."""
+    return Template(text, sha256_text(text), READER_FIELDS)
+
+
 def load_template(shipped: str, file: Path | None, fields: tuple[str, ...]) -> Template:
     """A template, from `file` if given, else the shipped one.
 

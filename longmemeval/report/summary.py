@@ -11,7 +11,8 @@ from longmemeval.report.tables import percent
 ORACLE_NOTE = "oracle reads the gold evidence: it is a ceiling, not a memory system."
 OPEN_ABSTENTION_NOTE = (
     "Open abstention: adversarial questions asked without their two options. These figures and those over all "
-    "five categories do not compare with published ones; `run --protocol official` offers the options."
+    "five categories do not compare with published ones; `run --protocol official` offers the options, in our words "
+    "unless --template brings the official ones."
 )
 FALLBACK_NOTE = (
     "Embedder: hashing, the offline fallback. For real figures prepare with --embedder "
@@ -37,6 +38,7 @@ def footnotes(summaries: list[RunSummary]) -> list[str]:
         if haystacks
     )
     notes += dict.fromkeys(f"Not the whole data set: {summary.part}." for summary in summaries if summary.part)
+    notes += dict.fromkeys(summary.protocol_note for summary in summaries if summary.protocol_note)
     if any(OPEN_ABSTENTION in summary.metrics.by_type for summary in summaries):
         notes.append(OPEN_ABSTENTION_NOTE)
     if any(summary.reads_gold for summary in summaries):

@@ -25,6 +25,8 @@ OPEN_ABSTENTION = "open abstention"
 """The type of an adversarial question whose two options were not shown: another task than the official one."""
 NOT_MENTIONED = "Not mentioned in the conversation"
 """The right option of an adversarial question, as the official prompt words it (`task_eval/gpt_utils.py`)."""
+ABSTENTION_PHRASES = ("no information available", "not mentioned")
+"""What the official score takes for abstaining, in any case (`task_eval/evaluation.py`)."""
 
 _DATE = re.compile(rf"(\d\d?):(\d\d) (am|pm) on (\d\d?) ({'|'.join(MONTHS)}), (\d{{4}})", re.ASCII)
 _SESSION = re.compile(r"session_([1-9]\d{0,8})", re.ASCII)

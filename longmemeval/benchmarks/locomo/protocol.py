@@ -1,9 +1,10 @@
 """How LoCoMo's authors put their questions to a model: what two of the five categories add to the text.
 
-The rules are those of `task_eval/gpt_utils.py` in the official repository, the words are this project's. A temporal
-question asks for an approximate date. An adversarial one offers two answers, that the conversation does not mention it
-and the trap, in random order. There the order is drawn without a seed, here by seed and question id: the same for a
-question whatever else is asked. The answer is read back by `evaluation/judges/locomo.py`.
+The rules are those of `task_eval/gpt_utils.py` in the official repository, the words are this project's, or those of a
+file (`texts.py`). A temporal question asks for an approximate date. An adversarial one offers two answers, that the
+conversation does not mention it and the trap, in random order. There the order is drawn without a seed, here by seed
+and question id: the same for a question whatever else is asked. The answer is read back by
+`evaluation/judges/locomo.py`.
 
 Which category a question has is a label, and the protocol tells it to the model: a score under it says nothing about
 whether a system notices by itself that something was never mentioned.
@@ -15,20 +16,21 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from longmemeval.benchmarks.dataset_protocol import Dataset
-from longmemeval.benchmarks.locomo.format import NOT_MENTIONED
+from longmemeval.benchmarks.locomo.texts import OURS, Wording
 from longmemeval.errors import HarnessError
 from longmemeval.records import Question
 
-DATE_HINT = "Go by the dates on which things were said, and answer with an approximate date."
 
-
-def official_questions(dataset: Dataset, questions: Iterable[Question], seed: int) -> list[Question]:
+def official_questions(
+    dataset: Dataset, questions: Iterable[Question], seed: int, wording: Wording | None = None
+) -> list[Question]:
     """The questions with what the official protocol adds, in `appended` and `options`; their texts stay.
 
     Args:
         dataset: LoCoMo, or a data set of its shape. Of a question's gold only the category and the trap are read.
         questions: of `dataset`.
         seed: decides the order of the two options of each adversarial question.
+        wording: of a file; None: our own.
 
     Raises:
         HarnessError: the data set is not LoCoMo's.
@@ -39,15 +41,15 @@ def official_questions(dataset: Dataset, questions: Iterable[Question], seed: in
             where=str(dataset.path),
             fix="Leave the protocol out, or choose locomo10",
         )
-    return [_official(dataset, question, seed) for question in questions]
+    return [_official(dataset, question, seed, wording or OURS) for question in questions]
 
 
-def _official(dataset: Dataset, question: Question, seed: int) -> Question:
+def _official(dataset: Dataset, question: Question, seed: int, wording: Wording) -> Question:
     gold = dataset.gold(question.question_id)
     if gold.trap is not None:
-        options = _shuffled(NOT_MENTIONED, gold.trap, f"{seed}:{question.question_id}")
-        return replace(question, appended="Choose the right answer: (a) {} (b) {}".format(*options), options=options)
-    return replace(question, appended=DATE_HINT if gold.question_type == "temporal" else "", options=())
+        options = _shuffled(wording.not_mentioned, gold.trap, f"{seed}:{question.question_id}")
+        return replace(question, appended=wording.options.format(*options), options=options)
+    return replace(question, appended=wording.date_hint if gold.question_type == "temporal" else "", options=())
 
 
 def _shuffled(first: str, second: str, seed: str) -> tuple[str, str]:

@@ -24,7 +24,7 @@ from functools import cache, lru_cache
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from longmemeval.benchmarks.locomo.format import CATEGORIES
+from longmemeval.benchmarks.locomo.format import ABSTENTION_PHRASES, CATEGORIES
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
 from longmemeval.evaluation.judges.rules import RuleJudge, Verdict
@@ -41,7 +41,6 @@ _DECIMALS = 3
 _ADVERSARIAL = "adversarial"
 _LEFT_OUT_WORDS = re.compile(r"\b(?:a|an|the|and)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
-_ABSTENTION_PHRASES = ("no information available", "not mentioned")
 
 
 @cache
@@ -149,7 +148,7 @@ def f1_multi(prediction: str, gold: str) -> float:
 def abstention_phrase(prediction: str) -> bool:
     """Whether one of the two official phrases is in `prediction`, in any case."""
     said = prediction.lower()
-    return any(phrase in said for phrase in _ABSTENTION_PHRASES)
+    return any(phrase in said for phrase in ABSTENTION_PHRASES)
 
 
 def choice(reply: str, options: Sequence[str]) -> str:

@@ -8,6 +8,8 @@ from msgspec import Struct, structs
 
 from longmemeval.benchmarks.dataset_protocol import Dataset
 from longmemeval.benchmarks.locomo.protocol import official_questions
+from longmemeval.benchmarks.locomo.texts import ProtocolTexts, protocol_record
+from longmemeval.errors import HarnessError
 from longmemeval.llm.endpoints import endpoint
 from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.registry import ModelOptions, load_chat_model
@@ -34,6 +36,7 @@ from longmemeval.pipeline.runs.manifest import (
 from longmemeval.pipeline.runs.resume import begun_or_new
 from longmemeval.pipeline.runs.selection import Selection, select
 from longmemeval.reading.reader import Reader, ReadingConfiguration, reading_configuration
+from longmemeval.reading.templates import template_of
 from longmemeval.records import Answer
 from longmemeval.redaction import public_url
 from longmemeval.settings import Folders, folders
@@ -56,6 +59,8 @@ class RunOptions(Struct, frozen=True):
     """Who analyses the questions where the memory wants a chat model for it; None: the answering model."""
     protocol: Protocol = "standard"
     """`official`: LoCoMo's hints and the two options of adversarial questions, in an order drawn by `seed`."""
+    protocol_texts: ProtocolTexts | None = None
+    """The words of the official protocol and its prompts, in place of our own; None: ours."""
     seed: int = 0
     repeat: int = 1
     """Which repeat of the same run this is; it changes nothing but the record."""
@@ -102,16 +107,14 @@ def run(
     configuration = as_configuration(memory)
     chosen = select(list(dataset.questions()), selection, lambda question_id: dataset.gold(question_id).question_type)
     if options.protocol == "official":
-        chosen = official_questions(dataset, chosen, options.seed)
+        chosen = official_questions(dataset, chosen, options.seed, options.protocol_texts)
     run_id = options.run_id or default_run_id(where.results_dir, dataset.name, configuration.name, model_spec)
     folder = where.results_dir / check_run_id(run_id)
     if options.must_exist:
         run_folder(where.results_dir, run_id)
     account = run_account(folder, options.spending)
     model = load_chat_model(model_spec, options.model_options, account=account)
-    reading = options.reading or reading_configuration("short" if options.protocol == "official" else "direct")
-    if reading.context_window is None:
-        reading = structs.replace(reading, context_window=context_window(model_spec))
+    reading = _reading(options, model_spec)
     fixtures = PreparedFixtures(dataset, options.prepared, where, configuration)
     identity = fixtures.embedder_of(chosen)
     query_model = QueryModel(options.query_model or model_spec, options.model_options, options.concurrency)
@@ -175,6 +178,24 @@ def run(
         return answering.execute(chosen)
 
 
+def _reading(options: RunOptions, model_spec: str) -> ReadingConfiguration:
+    """How the model is asked: as given, with what was left open filled in."""
+    reading = options.reading or reading_configuration("short" if options.protocol == "official" else "direct")
+    if texts := options.protocol_texts:
+        if options.protocol != "official" or reading.method not in ("direct", "short"):
+            what = "are for --protocol official" if options.protocol != "official" else "have no place for notes"
+            raise HarnessError(
+                f"The texts of a protocol {what}",
+                fix="Give --protocol official, with --reading short or direct, or a --template of one prompt (.txt)",
+            )
+        reading = structs.replace(
+            reading, template=template_of(texts.prompt), options_template=template_of(texts.adversarial_prompt)
+        )
+    if reading.context_window is None:
+        reading = structs.replace(reading, context_window=context_window(model_spec))
+    return reading
+
+
 def run_settings(
     configuration: MemoryConfiguration, model_spec: str, reading: ReadingConfiguration, options: RunOptions
 ) -> dict[str, Any]:
@@ -187,6 +208,8 @@ def run_settings(
         options: of the run; their `reading` is not looked at.
     """
     templates = {"template": reading.template.sha256}
+    if reading.options_template:
+        templates["options_template"] = reading.options_template.sha256
     if reading.note_template:
         templates["note_template"] = reading.note_template.sha256
     base = endpoint(model_spec, options.model_options)
@@ -215,7 +238,7 @@ def _unusual(reading: ReadingConfiguration, options: RunOptions) -> dict[str, An
     """Settings that are recorded where they are not the usual ones."""
     settings: dict[str, Any] = {}
     if options.protocol == "official":
-        settings["protocol"] = {"name": "official", "seed": options.seed}
+        settings["protocol"] = protocol_record(options.seed, options.protocol_texts)
     if options.repeat > 1:
         settings["repeat"] = options.repeat
     if reading.abstain_below is not None:

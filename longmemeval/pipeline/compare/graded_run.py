@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from longmemeval.benchmarks.locomo.texts import wording_note
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.evaluation.judges.standing import grading
 from longmemeval.evaluation.metrics import Latency, Metrics, latency
@@ -60,6 +61,8 @@ class RunSummary(Struct, frozen=True):
     """Of these answers by this judge, where there are several: the first is the score."""
     part: str = ""
     """How many questions of how many, and how they were chosen; empty for the whole data set."""
+    protocol_note: str = ""
+    """What the benchmark's own protocol, where the run followed it, means for these scores; empty without one."""
 
 
 def summarise(graded: Graded, metrics: Metrics, where: Folders) -> RunSummary:
@@ -102,6 +105,7 @@ def _summary(run: CheckedRun, graded: Graded, metrics: Metrics, where: Folders) 
         latency_note=str(manifest.totals.get("load", {}).get("note", "")),
         gradings=gradings(run.folder, manifest, metrics.judge),
         part=graded.part,
+        protocol_note=wording_note(settings.get("protocol") or {}, official_metric=metrics.judge.official),
     )
 
 

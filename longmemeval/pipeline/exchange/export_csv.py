@@ -31,6 +31,8 @@ class CsvExport(Struct, frozen=True):
     """Judge ids, in the order of their columns."""
     part: str = ""
     """How many questions of how many, and how they were chosen; empty for the whole data set."""
+    protocol_note: str = ""
+    """What the benchmark's own protocol means for the scores; empty without one."""
 
 
 def export_csv(
@@ -65,7 +67,7 @@ def export_csv(
     writer.writerows({name: _protected(cell) for name, cell in row.items()} for row in rows)
     file = (output or run.folder / "csv") / f"{run_id}.csv"
     write_atomic(file, buffer.getvalue().encode())
-    return CsvExport(str(file), len(rows), tuple(judges), run.graded.part)
+    return CsvExport(str(file), len(rows), tuple(judges), run.graded.part, run.summary.protocol_note)
 
 
 def _rows(run: ScoredRun, judges: Sequence[str], where: Folders) -> list[dict[str, Cell]]:

@@ -11,6 +11,7 @@ from longmemeval.benchmarks.catalogue import catalogue
 from longmemeval.benchmarks.dataset_protocol import Dataset
 from longmemeval.benchmarks.locomo.format import OPEN_ABSTENTION
 from longmemeval.benchmarks.locomo.protocol import official_questions
+from longmemeval.benchmarks.locomo.texts import recorded_texts
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.errors import DataError, HarnessError, IntegrityError
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
@@ -45,7 +46,7 @@ class Graded:
         asked = {question.question_id: question for question in everything if question.question_id in wanted}
         protocol = manifest.settings.get("protocol") or {}
         if protocol.get("name") == "official":
-            offered = official_questions(dataset, list(asked.values()), protocol["seed"])
+            offered = official_questions(dataset, list(asked.values()), protocol["seed"], recorded_texts(protocol))
             asked = {question.question_id: question for question in offered}
         if strangers := wanted - asked.keys():
             raise IntegrityError(

@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from longmemeval.benchmarks.locomo.texts import wording_note
 from longmemeval.evaluation.judges.standing import grading
 from longmemeval.evaluation.metrics import Metrics
 from longmemeval.files import sha256_bytes
@@ -42,6 +43,8 @@ class IndexEntry(Struct, frozen=True):
     """The how-manieth time this judge graded these answers: the first grading is the score."""
     endpoint: str | None = None
     """Where the judge was served (`JudgeIdentity.endpoint`)."""
+    protocol_note: str = ""
+    """What the benchmark's own protocol means for the score; empty without one."""
 
 
 def record_score(results_dir: Path, manifest: RunManifest, metrics: Metrics, part: str = "") -> None:
@@ -98,4 +101,5 @@ def index_entry(manifest: RunManifest, metrics: Metrics, part: str = "") -> Inde
         part=part,
         grading=grading(metrics.judge),
         endpoint=metrics.judge.endpoint,
+        protocol_note=wording_note(settings.get("protocol") or {}, official_metric=metrics.judge.official),
     )

@@ -173,9 +173,13 @@ def _check_metrics(
 
 
 def _check_index(indexed: IndexEntry | None, again: IndexEntry) -> str | None:
-    """Whether the index has what the run's files give; when the answers were done may be later now."""
+    """Whether the index has what the run's files give.
+
+    When the answers were done may be later now, and the sentence about the protocol another version's.
+    """
     if indexed is None:
         return None
-    changed = changes(indexed, msgspec.structs.replace(again, ended_at=indexed.ended_at))
+    again = msgspec.structs.replace(again, ended_at=indexed.ended_at, protocol_note=indexed.protocol_note)
+    changed = changes(indexed, again)
     other = f"{INDEX}: the files of run '{again.run}' and judge {again.judge} give another line"
     return f"{other} ({'; '.join(changed[:3])})" if changed else None

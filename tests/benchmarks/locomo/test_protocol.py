@@ -8,7 +8,8 @@ import pytest
 
 from longmemeval.benchmarks.locomo.format import NOT_MENTIONED
 from longmemeval.benchmarks.locomo.loader import LocomoDataset
-from longmemeval.benchmarks.locomo.protocol import DATE_HINT, official_questions
+from longmemeval.benchmarks.locomo.protocol import official_questions
+from longmemeval.benchmarks.locomo.texts import OURS, Wording
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.errors import HarnessError
 from longmemeval.evaluation.judges.locomo import grade
@@ -32,7 +33,7 @@ def test_two_categories_are_added_to(dataset: LocomoDataset) -> None:
     plain = list(dataset.questions())
     questions = official_questions(dataset, plain, seed=0)
     by_category = questions[:5]
-    assert [question.appended for question in by_category[:4]] == ["", DATE_HINT, "", ""]
+    assert [question.appended for question in by_category[:4]] == ["", OURS.date_hint, "", ""]
     assert [question.options for question in by_category[:4]] == [()] * 4
     adversarial = by_category[4]
     first, second = adversarial.options
@@ -65,6 +66,16 @@ def test_what_was_added_before_is_replaced(dataset: LocomoDataset) -> None:
     assert official_questions(dataset, marked, seed=3) == once
 
 
+def test_the_words_of_a_file_take_the_place_of_ours(dataset: LocomoDataset) -> None:
+    plain = list(dataset.questions())[:5]
+    wording = Wording(date_hint="When, roughly?", options="(a) {} or (b) {}!", not_mentioned="It is not mentioned")
+    questions = official_questions(dataset, plain, seed=0, wording=wording)
+    assert [question.appended for question in questions[:4]] == ["", "When, roughly?", "", ""]
+    ours = official_questions(dataset, plain, seed=0)[4]
+    assert questions[4].options == tuple("It is not mentioned" if one == NOT_MENTIONED else one for one in ours.options)
+    assert questions[4].appended == "(a) {} or (b) {}!".format(*questions[4].options)
+
+
 def test_braces_in_a_trap_stay(tmp_path: Path) -> None:
     qa = [{"question": "Whose?", "adversarial_answer": "{0} {trap} %s", "evidence": [], "category": 5}]
     dataset = LocomoDataset(write(tmp_path / "data.json", make_conversation(qa=qa)))
@@ -84,7 +95,7 @@ def test_real_questions_are_offered_the_two_official_options() -> None:
     dataset = LocomoDataset(real_file("locomo10.json"))
     questions = official_questions(dataset, dataset.questions(), seed=42)
     assert len(questions) == 1986
-    assert sum(question.appended == DATE_HINT for question in questions) == 321
+    assert sum(question.appended == OURS.date_hint for question in questions) == 321
     offered = [question for question in questions if question.options]
     assert len(offered) == 446
     assert all(NOT_MENTIONED in question.options for question in offered)

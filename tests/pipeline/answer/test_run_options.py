@@ -6,21 +6,27 @@ from pathlib import Path
 import pytest
 
 from longmemeval.benchmarks.locomo.loader import LocomoDataset
+from longmemeval.benchmarks.locomo.texts import load_texts
 from longmemeval.errors import HarnessError, SpendingLimitError
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
 from longmemeval.evaluation.judges.locomo import LOCOMO_F1
+from longmemeval.files import sha256_text
 from longmemeval.llm.registry import ModelOptions
 from longmemeval.pipeline.answer.repeats import run_repeats
 from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.compare.compare import compare
+from longmemeval.pipeline.exchange.export_csv import export_csv
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.prices import price
 from longmemeval.reading.reader import ABSTENTION, reading_configuration
+from longmemeval.report.evaluation_document import evaluation_document
+from longmemeval.report.write import ReportOptions, render_report
 from longmemeval.settings import Folders
 from longmemeval.spending import SpendingLimit, spent_in
 from tests.benchmarks.locomo.test_loader import make_conversation
+from tests.benchmarks.locomo.test_texts import write as write_texts
 from tests.benchmarks.longmemeval.test_loader import write
 from tests.pipeline.helpers import MODEL, answers, colours, folders_in, manifest, prepared_colours
 from tests.server import ModelServer
@@ -29,7 +35,7 @@ from tests.support import json_lines, longmemeval
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-real-key-0123")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with ModelServer(lambda body: "(a)") as server:
         yield server
 
@@ -39,6 +45,10 @@ def talks(tmp_path: Path) -> tuple[LocomoDataset, Folders]:
     dataset, where = LocomoDataset(write(tmp_path / "talks.json", make_conversation())), folders_in(tmp_path)
     prepare(dataset, ["full-history"], options=PrepareOptions(jobs=1), where=where)
     return dataset, where
+
+
+KEY = "sk-not-a-real-key-0123"
+OPTIONS = ("Not mentioned in the conversation", "Bo's")
 
 
 def official(server: ModelServer, seed: int) -> RunOptions:
@@ -72,6 +82,67 @@ def test_locomos_protocol_offers_the_options_and_reads_the_letter(
         assert manifest(where, f"r{seed}")["settings"]["reading"]["method"] == "short"
         assert verify(f"r{seed}", where=where).problems == ()
     assert offered == {True, False}
+
+
+def test_texts_of_a_file_are_sent_recorded_and_told_of(
+    tmp_path: Path, talks: tuple[LocomoDataset, Folders], server: ModelServer
+) -> None:
+    dataset, where = talks
+    file = write_texts(tmp_path / "texts.json")
+    common = ("run", "--dataset", dataset.path, "--memory", "full-history", "--model", "openai/gpt-4o-mini")
+    given = (*common, "--api-base", server.url, "--protocol", "official", "--template", file, "--run-id", "given")
+    longmemeval(*given, cwd=tmp_path, OPENAI_API_KEY=KEY)
+    prompts = {
+        line["question_id"]: line["messages"][0]["content"]
+        for line in json_lines(where.results_dir / "given" / "prompts.jsonl")
+    }
+    assert prompts["conv-1/q1"].endswith("\n\n\nAnswer in a few words.\n\nAsked: When? Name a day. Answer:\n")
+    # No question date, as in the official prompt.
+    assert "The question is asked on" not in prompts["conv-1/q1"]
+    tail = prompts["conv-1/q4"].rpartition("\n\n\nAnswer.\n\nAsked: Whose? Which? ")[2]
+    assert tail in {f"(a) {first} (b) {second}.  Answer:\n" for first, second in (OPTIONS, OPTIONS[::-1])}
+    settings = manifest(where, "given")["settings"]
+    texts = load_texts(file)
+    assert settings["protocol"]["texts_sha256"] == texts.sha256
+    assert settings["reading"]["options_template"] == sha256_text(texts.adversarial_prompt)
+    evaluated = longmemeval("evaluate", "given", cwd=tmp_path)
+    said = "prompts of a file that are not the official ones, not comparable with published figures"
+    assert said in " ".join(evaluated.stdout.split())
+    assert verify("given", where=where).problems == ()
+    # Going on with other texts, or with ours, is another run.
+    other = write_texts(tmp_path / "other.json", date_hint="Name a year.")
+    refused = longmemeval(
+        *given[:-4], "--template", other, "--resume", "given", cwd=tmp_path, code=2, OPENAI_API_KEY=KEY
+    )
+    assert "protocol.texts.date_hint: was 'Name a day.', now 'Name a year.'" in " ".join(refused.stderr.split())
+
+
+def test_wherever_a_score_of_the_protocol_is_shown_our_words_are_told_of(
+    talks: tuple[LocomoDataset, Folders], server: ModelServer
+) -> None:
+    dataset, where = talks
+    run(dataset, "full-history", "openai/gpt-4o-mini", options=official(server, 0), where=where)
+    evaluation = evaluate("r0", where=where)
+    sentence = "official metric, our prompts, not comparable with published figures"
+    assert sentence in evaluation_document(evaluation, where)["protocol_note"]
+    assert any(sentence in note for note in evaluation_document(evaluation, where)["notes"])
+    assert sentence in json_lines(where.results_dir / "index.jsonl")[0]["protocol_note"]
+    assert sentence in export_csv("r0", where=where).protocol_note
+    for form in ("html", "md"):
+        assert sentence in render_report(["r0"], options=ReportOptions(format=form), where=where)
+
+
+def test_texts_are_for_the_official_protocol_alone(
+    tmp_path: Path, talks: tuple[LocomoDataset, Folders], server: ModelServer
+) -> None:
+    dataset, _ = talks
+    file = write_texts(tmp_path / "texts.yaml")
+    common = ("run", "--dataset", dataset.path, "--memory", "full-history", "--model", MODEL, "--template", file)
+    refused = longmemeval(*common, cwd=tmp_path, code=2)
+    assert "The texts of a protocol are for --protocol official" in " ".join(refused.stderr.split())
+    refused = longmemeval(*common, "--protocol", "official", "--reading", "con", cwd=tmp_path, code=2)
+    assert "have no place for notes" in " ".join(refused.stderr.split())
+    assert not (tmp_path / "results").exists()
 
 
 def test_only_locomo_has_that_protocol(tmp_path: Path) -> None:

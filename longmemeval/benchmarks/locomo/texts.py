@@ -1,0 +1,224 @@
+"""The words of LoCoMo's two-option protocol: our own, or those of a file, such as the official ones.
+
+The official words stand in `task_eval/gpt_utils.py` of the official repository and are not shipped, for their licence.
+A file of them is an object in JSON or YAML:
+
+| field | content |
+|---|---|
+| `prompt` | with `{history}` and `{question}`; `{question_date}` where it is wanted |
+| `adversarial_prompt` | the same for questions with options [default: `prompt`] |
+| `date_hint` | what a temporal question gets after its text |
+| `options` | what an adversarial one gets: `(a) {}` and `(b) {}` in a sentence |
+| `not_mentioned` | the right option [default: "Not mentioned in the conversation"] |
+
+A prompt with `{}` alone, as the official code has it, asks the question there and shows the history and an empty line
+before it. `date_hint` and `options` follow the question after one space, whether or not they begin with it.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from string import Formatter
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.benchmarks.locomo.format import ABSTENTION_PHRASES, NOT_MENTIONED
+from longmemeval.errors import HarnessError, IntegrityError, nearest
+from longmemeval.files import sha256_bytes, sha256_text
+from longmemeval.text_files import UnreadableError, decode_json, load_yaml, read_text
+
+FILE_ENDINGS = (".json", ".yaml", ".yml")
+_PLACES = ("history", "question", "question_date")
+_NEEDED = ("history", "question")
+_REQUIRED = ("prompt", "date_hint", "options")
+_UNNAMED = re.compile(r"(?<!\{)\{\}(?!\})")
+_LETTERED = re.compile(r"\(a\)[^{}]*\{\}.*\(b\)[^{}]*\{\}", re.DOTALL)
+
+OFFICIAL_SHA256 = {
+    "prompt": "4f89f52b7aa19783e670d2d3dc5561dba2850c26b4705e86f456a5801f8dc35d",
+    "adversarial_prompt": "d0f42bc6d60c90d2a20349d7a1993b53d7f33cbf7eaae6184a1c90f6670683fc",
+    "date_hint": "005c2642a60912b075d37ad86c336e3672c58b47d8a41bafa16b991b57518a99",
+    "options": "44b05c671546f9621344d373d2514c714184693ba673e46732abbe264af66d76",
+    "not_mentioned": "2a542960aa38558c7ea526c58ca44e64944dd4a6c9c9db658f3fa6f6da9792c3",
+}
+"""Of the official texts (`task_eval/gpt_utils.py`: QA_PROMPT, QA_PROMPT_CAT_5 and what `get_gpt_answers` adds), each as
+`load_texts` leaves it."""
+
+
+class Wording(Struct, frozen=True):
+    """What the protocol adds to questions."""
+
+    date_hint: str
+    options: str
+    """With a place `{}` for each of the two answers."""
+    not_mentioned: str = NOT_MENTIONED
+
+
+OURS = Wording(
+    date_hint="Go by the dates on which things were said, and answer with an approximate date.",
+    options="Choose the right answer: (a) {} (b) {}",
+)
+
+
+class ProtocolTexts(Wording, frozen=True, kw_only=True):
+    """All words of the protocol, from a file; made by `load_texts`, which checks them."""
+
+    prompt: str
+    adversarial_prompt: str
+    """The prompt of questions with options."""
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the five texts, as canonical JSON."""
+        return sha256_bytes(msgspec.json.encode(self, order="sorted"))
+
+    @property
+    def official(self) -> bool:
+        """Whether they are the official texts, letter for letter."""
+        return all(sha256_text(getattr(self, name)) == digest for name, digest in OFFICIAL_SHA256.items())
+
+
+def load_texts(file: Path) -> ProtocolTexts:
+    """The texts of a file as described above.
+
+    Raises:
+        HarnessError: it is unreadable, lacks a text, or a text lacks a place.
+    """
+    try:
+        text = read_text(file)
+        document = decode_json(text, object) if file.suffix == ".json" else load_yaml(text)
+    except OSError as error:
+        raise HarnessError(f"The template cannot be read: {error.strerror}", where=str(file)) from error
+    except UnreadableError as error:
+        raise HarnessError(f"The template cannot be read: {error}", where=str(file)) from error
+    if not isinstance(document, dict):
+        raise HarnessError(
+            f"The template is not an object with {', '.join(_REQUIRED)}",
+            where=str(file),
+            fix="A prompt alone goes into a file of another ending, such as .txt",
+        )
+    return _checked(document, str(file))
+
+
+def protocol_record(seed: int, texts: ProtocolTexts | None) -> dict[str, Any]:
+    """What a manifest says of the protocol under `settings.protocol`.
+
+    Args:
+        seed: of the order of the options.
+        texts: of a file; None: our own words, which are not written.
+    """
+    record: dict[str, Any] = {"name": "official", "seed": seed}
+    if texts:
+        record |= {"texts": msgspec.to_builtins(texts), "texts_sha256": texts.sha256}
+    return record
+
+
+def recorded_texts(record: Mapping[str, Any]) -> ProtocolTexts | None:
+    """The texts of a manifest's `settings.protocol`; None: our own words.
+
+    Raises:
+        IntegrityError: they are not those whose hash stands beside them.
+    """
+    if "texts" not in record:
+        return None
+    try:
+        texts = msgspec.convert(record["texts"], ProtocolTexts)
+    except msgspec.ValidationError as error:
+        raise IntegrityError(f"The texts of the protocol are damaged: {error}", where="run.json") from error
+    if texts.sha256 != record.get("texts_sha256"):
+        raise IntegrityError(
+            "The texts of the protocol are not those that the run was made with (their sha256 is another)",
+            where="run.json, settings.protocol",
+            fix="Restore it from a copy",
+        )
+    return texts
+
+
+def wording_note(record: Mapping[str, Any], *, official_metric: bool) -> str:
+    """What has to be said wherever a score under the protocol is shown; empty for a run without it.
+
+    Args:
+        record: a manifest's `settings.protocol`, empty without one.
+        official_metric: whether the score is the benchmark's own.
+    """
+    if record.get("name") != "official":
+        return ""
+    texts = recorded_texts(record)
+    metric = "official metric, " if official_metric else ""
+    if texts is None:
+        whose = "our prompts, not comparable with published figures; `run --template` takes the official texts"
+    elif not texts.official:
+        whose = "prompts of a file that are not the official ones, not comparable with published figures"
+    else:
+        whose = "the official prompt texts; the history is laid out by this harness"
+    return f"LoCoMo's two-option protocol: {metric}{whose}."
+
+
+def _checked(document: Mapping[str, object], where: str) -> ProtocolTexts:
+    fields = ProtocolTexts.__struct_fields__
+    for name, value in document.items():
+        if name not in fields:
+            raise HarnessError(f"The template has no field '{name}'", where=where, fix=nearest(str(name), fields))
+        if not isinstance(value, str) or not value.strip():
+            raise HarnessError(f"'{name}' of the template is not a text", where=where, fix="Put it in quotes")
+    given = {name: str(value) for name, value in document.items()}
+    for name in _REQUIRED:
+        if name not in given:
+            raise HarnessError(f"The template has no '{name}'", where=where, fix=f"Add the field '{name}'")
+    prompt = _prompt(given["prompt"], f"{where}, prompt")
+    other = given.get("adversarial_prompt")
+    texts = ProtocolTexts(
+        prompt=prompt,
+        adversarial_prompt=prompt if other is None else _prompt(other, f"{where}, adversarial_prompt"),
+        date_hint=given["date_hint"].removeprefix(" "),
+        options=given["options"].removeprefix(" "),
+        not_mentioned=given.get("not_mentioned", NOT_MENTIONED),
+    )
+    _check_options(texts, where)
+    return texts
+
+
+def _prompt(text: str, where: str) -> str:
+    """`text` with named places."""
+    places = _places(text, where)
+    if places == [""] and _UNNAMED.search(text):
+        return "{history}\n\n" + _UNNAMED.sub("{question}", text)
+    for name in places:
+        if name not in _PLACES:
+            fix = nearest(name, _PLACES) if name else "Name the places, or write a single {} for the question"
+            raise HarnessError(f"The template has an unknown place '{name}'", where=where, fix=fix)
+    for name in _NEEDED:
+        if name not in places:
+            raise HarnessError(f"The template does not show {{{name}}}", where=where, fix="Add the place")
+    return text
+
+
+def _check_options(texts: ProtocolTexts, where: str) -> None:
+    if _places(texts.options, f"{where}, options") != ["", ""] or not _LETTERED.search(texts.options):
+        raise HarnessError(
+            "The options are not offered as (a) and (b)",
+            where=f"{where}, options",
+            fix='Write "(a) {} (b) {}" in it: a reply of one letter is read as one of them',
+        )
+    if not any(phrase in texts.not_mentioned.lower() for phrase in ABSTENTION_PHRASES):
+        raise HarnessError(
+            "The right option would be scored as wrong",
+            where=f"{where}, not_mentioned",
+            fix="LoCoMo's score looks for " + " or ".join(f"'{phrase}'" for phrase in ABSTENTION_PHRASES) + " in it",
+        )
+
+
+def _places(text: str, where: str) -> list[str]:
+    """The names of the places of a text in order, empty for unnamed ones."""
+    try:
+        parts = [part for part in Formatter().parse(text) if part[1] is not None]
+    except ValueError as error:
+        raise HarnessError(
+            f"The template cannot be parsed: {error}", where=where, fix="Write {{ and }} for braces that are text"
+        ) from error
+    formats = [
+        (f"!{conversion}" if conversion else "") + (f":{form}" if form else "") for *_, form, conversion in parts
+    ]
+    return [f"{part[1]}{form}" for part, form in zip(parts, formats, strict=True)]
