@@ -10,8 +10,9 @@ Nothing is imported to list the names; a plug-in that cannot be imported breaks 
 
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import Distribution, EntryPoint, PackageNotFoundError, distributions, version
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -27,6 +28,8 @@ JUDGES = "longmemeval.judges"
 EXECUTORS = "longmemeval.executors"
 GROUPS = (MEMORY, BENCHMARKS, JUDGES, EXECUTORS)
 """The groups of entry points, one for each door."""
+
+_REMEDY = "Fix or uninstall that package; other commands do not need it"
 
 
 class Plugin(Struct, frozen=True):
@@ -74,30 +77,41 @@ class Registry(Generic[T]):
             self._loaded[name] = self._load(name)
         return self._loaded[name]
 
-    def plugins(self, *, check: bool = False) -> list[Plugin]:
-        """Where every name comes from, also those that cannot be used.
+    def plugins(self, *, check_built_in: bool = False) -> list[Plugin]:
+        """Where every name comes from, and what is wrong with those that cannot be used.
+
+        What other packages bring is loaded for that.
 
         Args:
-            check: whether to load those of other packages, so that `problem` tells what is wrong with them.
+            check_built_in: load the built-in ones too.
         """
+        version = _version("longmemeval")
         found = [
-            Plugin(self.group, name, target, "longmemeval", _version("longmemeval"))
+            Plugin(self.group, name, target, "longmemeval", version, self._problem(name) if check_built_in else "")
             for name, target in self.built_in.items()
         ]
         for point in sorted(self._installed(), key=lambda point: (point.name, _package(point))):
-            problem = ""
-            try:
-                self._only(point.name)
-                if check:
-                    self.get(point.name)
-            except HarnessError as error:
-                problem = str(error)
-            version = point.dist.version if point.dist else ""
-            found.append(Plugin(self.group, point.name, point.value, _package(point), version, problem))
+            package, problem = _package(point), self._problem(point.name, of_others=True)
+            found.append(Plugin(self.group, point.name, point.value, package, _version(package), problem))
         return found
 
+    def _problem(self, name: str, *, of_others: bool = False) -> str:
+        try:
+            if of_others:
+                self._only(name)
+            self.get(name)
+        except HarnessError as error:
+            return str(error)
+        return ""
+
     def _installed(self) -> list[EntryPoint]:
-        return list(entry_points(group=self.group))
+        """The entry points of other packages; the first of several packages of one name counts, as in imports."""
+        found: dict[str, list[EntryPoint]] = {}
+        for distribution in distributions():
+            with suppress(Exception):  # See `unreadable_packages`.
+                if points := [point for point in distribution.entry_points if point.group == self.group]:
+                    found.setdefault(_name(distribution), points)
+        return [point for points in found.values() for point in points]
 
     def _only(self, name: str) -> EntryPoint | None:
         """The one entry point of this name; None where there is none."""
@@ -146,12 +160,10 @@ def load_object(target: str, what: str) -> object:
         sys.path.append(here)
     try:
         loaded: object = import_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         why = f"{type(error).__name__}: {error}"
         what = f"The {what} cannot be loaded: importing {module} fails with {why}"
-        raise HarnessError(
-            what, where=target, fix="Fix or uninstall that package; other commands do not need it"
-        ) from error
+        raise HarnessError(what, where=target, fix=_REMEDY) from error
     for part in attribute.split("."):
         if not hasattr(loaded, part):
             names: Iterable[str] = (name for name in dir(loaded) if not name.startswith("_"))
@@ -160,14 +172,33 @@ def load_object(target: str, what: str) -> object:
     return loaded
 
 
+def unreadable_packages() -> list[Plugin]:
+    """The installed packages whose entry points cannot be read, and so are left out everywhere."""
+    found = []
+    for distribution in distributions():
+        try:
+            list(distribution.entry_points)
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}"
+            problem = f"Its entry_points.txt cannot be read: {why}. {_REMEDY}."
+            package = _name(distribution)
+            found.append(Plugin("", "", "", package, _version(package), problem))
+    return found
+
+
+def _name(distribution: Distribution) -> str:
+    try:
+        return str(distribution.metadata["Name"])
+    except Exception:
+        return "an unknown package"
+
+
 def _package(point: EntryPoint) -> str:
-    return point.dist.name if point.dist else "an unknown package"
+    return _name(point.dist) if point.dist else "an unknown package"
 
 
 def _version(package: str) -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
     try:
         return version(package)
-    except PackageNotFoundError:
+    except (PackageNotFoundError, UnicodeDecodeError, KeyError):
         return ""

@@ -55,6 +55,7 @@ for _verb in (
     "compare",
     "sweep",
     "report",
+    "plugins",
 ):
     import_module(f"longmemeval.cli.{_verb}").register(app)
 app.add_typer(import_module("longmemeval.cli.datasets").app, name="datasets")

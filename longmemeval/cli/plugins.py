@@ -1,0 +1,59 @@
+"""`longmemeval plugins`."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from longmemeval.cli import options as shared
+from longmemeval.cli.output import err, out, print_json, print_table, printable
+
+if TYPE_CHECKING:
+    from longmemeval.plugins import Plugin, Registry
+
+_NOT_ALL_USABLE = 3
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("plugins")(plugins)
+
+
+def plugins(
+    check: Annotated[
+        bool, typer.Option("--check", help="Load the built-in ones too, and exit with 3 when one cannot be used.")
+    ] = False,
+    as_json: shared.Json = False,
+) -> None:
+    """List memory systems, benchmarks, judges and executors: which package each is from, and what is wrong with it."""
+    from longmemeval.plugins import unreadable_packages
+
+    found = [plugin for door in doors() for plugin in door.plugins(check_built_in=check)] + unreadable_packages()
+    problems = [plugin for plugin in found if plugin.problem]
+    if as_json:
+        print_json(found)
+    else:
+        _show(found, problems)
+    if check and problems:
+        raise typer.Exit(_NOT_ALL_USABLE)
+
+
+def doors() -> "list[Registry[Any]]":
+    """The registries of all doors."""
+    from longmemeval.plugins import BENCHMARKS, EXECUTORS, JUDGES, MEMORY, Registry
+
+    names = {MEMORY: "memory", BENCHMARKS: "benchmark", JUDGES: "judge", EXECUTORS: "executor"}
+    return [Registry[Any](group, what, object, {}) for group, what in names.items()]
+
+
+def _show(found: "list[Plugin]", problems: "list[Plugin]") -> None:
+    from longmemeval.report.table import Table
+
+    rows = [
+        [plugin.group, plugin.name, plugin.package, plugin.version, "cannot be used" if plugin.problem else ""]
+        for plugin in found
+    ]
+    print_table(Table("", ["group", "name", "package", "version", ""], rows, left=frozenset(range(5))))
+    for plugin in problems:
+        out.print(f"[bold]{printable(plugin.name or plugin.package)}[/]: {printable(plugin.problem)}")
+    if not problems:
+        err.print("Add your own by an entry point of one of these groups: docs/plugins.md")
