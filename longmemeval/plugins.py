@@ -9,7 +9,7 @@ Nothing is imported to list the names; a plug-in that cannot be imported breaks 
 """
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import Distribution, EntryPoint, PackageNotFoundError, distributions, version
@@ -19,6 +19,7 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 
 from longmemeval.errors import HarnessError, nearest
+from longmemeval.files import sha256_file, sha256_text
 
 T = TypeVar("T")
 
@@ -53,10 +54,18 @@ class Registry(Generic[T]):
         what: what one of them is called in errors: "memory", "benchmark".
         kind: what a loaded object must be.
         built_in: names to `module:attribute`.
+        adapt: makes a `kind` of other forms in which it may be written (a class, say); anything else stays as it is.
     """
 
-    def __init__(self, group: str, what: str, kind: type[T], built_in: Mapping[str, str]) -> None:
-        self.group, self.what, self.kind, self.built_in = group, what, kind, built_in
+    def __init__(
+        self,
+        group: str,
+        what: str,
+        kind: type[T],
+        built_in: Mapping[str, str],
+        adapt: Callable[[object], object] = lambda loaded: loaded,
+    ) -> None:
+        self.group, self.what, self.kind, self.built_in, self.adapt = group, what, kind, built_in, adapt
         self._loaded: dict[str, T] = {}
 
     def names(self) -> list[str]:
@@ -76,6 +85,24 @@ class Registry(Generic[T]):
         if name not in self._loaded:
             self._loaded[name] = self._load(name)
         return self._loaded[name]
+
+    def origin(self, name: str) -> dict[str, str] | None:
+        """What a record tells of where `name` comes from, so that changed code is noticed; None for a built-in name.
+
+        Returns:
+            `target`, of an installed package its name and version, and `source_sha256`: of the module, or where it
+            stands in a package of all Python files there.
+
+        Raises:
+            HarnessError: as `get`.
+        """
+        if name in self.built_in:
+            return None
+        self.get(name)
+        point = self._only(name)
+        target = point.value if point else name
+        installed = {"package": _package(point), "version": _version(_package(point))} if point else {}
+        return {"target": target, **installed, "source_sha256": _source_sha256(target.partition(":")[0])}
 
     def plugins(self, *, check_built_in: bool = False) -> list[Plugin]:
         """Where every name comes from, and what is wrong with those that cannot be used.
@@ -136,8 +163,9 @@ class Registry(Generic[T]):
         raise HarnessError(f"There is no {self.what} '{name}'", fix=nearest(name, self.names()))
 
     def _checked(self, loaded: object, name: str) -> T:
-        if isinstance(loaded, self.kind):
-            return loaded
+        adapted = self.adapt(loaded)
+        if isinstance(adapted, self.kind):
+            return adapted
         what = f"The {self.what} '{name}' is a {type(loaded).__name__}, not a {self.kind.__name__}"
         raise HarnessError(what, fix=f"Register an object of longmemeval's {self.kind.__name__}")
 
@@ -191,6 +219,14 @@ def _name(distribution: Distribution) -> str:
         return str(distribution.metadata["Name"])
     except Exception:
         return "an unknown package"
+
+
+def _source_sha256(module: str) -> str:
+    loaded = sys.modules[module]
+    files = [Path(file)] if (file := getattr(loaded, "__file__", None)) else []
+    if files and loaded.__package__:
+        files = sorted(files[0].parent.rglob("*.py"))
+    return sha256_text("".join(f"{file.name}:{sha256_file(file)}\n" for file in files))
 
 
 def _package(point: EntryPoint) -> str:

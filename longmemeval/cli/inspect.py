@@ -45,13 +45,13 @@ def inspect(
     from longmemeval.benchmarks.registry import load_dataset
     from longmemeval.llm.registry import ModelOptions
     from longmemeval.memory.configuration import resolve_configuration
-    from longmemeval.memory.presets import PRESETS
+    from longmemeval.memory.definition import MEMORIES
     from longmemeval.pipeline import inspect as pipeline
     from longmemeval.pipeline.answer.question_analysis import QueryModel
     from longmemeval.settings import folders
 
     where = folders(data_dir=data_dir, prepared_dir=prepared_dir)
-    configurations = [resolve_configuration(name) for name in memory or PRESETS]
+    configurations = [resolve_configuration(name) for name in memory or MEMORIES.built_in]
     inspection = pipeline.inspect(
         load_dataset(dataset, where.data_dir),
         identifier,

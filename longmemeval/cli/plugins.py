@@ -39,10 +39,11 @@ def plugins(
 
 def doors() -> "list[Registry[Any]]":
     """The registries of all doors."""
-    from longmemeval.plugins import BENCHMARKS, EXECUTORS, JUDGES, MEMORY, Registry
+    from longmemeval.memory.definition import MEMORIES
+    from longmemeval.plugins import BENCHMARKS, EXECUTORS, JUDGES, Registry
 
-    names = {MEMORY: "memory", BENCHMARKS: "benchmark", JUDGES: "judge", EXECUTORS: "executor"}
-    return [Registry[Any](group, what, object, {}) for group, what in names.items()]
+    names = {BENCHMARKS: "benchmark", JUDGES: "judge", EXECUTORS: "executor"}
+    return [MEMORIES, *(Registry[Any](group, what, object, {}) for group, what in names.items())]
 
 
 def _show(found: "list[Plugin]", problems: "list[Plugin]") -> None:

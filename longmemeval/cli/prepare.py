@@ -25,7 +25,7 @@ def prepare(
             "--memory",
             "--memory-config",
             "-m",
-            help="A preset or a YAML file; repeat for several.",
+            help="A preset, module:Class or a YAML file; repeat for several.",
         ),
     ],
     embedder: Annotated[

@@ -21,7 +21,9 @@ def retrieval(
     dataset: shared.DatasetName,
     memory: Annotated[
         list[str],
-        typer.Option("--memory", "--memory-config", "-m", help="A preset or a YAML file; repeat for several."),
+        typer.Option(
+            "--memory", "--memory-config", "-m", help="A preset, module:Class or a YAML file; repeat for several."
+        ),
     ],
     settings: Annotated[
         list[str] | None,

@@ -20,7 +20,9 @@ def register(app: typer.Typer) -> None:
 
 def run(
     dataset: shared.DatasetName,
-    memory: Annotated[str, typer.Option("--memory", "--memory-config", "-m", help="A preset or a YAML file.")],
+    memory: Annotated[
+        str, typer.Option("--memory", "--memory-config", "-m", help="A preset, module:Class or a YAML file.")
+    ],
     model: Annotated[
         str,
         typer.Option(help="LiteLLM's spec (openai/gpt-4o), offline/extractive or offline/scripted:FILE."),

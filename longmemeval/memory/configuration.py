@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
 from longmemeval.errors import HarnessError, nearest
+from longmemeval.memory.definition import MEMORIES, MemoryDefinition
 from longmemeval.memory.parameters import Parameters
-from longmemeval.memory.presets import PRESETS, Preset
 from longmemeval.memory.protocol import MemorySystem, MemoryTools, Need
 from longmemeval.retrieval.analysis import AnalysisMethod
 from longmemeval.text_files import UnreadableError, load_yaml, read_text
@@ -27,10 +27,17 @@ class MemoryConfiguration(BaseModel):
     preset: str
     parameters: dict[str, Any]
     """Every parameter of the preset, defaults included."""
+    source: dict[str, str] | None = None
+    """Of a memory from outside: where its code is from, and the hash of it; see `Registry.origin`."""
+
+    @model_serializer(mode="wrap")
+    def _without_empty_source(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        plain: dict[str, Any] = whole(self)
+        return {key: value for key, value in plain.items() if key != "source" or value is not None}
 
 
 def resolve_configuration(name_or_file: str, overrides: Sequence[str] = ()) -> MemoryConfiguration:
-    """A configuration from a preset's name or a YAML file, with `key=value` overrides on top.
+    """A configuration from a preset's name, `package.module:Class` or a YAML file, with `key=value` overrides on top.
 
     A YAML file holds `preset: NAME` and optionally `name: LABEL` and `parameters: {key: value}`.
 
@@ -40,9 +47,9 @@ def resolve_configuration(name_or_file: str, overrides: Sequence[str] = ()) -> M
     where = name_or_file if Path(name_or_file).suffix in (".yaml", ".yml") else ""
     name, preset, parameters = _read_yaml(Path(where)) if where else (name_or_file, name_or_file, {})
     parameters |= dict(_parse_override(override) for override in overrides)
-    return MemoryConfiguration(
-        name=name, preset=preset, parameters=_validate(preset, parameters, where).model_dump(mode="json")
-    )
+    checked = _validate(preset, parameters, where).model_dump(mode="json")
+    shown = name.rpartition(":")[2] if name == preset else name
+    return MemoryConfiguration(name=shown, preset=preset, parameters=checked, source=MEMORIES.origin(preset))
 
 
 def given_parameters(**values: str | int | None) -> list[str]:
@@ -55,7 +62,7 @@ def as_configuration(configuration: MemoryConfiguration | str) -> MemoryConfigur
     return resolve_configuration(configuration) if isinstance(configuration, str) else configuration
 
 
-def preset_of(configuration: MemoryConfiguration) -> Preset[Any]:
+def preset_of(configuration: MemoryConfiguration) -> MemoryDefinition[Any]:
     """The preset that `configuration` is an instance of.
 
     Raises:
@@ -86,12 +93,11 @@ def build_memory(configuration: MemoryConfiguration, tools: MemoryTools) -> Memo
     return preset_of(configuration).build(_validate(configuration.preset, configuration.parameters), tools)
 
 
-def _preset(name: str, where: str = "") -> Preset[Any]:
+def _preset(name: str, where: str = "") -> MemoryDefinition[Any]:
     try:
-        return PRESETS[name]
-    except KeyError:
-        fix = nearest(name, PRESETS)
-        raise HarnessError(f"There is no memory configuration '{name}'", where=where, fix=fix) from None
+        return MEMORIES.get(name)
+    except HarnessError as error:
+        raise HarnessError(error.what, where=where or error.where, fix=error.fix) from error
 
 
 def _validate(preset: str, parameters: Mapping[str, Any], where: str = "") -> Parameters:

@@ -5,7 +5,7 @@ from msgspec import Struct
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
 from longmemeval.memory.configuration import resolve_configuration
-from longmemeval.memory.presets import PRESETS
+from longmemeval.memory.definition import MEMORIES
 from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.fixtures.prepare import DEFAULT_EMBEDDER, PrepareOptions, PrepareReport, prepare
 from longmemeval.pipeline.fixtures.recipes import IndexEngine
@@ -28,7 +28,7 @@ class DemoOutcome(Struct, frozen=True):
 def run_demo(index: IndexEngine, where: Folders) -> DemoOutcome:
     """Prepare, run and evaluate every preset on the sample; what is there already is not done again."""
     dataset = load_dataset("sample", where.data_dir)
-    configurations = [resolve_configuration(name) for name in PRESETS]
+    configurations = [resolve_configuration(name) for name in MEMORIES.built_in]
     name = "default" if index == "hnsw" else index
     preparation = prepare(dataset, configurations, options=PrepareOptions(index=index, name=name), where=where)
     suffix = "" if index == "hnsw" else f"-{index}"

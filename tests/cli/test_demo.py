@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from longmemeval.benchmarks.registry import load_dataset
-from longmemeval.memory.presets import PRESETS
+from longmemeval.memory.definition import MEMORIES
 from longmemeval.pipeline.demo import run_demo
 from longmemeval.pipeline.verify.verify import verify
 from tests.pipeline.helpers import folders_in
@@ -32,15 +32,15 @@ def test_table_has_every_preset_and_says_what_it_is_worth(demo: tuple[Path, str,
     count = len(load_dataset("sample"))
     assert f"Prepared {count} haystacks (0 were there)" in out
     assert f"sample, {count} questions, model offline/extractive" in out
-    assert all(row(out, preset)[1] == "%" for preset in PRESETS)
+    assert all(row(out, preset)[1] == "%" for preset in MEMORIES.built_in)
     assert "NOT the official judge" in out
     assert "oracle reads the gold evidence" in out
-    assert f"{count * len(PRESETS)} questions answered" in err
+    assert f"{count * len(MEMORIES.built_in)} questions answered" in err
 
 
 def test_evidence_helps_and_no_memory_does_not(demo: tuple[Path, str, str]) -> None:
     _, out, _ = demo
-    accuracy = {preset: float(row(out, preset)[0]) for preset in PRESETS}
+    accuracy = {preset: float(row(out, preset)[0]) for preset in MEMORIES.built_in}
     assert accuracy["oracle"] == max(accuracy.values())
     assert accuracy["none"] == min(accuracy.values())
 
@@ -51,7 +51,9 @@ def test_second_time_nothing_is_done_again(demo: tuple[Path, str, str]) -> None:
     again = longmemeval("demo", cwd=folder)
     assert "Everything is prepared already" in again.stdout
     assert "everything was answered already" in again.stderr
-    assert [row(again.stdout, preset) for preset in PRESETS] == [row(out, preset) for preset in PRESETS]
+    assert [row(again.stdout, preset) for preset in MEMORIES.built_in] == [
+        row(out, preset) for preset in MEMORIES.built_in
+    ]
     assert tree(folder) == before
 
 
@@ -60,7 +62,7 @@ def test_what_it_leaves_behind_is_whole(demo: tuple[Path, str, str]) -> None:
     where = folders_in(folder)
     assert {path.name for path in folder.iterdir()} == {"prepared-data", "results"}
     assert verify("sample", where=where).problems == ()
-    for preset in PRESETS:
+    for preset in MEMORIES.built_in:
         assert verify(f"demo-{preset}", where=where).problems == ()
 
 
@@ -68,10 +70,10 @@ def test_json_is_one_document(demo: tuple[Path, str, str]) -> None:
     folder, out, _ = demo
     done = longmemeval("demo", "--json", cwd=folder)
     document = json.loads(done.stdout)
-    assert [run["run"] for run in document["runs"]] == [f"demo-{preset}" for preset in PRESETS]
+    assert [run["run"] for run in document["runs"]] == [f"demo-{preset}" for preset in MEMORIES.built_in]
     assert document["prepare"]["prepared"] == 0
     shown = [f"{run['overall']['accuracy'] * 100:.1f}" for run in document["runs"]]
-    assert shown == [row(out, preset)[0] for preset in PRESETS]
+    assert shown == [row(out, preset)[0] for preset in MEMORIES.built_in]
 
 
 def test_hints_can_be_followed(demo: tuple[Path, str, str]) -> None:
@@ -87,7 +89,9 @@ def test_exact_search_needs_no_hnswlib_and_finds_the_same(demo: tuple[Path, str,
     (tmp_path / "without" / "hnswlib.py").write_text("raise ImportError('hnswlib is not installed')\n")
     path = f"{tmp_path / 'without'}:{ROOT}"
     done = longmemeval("demo", "--index", "exact", cwd=tmp_path, PYTHONPATH=path)
-    assert [row(done.stdout, preset) for preset in PRESETS] == [row(demo[1], preset) for preset in PRESETS]
+    assert [row(done.stdout, preset) for preset in MEMORIES.built_in] == [
+        row(demo[1], preset) for preset in MEMORIES.built_in
+    ]
     refused = longmemeval("demo", cwd=tmp_path, code=2, PYTHONPATH=path)
     assert "--index exact" in refused.stderr
 

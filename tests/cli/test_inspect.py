@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from longmemeval.files import sha256_file
-from longmemeval.memory.presets import PRESETS
+from longmemeval.memory.definition import MEMORIES
 from longmemeval.pipeline.fixtures.prepare import prepare
 from tests.pipeline.helpers import colour_record, colours, folders_in, prepared_colours
 from tests.support import longmemeval, tree, write_dataset
@@ -39,7 +39,7 @@ def test_question_shows_its_haystack_what_is_stored_and_what_is_recalled(folder:
     assert rows["none"] == ["0", "0"]
     assert rows["full-history"][0] == "6"
     assert rows["oracle"][0] == "2"
-    assert set(PRESETS) <= set(rows)
+    assert set(MEMORIES.built_in) <= set(rows)
     assert tree(folder) == before
 
 
@@ -49,7 +49,7 @@ def test_gold_is_not_shown(folder: Path) -> None:
     text = json.dumps({key: value for key, value in document.items() if key != "sessions"})
     assert "single-session-user" not in text
     assert "has_answer" not in json.dumps(document)
-    assert [one["memory"] for one in document["recalled"]] == list(PRESETS)
+    assert [one["memory"] for one in document["recalled"]] == list(MEMORIES.built_in)
 
 
 def test_session_is_shown_in_full(folder: Path) -> None:

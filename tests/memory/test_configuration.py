@@ -17,7 +17,7 @@ from longmemeval.memory.configuration import (
     preset_of,
     resolve_configuration,
 )
-from longmemeval.memory.presets import PRESETS
+from longmemeval.memory.definition import MEMORIES
 from longmemeval.memory.protocol import MemoryTools
 from longmemeval.retrieval.analysis import AnalysisMethod
 
@@ -70,7 +70,7 @@ def test_a_preset_is_written_out_with_its_documented_defaults(preset: str, param
 
 
 def test_every_preset_has_documented_defaults() -> None:
-    assert set(PRESETS) == {
+    assert set(MEMORIES.built_in) == {
         "none", "oracle", "full-history", "last-k", "semantic-recall", "working-memory", "combined", "bm25", "hybrid"
     }  # fmt: skip
 
@@ -215,7 +215,7 @@ def test_a_configuration_stands_for_itself_and_a_name_for_its_preset() -> None:
     configuration = resolve_configuration("last-k", ["last_messages=3"])
     assert as_configuration(configuration) is configuration
     assert as_configuration("last-k") == resolve_configuration("last-k")
-    assert preset_of(configuration) is PRESETS["last-k"]
+    assert preset_of(configuration) is MEMORIES.get("last-k")
 
 
 @pytest.mark.parametrize(

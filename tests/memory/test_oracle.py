@@ -11,7 +11,7 @@ from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.errors import HarnessError
 from longmemeval.event_loop import complete
 from longmemeval.memory.configuration import build_memory, resolve_configuration
-from longmemeval.memory.presets import PRESETS
+from longmemeval.memory.definition import MEMORIES
 from longmemeval.memory.protocol import MemoryTools
 from longmemeval.pipeline.fixtures.prepare import prepare
 from longmemeval.records import Recall
@@ -65,7 +65,7 @@ def test_without_gold_there_is_no_oracle() -> None:
 
 
 def test_only_the_oracle_reads_gold() -> None:
-    assert [name for name, preset in PRESETS.items() if preset.reads_gold] == ["oracle"]
-    for name in PRESETS:
+    assert [name for name in MEMORIES.built_in if MEMORIES.get(name).reads_gold] == ["oracle"]
+    for name in MEMORIES.built_in:
         if name != "oracle":
             build_memory(resolve_configuration(name), MemoryTools(no_vectors))

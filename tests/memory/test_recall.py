@@ -16,8 +16,8 @@ from longmemeval.event_loop import complete
 from longmemeval.llm.offline import ExtractiveModel
 from longmemeval.llm.tokens import CharacterCounter
 from longmemeval.memory.configuration import build_memory, resolve_configuration
+from longmemeval.memory.definition import MEMORIES
 from longmemeval.memory.items import Hit, items_at
-from longmemeval.memory.presets import PRESETS
 from longmemeval.memory.protocol import MemoryTools, Need
 from longmemeval.pipeline.fixtures.build import Embedded, FixtureTask, UpdaterConfiguration, build_fixture
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
@@ -206,7 +206,7 @@ def test_oracle_is_the_evidence_sessions(fixture: Fixture) -> None:
     assert message_ids(recall(fixture, "oracle")) == ["s1:0", "s1:1", "s1:2", "s3:0", "s3:1", "s3:2"]
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", MEMORIES.built_in)
 def test_every_item_says_where_it_came_from(fixture: Fixture, preset: str) -> None:
     recalled = recall(fixture, preset)
     assert (len(recalled.items) == 0) == (preset == "none")
@@ -224,7 +224,7 @@ def prepared(folder: Path, one: dict[str, Any]) -> tuple[LongMemEvalDataset, Fix
     """A data set of one record, prepared for all presets."""
     data = LongMemEvalDataset(write_dataset(folder / "small.json", one))
     where = Folders(data_dir=folder, prepared_dir=folder / "prepared", results_dir=folder / "results")
-    prepare(data, list(PRESETS), options=PrepareOptions(embedder="hashing:64"), where=where)
+    prepare(data, list(MEMORIES.built_in), options=PrepareOptions(embedder="hashing:64"), where=where)
     return data, Fixture.open(fixture_folder(where.prepared_dir, data.name, "default", one["question_id"]))
 
 
@@ -280,7 +280,7 @@ def test_blank_message_is_stored_and_shown_but_has_no_vector(tmp_path: Path) -> 
 def test_haystack_without_messages_serves_every_preset_and_reader(tmp_path: Path, haystack: dict[str, Any]) -> None:
     data, fixture = prepared(tmp_path, record(**haystack))
     (question,) = data.questions()
-    for preset in PRESETS:
+    for preset in MEMORIES.built_in:
         recalled = recall_prepared(data, fixture, preset)
         assert message_ids(recalled) == []
         for layout in HISTORY_FORMATS:

@@ -10,8 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from longmemeval.benchmarks.dataset_protocol import Dataset
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
+from longmemeval.memory.definition import MEMORIES, MemoryDefinition
 from longmemeval.pipeline.answer.answering import RunReport
 from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
@@ -70,6 +73,13 @@ def prepared_colours(folder: Path, count: int = 4, memory: str = "last-k") -> tu
     dataset, where = colours(folder / "colours.json", count), folders_in(folder)
     prepare(dataset, [memory], options=PrepareOptions(jobs=1), where=where)
     return dataset, where
+
+
+def add_memory(monkeypatch: pytest.MonkeyPatch, name: str, definition: MemoryDefinition[Any]) -> str:
+    """Have a memory among the built-in ones for one test; its name."""
+    monkeypatch.setattr(MEMORIES, "built_in", {**MEMORIES.built_in, name: "added by a test"})
+    monkeypatch.setitem(MEMORIES._loaded, name, definition)
+    return name
 
 
 def answer_all(

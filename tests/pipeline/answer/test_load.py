@@ -17,8 +17,8 @@ from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.event_loop import in_thread
 from longmemeval.llm.registry import ModelOptions
 from longmemeval.llm.tokens import TiktokenCounter, token_counter
+from longmemeval.memory.definition import MemoryDefinition
 from longmemeval.memory.parameters import Parameters
-from longmemeval.memory.presets import PRESETS, Preset
 from longmemeval.memory.protocol import Need
 from longmemeval.pipeline.answer import answering
 from longmemeval.pipeline.answer.answering import RunReport
@@ -32,7 +32,7 @@ from longmemeval.records import Question, Recall
 from longmemeval.settings import Folders
 from longmemeval.spending import SpendingLimit
 from longmemeval.storage.fixture import Fixture
-from tests.pipeline.helpers import answers, folders_in, manifest, prepared_colours
+from tests.pipeline.helpers import add_memory, answers, folders_in, manifest, prepared_colours
 from tests.server import ModelServer
 from tests.support import json_lines, longmemeval, record, write_dataset
 
@@ -231,9 +231,8 @@ class Blocks:
 
 
 def use(monkeypatch: pytest.MonkeyPatch, memory: Sleeps | Blocks) -> str:
-    preset = Preset("", Parameters, frozenset[Need]({"messages"}), lambda parameters, tools: memory)
-    monkeypatch.setitem(PRESETS, "own", preset)
-    return "own"
+    needs = frozenset[Need]({"messages"})
+    return add_memory(monkeypatch, "own", MemoryDefinition("", Parameters, needs, lambda parameters, tools: memory))
 
 
 def test_recall_time_is_that_of_the_recall_itself(small: Made, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from longmemeval.memory.presets import PRESETS
+from longmemeval.memory.definition import MEMORIES
 from tests.conftest import real_file
 from tests.models import minilm_folder
 from tests.server import ModelServer
@@ -45,7 +45,7 @@ def served(workspace: Path) -> Iterator[ModelServer]:
     """The endpoint, after all presets were run and evaluated through it."""
     data = real_file("longmemeval_e47becba.json")
     with ModelServer(respond) as server:
-        for preset in PRESETS:
+        for preset in MEMORIES.built_in:
             longmemeval(
                 "run", "--dataset", data, "--memory", preset, "--model", "openai/gpt-4o-2024-08-06",
                 "--api-base", server.url, "--run-id", preset, cwd=workspace,
@@ -82,7 +82,7 @@ def test_nothing_prepared_holds_gold(workspace: Path) -> None:
 
 
 def test_no_request_carries_a_label(served: ModelServer) -> None:
-    assert len(served.chat_requests) == 2 * len(PRESETS)
+    assert len(served.chat_requests) == 2 * len(MEMORIES.built_in)
     for request in served.chat_requests:
         body = json.dumps(request.body)
         assert set(request.body) <= {"model", "messages", "temperature", "max_tokens", "n"}
@@ -92,14 +92,14 @@ def test_no_request_carries_a_label(served: ModelServer) -> None:
 
 def test_question_date_reaches_every_reader(served: ModelServer) -> None:
     readers = [prompt for prompt in prompts(served) if "Is the model response correct?" not in prompt]
-    assert len(readers) == len(PRESETS)
+    assert len(readers) == len(MEMORIES.built_in)
     assert all("2023/05/30 (Tue) 23:40" in prompt for prompt in readers)
 
 
 def test_judge_prompts_are_the_official_ones_byte_for_byte(served: ModelServer, workspace: Path) -> None:
     judged = [request.body for request in served.chat_requests if "Is the model response" in str(request.body)]
-    assert len(judged) == len(PRESETS)
-    for body, preset in zip(judged, PRESETS, strict=True):
+    assert len(judged) == len(MEMORIES.built_in)
+    for body, preset in zip(judged, MEMORIES.built_in, strict=True):
         hypothesis = json_lines(workspace / "results" / preset / "answers.jsonl")[0]["hypothesis"]
         prompt = body["messages"][0]["content"]
         # Taking the three values out again leaves the template itself.
@@ -121,14 +121,14 @@ def test_semantic_recall_finds_the_evidence_turn(served: ModelServer, workspace:
 
 def test_scores_follow_from_what_was_recalled(served: ModelServer, workspace: Path) -> None:
     scores = {}
-    for preset in PRESETS:
+    for preset in MEMORIES.built_in:
         (metrics,) = (workspace / "results" / preset / "metrics").glob("*.json")
         document = json.loads(metrics.read_text())
         # The official prompts, but served by the tests: only the provider's own address is official.
         assert document["judge"]["official"] is False
         assert document["overall"]["n"] == 1
         scores[preset] = document["overall"]["accuracy"]
-    assert scores == {"none": 0.0} | {preset: 1.0 for preset in PRESETS if preset != "none"}
+    assert scores == {"none": 0.0} | {preset: 1.0 for preset in MEMORIES.built_in if preset != "none"}
 
 
 def test_full_history_holds_every_message(served: ModelServer, workspace: Path) -> None:

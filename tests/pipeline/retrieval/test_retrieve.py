@@ -13,9 +13,9 @@ from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.errors import FixtureError, HarnessError, IntegrityError
 from longmemeval.evaluation.measures.official import Granularity
+from longmemeval.memory.definition import MemoryDefinition
 from longmemeval.memory.items import Hit, message_item
 from longmemeval.memory.parameters import Parameters
-from longmemeval.memory.presets import PRESETS, Preset
 from longmemeval.memory.protocol import MemoryTools, Need, RankedUnit
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
@@ -28,7 +28,7 @@ from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture
 from tests.benchmarks.locomo.test_loader import make_conversation, open_conversations
 from tests.conftest import real_file
-from tests.pipeline.helpers import colour_record, folders_in, prepared_colours
+from tests.pipeline.helpers import add_memory, colour_record, folders_in, prepared_colours
 from tests.support import json_lines, record, tree, write_dataset
 
 
@@ -57,8 +57,7 @@ def fixed(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[str], Sequence
         def build(parameters: Parameters, tools: MemoryTools) -> Fixed:
             return Fixed(orders)
 
-        monkeypatch.setitem(PRESETS, "fixed", Preset("", Parameters, frozenset({"messages"}), build))
-        return "fixed"
+        return add_memory(monkeypatch, "fixed", MemoryDefinition("", Parameters, frozenset({"messages"}), build))
 
     return make
 
@@ -124,8 +123,8 @@ def test_ranked_items_come_before_the_others(
     workspace: tuple[Dataset, Folders], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset, where = workspace
-    preset = Preset("", Parameters, frozenset[Need]({"messages"}), lambda parameters, tools: Recalls())
-    monkeypatch.setitem(PRESETS, "recalls", preset)
+    needs = frozenset[Need]({"messages"})
+    add_memory(monkeypatch, "recalls", MemoryDefinition("", Parameters, needs, lambda parameters, tools: Recalls()))
     results(dataset, where, "recalls", granularity="turn")
     line = json_lines(where.results_dir / "r" / "rankings.jsonl")[0]
     assert [(item["id"], item["score"]) for item in line["ranked"]] == [
