@@ -4,7 +4,8 @@ import pytest
 
 from longmemeval.addresses import Address, fault_of, split_address
 from longmemeval.errors import FatalModelError
-from longmemeval.llm.registry import ModelOptions, load_chat_model
+from longmemeval.llm.options import ModelOptions
+from longmemeval.llm.registry import load_chat_model
 
 
 @pytest.mark.parametrize(

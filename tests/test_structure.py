@@ -58,7 +58,7 @@ MAY_READ_GOLD = {
     "pipeline/grade/evaluate.py",
     "pipeline/exchange/export_csv.py",
     "pipeline/exchange/export_trec.py",
-    "pipeline/grade/graded.py",
+    "pipeline/runs/asked.py",
     "pipeline/retrieval/haystack_ranking.py",
     "pipeline/exchange/hypotheses.py",
     "pipeline/inspect.py",
@@ -69,7 +69,7 @@ MAY_READ_GOLD = {
     "pipeline/retrieval/scoring.py",
     "pipeline/retrieval/standard.py",
     "pipeline/answer/run.py",
-    "pipeline/verify/run_checks.py",
+    "pipeline/runs/checks.py",
     "pipeline/grade/agreement.py",
     "pipeline/runs/selection.py",
     "pipeline/sweep/estimate.py",
@@ -116,6 +116,72 @@ def test_imports_point_one_way() -> None:
             if RANKS[other] > RANKS[room] or same_rank_neighbour:
                 wrong.append(f"{path.relative_to(ROOT)}:{line} imports {other}")
     assert wrong == []
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def import_graph() -> dict[str, set[str]]:
+    """Which modules of the package each of them imports, inside functions too."""
+    paths = {module_name(path): path for path in modules()}
+    graph: dict[str, set[str]] = {}
+    for module, path in paths.items():
+        graph[module] = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                names = [f"{node.module}.{one.name}" for one in node.names]
+            else:
+                names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+            for name in names:
+                found = next((one for one in (name, name.rpartition(".")[0]) if one in paths), None)
+                if found and found != "longmemeval":
+                    graph[module].add(found)
+    return graph
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """What is left once everything is taken away that imports, or is imported by, nothing that is left."""
+    left = {name: set(others) for name, others in graph.items()}
+    while True:
+        imported = set[str]().union(*left.values())
+        loose = {name for name, others in left.items() if not others & left.keys() or name not in imported}
+        if not loose:
+            return [sorted(left)] if left else []
+        left = {name: others - loose for name, others in left.items() if name not in loose}
+
+
+def test_no_circle_of_imports() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == [["b", "c"]]
+    assert circles(import_graph()) == []
+
+
+def test_no_circle_among_the_rooms_of_the_pipeline() -> None:
+    def room(module: str) -> str:
+        return ".".join(module.split(".")[:3])
+
+    rooms: dict[str, set[str]] = {}
+    for module, others in import_graph().items():
+        if module.startswith("longmemeval.pipeline."):
+            inside = {room(other) for other in others if other.startswith("longmemeval.pipeline.")}
+            rooms.setdefault(room(module), set()).update(inside - {room(module)})
+    assert circles(rooms) == []
+
+
+# The modules that do a verb's work, and those that may ask them to: a reader of files has no business there.
+VERBS = {"answer.run", "fixtures.prepare", "grade.evaluate", "retrieval.retrieve"}
+RUN_VERBS = {"longmemeval", "longmemeval.pipeline.answer.repeats", "longmemeval.pipeline.demo"}
+
+
+def test_readers_do_not_import_the_verbs_that_wrote_the_files() -> None:
+    verbs = {f"longmemeval.pipeline.{name}" for name in VERBS}
+    graph = import_graph()
+    assert verbs <= graph.keys()
+    found = {module for module, others in graph.items() if others & verbs}
+    assert {
+        one for one in found if not one.startswith(("longmemeval.cli.", "longmemeval.pipeline.sweep."))
+    } == RUN_VERBS
 
 
 def test_only_named_modules_touch_gold() -> None:

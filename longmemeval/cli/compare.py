@@ -12,7 +12,7 @@ from longmemeval.cli.output import err, print_json, print_lines, print_table, pr
 if TYPE_CHECKING:
     from longmemeval.pipeline.compare.baseline import AgainstBaseline
     from longmemeval.pipeline.compare.comparison import Comparison
-    from longmemeval.pipeline.compare.graded_run import ScoredRun
+    from longmemeval.pipeline.compare.graded_run import GradedRun
 
 
 def register(app: typer.Typer) -> None:
@@ -60,7 +60,7 @@ def compare(
     from longmemeval.pipeline.compare.baseline import hold_against, load_baseline, regression
     from longmemeval.pipeline.compare.baseline import save_baseline as save
     from longmemeval.pipeline.compare.compare import compare_runs
-    from longmemeval.pipeline.compare.graded_run import load_scored
+    from longmemeval.pipeline.compare.graded_run import load_graded
     from longmemeval.report.comparison_document import comparison_document
     from longmemeval.report.comparison_tables import against_line, published_table
     from longmemeval.report.published import published_for
@@ -71,16 +71,16 @@ def compare(
     if across and (against or save_baseline or published or common or questions):
         raise typer.BadParameter("--across takes no --against, --save-baseline, --published, --common or --questions")
     where = folders(data_dir=data_dir, prepared_dir=prepared_dir, results_dir=results_dir)
-    scored = load_scored(run_ids, where, judge=judge, dataset=dataset)
+    graded = load_graded(run_ids, where, judge=judge, dataset=dataset)
     if across:
-        _show_across(scored, as_json=as_json)
+        _show_across(graded, as_json=as_json)
         return
-    comparison = compare_runs(scored, where, seed=seed, common=common)
+    comparison = compare_runs(graded, where, seed=seed, common=common)
     held: list[AgainstBaseline] = []
     if against is not None:
-        baseline = load_baseline(against, where, judge=scored[0].metrics.judge.id, dataset=dataset)
-        held = [hold_against(run, baseline, margin=margin, seed=seed) for run in scored]
-    figures = published_for(scored[0].graded.dataset) if published else ()
+        baseline = load_baseline(against, where, judge=graded[0].metrics.judge.id, dataset=dataset)
+        held = [hold_against(run, baseline, margin=margin, seed=seed) for run in graded]
+    figures = published_for(graded[0].asked.dataset) if published else ()
     if as_json:
         print_json(comparison_document(comparison, against=held, published=figures, questions=questions))
     else:
@@ -91,19 +91,19 @@ def compare(
     if error := regression(held):
         raise error
     if save_baseline is not None:
-        save(scored[0], save_baseline)
+        save(graded[0], save_baseline)
         err.print(f"Baseline of {printable(run_ids[0])}: {printable(str(save_baseline))}")
 
 
-def _show_across(scored: "list[ScoredRun]", *, as_json: bool) -> None:
+def _show_across(graded: "list[GradedRun]", *, as_json: bool) -> None:
     from longmemeval.report.ability_table import ACROSS_NOTE, ability_table
     from longmemeval.report.summary import footnotes
 
     if as_json:
-        print_json({"runs": [{"dataset": run.manifest.dataset["name"], **asdict(run.metrics)} for run in scored]})
+        print_json({"runs": [{"dataset": run.manifest.dataset["name"], **asdict(run.metrics)} for run in graded]})
         return
-    print_table(ability_table(scored))
-    print_lines([ACROSS_NOTE, *footnotes([run.summary for run in scored])])
+    print_table(ability_table(graded))
+    print_lines([ACROSS_NOTE, *footnotes([run.summary for run in graded])])
 
 
 def show(comparison: "Comparison", *, questions: bool = False) -> None:

@@ -32,7 +32,7 @@ def demo(
     started = time.perf_counter()
     where = folders(prepared_dir=prepared_dir, results_dir=results_dir)
     outcome = run_demo(index, where)
-    summaries = [summarise(one.graded, one.metrics, where) for one in outcome.evaluations]
+    summaries = [summarise(one.asked, one.metrics, where) for one in outcome.evaluations]
     if as_json:
         print_json({"prepare": outcome.preparation, "runs": [run_document(summary) for summary in summaries]})
         return

@@ -69,7 +69,7 @@ def evaluate(
     as_json: shared.Json = False,
 ) -> None:
     """Grade stored answers with a judge; the answers are not touched, a second judge is a second file."""
-    from longmemeval.llm.registry import ModelOptions
+    from longmemeval.llm.options import ModelOptions
     from longmemeval.pipeline.grade import evaluate as pipeline
     from longmemeval.pipeline.grade.agreement import audit_scores, judge_agreements
     from longmemeval.settings import folders
@@ -100,9 +100,9 @@ def evaluate(
     evaluations = [
         pipeline.evaluate(str(run_id), options=structs.replace(options, judge=spec), where=where) for spec in specs
     ]
-    graded, metrics = evaluations[0].graded, [one.metrics for one in evaluations]
-    agreements = judge_agreements(graded, [one.judge for one in metrics], where)
-    audited = audit_scores(audit, graded, metrics, where) if audit else []
+    asked, metrics = evaluations[0].asked, [one.metrics for one in evaluations]
+    agreements = judge_agreements(asked, [one.judge for one in metrics], where)
+    audited = audit_scores(audit, asked, metrics, where) if audit else []
     if as_json:
         print_json(_document(evaluations, agreements, audited, where))
     else:
@@ -123,9 +123,10 @@ def _document(
     where: "Folders",
 ) -> object:
     """The figures of one judge; of several, all of them and how they agree."""
-    from longmemeval.report.evaluation_document import evaluation_document
+    from longmemeval.pipeline.compare.graded_run import summarise
+    from longmemeval.report.comparison_document import evaluation_document
 
-    figures = [evaluation_document(one, where) for one in evaluations]
+    figures = [evaluation_document(summarise(one.asked, one.metrics, where)) for one in evaluations]
     if len(evaluations) == 1 and not audited:
         return figures[0]
     return {"judges": figures, "agreement": agreements, "audit": audited}
@@ -150,7 +151,7 @@ def show(evaluation: "Evaluation", where: "Folders") -> None:
     from longmemeval.report.tables import abstention_lines, score_table
 
     metrics, manifest = evaluation.metrics, evaluation.manifest
-    summary = summarise(evaluation.graded, metrics, where)
+    summary = summarise(evaluation.asked, metrics, where)
     judge = judge_name(metrics.judge)
     data = ", ".join([manifest.dataset["name"], *([summary.part] if summary.part else [])])
     title = f"{metrics.run}: {summary.memory}, {summary.model}, {data}, judged by {judge}"
@@ -173,7 +174,7 @@ def show(evaluation: "Evaluation", where: "Folders") -> None:
 def tell_unlabelled(evaluation: "Evaluation", results_dir: Path) -> None:
     """Say on standard error why answers have no label, the first few by name."""
     from longmemeval.evaluation.registry import RULES
-    from longmemeval.pipeline.grade.graded import current_judgements
+    from longmemeval.pipeline.runs.judgements import current_judgements
 
     judge = evaluation.grading.judge
     judged = current_judgements(results_dir / evaluation.metrics.run, judge.id).values()

@@ -43,7 +43,7 @@ def inspect(
 ) -> None:
     """Show a question or haystack: its sessions, what is stored, and what each memory configuration would recall."""
     from longmemeval.benchmarks.registry import load_dataset
-    from longmemeval.llm.registry import ModelOptions
+    from longmemeval.llm.options import ModelOptions
     from longmemeval.memory.configuration import resolve_configuration
     from longmemeval.memory.definition import MEMORIES
     from longmemeval.pipeline import inspect as pipeline

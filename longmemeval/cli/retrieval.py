@@ -88,7 +88,7 @@ def retrieval(
 ) -> None:
     """Measure how well memories find the evidence, against the gold labels of the data; nothing is answered."""
     from longmemeval.benchmarks.registry import load_dataset
-    from longmemeval.llm.registry import ModelOptions
+    from longmemeval.llm.options import ModelOptions
     from longmemeval.memory.configuration import given_parameters, resolve_configuration
     from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
     from longmemeval.report.retrieval_tables import retrieval_document

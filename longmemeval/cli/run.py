@@ -104,7 +104,8 @@ def run(
     """Answer the questions from prepared fixtures under one memory configuration."""
     from longmemeval.benchmarks.locomo.texts import FILE_ENDINGS, load_texts
     from longmemeval.benchmarks.registry import load_dataset
-    from longmemeval.llm.registry import ModelOptions, model_warning
+    from longmemeval.llm.options import ModelOptions
+    from longmemeval.llm.registry import model_warning
     from longmemeval.memory.configuration import given_parameters, resolve_configuration
     from longmemeval.pipeline.answer import run as pipeline
     from longmemeval.pipeline.answer.repeats import run_repeats
@@ -171,7 +172,7 @@ def _judge_option(model: str, benchmark: "Benchmark") -> str:
     """What `evaluate` needs to be told after an offline run, so that grading is offline too."""
     from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
     from longmemeval.evaluation.registry import default_judge
-    from longmemeval.llm.registry import is_offline
+    from longmemeval.llm.options import is_offline
 
     return f" --judge {LEXICAL_JUDGE}" if is_offline(model) and not is_offline(default_judge(benchmark)) else ""
 

@@ -11,8 +11,9 @@ from longmemeval.embedding.remote import RemoteEmbedder
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.spending import Account
 
-OFFLINE_FALLBACK = "hashing"
-KINDS = (OFFLINE_FALLBACK, "fastembed", "openai")
+DEFAULT_EMBEDDER = "hashing"
+"""What `prepare` takes where none is named; needs no model and no network."""
+KINDS = (DEFAULT_EMBEDDER, "fastembed", "openai")
 
 
 def load_embedder(
@@ -46,7 +47,7 @@ def load_embedder(
 
 def is_offline_fallback(spec: str) -> bool:
     """Whether `spec` names the hashing embedder, whose results say little about dense retrieval."""
-    return spec.partition(":")[0] == OFFLINE_FALLBACK
+    return spec.partition(":")[0] == DEFAULT_EMBEDDER
 
 
 def is_remote(spec: str) -> bool:
@@ -58,7 +59,7 @@ def _make(spec: str, remote: Callable[[str], Embedder]) -> Embedder:
     kind, colon, argument = spec.partition(":")
     if kind not in KINDS:
         raise HarnessError(f"There is no embedder of the kind '{kind}'", where=spec, fix=nearest(kind, KINDS))
-    if kind == OFFLINE_FALLBACK:
+    if kind == DEFAULT_EMBEDDER:
         return _hashing(spec, argument if colon else None)
     if not argument:
         example = "fastembed:BAAI/bge-small-en-v1.5" if kind == "fastembed" else "openai:text-embedding-3-small"

@@ -21,8 +21,8 @@ from longmemeval.evaluation.judges.template_judge import TemplateJudge
 from longmemeval.evaluation.judges.template_set import FILE_ENDINGS, OFFICIAL_SET, load_template_set, shipped_sets
 from longmemeval.evaluation.judges.votes import RepeatedJudge, VotingJudge
 from longmemeval.llm.endpoints import served_at
+from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatModel
-from longmemeval.llm.registry import ModelOptions
 
 RULES: Mapping[str, Callable[[], RuleJudge]] = {
     LEXICAL_JUDGE: lexical_judge,

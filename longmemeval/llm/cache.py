@@ -8,8 +8,8 @@ import msgspec
 
 from longmemeval.addresses import split_address
 from longmemeval.files import sha256_bytes
+from longmemeval.llm.options import is_offline
 from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
-from longmemeval.llm.registry import is_offline
 from longmemeval.receipts import Receipts
 from longmemeval.records import Usage
 from longmemeval.sqlite_cache import SqliteCache, cache_key

@@ -15,9 +15,9 @@ from longmemeval.llm.breaker import Breaker
 from longmemeval.llm.connections import close_connections_with_the_loop, one_at_a_time
 from longmemeval.llm.endpoints import endpoint, own_addresses
 from longmemeval.llm.errors_map import meaning_of
+from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatReply, ChatRequest
 from longmemeval.llm.providers import has_price, split_spec, table_entry
-from longmemeval.llm.registry import ModelOptions
 from longmemeval.llm.retry import call_with_retries
 from longmemeval.llm.tokens import TokenCounter, token_counter
 from longmemeval.llm.warm_up import warm_up

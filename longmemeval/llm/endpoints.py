@@ -7,8 +7,8 @@ import os
 import re
 from urllib.parse import urlsplit, urlunsplit
 
+from longmemeval.llm.options import ModelOptions, check_endpoint, is_offline
 from longmemeval.llm.providers import split_spec
-from longmemeval.llm.registry import ModelOptions, check_endpoint, is_offline
 from longmemeval.prices import load_litellm
 from longmemeval.redaction import public_url
 

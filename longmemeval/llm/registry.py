@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from msgspec import Struct
-
-from longmemeval.addresses import Address, fault_of, split_address
+from longmemeval.addresses import Address, split_address
 from longmemeval.errors import FatalModelError, nearest
+from longmemeval.llm.endpoints import endpoint
+from longmemeval.llm.offline import ExtractiveModel, ScriptedModel
+from longmemeval.llm.options import ModelOptions, check_endpoint, is_offline
 from longmemeval.llm.protocol import ChatModel
+from longmemeval.llm.providers import near_models, split_spec, table_entry
 from longmemeval.prices import load_litellm, price
-from longmemeval.redaction import public_url, register_address
 from longmemeval.spending import Account
 
 _EXTRACTIVE = "offline/extractive"
@@ -27,24 +28,6 @@ _TAKES_USER_INFORMATION = frozenset(
     | {"azure", "ollama", "ollama_chat", "anthropic", "gemini"}
 )
 """Providers for which LiteLLM sends the header it is given; for others it puts one of its own in its place."""
-
-
-class ModelOptions(Struct, frozen=True):
-    """How a chat model is reached and how patient the harness is with it."""
-
-    api_base: str | None = None
-    """An OpenAI-compatible endpoint, such as http://localhost:8000/v1; None: the provider's own."""
-    timeout_s: float = 120.0
-    """Seconds for one attempt."""
-    max_attempts: int = 6
-    """Attempts per call, the first included."""
-    max_wait_s: float = 60.0
-    """Longest wait of our own choosing between two attempts, seconds; a server's Retry-After may be longer."""
-    give_up_after_s: float = 120.0
-    """Seconds of failures without a success, whatever the call, after which the endpoint counts as dead."""
-
-    def __post_init__(self) -> None:
-        register_address(self.api_base)
 
 
 def load_chat_model(spec: str, options: ModelOptions = ModelOptions(), *, account: Account | None = None) -> ChatModel:
@@ -71,11 +54,6 @@ def load_chat_model(spec: str, options: ModelOptions = ModelOptions(), *, accoun
     return LiteLLMChatModel(spec, options, api_key, address=address, account=_priced(spec, account))
 
 
-def is_offline(spec: str) -> bool:
-    """Whether `spec` asks for a model of the harness itself, which needs no network and no LiteLLM."""
-    return spec.partition("/")[0] == "offline"
-
-
 def is_priced(spec: str) -> bool:
     """Whether calls of a model cost something that is known."""
     return spec != "rules" and not is_offline(spec) and bool(price(spec, 1_000_000, 1_000_000))
@@ -91,12 +69,10 @@ def model_warning(spec: str, options: ModelOptions = ModelOptions()) -> str | No
     """
     if is_offline(spec):
         return None
-    from longmemeval.llm import providers
-
     notes = []
-    provider, name = providers.split_spec(spec)
-    if providers.table_entry(spec) is None:
-        near = providers.near_models(name, provider) if options.api_base is None else []
+    provider, name = split_spec(spec)
+    if table_entry(spec) is None:
+        near = near_models(name, provider) if options.api_base is None else []
         meant = f" (did you mean {' or '.join(near)}?)" if near else ""
         notes.append(f"{spec} is not in the price table: its cost and context window are unknown{meant}")
     if not _takes_temperature(provider, name):
@@ -105,8 +81,6 @@ def model_warning(spec: str, options: ModelOptions = ModelOptions()) -> str | No
 
 
 def _load_offline(spec: str) -> ChatModel:
-    from longmemeval.llm.offline import ExtractiveModel, ScriptedModel
-
     if spec == _EXTRACTIVE:
         return ExtractiveModel()
     if spec.startswith(_SCRIPTED):
@@ -129,29 +103,12 @@ def _priced(spec: str, account: Account | None) -> Account | None:
     return account if is_priced(spec) else None
 
 
-def check_endpoint(api_base: str | None, where: str = "--api-base") -> None:
-    """Refuse what cannot be called.
-
-    Args:
-        api_base: the address.
-        where: it was given.
-
-    Raises:
-        FatalModelError: it is no web address, or holds what calls cannot carry.
-    """
-    if api_base is not None and (fault := fault_of(api_base)):
-        raise FatalModelError(f"The endpoint '{public_url(api_base)}' {fault.what}", where=where, fix=fault.fix)
-
-
 def _address(spec: str, options: ModelOptions) -> Address | None:
     """Where calls go, from the option or the environment; None: LiteLLM knows.
 
     Raises:
         FatalModelError: it cannot be called, or not with the user information in it.
     """
-    from longmemeval.llm.endpoints import endpoint
-    from longmemeval.llm.providers import split_spec
-
     base = endpoint(spec, options)
     if base is None:
         return None
@@ -170,8 +127,6 @@ def _address(spec: str, options: ModelOptions) -> Address | None:
 
 def _check_kind(spec: str) -> None:
     """Refuse what is known not to chat: embedding, image and speech models."""
-    from longmemeval.llm.providers import table_entry
-
     entry = table_entry(spec)
     mode = entry.get("mode") if entry is not None else None
     if mode not in (None, "chat", "completion", "responses"):
@@ -184,9 +139,7 @@ def _placeholder_key(spec: str, api_base: str | None) -> str | None:
     Raises:
         FatalModelError: a key is needed and missing.
     """
-    from longmemeval.llm import providers
-
-    provider, _ = providers.split_spec(spec)
+    provider, _ = split_spec(spec)
     missing = _missing_variables(spec, provider, api_base)
     if not missing or provider in _OTHER_CREDENTIALS:
         return None

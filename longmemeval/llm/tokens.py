@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from longmemeval.llm.registry import is_offline
+from longmemeval.llm.options import is_offline
 
 if TYPE_CHECKING:
     from tiktoken import Encoding

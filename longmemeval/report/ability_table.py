@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from longmemeval.evaluation.abilities import ABILITIES, OTHER
 from longmemeval.evaluation.judges.standing import judge_name
 from longmemeval.evaluation.metrics import Score
-from longmemeval.pipeline.compare.graded_run import ScoredRun
+from longmemeval.pipeline.compare.graded_run import GradedRun
 from longmemeval.report.table import Table
 from longmemeval.report.tables import interval, percent
 
@@ -15,15 +15,15 @@ ACROSS_NOTE = (
 )
 
 
-def ability_table(scored: Sequence[ScoredRun]) -> Table:
+def ability_table(graded: Sequence[GradedRun]) -> Table:
     """A row per run, a column per ability that any of them asks for; each cell with its interval and its count."""
-    abilities = [name for name in (*ABILITIES, OTHER) if any(name in run.metrics.by_ability for run in scored)]
+    abilities = [name for name in (*ABILITIES, OTHER) if any(name in run.metrics.by_ability for run in graded)]
     rows = []
-    for run in scored:
+    for run in graded:
         metrics = run.metrics
         judge = f"{judge_name(metrics.judge)}\n{metrics.judge.metric}"
         cells = [_cell(metrics.by_ability.get(ability)) for ability in abilities]
-        data = "\n".join([run.manifest.dataset["name"], *run.graded.part.split(", ", 1)]).strip()
+        data = "\n".join([run.manifest.dataset["name"], *run.asked.part.split(", ", 1)]).strip()
         rows.append([metrics.run, data, judge, _cell(metrics.overall), *cells])
     columns = ["run", "data set", "judge", "overall", *(ability.replace("-", "-\n") for ability in abilities)]
     return Table("By ability, across data sets", columns, rows, left=frozenset({0, 1, 2}))

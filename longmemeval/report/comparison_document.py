@@ -1,4 +1,4 @@
-"""The document that `compare --json` prints; fractions between 0 and 1, nothing rounded."""
+"""The documents that `compare --json` and `evaluate --json` print; fractions between 0 and 1, nothing rounded."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,6 +9,7 @@ from longmemeval.pipeline.compare.baseline import AgainstBaseline
 from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
 from longmemeval.pipeline.compare.graded_run import RunSummary
 from longmemeval.report.published import PublishedFigure
+from longmemeval.report.summary import footnotes
 
 
 def comparison_document(
@@ -36,6 +37,11 @@ def comparison_document(
     }
     extra = {"against": against, "published": published, "questions": comparison.questions if questions else ()}
     return document | {name: list(rows) for name, rows in extra.items() if rows}
+
+
+def evaluation_document(summary: RunSummary) -> dict[str, Any]:
+    """One run as one judge graded it, with the notes that stand under its table."""
+    return run_document(summary) | {"notes": footnotes([summary])}
 
 
 def run_document(summary: RunSummary) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from longmemeval.evaluation.metrics import Latency
-from longmemeval.llm.registry import is_offline
-from longmemeval.pipeline.answer.costs import Cost, RunCosts
+from longmemeval.llm.options import is_offline
+from longmemeval.pipeline.compare.costs import Cost, RunCosts
 from longmemeval.pipeline.compare.graded_run import RunLatency, RunSummary
 from longmemeval.records import Usage
 from longmemeval.report.table import Table

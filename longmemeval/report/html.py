@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 
 from longmemeval import __version__
 from longmemeval.pipeline.compare.comparison import Comparison
-from longmemeval.pipeline.compare.graded_run import ScoredRun
+from longmemeval.pipeline.compare.graded_run import GradedRun
 from longmemeval.report import page_charts as charts
 from longmemeval.report.charts import Chart
 from longmemeval.report.comparison_tables import published_table, question_count
@@ -70,13 +70,13 @@ class _PageData(Struct, frozen=True):
 
 
 def html_page(
-    comparison: Comparison, scored: list[ScoredRun], where: Folders, *, full: bool = False, published: bool = False
+    comparison: Comparison, graded: list[GradedRun], where: Folders, *, full: bool = False, published: bool = False
 ) -> str:
     """The page: the same bytes for the same files.
 
     Args:
         comparison: of the runs.
-        scored: the same runs, in the same order.
+        graded: the same runs, in the same order.
         where: the folders; judgements of other judges are read there.
         full: leave nothing out of the texts, whatever the size.
         published: show published figures on the same benchmark too.
@@ -87,10 +87,10 @@ def html_page(
     need_report_libraries()
     from markupsafe import Markup
 
-    runs = run_views(comparison, scored)
+    runs = run_views(comparison, graded)
     letters = [run.letter for run in runs]
-    table = rows(comparison.questions, scored[0].graded)
-    below, left_out = details([row.id for row in table], scored, full=full)
+    table = rows(comparison.questions, graded[0].asked)
+    below, left_out = details([row.id for row in table], graded, full=full)
     first = _PageData(tuple(_PageRun(run.letter, run.colour, run.name) for run in runs), table)
     script, style = _page_file("page.js"), _page_file("page.css")
     text = (
@@ -105,7 +105,7 @@ def html_page(
             notes=notes(comparison),
             overall=charts.overall_chart(comparison, letters),
             verdicts=verdicts(comparison, letters),
-            sections=[*_sections(comparison, scored, letters, where), *(_published(scored) if published else ())],
+            sections=[*_sections(comparison, graded, letters, where), *(_published(graded) if published else ())],
             left_out=left_out,
             style=Markup(style),
             script=Markup(script),
@@ -162,29 +162,29 @@ def _embedded(document: object) -> str:
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def _sections(comparison: Comparison, scored: list[ScoredRun], letters: list[str], where: Folders) -> list[Section]:
+def _sections(comparison: Comparison, graded: list[GradedRun], letters: list[str], where: Folders) -> list[Section]:
     """Those that have something to show."""
     by_type = charts.group_chart("types", "By question type", comparison, letters, lambda one: one.by_type)
     by_ability = charts.group_chart("abilities", "By ability", comparison, letters, lambda one: one.by_ability)
     effort = tuple(charts.tradeoff_charts(comparison, letters))
     summaries = [one.summary for one in comparison.runs]
     losses = charts.loss_chart(comparison, letters)
-    calibration = tuple(charts.calibration_charts(scored, letters))
-    agreement = tuple(agreement_tables(scored, letters, where))
+    calibration = tuple(charts.calibration_charts(graded, letters))
+    agreement = tuple(agreement_tables(graded, letters, where))
     ability_words = "Abilities are the vocabulary that all benchmarks share; unanswerable questions ask for abstention."
     sections = [
         Section("types", "Question types", charts=_some(by_type), short="Types"),
         Section("abilities", "Abilities", ability_words, _some(by_ability)),
         Section("abstention", "Abstention", _ABSTENTION, tables=_some(abstention_table(comparison, letters))),
         Section("effort", "Score and effort", charts=effort, narrow=True, short="Effort"),
-        Section("recall", "Evidence recall", charts=_some(charts.recall_curves(scored, letters)), short="Recall"),
+        Section("recall", "Evidence recall", charts=_some(charts.recall_curves(graded, letters)), short="Recall"),
         Section("losses", "Where questions were lost", charts=_some(losses), short="Losses"),
         Section("calibration", "Calibration", _CALIBRATION, calibration, narrow=True),
         Section("cost", "Cost in US dollars", tables=_with_rows(cost_table(summaries, letters)), short="Cost"),
         Section(
             "latency",
             "Latency",
-            charts=_some(charts.latency_ridges(scored, letters)),
+            charts=_some(charts.latency_ridges(graded, letters)),
             tables=_with_rows(latency_table(summaries, letters)),
         ),
         Section("judges", "Judge agreement", _AGREEMENT, tables=agreement, short="Judges"),
@@ -193,8 +193,8 @@ def _sections(comparison: Comparison, scored: list[ScoredRun], letters: list[str
     return [section for section in sections if section.charts or section.tables]
 
 
-def _published(scored: list[ScoredRun]) -> list[Section]:
-    figures = published_for(scored[0].graded.dataset)
+def _published(graded: list[GradedRun]) -> list[Section]:
+    figures = published_for(graded[0].asked.dataset)
     return [Section("published", "Published figures", tables=(published_table(figures),))] if figures else []
 
 

@@ -9,7 +9,7 @@ from longmemeval.evaluation.abstention import calibrate
 from longmemeval.evaluation.losses import evidence_recall
 from longmemeval.evaluation.metrics import Metrics, Score, credit
 from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
-from longmemeval.pipeline.compare.graded_run import ScoredRun
+from longmemeval.pipeline.compare.graded_run import GradedRun
 from longmemeval.report.charts import (
     Bar,
     BarGroup,
@@ -130,12 +130,12 @@ def _latency(one: RunFigures) -> tuple[float, str] | None:
     return None if median is None else (median, milliseconds(median))
 
 
-def recall_curves(scored: Sequence[ScoredRun], letters: Sequence[str]) -> Chart | None:
+def recall_curves(graded: Sequence[GradedRun], letters: Sequence[str]) -> Chart | None:
     """Evidence among the first k messages; None where no run recalls messages or no evidence is labelled."""
     curves = []
-    for index, (letter, run) in enumerate(zip(letters, scored, strict=True)):
+    for index, (letter, run) in enumerate(zip(letters, graded, strict=True)):
         longest = max((len(answer.recall_ids) for answer in run.answers.values()), default=0)
-        labelled = [gold for gold in run.graded.golds() if evidence_recall(gold, None) is not None]
+        labelled = [gold for gold in run.asked.golds() if evidence_recall(gold, None) is not None]
         if not longest or not labelled:
             continue
         cutoffs = [*(k for k in _CUTOFFS if k < longest), longest]
@@ -150,11 +150,11 @@ def recall_curves(scored: Sequence[ScoredRun], letters: Sequence[str]) -> Chart 
     return recall_chart(curves) if curves else None
 
 
-def calibration_charts(scored: Sequence[ScoredRun], letters: Sequence[str]) -> list[Chart]:
+def calibration_charts(graded: Sequence[GradedRun], letters: Sequence[str]) -> list[Chart]:
     """One per run that has recall scores, where some questions cannot be answered."""
     charts = []
-    for index, (letter, run) in enumerate(zip(letters, scored, strict=True)):
-        unanswerable = {gold.question_id: gold.abstention for gold in run.graded.golds()}
+    for index, (letter, run) in enumerate(zip(letters, graded, strict=True)):
+        unanswerable = {gold.question_id: gold.abstention for gold in run.asked.golds()}
         scores = {question_id: answer.top_score for question_id, answer in run.answers.items()}
         if not any(unanswerable.values()) or all(score is None for score in scores.values()):
             continue
@@ -166,10 +166,10 @@ def calibration_charts(scored: Sequence[ScoredRun], letters: Sequence[str]) -> l
     return charts
 
 
-def latency_ridges(scored: Sequence[ScoredRun], letters: Sequence[str]) -> Chart | None:
+def latency_ridges(graded: Sequence[GradedRun], letters: Sequence[str]) -> Chart | None:
     """How long answers took, recall and model together; None where no run asked a model."""
     runs = []
-    for index, (letter, run) in enumerate(zip(letters, scored, strict=True)):
+    for index, (letter, run) in enumerate(zip(letters, graded, strict=True)):
         asked = (answer for answer in run.answers.values() if answer.status == "ok" and answer.attempts)
         took = tuple(answer.recall_ms + answer.latency_ms for answer in asked)
         if took:

@@ -6,9 +6,9 @@ from msgspec import Struct
 from longmemeval.evaluation.judges.standing import judge_name
 from longmemeval.evaluation.metrics import Score
 from longmemeval.pipeline.compare.comparison import Comparison, PairResult, RunFigures
-from longmemeval.pipeline.compare.graded_run import ScoredRun
+from longmemeval.pipeline.compare.graded_run import GradedRun
 from longmemeval.pipeline.grade.agreement import judge_agreements
-from longmemeval.pipeline.runs.metrics_folder import stored_metrics
+from longmemeval.pipeline.runs.scores import stored_metrics
 from longmemeval.report.comparison_tables import detectable_line
 from longmemeval.report.distributions import milliseconds
 from longmemeval.report.effort_tables import effort_notes, kinds, work_line
@@ -53,7 +53,7 @@ def run_names(comparison: Comparison) -> list[str]:
     ]
 
 
-def run_views(comparison: Comparison, scored: list[ScoredRun]) -> list[RunView]:
+def run_views(comparison: Comparison, graded: list[GradedRun]) -> list[RunView]:
     """The runs in the order they were named."""
     return [
         RunView(
@@ -66,11 +66,11 @@ def run_views(comparison: Comparison, scored: list[ScoredRun]) -> list[RunView]:
             figures=figure_cells(figures),
             settings=_settings(run),
         )
-        for index, (name, figures, run) in enumerate(zip(run_names(comparison), comparison.runs, scored, strict=True))
+        for index, (name, figures, run) in enumerate(zip(run_names(comparison), comparison.runs, graded, strict=True))
     ]
 
 
-def _facts(figures: RunFigures, run: ScoredRun) -> tuple[tuple[str, str], ...]:
+def _facts(figures: RunFigures, run: GradedRun) -> tuple[tuple[str, str], ...]:
     summary, judge = figures.summary, figures.summary.metrics.judge
     votes = summary.metrics.votes
     facts = {
@@ -112,7 +112,7 @@ def _latency(value: float | None) -> str:
     return NOTHING if value is None else milliseconds(value)
 
 
-def _settings(run: ScoredRun) -> str:
+def _settings(run: GradedRun) -> str:
     document = msgspec.to_builtins(run.manifest)
     document["question_ids"] = f"{len(run.manifest.question_ids)} questions, see run.json"
     document["fixtures"] = f"{len(run.manifest.fixtures)} fixtures, see run.json"
@@ -202,12 +202,12 @@ def _score_cells(score: Score | None) -> tuple[str, str, str]:
     return (NOTHING,) * 3 if score is None else (percent(score.accuracy), interval(score), f"{score.n:,}")
 
 
-def agreement_tables(scored: list[ScoredRun], letters: list[str], where: Folders) -> list[Table]:
+def agreement_tables(graded: list[GradedRun], letters: list[str], where: Folders) -> list[Table]:
     """A table per run that several judges graded."""
     tables = []
-    for letter, run in zip(letters, scored, strict=True):
+    for letter, run in zip(letters, graded, strict=True):
         judges = [one.judge for one in stored_metrics(run.folder)]
-        for pair in judge_agreements(run.graded, judges, where):
+        for pair in judge_agreements(run.asked, judges, where):
             groups = {"overall": pair.agreement.overall, **pair.agreement.by_type}
             rows = [
                 [

@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from longmemeval.evaluation.metrics import credit
-from longmemeval.pipeline.answer.answering import PROMPTS
 from longmemeval.pipeline.compare.comparison import QuestionRow
-from longmemeval.pipeline.compare.graded_run import ScoredRun
-from longmemeval.pipeline.grade.graded import Graded, current_judgements
+from longmemeval.pipeline.compare.graded_run import GradedRun
+from longmemeval.pipeline.runs.answers import PROMPTS
+from longmemeval.pipeline.runs.asked import AskedQuestions
 from longmemeval.pipeline.runs.journal import iterate_journal
-from longmemeval.pipeline.runs.metrics_folder import stored_metrics
+from longmemeval.pipeline.runs.judgements import current_judgements
+from longmemeval.pipeline.runs.scores import stored_metrics
 from longmemeval.reading.reader import SentPrompt
 from longmemeval.records import Gold, Judgement, Message
 from longmemeval.report.question_records import (
@@ -41,26 +42,26 @@ _CUT_SHOWN = 10
 """Messages listed per question and run; evidence is always among them."""
 
 
-def rows(questions: Iterable[QuestionRow], graded: Graded) -> list[Row]:
+def rows(questions: Iterable[QuestionRow], asked: AskedQuestions) -> list[Row]:
     """The rows of the table, in the order of the questions."""
     return [
-        Row(one.question_id, one.question_type, graded.questions[one.question_id].text, one.credits, one.stages)
+        Row(one.question_id, one.question_type, asked.questions[one.question_id].text, one.credits, one.stages)
         for one in questions
     ]
 
 
-def details(question_ids: Sequence[str], scored: Sequence[ScoredRun], *, full: bool) -> tuple[Details, list[str]]:
+def details(question_ids: Sequence[str], graded: Sequence[GradedRun], *, full: bool) -> tuple[Details, list[str]]:
     """What opens below the rows, and what was left out of it, in words.
 
     Args:
         question_ids: in the order of the rows.
-        scored: runs over these questions.
+        graded: runs over these questions.
         full: leave nothing out.
     """
-    graded = scored[0].graded
+    asked = graded[0].asked
     table = _MessageTable()
     judges: dict[str, int] = {}
-    run_files = [_RunFiles(run, judges) for run in scored]
+    run_files = [_RunFiles(run, judges) for run in graded]
     answer_limit = prompt_limit = None
     if not full:
         answer_limit = fair_limit((n for run in run_files for n in run.answer_sizes()), _ANSWERS_BUDGET)
@@ -70,14 +71,14 @@ def details(question_ids: Sequence[str], scored: Sequence[ScoredRun], *, full: b
         run.keep_prompts(prompt_limit)
     by_haystack: dict[str, list[str]] = {}
     for question_id in question_ids:
-        by_haystack.setdefault(graded.questions[question_id].haystack_id, []).append(question_id)
+        by_haystack.setdefault(asked.questions[question_id].haystack_id, []).append(question_id)
     made: dict[str, QuestionDetail] = {}
     for haystack_id, ids in by_haystack.items():
-        history = {one.message_id: one for one in haystack_messages(graded.dataset.haystack(haystack_id))}
+        history = {one.message_id: one for one in haystack_messages(asked.dataset.haystack(haystack_id))}
         for question_id in ids:
-            listing = _Listing(table, haystack_id, history, graded.gold(question_id), full)
+            listing = _Listing(table, haystack_id, history, asked.gold(question_id), full)
             runs = tuple(run.detail(question_id, listing, answer_limit) for run in run_files)
-            made[question_id] = _question_detail(question_id, graded, listing, runs)
+            made[question_id] = _question_detail(question_id, asked, listing, runs)
     message_limit = None if full else table.fitting_limit()
     found = Details(
         tuple(judges), table.entries(message_limit), tuple(made[question_id] for question_id in question_ids)
@@ -86,9 +87,9 @@ def details(question_ids: Sequence[str], scored: Sequence[ScoredRun], *, full: b
 
 
 def _question_detail(
-    question_id: str, graded: Graded, listing: "_Listing", runs: tuple[RunDetail, ...]
+    question_id: str, asked: AskedQuestions, listing: "_Listing", runs: tuple[RunDetail, ...]
 ) -> QuestionDetail:
-    question, right = graded.questions[question_id], listing.right
+    question, right = asked.questions[question_id], listing.right
     return QuestionDetail(
         date=question.date_text,
         asked=question.appended,
@@ -213,7 +214,7 @@ class _RunFiles:
         judges: ids with their numbers in the page; this run's are added.
     """
 
-    def __init__(self, run: ScoredRun, judges: dict[str, int]) -> None:
+    def __init__(self, run: GradedRun, judges: dict[str, int]) -> None:
         self._answers = run.answers
         self._file = run.folder / PROMPTS
         first = run.metrics.judge.id

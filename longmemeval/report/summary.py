@@ -5,7 +5,7 @@ from longmemeval.embedding.registry import is_offline_fallback
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
 from longmemeval.evaluation.judges.standing import grading, judge_name
 from longmemeval.pipeline.compare.graded_run import RunSummary
-from longmemeval.pipeline.grade.gradings import Gradings
+from longmemeval.pipeline.runs.gradings import Gradings
 from longmemeval.report.tables import percent
 
 ORACLE_NOTE = "oracle reads the gold evidence: it is a ceiling, not a memory system."

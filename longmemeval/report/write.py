@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from longmemeval.files import write_atomic
 from longmemeval.pipeline.compare.compare import compare_runs
-from longmemeval.pipeline.compare.graded_run import load_scored
+from longmemeval.pipeline.compare.graded_run import load_graded
 from longmemeval.report.plain import latex, markdown
 from longmemeval.report.published import published_for
 from longmemeval.settings import Folders, folders
@@ -75,13 +75,13 @@ def render_report(
 
 def _rendered(run_ids: Sequence[str], options: ReportOptions, where: Folders) -> tuple[str, int, int]:
     """The text, and how many runs and questions it is about."""
-    scored = load_scored(run_ids, where, judge=options.judge, dataset=options.dataset)
-    comparison = compare_runs(scored, where)
+    graded = load_graded(run_ids, where, judge=options.judge, dataset=options.dataset)
+    comparison = compare_runs(graded, where)
     if options.format == "html":
         from longmemeval.report.html import html_page
 
-        text = html_page(comparison, scored, where, full=options.full, published=options.published)
+        text = html_page(comparison, graded, where, full=options.full, published=options.published)
     else:
-        figures = published_for(scored[0].graded.dataset) if options.published else ()
+        figures = published_for(graded[0].asked.dataset) if options.published else ()
         text = (markdown if options.format == "md" else latex)(comparison, figures)
-    return text, len(scored), len(comparison.questions)
+    return text, len(graded), len(comparison.questions)

@@ -29,10 +29,11 @@ from longmemeval.evaluation.resampling import RESAMPLES
 from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.compare.compare import compare_runs
 from longmemeval.pipeline.compare.comparison import Comparison
-from longmemeval.pipeline.compare.graded_run import load_scored
+from longmemeval.pipeline.compare.graded_run import load_graded
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
-from longmemeval.pipeline.grade.graded import Graded, write_metrics
+from longmemeval.pipeline.runs.asked import AskedQuestions
+from longmemeval.pipeline.runs.scores import write_metrics
 from longmemeval.settings import Folders
 
 MEASURED_PAIRS = 5
@@ -78,7 +79,7 @@ def make_runs(folder: Path, runs: int, questions: int, *, scores: bool = False) 
         manifest = msgspec.structs.replace(first.manifest, run_id=run_id)
         (target / "run.json").write_bytes(msgspec.json.encode(manifest))
         relabel(target / "judgements" / f"{first.metrics.judge.id}.jsonl", generator, scores=scores)
-        write_metrics(where.results_dir, target, Graded(manifest, dataset), first.metrics.judge)
+        write_metrics(where.results_dir, target, AskedQuestions(manifest, dataset), first.metrics.judge)
     return GradedRuns(where, run_ids)
 
 
@@ -124,12 +125,12 @@ def main() -> None:
         made = make_runs(Path(folder), arguments.runs, arguments.questions, scores=arguments.scores)
 
         def reading() -> object:
-            return load_scored(made.run_ids, made.where)
+            return load_graded(made.run_ids, made.where)
 
-        scored = load_scored(made.run_ids, made.where)
-        comparison = compare_runs(scored, made.where)
+        graded = load_graded(made.run_ids, made.where)
+        comparison = compare_runs(graded, made.where)
         read = min(seconds_of(reading) for _ in range(3))
-        compared = min(seconds_of(lambda: compare_runs(scored, made.where)) for _ in range(3))
+        compared = min(seconds_of(lambda: compare_runs(graded, made.where)) for _ in range(3))
     other = by_scipy(comparison)
     print(f"{arguments.runs} runs of {arguments.questions} questions, {len(comparison.pairs)} pairs, fastest of 3\n")
     print(f"reading the runs     {read:8.2f} s")

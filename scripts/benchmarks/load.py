@@ -28,7 +28,7 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
-from longmemeval.llm.registry import ModelOptions
+from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.runs.selection import Selection

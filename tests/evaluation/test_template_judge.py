@@ -9,8 +9,9 @@ from longmemeval.errors import FatalModelError, HarnessError
 from longmemeval.evaluation.judges.template_judge import TemplateJudge
 from longmemeval.evaluation.judges.template_set import TemplateSet, load_template_set
 from longmemeval.files import safe_name, sha256_text
+from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
-from longmemeval.llm.registry import ModelOptions, load_chat_model
+from longmemeval.llm.registry import load_chat_model
 from longmemeval.records import Gold, Judgement, Question, Usage
 from tests.server import ModelServer, Refusal
 

@@ -12,8 +12,9 @@ from msgspec import structs
 from longmemeval.errors import EndpointDownError, HarnessError, ModelError, TransientModelError
 from longmemeval.llm.breaker import OPENS_AFTER
 from longmemeval.llm.limit import LimitedChatModel
+from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
-from longmemeval.llm.registry import ModelOptions, load_chat_model
+from longmemeval.llm.registry import load_chat_model
 from tests.server import Fault, ModelServer, Refusal, black_hole, nobody
 
 Outcome = ChatReply | BaseException

@@ -10,8 +10,9 @@ import pytest
 
 from longmemeval.errors import TransientModelError
 from longmemeval.llm.cache import CachedChatModel
+from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
-from longmemeval.llm.registry import ModelOptions, load_chat_model
+from longmemeval.llm.registry import load_chat_model
 from longmemeval.records import Usage
 from longmemeval.sqlite_cache import SqliteCache
 from tests.server import ModelServer

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from longmemeval.errors import ContextOverflowError, FatalModelError, HarnessError, ModelError, TransientModelError
+from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
-from longmemeval.llm.registry import ModelOptions, load_chat_model
+from longmemeval.llm.registry import load_chat_model
 from longmemeval.records import Usage
 from tests.server import Fault, ModelServer, Refusal
 
@@ -286,7 +287,8 @@ def test_a_process_with_several_event_loops_stays_silent(server: ModelServer) ->
 import asyncio
 from longmemeval.errors import HarnessError
 from longmemeval.llm.protocol import ChatMessage, ChatRequest
-from longmemeval.llm.registry import ModelOptions, load_chat_model
+from longmemeval.llm.registry import load_chat_model
+from longmemeval.llm.options import ModelOptions
 model = load_chat_model("openai/gpt-4o", ModelOptions({server.url!r}, max_attempts=1))
 for _ in range(4):
     try:

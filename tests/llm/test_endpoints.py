@@ -4,7 +4,7 @@ import pytest
 
 from longmemeval.errors import FatalModelError
 from longmemeval.llm.endpoints import OWN_ENDPOINT, endpoint, served_at
-from longmemeval.llm.registry import ModelOptions
+from longmemeval.llm.options import ModelOptions
 
 MODEL = "openai/gpt-4o-2024-08-06"
 LOCAL = "http://127.0.0.1:8000/v1"

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from longmemeval.errors import FatalModelError, HarnessError
-from longmemeval.llm.registry import ModelOptions, load_chat_model, model_warning
+from longmemeval.llm.options import ModelOptions
+from longmemeval.llm.registry import load_chat_model, model_warning
 from tests.server import ModelServer
 
 LOCAL = ModelOptions("http://127.0.0.1:9/v1")

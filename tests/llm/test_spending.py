@@ -12,8 +12,9 @@ import pytest
 from msgspec import structs
 
 from longmemeval.errors import FatalModelError, HarnessError, ModelError, SpendingLimitError
+from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
-from longmemeval.llm.registry import ModelOptions, load_chat_model
+from longmemeval.llm.registry import load_chat_model
 from longmemeval.prices import price
 from longmemeval.spending import Account, SpendingLimit, spent_in
 from tests.server import Fault, ModelServer, black_hole, nobody

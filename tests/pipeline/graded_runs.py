@@ -11,8 +11,10 @@ from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
 from longmemeval.files import sha256_text
 from longmemeval.llm.endpoints import OWN_ENDPOINT
 from longmemeval.pipeline.compare.comparison import Comparison
-from longmemeval.pipeline.grade.graded import Graded, judgements_file, write_metrics
+from longmemeval.pipeline.runs.asked import AskedQuestions
+from longmemeval.pipeline.runs.judgements import judgements_file
 from longmemeval.pipeline.runs.manifest import FORMAT, RunManifest, dataset_record, write_manifest
+from longmemeval.pipeline.runs.scores import write_metrics
 from longmemeval.records import Answer, Judgement
 from longmemeval.settings import Folders
 
@@ -101,7 +103,7 @@ def grade(
     judged = [_judgement(name, credit, judge, said[name]) for name, credit in credits.items() if name in said]
     lines = [msgspec.structs.replace(one, served_model=served_model) for one in judged]
     path.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
-    write_metrics(where.results_dir, folder, Graded(manifest, dataset), judge)
+    write_metrics(where.results_dir, folder, AskedQuestions(manifest, dataset), judge)
 
 
 def _judgement(question_id: str, credit: Credit, judge: JudgeIdentity, hypothesis: str) -> Judgement:

@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from longmemeval.benchmarks.registry import load_dataset
-from longmemeval.llm.registry import ModelOptions
+from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare

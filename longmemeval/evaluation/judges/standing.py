@@ -7,7 +7,7 @@ from longmemeval.evaluation.judges.longmemeval import DEFAULT_JUDGE, PARAMETERS,
 from longmemeval.evaluation.judges.protocol import JudgeIdentity, extended
 from longmemeval.evaluation.registry import RULES
 from longmemeval.llm.endpoints import OWN_ENDPOINT
-from longmemeval.llm.registry import is_offline
+from longmemeval.llm.options import is_offline
 
 
 def is_official(judge: JudgeIdentity) -> bool:

@@ -14,19 +14,19 @@ from longmemeval.files import sha256_file
 from longmemeval.llm.tokens import TOKENS_PART, TokenCounter
 from longmemeval.memory.protocol import MemorySystem
 from longmemeval.pipeline.answer.load import LoadMonitor
-from longmemeval.pipeline.answer.question_analysis import QuestionAnalyses, analysis_totals
+from longmemeval.pipeline.answer.question_analysis import QuestionAnalyses
 from longmemeval.pipeline.fixtures.access import PreparedFixtures
 from longmemeval.pipeline.fixtures.query_vectors import QueryVectors
 from longmemeval.pipeline.fixtures.token_part import learn_tokens
+from longmemeval.pipeline.runs.answers import ANSWERS, PROMPTS, current_answers, is_cut, is_empty, total_usage
 from longmemeval.pipeline.runs.journal import Journal, read_journal
 from longmemeval.pipeline.runs.manifest import RunManifest, RunStatus, now, write_manifest
 from longmemeval.pipeline.runs.progress import progress
+from longmemeval.pipeline.runs.totals import analysis_totals
 from longmemeval.pipeline.runs.workers import Outcomes, in_order
-from longmemeval.reading.reader import UNKNOWN_REASON, Reader, Reading, SentPrompt
+from longmemeval.reading.reader import Reader, Reading, SentPrompt
 from longmemeval.records import Answer, Question, Usage
 
-ANSWERS = "answers.jsonl"
-PROMPTS = "prompts.jsonl"
 _TO_BE_CONTINUED = (SpendingLimitError, EndpointDownError)
 
 
@@ -52,46 +52,6 @@ class RunReport(Struct, frozen=True):
     """Answers that end where --max-tokens cut them."""
     load: str = ""
     """That latencies are too high because this process was too busy, where they are."""
-
-
-def as_counted(answer: Answer) -> Answer:
-    """The answer itself; an empty reply, which an earlier version took for an answer, as the failure that it is.
-
-    Empty answers of other systems stay answers: what they were asked is not known.
-    """
-    if answer.status == "error" or answer.hypothesis.strip() or not answer.attempts:
-        return answer
-    reason = answer.finish_reason or UNKNOWN_REASON
-    return structs.replace(
-        answer, status="error", finish_reason=reason, error=f"The reply is empty (finish reason: {reason})"
-    )
-
-
-def is_empty(answer: Answer) -> bool:
-    """Whether the model was asked and replied with nothing."""
-    return answer.status == "error" and answer.finish_reason != ""
-
-
-def is_cut(answer: Answer) -> bool:
-    """Whether an answer ends where --max-tokens cut it."""
-    return answer.status == "ok" and answer.finish_reason == "length"
-
-
-def current_answers(answers: Iterable[Answer]) -> dict[str, Answer]:
-    """The answer that counts for each question: its only one, or what followed failed calls and empty replies.
-
-    A failed call may be repeated by `--resume`; an answer that is there never is.
-    """
-    current: dict[str, Answer] = {}
-    for answer in map(as_counted, answers):
-        if answer.question_id not in current or current[answer.question_id].status == "error":
-            current[answer.question_id] = answer
-    return current
-
-
-def total_usage(answers: Iterable[Answer]) -> Usage:
-    """What all attempts of a run cost, the failed ones that were repeated included."""
-    return sum((answer.usage for answer in answers), Usage())
 
 
 class _PromptKey(Struct, frozen=True):
@@ -199,7 +159,7 @@ class Answering:
             "shortened": _shortened(answers),
             "usage": structs.asdict(total_usage(records)),
             "seconds": round(self.manifest.totals.get("seconds", 0.0) + seconds, 3),
-            **analysis_totals(self.analyses, self.manifest.totals),
+            **analysis_totals(self.analyses.totals if self.analyses else None, self.manifest.totals),
             **(self.load.totals() or {key: told for key, told in self.manifest.totals.items() if key == "load"}),
             **self.vectors.totals(self.manifest.totals),
         }

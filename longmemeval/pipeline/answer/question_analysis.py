@@ -3,27 +3,25 @@
 Recalling is no place for it: that happens inside the run's event loop, question by question, and waits for nobody.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from longmemeval.llm.cache import CachedChatModel
 from longmemeval.llm.endpoints import endpoint
+from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatModel
-from longmemeval.llm.registry import ModelOptions, load_chat_model
+from longmemeval.llm.registry import load_chat_model
 from longmemeval.memory.configuration import MemoryConfiguration, analysis_of
 from longmemeval.pipeline.runs.progress import progress
+from longmemeval.pipeline.runs.totals import QUERY_MODEL, AnalysisTotals
 from longmemeval.pipeline.runs.workers import in_order
 from longmemeval.records import Question, Usage
 from longmemeval.redaction import public_url
 from longmemeval.retrieval.analysis import AnalysisMethod, QuestionAnalysis, analyse_by_model
 from longmemeval.settings import Folders
 from longmemeval.spending import Account
-
-QUERY_MODEL = "query_model"
-"""Where a manifest tells of the model, in its settings, and of what it took, in its totals."""
 
 
 class QueryModel(Struct, frozen=True):
@@ -33,20 +31,6 @@ class QueryModel(Struct, frozen=True):
     options: ModelOptions = ModelOptions()
     concurrency: int = 8
     """Questions asked about at one time."""
-
-
-class AnalysisTotals(Struct, frozen=True):
-    """What analysing took."""
-
-    questions: int = 0
-    fell_back: int = msgspec.field(default=0, name="by_rules")
-    """Questions for which a call failed or its reply could not be read."""
-    usage: Usage = Usage()
-
-    def __add__(self, other: "AnalysisTotals") -> "AnalysisTotals":
-        return AnalysisTotals(
-            self.questions + other.questions, self.fell_back + other.fell_back, self.usage + other.usage
-        )
 
 
 class QuestionAnalyses:
@@ -129,16 +113,3 @@ def question_analyses(
         }
     }
     return QuestionAnalyses(method, chat, model.concurrency, settings)
-
-
-def analysis_totals(analyses: QuestionAnalyses | None, before: Mapping[str, Any]) -> dict[str, Any]:
-    """What the totals of a manifest tell of the analyses; nothing where none were made.
-
-    Args:
-        analyses: those of this session.
-        before: the manifest's totals as an earlier session of the run left them.
-    """
-    if analyses is None:
-        return {}
-    earlier = msgspec.convert(before.get(QUERY_MODEL, {}), AnalysisTotals)
-    return {QUERY_MODEL: msgspec.to_builtins(earlier + analyses.totals)}

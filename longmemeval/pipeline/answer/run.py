@@ -12,16 +12,18 @@ from longmemeval.benchmarks.locomo.texts import ProtocolTexts, protocol_record
 from longmemeval.errors import HarnessError
 from longmemeval.llm.endpoints import endpoint
 from longmemeval.llm.limit import LimitedChatModel
-from longmemeval.llm.registry import ModelOptions, load_chat_model
+from longmemeval.llm.options import ModelOptions
+from longmemeval.llm.registry import load_chat_model
 from longmemeval.llm.tokens import context_window, token_counter
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, build_memory, preset_of
 from longmemeval.memory.protocol import MemoryTools
-from longmemeval.pipeline.answer.answering import ANSWERS, Answering, RunReport
+from longmemeval.pipeline.answer.answering import Answering, RunReport
 from longmemeval.pipeline.answer.detectable import detectable_note
 from longmemeval.pipeline.answer.question_analysis import QueryModel, question_analyses
 from longmemeval.pipeline.fixtures.access import PreparedFixtures
 from longmemeval.pipeline.fixtures.query_vectors import query_vectors
 from longmemeval.pipeline.runs.accounts import run_account
+from longmemeval.pipeline.runs.answers import ANSWERS
 from longmemeval.pipeline.runs.journal import Journal
 from longmemeval.pipeline.runs.manifest import (
     FORMAT,

@@ -11,7 +11,7 @@ from longmemeval.errors import HarnessError, RegressionError, nearest
 from longmemeval.evaluation.paired import compare_pairs
 from longmemeval.files import write_atomic
 from longmemeval.pipeline.compare.compare import credits_of, haystacks_of, points
-from longmemeval.pipeline.compare.graded_run import ScoredRun, load_scored
+from longmemeval.pipeline.compare.graded_run import GradedRun, load_graded
 from longmemeval.pipeline.runs.index import settings_sha256
 from longmemeval.pipeline.runs.manifest import run_ids
 from longmemeval.settings import Folders
@@ -69,7 +69,7 @@ class AgainstBaseline(Struct, frozen=True):
     """Those that earned more."""
 
 
-def baseline_of(run: ScoredRun) -> Baseline:
+def baseline_of(run: GradedRun) -> Baseline:
     """The baseline that a run makes."""
     dataset, judge = run.manifest.dataset, run.metrics.judge
     return Baseline(
@@ -83,7 +83,7 @@ def baseline_of(run: ScoredRun) -> Baseline:
     )
 
 
-def save_baseline(run: ScoredRun, path: Path) -> None:
+def save_baseline(run: GradedRun, path: Path) -> None:
     """Write the baseline that a run makes."""
     document = msgspec.json.encode(baseline_of(run), order="sorted")
     write_atomic(path, msgspec.json.format(document, indent=2) + b"\n")
@@ -95,7 +95,7 @@ def load_baseline(name: str, where: Folders, *, judge: str | None = None, datase
     Args:
         name: a path or a run id.
         where: the folders.
-        judge: of the run (see `load_scored`); a file has its own.
+        judge: of the run (see `load_graded`); a file has its own.
         dataset: where the run's data is now, if it has moved.
 
     Raises:
@@ -107,7 +107,7 @@ def load_baseline(name: str, where: Folders, *, judge: str | None = None, datase
     if not (where.results_dir / name / "run.json").is_file():
         fix = nearest(name, run_ids(where.results_dir))
         raise HarnessError(f"There is no baseline '{name}', neither a file nor a run", fix=fix)
-    (run,) = load_scored([name], where, judge=judge, dataset=dataset)
+    (run,) = load_graded([name], where, judge=judge, dataset=dataset)
     return baseline_of(run)
 
 
@@ -130,7 +130,7 @@ class _Version(Struct):
     format: int
 
 
-def hold_against(run: ScoredRun, baseline: Baseline, *, margin: float = 0.0, seed: int = 0) -> AgainstBaseline:
+def hold_against(run: GradedRun, baseline: Baseline, *, margin: float = 0.0, seed: int = 0) -> AgainstBaseline:
     """Compare a run with its baseline.
 
     Args:

@@ -9,8 +9,8 @@ from longmemeval.errors import HarnessError
 from longmemeval.evaluation.judges.imported import bound_to_its_log
 from longmemeval.evaluation.metrics import compute_metrics
 from longmemeval.pipeline.compare.comparison import COMMON_ONLY
-from longmemeval.pipeline.compare.graded_run import ScoredRun
-from longmemeval.pipeline.grade.graded import Graded
+from longmemeval.pipeline.compare.graded_run import GradedRun
+from longmemeval.pipeline.runs.asked import AskedQuestions
 
 _SHOWN = 4
 """Run ids named in one message before the rest is counted."""
@@ -18,84 +18,84 @@ _NOT_DECISIVE = ("repeat", "save_prompts", "preparation", "reads_gold")
 """Settings that may differ without a word: they do not change what an answer is worth."""
 
 
-def check_comparable(scored: Sequence[ScoredRun]) -> None:
+def check_comparable(graded: Sequence[GradedRun]) -> None:
     """Refuse runs whose scores cannot be set side by side.
 
     Raises:
         HarnessError: a run is given twice, or they are of different data, metrics, judges or questions.
     """
-    ids = [run.manifest.run_id for run in scored]
+    ids = [run.manifest.run_id for run in graded]
     if twice := next((run_id for run_id in ids if ids.count(run_id) > 1), None):
         raise HarnessError(f"Run '{twice}' is given twice", fix="Name each run once")
     _refuse(
-        scored,
+        graded,
         "The runs answered different data",
         lambda run: run.manifest.dataset["content_sha256"],
         lambda run: f"{run.manifest.dataset['name']} with content {run.manifest.dataset['content_sha256'][:12]}…",
         "Run again on the same data",
     )
-    remedy = _one_judge(scored)
+    remedy = _one_judge(graded)
     for what, key in (("metrics", _metric), ("judges", _judge)):
-        _refuse(scored, f"The runs are scored by different {what}", key, _judge_and_metric, remedy)
+        _refuse(graded, f"The runs are scored by different {what}", key, _judge_and_metric, remedy)
     _refuse(
-        scored,
+        graded,
         "The runs answered different questions",
-        lambda run: frozenset(run.graded.questions),
-        lambda run: f"{len(run.graded.questions):,} questions",
-        _common_remedy(scored),
+        lambda run: frozenset(run.asked.questions),
+        lambda run: f"{len(run.asked.questions):,} questions",
+        _common_remedy(graded),
     )
 
 
-def _metric(run: ScoredRun) -> str:
+def _metric(run: GradedRun) -> str:
     return run.metrics.judge.metric
 
 
-def _judge(run: ScoredRun) -> str:
+def _judge(run: GradedRun) -> str:
     return run.metrics.judge.id
 
 
-def _judge_and_metric(run: ScoredRun) -> str:
+def _judge_and_metric(run: GradedRun) -> str:
     return f"{_judge(run)} ({_metric(run)})"
 
 
 def _refuse(
-    scored: Sequence[ScoredRun],
+    graded: Sequence[GradedRun],
     what: str,
-    key: Callable[[ScoredRun], Hashable],
-    shown: Callable[[ScoredRun], str],
+    key: Callable[[GradedRun], Hashable],
+    shown: Callable[[GradedRun], str],
     fix: str,
 ) -> None:
     """Raise unless `key` is the same for all runs; the message says who has what."""
-    groups: dict[Hashable, list[ScoredRun]] = {}
-    for run in scored:
+    groups: dict[Hashable, list[GradedRun]] = {}
+    for run in graded:
         groups.setdefault(key(run), []).append(run)
     if len(groups) > 1:
         found = [f"{_names(alike)}: {shown(alike[0])}" for alike in groups.values()]
         raise HarnessError(f"{what}: {'; '.join(found)}", fix=fix)
 
 
-def _one_judge(scored: Sequence[ScoredRun]) -> str:
+def _one_judge(graded: Sequence[GradedRun]) -> str:
     """How to have all runs graded by one judge."""
-    judges = [{path.stem for path in (run.folder / "metrics").glob("*.json")} for run in scored]
+    judges = [{path.stem for path in (run.folder / "metrics").glob("*.json")} for run in graded]
     if shared := sorted(set[str].intersection(*judges)):
         return "Name a judge that has graded all of them by --judge: " + ", ".join(shared)
-    if any(bound_to_its_log(run.metrics.judge) for run in scored):
+    if any(bound_to_its_log(run.metrics.judge) for run in graded):
         # Their identity had the hash of the log in it, so that no two logs had a judge in common.
         return "Logs imported by an earlier version have a judge each: `longmemeval import FILE` again, as other runs"
     return "Have all of them graded by one judge (`longmemeval evaluate RUN --judge SPEC`), then name it by --judge"
 
 
-def _common_remedy(scored: Sequence[ScoredRun]) -> str:
-    shared = len(_shared_questions(scored))
+def _common_remedy(graded: Sequence[GradedRun]) -> str:
+    shared = len(_shared_questions(graded))
     again = "run again with the same selection"
     return f"Give --common to compare on the {shared:,} they share, or {again}" if shared else again.capitalize()
 
 
-def _shared_questions(scored: Sequence[ScoredRun]) -> set[str]:
-    return set.intersection(*(set(run.graded.questions) for run in scored))
+def _shared_questions(graded: Sequence[GradedRun]) -> set[str]:
+    return set.intersection(*(set(run.asked.questions) for run in graded))
 
 
-def on_common_questions(scored: Sequence[ScoredRun]) -> tuple[list[ScoredRun], list[str]]:
+def on_common_questions(graded: Sequence[GradedRun]) -> tuple[list[GradedRun], list[str]]:
     """The runs as if they had answered the questions all of them share and no others; scores are computed anew.
 
     Returns:
@@ -104,62 +104,62 @@ def on_common_questions(scored: Sequence[ScoredRun]) -> tuple[list[ScoredRun], l
     Raises:
         HarnessError: there is no such question.
     """
-    shared = _shared_questions(scored)
+    shared = _shared_questions(graded)
     if not shared:
         raise HarnessError("The runs share no question", fix="Run again with the same selection")
-    left_out = {run.manifest.run_id: len(run.graded.questions) - len(shared) for run in scored}
+    left_out = {run.manifest.run_id: len(run.asked.questions) - len(shared) for run in graded}
     if not any(left_out.values()):
-        return list(scored), []
+        return list(graded), []
     counts = ", ".join(f"{count:,} of {run_id}" for run_id, count in left_out.items() if count)
     note = (
         f"{COMMON_ONLY} the {len(shared):,} that all runs share are compared; left out: {counts}. Tokens, cost and "
         "latency are still those of the whole runs."
     )
-    return [_restricted(run, shared) for run in scored], [note]
+    return [_restricted(run, shared) for run in graded], [note]
 
 
-def _restricted(run: ScoredRun, shared: set[str]) -> ScoredRun:
-    if len(run.graded.questions) == len(shared):
+def _restricted(run: GradedRun, shared: set[str]) -> GradedRun:
+    if len(run.asked.questions) == len(shared):
         return run
     kept = tuple(question_id for question_id in run.manifest.question_ids if question_id in shared)
-    graded = Graded(structs.replace(run.manifest, question_ids=kept, selection=None), run.graded.dataset)
+    asked = AskedQuestions(structs.replace(run.manifest, question_ids=kept, selection=None), run.asked.dataset)
     answers = {question_id: answer for question_id, answer in run.answers.items() if question_id in shared}
     metrics = compute_metrics(
-        graded.golds(),
+        asked.golds(),
         run.judgements,
         run.metrics.judge,
         run=run.manifest.run_id,
-        haystacks={question.question_id: question.haystack_id for question in graded.questions.values()},
+        haystacks={question.question_id: question.haystack_id for question in asked.questions.values()},
         hypotheses={name: answer.hypothesis for name, answer in answers.items() if answer.status == "ok"},
     )
-    part = f"{len(shared):,} of {graded.total:,} questions, those that all runs share" if graded.part else ""
+    part = f"{len(shared):,} of {asked.total:,} questions, those that all runs share" if asked.part else ""
     summary = structs.replace(run.summary, metrics=metrics, part=part)
     judgements = {question_id: one for question_id, one in run.judgements.items() if question_id in shared}
-    return structs.replace(run, summary=summary, answers=answers, judgements=judgements, graded=graded)
+    return structs.replace(run, summary=summary, answers=answers, judgements=judgements, asked=asked)
 
 
-def what_differs(scored: Sequence[ScoredRun]) -> Iterator[str]:
+def what_differs(graded: Sequence[GradedRun]) -> Iterator[str]:
     """What makes comparable runs less so, a sentence each: what they are, then every setting they part on."""
-    foreign = [run for run in scored if run.manifest.kind != "run"]
+    foreign = [run for run in graded if run.manifest.kind != "run"]
     if foreign:
         yield f"{_names(foreign)}: answers of another system; how they were made is not known."
-    for run in scored:
+    for run in graded:
         if (status := run.manifest.status) != "completed":
             yield f"{run.manifest.run_id} is not completed ({status}): unanswered questions count as wrong."
         if run.summary.reads_gold:
             yield f"{run.manifest.run_id} reads the gold evidence: it is a ceiling, not a memory system."
-    if len({run.metrics.judge.official for run in scored}) > 1:
-        served = [run for run in scored if not run.metrics.judge.official]
+    if len({run.metrics.judge.official for run in graded}) > 1:
+        served = [run for run in graded if not run.metrics.judge.official]
         yield f"{_names(served)}: by the server's own word not all labels came from the official judge's model."
-    yield from _setting_differences([run for run in scored if run.manifest.kind == "run"])
+    yield from _setting_differences([run for run in graded if run.manifest.kind == "run"])
 
 
-def _setting_differences(scored: Sequence[ScoredRun]) -> Iterator[str]:
+def _setting_differences(graded: Sequence[GradedRun]) -> Iterator[str]:
     """Settings with several values, of the memory's own the budget alone: `reading.method differs: con in a; …`."""
-    values: dict[str, dict[str, list[ScoredRun]]] = {}
-    settings = {run.manifest.run_id: dict(_decisive(run.manifest.settings)) for run in scored}
+    values: dict[str, dict[str, list[GradedRun]]] = {}
+    settings = {run.manifest.run_id: dict(_decisive(run.manifest.settings)) for run in graded}
     for name in sorted({name for one in settings.values() for name in one}):
-        for run in scored:
+        for run in graded:
             has = settings[run.manifest.run_id]
             # Only runs that read vectors have an embedder, and only memories that search a budget.
             if name in has or not name.startswith(("embedder.", "budget")):
@@ -190,7 +190,7 @@ def _shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:12]}…"
 
 
-def _names(runs: Iterable[ScoredRun]) -> str:
+def _names(runs: Iterable[GradedRun]) -> str:
     ids = [run.manifest.run_id for run in runs]
     more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
     return ", ".join(ids[:_SHOWN]) + more

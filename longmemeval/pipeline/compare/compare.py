@@ -30,7 +30,7 @@ from longmemeval.pipeline.compare.comparison import (
     RepeatGroup,
     RunFigures,
 )
-from longmemeval.pipeline.compare.graded_run import ScoredRun, load_scored
+from longmemeval.pipeline.compare.graded_run import GradedRun, load_graded
 from longmemeval.pipeline.compare.losses import Losses, StoredSessions, losses
 from longmemeval.pipeline.runs.index import settings_sha256
 from longmemeval.records import Gold
@@ -63,14 +63,14 @@ def compare(
         HarnessError: no such run, it is not graded, or the runs are of different data, questions, judges or metrics.
     """
     where = where or folders()
-    return compare_runs(load_scored(run_ids, where, judge=judge, dataset=dataset), where, seed=seed, common=common)
+    return compare_runs(load_graded(run_ids, where, judge=judge, dataset=dataset), where, seed=seed, common=common)
 
 
-def compare_runs(scored: Sequence[ScoredRun], where: Folders, *, seed: int = 0, common: bool = False) -> Comparison:
+def compare_runs(graded: Sequence[GradedRun], where: Folders, *, seed: int = 0, common: bool = False) -> Comparison:
     """Compare runs that have been loaded.
 
     Args:
-        scored: one or more, in the order they are to be shown.
+        graded: one or more, in the order they are to be shown.
         where: the folders; fixtures that are still there tell what was stored.
         seed: of the resampling.
         common: compare on the questions all runs share.
@@ -78,40 +78,40 @@ def compare_runs(scored: Sequence[ScoredRun], where: Folders, *, seed: int = 0, 
     Raises:
         HarnessError: there is no run, or they are of different data, questions, judges or metrics.
     """
-    if not scored:
+    if not graded:
         raise HarnessError("There is nothing to compare", fix="Name at least one graded run")
     notes: list[str] = []
     if common:
-        scored, notes = on_common_questions(scored)
-    check_comparable(scored)
-    credits = [credits_of(run) for run in scored]
-    golds = scored[0].graded.golds()
-    pairs = _pairs(scored, credits, seed)
+        graded, notes = on_common_questions(graded)
+    check_comparable(graded)
+    credits = [credits_of(run) for run in graded]
+    golds = graded[0].asked.golds()
+    pairs = _pairs(graded, credits, seed)
     stored = StoredSessions(where)
-    lost = [losses(run, golds, stored) for run in scored]
-    haystacks = haystacks_of(scored[0])
+    lost = [losses(run, golds, stored) for run in graded]
+    haystacks = haystacks_of(graded[0])
     return Comparison(
-        dataset=scored[0].manifest.dataset["name"],
-        runs=tuple(_figures(run, one, pairs) for run, one in zip(scored, lost, strict=True)),
+        dataset=graded[0].manifest.dataset["name"],
+        runs=tuple(_figures(run, one, pairs) for run, one in zip(graded, lost, strict=True)),
         pairs=tuple(pairs),
         questions=tuple(_row(gold, credits, lost) for gold in golds),
-        repeats=tuple(_repeats(scored)),
-        detectable=_detectable(credits, haystacks, labels=scored[0].metrics.judge.metric == "accuracy"),
-        warnings=(*notes, *what_differs(scored), *_not_known(stored), *_too_few(len(pairs), haystacks)),
+        repeats=tuple(_repeats(graded)),
+        detectable=_detectable(credits, haystacks, labels=graded[0].metrics.judge.metric == "accuracy"),
+        warnings=(*notes, *what_differs(graded), *_not_known(stored), *_too_few(len(pairs), haystacks)),
     )
 
 
-def credits_of(run: ScoredRun) -> dict[str, float | None]:
+def credits_of(run: GradedRun) -> dict[str, float | None]:
     """What every question of a run earned; None: not evaluated, counts as 0."""
-    return {question_id: credit(run.judgements.get(question_id)) for question_id in run.graded.questions}
+    return {question_id: credit(run.judgements.get(question_id)) for question_id in run.asked.questions}
 
 
-def _pairs(scored: Sequence[ScoredRun], credits: Sequence[Credits], seed: int) -> list[PairResult]:
+def _pairs(graded: Sequence[GradedRun], credits: Sequence[Credits], seed: int) -> list[PairResult]:
     """Every run with every later one, p values adjusted for their number."""
-    haystacks = haystacks_of(scored[0])
-    ids = [run.manifest.run_id for run in scored]
-    metric = scored[0].metrics.judge.metric
-    places = list(combinations(range(len(scored)), 2))
+    haystacks = haystacks_of(graded[0])
+    ids = [run.manifest.run_id for run in graded]
+    metric = graded[0].metrics.judge.metric
+    places = list(combinations(range(len(graded)), 2))
     found = []
     for first, second in places:
         # Always in the order of the ids, and turned round after: chance must not depend on the order given.
@@ -125,9 +125,9 @@ def _pairs(scored: Sequence[ScoredRun], credits: Sequence[Credits], seed: int) -
     ]
 
 
-def haystacks_of(run: ScoredRun) -> dict[str, str]:
+def haystacks_of(run: GradedRun) -> dict[str, str]:
     """Question id to haystack id."""
-    return {question_id: question.haystack_id for question_id, question in run.graded.questions.items()}
+    return {question_id: question.haystack_id for question_id, question in run.asked.questions.items()}
 
 
 def _too_few(pairs: int, haystacks: Mapping[str, str]) -> Iterator[str]:
@@ -179,7 +179,7 @@ def points(fraction: float) -> str:
     return f"{fraction * 100:.1f} points"
 
 
-def _figures(run: ScoredRun, lost: Losses, pairs: Sequence[PairResult]) -> RunFigures:
+def _figures(run: GradedRun, lost: Losses, pairs: Sequence[PairResult]) -> RunFigures:
     run_id, settings = run.manifest.run_id, run.manifest.settings
     reading = settings.get("reading") or {}
     # Pairs with the first run stand before all others.
@@ -203,10 +203,10 @@ def _row(gold: Gold, credits: Sequence[Credits], lost: Sequence[Losses]) -> Ques
     )
 
 
-def _repeats(scored: Sequence[ScoredRun]) -> Iterator[RepeatGroup]:
+def _repeats(graded: Sequence[GradedRun]) -> Iterator[RepeatGroup]:
     """Runs that differ in nothing but the number of the repeat."""
-    groups: dict[str, list[ScoredRun]] = {}
-    for run in scored:
+    groups: dict[str, list[GradedRun]] = {}
+    for run in graded:
         groups.setdefault(settings_sha256(run.manifest), []).append(run)
     for alike in groups.values():
         if len({run.manifest.settings.get("repeat") for run in alike}) > 1:

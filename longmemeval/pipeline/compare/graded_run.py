@@ -11,12 +11,13 @@ from longmemeval.benchmarks.locomo.texts import wording_note
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.evaluation.judges.standing import grading
 from longmemeval.evaluation.metrics import Latency, Metrics, latency
-from longmemeval.pipeline.answer.costs import RunCosts, run_costs
-from longmemeval.pipeline.grade.graded import Graded, current_judgements, dataset_of
-from longmemeval.pipeline.grade.gradings import Gradings, gradings
+from longmemeval.pipeline.compare.costs import RunCosts, run_costs
+from longmemeval.pipeline.runs.asked import AskedQuestions, dataset_of
+from longmemeval.pipeline.runs.checked import CheckedRun, made_again, read_run
+from longmemeval.pipeline.runs.gradings import Gradings, gradings
+from longmemeval.pipeline.runs.judgements import current_judgements
 from longmemeval.pipeline.runs.manifest import RunManifest, read_manifest, run_folder
-from longmemeval.pipeline.runs.metrics_folder import stored_metrics
-from longmemeval.pipeline.verify.checked import CheckedRun, made_again, read_run
+from longmemeval.pipeline.runs.scores import stored_metrics
 from longmemeval.records import Answer, Judgement
 from longmemeval.settings import Folders
 
@@ -65,25 +66,25 @@ class RunSummary(Struct, frozen=True):
     """What the benchmark's own protocol, where the run followed it, means for these scores; empty without one."""
 
 
-def summarise(graded: Graded, metrics: Metrics, where: Folders) -> RunSummary:
+def summarise(asked: AskedQuestions, metrics: Metrics, where: Folders) -> RunSummary:
     """The summary of one run.
 
     Args:
-        graded: its questions and their gold.
+        asked: its questions and their gold.
         metrics: its scores by one judge.
         where: the folders; the journal of a preparation tells what it cost.
 
     Raises:
         IntegrityError: its files are not those that it left.
     """
-    return _summary(read_run(where.results_dir / graded.manifest.run_id), graded, metrics, where)
+    return _summary(read_run(where.results_dir / asked.manifest.run_id), asked, metrics, where)
 
 
-def _summary(run: CheckedRun, graded: Graded, metrics: Metrics, where: Folders) -> RunSummary:
+def _summary(run: CheckedRun, asked: AskedQuestions, metrics: Metrics, where: Folders) -> RunSummary:
     manifest, settings = run.manifest, run.manifest.settings
     answered = [answer for answer in run.answers.values() if answer.status == "ok"]
     own = manifest.kind == "run"
-    asked = answered if own else []
+    timed = answered if own else []
     return RunSummary(
         run_id=manifest.run_id,
         memory=_memory_name(settings),
@@ -91,20 +92,20 @@ def _summary(run: CheckedRun, graded: Graded, metrics: Metrics, where: Folders) 
         model=settings["model"]["spec"] if own else f"hypotheses from {settings['hypotheses']['file']}",
         embedder=(settings.get("embedder") or {}).get("spec", ""),
         metrics=metrics,
-        mean_prompt_tokens=fmean(answer.prompt_tokens for answer in asked) if asked else None,
-        calls_per_question=fmean(answer.usage.calls for answer in asked) if asked else None,
+        mean_prompt_tokens=fmean(answer.prompt_tokens for answer in timed) if timed else None,
+        calls_per_question=fmean(answer.usage.calls for answer in timed) if timed else None,
         costs=run_costs(manifest, run.records, metrics, where.prepared_dir),
         latency=RunLatency(
-            recall=latency([answer.recall_ms for answer in asked]),
-            model=latency([answer.latency_ms for answer in asked]),
-            total=latency([answer.recall_ms + answer.latency_ms for answer in asked]),
+            recall=latency([answer.recall_ms for answer in timed]),
+            model=latency([answer.latency_ms for answer in timed]),
+            total=latency([answer.recall_ms + answer.latency_ms for answer in timed]),
         ),
         shortened=int(manifest.totals.get("shortened", 0)),
         failed=int(manifest.totals.get("failed", 0)),
         status=manifest.status,
         latency_note=str(manifest.totals.get("load", {}).get("note", "")),
         gradings=gradings(run.folder, manifest, metrics.judge),
-        part=graded.part,
+        part=asked.part,
         protocol_note=wording_note(settings.get("protocol") or {}, official_metric=metrics.judge.official),
     )
 
@@ -113,7 +114,7 @@ def _memory_name(settings: dict[str, Any]) -> str:
     return str(settings["memory"]["name"]) if "memory" in settings else "(unknown)"
 
 
-class ScoredRun(Struct, frozen=True):
+class GradedRun(Struct, frozen=True):
     """One run as one judge graded it, with everything a comparison looks at."""
 
     folder: Path
@@ -123,7 +124,7 @@ class ScoredRun(Struct, frozen=True):
     """The answer that counts, by question id; questions without one are absent."""
     judgements: dict[str, Judgement]
     """The judgement that counts, by question id."""
-    graded: Graded
+    asked: AskedQuestions
     """Questions as asked and their gold; shared by the runs on one data set."""
 
     @property
@@ -132,9 +133,9 @@ class ScoredRun(Struct, frozen=True):
         return self.summary.metrics
 
 
-def load_scored(
+def load_graded(
     run_ids: Sequence[str], where: Folders, *, judge: str | None = None, dataset: str | None = None
-) -> list[ScoredRun]:
+) -> list[GradedRun]:
     """Runs with the scores of one judge; each data set is opened once.
 
     Args:
@@ -149,8 +150,8 @@ def load_scored(
             there.
         IntegrityError: its files are not those that it left, or do not give the scores that are stored.
     """
-    gradeds: dict[tuple[str, ...], Graded] = {}
-    scored = []
+    asked_of: dict[tuple[str, ...], AskedQuestions] = {}
+    graded = []
     for run_id in run_ids:
         folder = run_folder(where.results_dir, run_id)
         manifest = read_manifest(folder)
@@ -165,16 +166,16 @@ def load_scored(
         chosen = _chosen_metrics(folder, stored, judge)
         protocol = manifest.settings.get("protocol") or {}
         key = (manifest.dataset["content_sha256"], str(protocol), *manifest.question_ids)
-        if key not in gradeds:
-            gradeds[key] = Graded(manifest, dataset_of(manifest, dataset, where))
-        graded = gradeds[key].of(manifest)
+        if key not in asked_of:
+            asked_of[key] = AskedQuestions(manifest, dataset_of(manifest, dataset, where))
+        asked = asked_of[key].of(manifest)
         # The labels of other judges, and of later gradings by this one, are shown beside the score.
-        made = {one.judge.id: made_again(run, graded, one, grown=one is not chosen) for one in stored}
+        made = {one.judge.id: made_again(run, asked, one, grown=one is not chosen) for one in stored}
         metrics = made[chosen.judge.id]
         judgements = current_judgements(folder, metrics.judge.id)
-        summary = _summary(run, graded, metrics, where)
-        scored.append(ScoredRun(folder, manifest, summary, run.answers, judgements, graded))
-    return scored
+        summary = _summary(run, asked, metrics, where)
+        graded.append(GradedRun(folder, manifest, summary, run.answers, judgements, asked))
+    return graded
 
 
 def _chosen_metrics(folder: Path, found: Sequence[Metrics], judge: str | None) -> Metrics:

@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from longmemeval.errors import FixtureError
 from longmemeval.evaluation.losses import Stage, evidence_recall, stage_of
-from longmemeval.pipeline.compare.graded_run import ScoredRun
-from longmemeval.pipeline.grade.graded import current_judgements
-from longmemeval.pipeline.runs.metrics_folder import stored_metrics
+from longmemeval.pipeline.compare.graded_run import GradedRun
+from longmemeval.pipeline.runs.judgements import current_judgements
+from longmemeval.pipeline.runs.scores import stored_metrics
 from longmemeval.records import Gold
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import fixture_folder, meta_of
@@ -41,7 +41,7 @@ class StoredSessions:
         self.unknown: dict[str, None] = {}
         """Ids of the runs whose fixtures are gone or of other data now, in the order they were asked about."""
 
-    def holds(self, run: ScoredRun, question_id: str, identifier: str) -> bool:
+    def holds(self, run: GradedRun, question_id: str, identifier: str) -> bool:
         """Whether a message, or a thread, was stored; where that cannot be known, it is not said to be missing.
 
         Args:
@@ -50,7 +50,7 @@ class StoredSessions:
             identifier: a message id or a thread id.
         """
         dataset, preparation = run.manifest.dataset, str(run.manifest.settings.get("preparation", ""))
-        key = dataset["name"], dataset["sha256"], preparation, run.graded.questions[question_id].haystack_id
+        key = dataset["name"], dataset["sha256"], preparation, run.asked.questions[question_id].haystack_id
         if key not in self._threads:
             self._threads[key] = _thread_ids(self._where.prepared_dir, *key)
         threads = self._threads[key]
@@ -71,7 +71,7 @@ def _thread_ids(
     return frozenset(meta.thread_ids) if meta and meta.dataset.sha256 == dataset_sha256 else None
 
 
-def losses(run: ScoredRun, golds: Sequence[Gold], stored: StoredSessions) -> Losses:
+def losses(run: GradedRun, golds: Sequence[Gold], stored: StoredSessions) -> Losses:
     """Where a run lost its questions.
 
     Args:
@@ -91,7 +91,7 @@ def losses(run: ScoredRun, golds: Sequence[Gold], stored: StoredSessions) -> Los
     )
 
 
-def _stage(run: ScoredRun, gold: Gold, stored: StoredSessions, disputed: bool) -> Stage | None:
+def _stage(run: GradedRun, gold: Gold, stored: StoredSessions, disputed: bool) -> Stage | None:
     question_id = gold.question_id
     answer, judgement = run.answers.get(question_id), run.judgements.get(question_id)
     answered = answer is not None and answer.status == "ok"
@@ -105,7 +105,7 @@ def _stage(run: ScoredRun, gold: Gold, stored: StoredSessions, disputed: bool) -
     return stage_of(gold, answer, stored=holds, disputed=disputed)
 
 
-def _disputed(run: ScoredRun) -> frozenset[str]:
+def _disputed(run: GradedRun) -> frozenset[str]:
     """Questions on whose answer the judges of this run disagree, of those that give the same metric."""
     metric = run.metrics.judge.metric
     judges = [scores.judge.id for scores in stored_metrics(run.folder) if scores.judge.metric == metric]

@@ -10,10 +10,10 @@ from msgspec import Struct
 from longmemeval.evaluation.abilities import ability_of
 from longmemeval.evaluation.losses import evidence_recall
 from longmemeval.files import write_atomic
-from longmemeval.pipeline.compare.graded_run import ScoredRun, load_scored
+from longmemeval.pipeline.compare.graded_run import GradedRun, load_graded
 from longmemeval.pipeline.compare.losses import StoredSessions, losses
-from longmemeval.pipeline.grade.graded import current_judgements
-from longmemeval.pipeline.runs.metrics_folder import stored_metrics
+from longmemeval.pipeline.runs.judgements import current_judgements
+from longmemeval.pipeline.runs.scores import stored_metrics
 from longmemeval.records import Answer, Gold, Judgement
 from longmemeval.settings import Folders, folders
 
@@ -58,7 +58,7 @@ def export_csv(
         HarnessError: there is no such run, it is not graded or holds rankings, or its data set is not there.
     """
     where = where or folders()
-    (run,) = load_scored([run_id], where, dataset=dataset)
+    (run,) = load_graded([run_id], where, dataset=dataset)
     judges = [metrics.judge.id for metrics in stored_metrics(run.folder)]
     rows = _rows(run, judges, where)
     buffer = io.StringIO()
@@ -67,11 +67,11 @@ def export_csv(
     writer.writerows({name: _protected(cell) for name, cell in row.items()} for row in rows)
     file = (output or run.folder / "csv") / f"{run_id}.csv"
     write_atomic(file, buffer.getvalue().encode())
-    return CsvExport(str(file), len(rows), tuple(judges), run.graded.part, run.summary.protocol_note)
+    return CsvExport(str(file), len(rows), tuple(judges), run.asked.part, run.summary.protocol_note)
 
 
-def _rows(run: ScoredRun, judges: Sequence[str], where: Folders) -> list[dict[str, Cell]]:
-    golds = run.graded.golds()
+def _rows(run: GradedRun, judges: Sequence[str], where: Folders) -> list[dict[str, Cell]]:
+    golds = run.asked.golds()
     stages = losses(run, golds, StoredSessions(where)).stages
     judged = {judge: current_judgements(run.folder, judge) for judge in judges}
     rows = []
@@ -89,8 +89,8 @@ def _rows(run: ScoredRun, judges: Sequence[str], where: Folders) -> list[dict[st
     return rows
 
 
-def _question(run: ScoredRun, gold: Gold, answer: Answer | None) -> dict[str, Cell]:
-    question = run.graded.questions[gold.question_id]
+def _question(run: GradedRun, gold: Gold, answer: Answer | None) -> dict[str, Cell]:
+    question = run.asked.questions[gold.question_id]
     return {
         "question_id": gold.question_id,
         "question_type": gold.question_type,

@@ -10,12 +10,12 @@ from msgspec import Struct
 from longmemeval.errors import HarnessError
 from longmemeval.evaluation.measures.official import official_gold
 from longmemeval.files import write_atomic
-from longmemeval.pipeline.grade.graded import dataset_of
 from longmemeval.pipeline.retrieval.scoring import evidence
+from longmemeval.pipeline.runs.asked import dataset_of
+from longmemeval.pipeline.runs.checks import check_files, refuse
 from longmemeval.pipeline.runs.journal import read_journal
 from longmemeval.pipeline.runs.manifest import RunManifest, read_manifest, run_folder
 from longmemeval.pipeline.runs.rankings import RANKINGS, Ranking
-from longmemeval.pipeline.verify.run_checks import check_files, refuse
 from longmemeval.settings import Folders, folders
 
 _SEPARATORS = re.compile(r"[\s%\x00-\x1f\x7f]")

@@ -19,10 +19,11 @@ from longmemeval.evaluation.judges.standing import grading, judge_name
 from longmemeval.evaluation.metrics import Metrics
 from longmemeval.files import sha256_text, write_atomic
 from longmemeval.pipeline.exchange.hypotheses import Adopted, HypothesisLine, OfficialLabel, adopt_hypotheses
-from longmemeval.pipeline.grade.graded import Graded, current_judgements, dataset_of, judgements_file, write_metrics
+from longmemeval.pipeline.runs.asked import AskedQuestions, dataset_of
+from longmemeval.pipeline.runs.checked import made_again, read_run
+from longmemeval.pipeline.runs.judgements import current_judgements, judgements_file
 from longmemeval.pipeline.runs.manifest import read_manifest, run_folder
-from longmemeval.pipeline.runs.metrics_folder import stored_metrics
-from longmemeval.pipeline.verify.checked import made_again, read_run
+from longmemeval.pipeline.runs.scores import stored_metrics, write_metrics
 from longmemeval.records import Judgement
 from longmemeval.settings import Folders, folders
 
@@ -110,7 +111,7 @@ def _take_over(
     path = judgements_file(folder, identity.id)
     if not path.exists():
         write_atomic(path, b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
-    return write_metrics(where.results_dir, folder, Graded(read_manifest(folder), dataset), identity)
+    return write_metrics(where.results_dir, folder, AskedQuestions(read_manifest(folder), dataset), identity)
 
 
 def _judgement(line: HypothesisLine, label: OfficialLabel, identity: JudgeIdentity) -> Judgement:
@@ -163,8 +164,8 @@ def export_official(
     if manifest.kind == "retrieval":
         raise HarnessError(f"Run '{run_id}' holds rankings, no answers", fix="Export it with --format trec")
     run = read_run(folder)
-    graded = Graded(manifest, dataset_of(manifest, dataset, where))
-    scores = [made_again(run, graded, stored) for stored in stored_metrics(folder)]
+    asked = AskedQuestions(manifest, dataset_of(manifest, dataset, where))
+    scores = [made_again(run, asked, stored) for stored in stored_metrics(folder)]
     current = run.answers
     texts = {
         name: current[name].hypothesis
@@ -179,7 +180,7 @@ def export_official(
         hypotheses=str(path),
         logs=tuple(_write_log(path, folder, judge, texts) for judge in judges),
         answers=len(texts),
-        part=graded.part,
+        part=asked.part,
         unanswered=tuple(name for name in manifest.question_ids if name not in texts),
         later_gradings=tuple(judge.id for judge in labelled if grading(judge) > 1),
         unofficial=tuple(dict.fromkeys(name for judge in judges if (name := _official_name(judge)) != OFFICIAL_MODEL)),

@@ -10,7 +10,8 @@ from longmemeval.evaluation.agreement import Agreement, agreement
 from longmemeval.evaluation.audit import Audit, AuditedMean, Ceiling, audited_mean, ceiling, read_audit
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
 from longmemeval.evaluation.metrics import Metrics, credit
-from longmemeval.pipeline.grade.graded import Graded, current_judgements
+from longmemeval.pipeline.runs.asked import AskedQuestions
+from longmemeval.pipeline.runs.judgements import current_judgements
 from longmemeval.records import Gold
 from longmemeval.settings import Folders
 
@@ -24,10 +25,10 @@ class JudgeAgreement(Struct, frozen=True):
     agreement: Agreement
 
 
-def judge_agreements(graded: Graded, judges: Sequence[JudgeIdentity], where: Folders) -> list[JudgeAgreement]:
+def judge_agreements(asked: AskedQuestions, judges: Sequence[JudgeIdentity], where: Folders) -> list[JudgeAgreement]:
     """How far the judges of a run agree, pair by pair; without judges of scores, whose labels mean full credit."""
-    folder = where.results_dir / graded.manifest.run_id
-    types = {gold.question_id: gold.question_type for gold in graded.golds()}
+    folder = where.results_dir / asked.manifest.run_id
+    types = {gold.question_id: gold.question_type for gold in asked.golds()}
     labels = {
         judge.id: {name: judgement.label for name, judgement in current_judgements(folder, judge.id).items()}
         for judge in judges
@@ -52,22 +53,22 @@ class AuditedScore(Struct, frozen=True):
     """What answers that are right wherever the gold is would score, if the audit is right."""
 
 
-def audit_scores(file: Path, graded: Graded, metrics: Sequence[Metrics], where: Folders) -> list[AuditedScore]:
+def audit_scores(file: Path, asked: AskedQuestions, metrics: Sequence[Metrics], where: Folders) -> list[AuditedScore]:
     """Set an audit beside the scores of a run.
 
     Args:
         file: the audit (see `evaluation/audit.py`).
-        graded: the questions and their gold.
+        asked: the questions and their gold.
         metrics: of the judges.
         where: the folders.
 
     Raises:
         HarnessError: the file is no audit, or of other questions.
     """
-    audit = read_audit(file, graded.dataset)
-    golds = graded.golds()
+    audit = read_audit(file, asked.dataset)
+    golds = asked.golds()
     groups = {name: {gold.question_id for gold in golds if gold.question_type == name} for name in _types(metrics)}
-    return [_audited(one, audit, golds, groups, where.results_dir / graded.manifest.run_id) for one in metrics]
+    return [_audited(one, audit, golds, groups, where.results_dir / asked.manifest.run_id) for one in metrics]
 
 
 def _types(metrics: Sequence[Metrics]) -> list[str]:

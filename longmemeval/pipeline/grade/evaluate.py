@@ -15,26 +15,21 @@ from longmemeval.evaluation.judges.standing import address_unknown, first_of
 from longmemeval.evaluation.metrics import Metrics
 from longmemeval.evaluation.registry import RULES, default_judge, load_judge
 from longmemeval.event_loop import complete
+from longmemeval.llm.call_counter import CallCounter
 from longmemeval.llm.limit import LimitedChatModel
+from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatModel
-from longmemeval.llm.registry import ModelOptions, load_chat_model
-from longmemeval.pipeline.answer.call_counter import CallCounter
-from longmemeval.pipeline.grade.graded import (
-    Graded,
-    current_judgements,
-    dataset_of,
-    judgements_file,
-    metrics_from_files,
-    write_metrics,
-)
+from longmemeval.llm.registry import load_chat_model
 from longmemeval.pipeline.runs.accounts import judges_account
+from longmemeval.pipeline.runs.asked import AskedQuestions, dataset_of
+from longmemeval.pipeline.runs.checked import made_again, read_run
+from longmemeval.pipeline.runs.checks import check_labels, refuse
 from longmemeval.pipeline.runs.journal import Journal
+from longmemeval.pipeline.runs.judgements import current_judgements, judgements_file
 from longmemeval.pipeline.runs.manifest import RunManifest, read_manifest, run_folder
-from longmemeval.pipeline.runs.metrics_folder import stored_metrics
 from longmemeval.pipeline.runs.progress import progress
+from longmemeval.pipeline.runs.scores import metrics_from_files, stored_metrics, write_metrics
 from longmemeval.pipeline.runs.workers import in_order
-from longmemeval.pipeline.verify.checked import made_again, read_run
-from longmemeval.pipeline.verify.run_checks import check_labels, refuse
 from longmemeval.records import Answer, Judgement, Question
 from longmemeval.settings import Folders, folders
 from longmemeval.spending import SpendingLimit
@@ -70,12 +65,12 @@ class Evaluation(Struct, frozen=True):
     newly_judged: int
     failed: int
     """Questions not evaluated because an answer or a judge's call is missing; not those that the rules leave out."""
-    graded: Graded
+    asked: AskedQuestions
 
     @property
     def manifest(self) -> RunManifest:
         """Of the run that was graded."""
-        return self.graded.manifest
+        return self.asked.manifest
 
 
 def evaluate(run_id: str, *, options: EvaluateOptions = EvaluateOptions(), where: Folders | None = None) -> Evaluation:
@@ -100,19 +95,19 @@ def evaluate(run_id: str, *, options: EvaluateOptions = EvaluateOptions(), where
         )
     run = read_run(folder)
     answers = run.answers
-    graded = Graded(manifest, dataset_of(manifest, options.dataset, where))
+    asked = AskedQuestions(manifest, dataset_of(manifest, options.dataset, where))
     for stored in stored_metrics(folder):
-        made_again(run, graded, stored, grown=True)
-    judge = _chosen_judge(folder, graded.dataset.benchmark, answers, options)
+        made_again(run, asked, stored, grown=True)
+    judge = _chosen_judge(folder, asked.dataset.benchmark, answers, options)
     newly_judged = 0
     # Held while it is found out what there is to judge: another process may be judging.
     with Journal(judgements_file(folder, judge.identity.id), Judgement) as journal:
         try:
-            refuse(folder, check_labels(folder, judge.identity, graded, answers))
+            refuse(folder, check_labels(folder, judge.identity, asked, answers))
             todo = set(unlabelled(folder, judge.identity, answers))
             if todo and judge.load:
                 _tell_of_unused(folder, judge.identity, options)
-                newly_judged = _judge_answers(journal, graded, judge.load(), answers, todo, options.concurrency)
+                newly_judged = _judge_answers(journal, asked, judge.load(), answers, todo, options.concurrency)
         except (SpendingLimitError, EndpointDownError) as error:
             counted = sum(answer.status == "ok" for answer in answers.values())
             labelled = counted - len(unlabelled(folder, judge.identity, answers))
@@ -122,12 +117,12 @@ def evaluate(run_id: str, *, options: EvaluateOptions = EvaluateOptions(), where
             # A judge that refused at once leaves no trace.
             if journal.path.exists() and not journal.path.stat().st_size:
                 journal.path.unlink()
-    made = write_metrics(where.results_dir, folder, graded, judge.identity)
+    made = write_metrics(where.results_dir, folder, asked, judge.identity)
     first = first_of(judge.identity)
-    metrics = made if first == judge.identity else metrics_from_files(folder, graded, first, answers)
-    unanswered = sum(one not in answers or answers[one].status == "error" for one in graded.questions)
+    metrics = made if first == judge.identity else metrics_from_files(folder, asked, first, answers)
+    unanswered = sum(one not in answers or answers[one].status == "error" for one in asked.questions)
     left = unlabelled(folder, judge.identity, answers)
-    return Evaluation(metrics, made, newly_judged, unanswered + len(left), graded)
+    return Evaluation(metrics, made, newly_judged, unanswered + len(left), asked)
 
 
 @dataclass(frozen=True)
@@ -196,19 +191,19 @@ def unlabelled(folder: Path, judge: JudgeIdentity, answers: Mapping[str, Answer]
 
 def _judge_answers(
     journal: Journal[Judgement],
-    graded: Graded,
+    asked: AskedQuestions,
     judge: Judge,
     answers: Mapping[str, Answer],
     wanted: Set[str],
     concurrency: int,
 ) -> int:
     """Judge the answers to the `wanted` questions. Returns how many they are."""
-    todo = [question for question_id, question in graded.questions.items() if question_id in wanted]
+    todo = [question for question_id, question in asked.questions.items() if question_id in wanted]
     with progress(f"judge {judge.identity.model}", len(todo)) as bar:
 
         async def grade(question: Question) -> None:
             hypothesis = answers[question.question_id].hypothesis
-            journal.append(await judge.judge(question, graded.gold(question.question_id), hypothesis))
+            journal.append(await judge.judge(question, asked.gold(question.question_id), hypothesis))
             bar.advance()
 
         complete(in_order(todo, grade, concurrency))

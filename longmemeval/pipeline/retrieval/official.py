@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset, Record
 from longmemeval.embedding.protocol import Embedder
-from longmemeval.embedding.registry import load_embedder
+from longmemeval.embedding.registry import DEFAULT_EMBEDDER, load_embedder
 from longmemeval.errors import HarnessError, IntegrityError, nearest
 from longmemeval.evaluation.measures.official import Granularity, OfficialDocument, official_corpus
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
@@ -75,9 +75,6 @@ def plan_official(
     expansions = official_expansions(job, configuration, prepared=prepared, cache_file=expansion_cache)
     dense = None
     if configuration.preset == "semantic-recall":
-        # What `prepare` loads takes longer than ranking a hundred questions by their words.
-        from longmemeval.pipeline.fixtures.prepare import DEFAULT_EMBEDDER
-
         dense = load_embedder(embedder or DEFAULT_EMBEDDER, cache_path=job.where.cache_dir / "embeddings.sqlite")
     settings: dict[str, Any] = {
         "memory": configuration.model_dump(),

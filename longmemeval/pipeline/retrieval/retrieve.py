@@ -10,7 +10,7 @@ from longmemeval.benchmarks.dataset_protocol import Dataset
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.evaluation.measures.notation import Measure
 from longmemeval.evaluation.measures.official import Granularity
-from longmemeval.llm.registry import ModelOptions
+from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration
 from longmemeval.pipeline.answer.question_analysis import QueryModel
 from longmemeval.pipeline.retrieval.official import plan_official

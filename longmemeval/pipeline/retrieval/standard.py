@@ -16,7 +16,7 @@ import msgspec
 
 from longmemeval.evaluation.measures.notation import Measure
 from longmemeval.event_loop import complete
-from longmemeval.llm.registry import ModelOptions
+from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import MemoryConfiguration, build_memory, preset_of
 from longmemeval.memory.protocol import EmbedsQuestions, MemorySystem, MemoryTools
 from longmemeval.pipeline.answer.question_analysis import QueryModel, QuestionAnalyses, question_analyses
@@ -43,6 +43,7 @@ from longmemeval.pipeline.runs.rankings import (
     RetrievalRun,
     ranking_run,
 )
+from longmemeval.pipeline.runs.totals import AnalysisTotals
 from longmemeval.records import Question
 from longmemeval.retrieval.history import speaker_names
 
@@ -132,6 +133,10 @@ class Plan:
         """The run's."""
         return self.job.where.results_dir / self.manifest.run_id
 
+    def analysed(self) -> AnalysisTotals | None:
+        """What asking about the questions took; None where nothing was asked."""
+        return self.analyses.totals if self.analyses else None
+
     def unranked(self) -> list[Question]:
         """The questions that the run has no ranking of yet."""
         ranked = {ranking.question_id for ranking in read_journal(self.folder / RANKINGS, Ranking)}
@@ -183,7 +188,7 @@ def rank_all(plans: Sequence[Plan], measures: tuple[Measure, ...], jobs: int | N
     scorings = [StandardScoring(job.dataset, job.level, measures, history) for _ in plans]
     with ExitStack() as stack:
         runs = [
-            stack.enter_context(ranking_run(plan.folder, plan.manifest, job.level, plan.analyses)) for plan in plans
+            stack.enter_context(ranking_run(plan.folder, plan.manifest, job.level, plan.analysed)) for plan in plans
         ]
         title = plans[0].manifest.run_id if len(plans) == 1 else f"{len(plans)} memories"
         bar = stack.enter_context(progress(title, sum(run.missing for run in runs)))

@@ -1,4 +1,4 @@
-"""The accounts of the pipeline: what answering, judging and preparing cost so far, over all starts.
+"""The accounts of a run: what answering and judging cost so far, over all starts.
 
 Each is a file beside the work it pays for. Where a version before there were accounts did some of that work, what its
 records say is the first entry; calls that failed then are in no record.
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from longmemeval.pipeline.fixtures.build import PrepareRecord
+from longmemeval.pipeline.runs.answers import ANSWERS
 from longmemeval.pipeline.runs.journal import read_journal
 from longmemeval.pipeline.runs.manifest import read_manifest
 from longmemeval.records import Answer, Judgement, Usage
@@ -19,17 +19,12 @@ JUDGES_SPENDING = "spending-judges.jsonl"
 
 def run_account(folder: Path, limit: SpendingLimit | None = None) -> Account:
     """Of answering the questions of a run, their analysis included."""
-    return _account(folder / SPENDING, limit, spent_on_answers(folder))
+    return stored_account(folder / SPENDING, limit, spent_on_answers(folder))
 
 
 def judges_account(folder: Path, limit: SpendingLimit | None = None) -> Account:
     """Of judging the answers of a run, by whatever judges."""
-    return _account(folder / JUDGES_SPENDING, limit, spent_on_judging(folder))
-
-
-def preparation_account(root: Path, limit: SpendingLimit | None = None, file: Path | None = None) -> Account:
-    """Of preparing, embeddings and chat models; in `file`, where that is not the preparation's own."""
-    return Account(file, limit) if file else _account(root / SPENDING, limit, spent_on_preparation(root))
+    return stored_account(folder / JUDGES_SPENDING, limit, spent_on_judging(folder))
 
 
 def spent_on_answers(folder: Path) -> float:
@@ -47,20 +42,13 @@ def spent_on_judging(folder: Path) -> float:
     return sum(judgement.usage.cost_usd for file in files for judgement in read_journal(file, Judgement))
 
 
-def spent_on_preparation(root: Path) -> float:
-    """US dollars that this preparation cost, attempts that failed included."""
-    spent = spent_in(root / SPENDING)
-    if spent is not None:
-        return spent
-    return sum(record.usage.cost_usd for record in read_journal(root / "prepare.jsonl", PrepareRecord))
-
-
-def _account(path: Path, limit: SpendingLimit | None, spent: float) -> Account:
+def stored_account(path: Path, limit: SpendingLimit | None, spent: float) -> Account:
+    """The account in a file; where there is none yet, `spent` is what came before it."""
     return Account(path, limit, before=0.0 if path.exists() else spent)
 
 
 def _usage_of_answers(folder: Path) -> Usage:
-    usage = sum((answer.usage for answer in read_journal(folder / "answers.jsonl", Answer)), Usage())
+    usage = sum((answer.usage for answer in read_journal(folder / ANSWERS, Answer)), Usage())
     if not (folder / "run.json").exists():
         return usage
     analyses = read_manifest(folder).totals.get("query_model", {})

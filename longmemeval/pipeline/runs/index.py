@@ -79,7 +79,7 @@ def index_entry(manifest: RunManifest, metrics: Metrics, part: str = "") -> Inde
     Args:
         manifest: of the run.
         metrics: by the judge.
-        part: of the data set (`Graded.part`).
+        part: of the data set (`AskedQuestions.part`).
     """
     settings = manifest.settings
     return IndexEntry(

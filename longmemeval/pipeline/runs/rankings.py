@@ -15,7 +15,6 @@ from longmemeval.errors import HarnessError
 from longmemeval.evaluation.measures.aggregate import Mean
 from longmemeval.evaluation.measures.official import Granularity
 from longmemeval.files import sha256_file, write_atomic
-from longmemeval.pipeline.answer.question_analysis import QuestionAnalyses, analysis_totals
 from longmemeval.pipeline.runs.journal import Journal
 from longmemeval.pipeline.runs.manifest import (
     FORMAT,
@@ -28,6 +27,7 @@ from longmemeval.pipeline.runs.manifest import (
 from longmemeval.pipeline.runs.progress import Progress
 from longmemeval.pipeline.runs.resume import begun_or_new
 from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.pipeline.runs.totals import AnalysisTotals, analysis_totals
 from longmemeval.records import Question
 from longmemeval.settings import Folders
 
@@ -179,7 +179,10 @@ class RetrievalJob:
 
 @contextmanager
 def ranking_run(
-    folder: Path, manifest: RunManifest, level: Granularity, analyses: QuestionAnalyses | None = None
+    folder: Path,
+    manifest: RunManifest,
+    level: Granularity,
+    analysed: Callable[[], AnalysisTotals | None] = lambda: None,
 ) -> Iterator[Rankings]:
     """Begin or continue a run; its manifest is written before and after. A finished run is not written to.
 
@@ -187,7 +190,7 @@ def ranking_run(
         folder: the run's folder.
         manifest: what the present command would begin with.
         level: of every ranking.
-        analyses: what was asked about the questions before; the totals tell what it took.
+        analysed: what asking about the questions took; None where nothing was asked.
 
     Raises:
         HarnessError: the run was begun with other settings, or another process writes to it.
@@ -211,10 +214,10 @@ def ranking_run(
                     begun,
                     "interrupted" if isinstance(error, KeyboardInterrupt) else "failed",
                     rankings.seconds,
-                    analyses,
+                    analysed,
                 )
             raise
-        _close(folder, begun, "completed", rankings.seconds, analyses)
+        _close(folder, begun, "completed", rankings.seconds, analysed)
 
 
 def _close(
@@ -222,10 +225,10 @@ def _close(
     begun: RunManifest,
     status: Literal["completed", "failed", "interrupted"],
     seconds: float,
-    analyses: QuestionAnalyses | None,
+    analysed: Callable[[], AnalysisTotals | None],
 ) -> None:
     """Write the manifest with what there is now; seconds and analyses add up over resumed sessions."""
     seconds += begun.totals.get("seconds", 0.0)
     files = {RANKINGS: sha256_file(folder / RANKINGS)}
-    totals = {"seconds": round(seconds, 3), **analysis_totals(analyses, begun.totals)}
+    totals = {"seconds": round(seconds, 3), **analysis_totals(analysed(), begun.totals)}
     write_manifest(folder, structs.replace(begun, status=status, ended_at=now(), totals=totals, files=files))

@@ -11,11 +11,12 @@ from longmemeval.embedding.registry import is_remote
 from longmemeval.errors import FixtureError
 from longmemeval.event_loop import complete
 from longmemeval.files import sha256_text
-from longmemeval.llm.registry import is_offline, load_chat_model, model_warning
+from longmemeval.llm.call_counter import Call, CallCounter, longest_reply
+from longmemeval.llm.options import is_offline
+from longmemeval.llm.registry import load_chat_model, model_warning
 from longmemeval.llm.tokens import context_window
 from longmemeval.memory.configuration import analysis_of, build_memory, preset_of
 from longmemeval.memory.protocol import MemoryTools
-from longmemeval.pipeline.answer.call_counter import Call, CallCounter, longest_reply
 from longmemeval.pipeline.fixtures.access import PreparedFixtures
 from longmemeval.pipeline.fixtures.prepare import PrepareReport, prepare
 from longmemeval.pipeline.fixtures.query_vectors import FixtureEmbedder, query_vectors
@@ -214,7 +215,7 @@ def _judging(state: SweepState, run: PlannedRun, spec: str) -> Work:
         return _work(counters[0].spec, [], 0.0, "labelled already")
 
     async def grade() -> None:
-        for question, gold in zip(state.graded.questions.values(), state.graded.golds(), strict=True):
+        for question, gold in zip(state.asked.questions.values(), state.asked.golds(), strict=True):
             if question.question_id in sampled:
                 answer = answers.get(question.question_id)
                 await judge.judge(question, gold, answer.hypothesis if answer else unwritten)

@@ -11,9 +11,9 @@ from typing import Any
 from longmemeval.benchmarks.catalogue import catalogue
 from longmemeval.errors import HarnessError
 from longmemeval.files import sha256_text
-from longmemeval.llm.registry import ModelOptions
+from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import MemoryConfiguration, needs_of, preset_of, resolve_configuration
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions
+from longmemeval.pipeline.fixtures.plan import PrepareOptions
 from longmemeval.pipeline.runs.manifest import check_run_id
 from longmemeval.pipeline.runs.selection import Selection
 from longmemeval.pipeline.sweep.file import MemoryEntry, ModelEntry, ReadingEntry, SweepFile, SweepText, read_sweep_file

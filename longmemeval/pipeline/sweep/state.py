@@ -9,18 +9,19 @@ from longmemeval.errors import HarnessError
 from longmemeval.evaluation.judges.protocol import Judge, JudgeIdentity
 from longmemeval.evaluation.registry import default_judge, load_judge
 from longmemeval.files import sha256_file, sha256_text
+from longmemeval.llm.call_counter import CallCounter
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import load_chat_model
-from longmemeval.pipeline.answer.answering import ANSWERS, current_answers
-from longmemeval.pipeline.answer.call_counter import CallCounter
 from longmemeval.pipeline.answer.run import RunOptions, run_settings
 from longmemeval.pipeline.grade.evaluate import unlabelled
-from longmemeval.pipeline.grade.graded import Graded, judgements_file
 from longmemeval.pipeline.runs.accounts import spent_on_answers, spent_on_judging
+from longmemeval.pipeline.runs.answers import ANSWERS, current_answers
+from longmemeval.pipeline.runs.asked import AskedQuestions
 from longmemeval.pipeline.runs.index import read_index
 from longmemeval.pipeline.runs.journal import read_journal
+from longmemeval.pipeline.runs.judgements import judgements_file
 from longmemeval.pipeline.runs.manifest import FORMAT, RunManifest, dataset_record, differences, read_manifest
-from longmemeval.pipeline.runs.metrics_folder import stored_metrics
+from longmemeval.pipeline.runs.scores import stored_metrics
 from longmemeval.pipeline.runs.selection import select
 from longmemeval.pipeline.sweep.plan import PlannedRun, SweepPlan
 from longmemeval.records import Answer, Question
@@ -61,7 +62,7 @@ class SweepState:
             started_at="",
             selection=plan.selection,
         )
-        self.graded = Graded(self._planned, self.dataset)
+        self.asked = AskedQuestions(self._planned, self.dataset)
         specs = plan.judges or (default_judge(self.dataset.benchmark),)
         self.judges: dict[str, JudgeIdentity] = {spec: self.judge(spec, CallCounter).identity for spec in specs}
         """By spec."""

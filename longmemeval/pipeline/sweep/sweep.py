@@ -8,11 +8,11 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from longmemeval.errors import EndpointDownError, HarnessError, SpendingLimitError
-from longmemeval.llm.registry import ModelOptions
+from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.answer.run import run
 from longmemeval.pipeline.compare.compare import compare_runs
 from longmemeval.pipeline.compare.comparison import Comparison
-from longmemeval.pipeline.compare.graded_run import load_scored
+from longmemeval.pipeline.compare.graded_run import load_graded
 from longmemeval.pipeline.compare.pareto import ParetoPoint, pareto_front, pareto_points
 from longmemeval.pipeline.fixtures.prepare import PrepareReport, prepare
 from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
@@ -246,9 +246,9 @@ def _check_estimate(estimate: SweepEstimate, dollars: float | None) -> None:
 def _comparisons(state: SweepState) -> Iterator[SweepComparison]:
     """The graded runs, judge by judge."""
     for judge in state.judges.values():
-        graded = [one.run_id for one in state.plan.runs if state.is_graded(one, judge) and state.is_intact(one)]
-        if graded:
-            scored = load_scored(graded, state.where, judge=judge.id, dataset=str(state.plan.dataset))
-            comparison = compare_runs(scored, state.where)
+        asked = [one.run_id for one in state.plan.runs if state.is_graded(one, judge) and state.is_intact(one)]
+        if asked:
+            graded = load_graded(asked, state.where, judge=judge.id, dataset=str(state.plan.dataset))
+            comparison = compare_runs(graded, state.where)
             points = pareto_points(one.summary for one in comparison.runs)
             yield SweepComparison(judge.id, comparison, tuple(points), tuple(pareto_front(points)))

@@ -9,16 +9,9 @@ from msgspec import Struct
 from longmemeval.errors import HarnessError, IntegrityError, nearest
 from longmemeval.evaluation.metrics import METRICS_FORMAT
 from longmemeval.files import list_folders, safe_name, sha256_bytes
-from longmemeval.pipeline.answer.answering import ANSWERS, PROMPTS, current_answers
-from longmemeval.pipeline.grade.graded import Graded, check_selection, dataset_of, metrics_from_files
-from longmemeval.pipeline.runs.index import INDEX, IndexEntry, index_entry, read_index
-from longmemeval.pipeline.runs.journal import iterate_journal, read_journal
-from longmemeval.pipeline.runs.manifest import RunManifest, check_run_id, read_manifest, run_ids
-from longmemeval.pipeline.runs.metrics_folder import read_metrics
-from longmemeval.pipeline.runs.rankings import RANKINGS
-from longmemeval.pipeline.verify.preparation import check_preparation
-from longmemeval.pipeline.verify.retrieval import check_retrieval
-from longmemeval.pipeline.verify.run_checks import (
+from longmemeval.pipeline.runs.answers import ANSWERS, PROMPTS, current_answers
+from longmemeval.pipeline.runs.asked import AskedQuestions, check_selection, dataset_of
+from longmemeval.pipeline.runs.checks import (
     changes,
     check_answers,
     check_files,
@@ -28,6 +21,13 @@ from longmemeval.pipeline.verify.run_checks import (
     of_an_earlier_version,
     outdated,
 )
+from longmemeval.pipeline.runs.index import INDEX, IndexEntry, index_entry, read_index
+from longmemeval.pipeline.runs.journal import iterate_journal, read_journal
+from longmemeval.pipeline.runs.manifest import RunManifest, check_run_id, read_manifest, run_ids
+from longmemeval.pipeline.runs.rankings import RANKINGS
+from longmemeval.pipeline.runs.scores import metrics_from_files, read_metrics
+from longmemeval.pipeline.verify.preparation import check_preparation
+from longmemeval.pipeline.verify.retrieval import check_retrieval
 from longmemeval.reading.reader import SentPrompt
 from longmemeval.records import Answer
 from longmemeval.settings import Folders, folders
@@ -119,10 +119,10 @@ def _check_run(folder: Path, dataset: str | None, where: Folders) -> Iterator[st
     yield from _check_scored(folder, manifest, where)
     metric_files = sorted((folder / "metrics").glob("*.json"))
     if metric_files:
-        graded = Graded(manifest, dataset_of(manifest, dataset, where))
+        asked = AskedQuestions(manifest, dataset_of(manifest, dataset, where))
         index = {(entry.run, entry.judge): entry for entry in read_index(where.results_dir)}
         for file in metric_files:
-            yield from _check_metrics(folder, file, graded, answers, index)
+            yield from _check_metrics(folder, file, asked, answers, index)
 
 
 def _check_prompts(folder: Path, manifest: RunManifest, answers: Mapping[str, Answer]) -> Iterator[str | None]:
@@ -150,7 +150,11 @@ def _check_scored(folder: Path, manifest: RunManifest, where: Folders) -> Iterat
 
 
 def _check_metrics(
-    folder: Path, file: Path, graded: Graded, answers: Mapping[str, Answer], index: Mapping[tuple[str, str], IndexEntry]
+    folder: Path,
+    file: Path,
+    asked: AskedQuestions,
+    answers: Mapping[str, Answer],
+    index: Mapping[tuple[str, str], IndexEntry],
 ) -> Iterator[str | None]:
     try:
         stored = read_metrics(file)
@@ -160,16 +164,16 @@ def _check_metrics(
     if stored.judge.id != file.stem:
         yield f"metrics/{file.name}: holds the figures of judge '{stored.judge.id}'"
         return
-    again = metrics_from_files(folder, graded, stored.judge, answers)
+    again = metrics_from_files(folder, asked, stored.judge, answers)
     contradictions = list(check_scores(folder, stored, again))
     yield from contradictions
-    yield from check_labels(folder, stored.judge, graded, answers)
+    yield from check_labels(folder, stored.judge, asked, answers)
     if older := outdated(folder, stored, again):
         yield f"{older}; `longmemeval evaluate` writes it again"
     elif not any(contradictions):
         yield of_an_earlier_version(folder, stored, again)
     if not older and stored.format == METRICS_FORMAT:
-        yield _check_index(index.get((folder.name, stored.judge.id)), index_entry(graded.manifest, again, graded.part))
+        yield _check_index(index.get((folder.name, stored.judge.id)), index_entry(asked.manifest, again, asked.part))
 
 
 def _check_index(indexed: IndexEntry | None, again: IndexEntry) -> str | None:

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from longmemeval.benchmarks.dataset_protocol import Dataset
 from longmemeval.errors import IntegrityError
-from longmemeval.llm.registry import ModelOptions
+from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.answer.answering import RunReport
 from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate

@@ -12,7 +12,7 @@ from msgspec import structs
 from longmemeval.benchmarks.dataset_protocol import Dataset
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
 from longmemeval.files import sha256_file
-from longmemeval.llm.registry import ModelOptions
+from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.answer.answering import RunReport
 from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.exchange.hypotheses import adopt_hypotheses

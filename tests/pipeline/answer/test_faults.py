@@ -12,7 +12,7 @@ from msgspec import structs
 
 from longmemeval.benchmarks.dataset_protocol import Dataset
 from longmemeval.errors import EndpointDownError
-from longmemeval.llm.registry import ModelOptions
+from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.answer.answering import RunReport
 from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare

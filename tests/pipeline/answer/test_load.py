@@ -15,7 +15,7 @@ from msgspec import structs
 from longmemeval.benchmarks.dataset_protocol import Dataset
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.event_loop import in_thread
-from longmemeval.llm.registry import ModelOptions
+from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.tokens import TiktokenCounter, token_counter
 from longmemeval.memory.definition import MemoryDefinition
 from longmemeval.memory.parameters import Parameters

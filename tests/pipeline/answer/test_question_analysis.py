@@ -11,7 +11,7 @@ from msgspec import structs
 from longmemeval.benchmarks.dataset_protocol import Dataset
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.errors import FatalModelError, HarnessError
-from longmemeval.llm.registry import ModelOptions
+from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
 from longmemeval.pipeline.answer.answering import RunReport
 from longmemeval.pipeline.answer.question_analysis import QueryModel

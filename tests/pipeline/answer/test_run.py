@@ -15,7 +15,7 @@ from msgspec import structs
 from longmemeval.benchmarks.dataset_protocol import Dataset
 from longmemeval.errors import FatalModelError, FixtureError, HarnessError, IntegrityError
 from longmemeval.files import sha256_file
-from longmemeval.llm.registry import ModelOptions
+from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.pipeline.answer.answering import RunReport
 from longmemeval.pipeline.answer.run import RunOptions, run

@@ -11,17 +11,18 @@ from longmemeval.errors import HarnessError, SpendingLimitError
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
 from longmemeval.evaluation.judges.locomo import LOCOMO_F1
 from longmemeval.files import sha256_text
-from longmemeval.llm.registry import ModelOptions
+from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.answer.repeats import run_repeats
 from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.compare.compare import compare
+from longmemeval.pipeline.compare.graded_run import summarise
 from longmemeval.pipeline.exchange.export_csv import export_csv
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.prices import price
 from longmemeval.reading.reader import ABSTENTION, reading_configuration
-from longmemeval.report.evaluation_document import evaluation_document
+from longmemeval.report.comparison_document import evaluation_document
 from longmemeval.report.write import ReportOptions, render_report
 from longmemeval.settings import Folders
 from longmemeval.spending import SpendingLimit, spent_in
@@ -124,8 +125,9 @@ def test_wherever_a_score_of_the_protocol_is_shown_our_words_are_told_of(
     run(dataset, "full-history", "openai/gpt-4o-mini", options=official(server, 0), where=where)
     evaluation = evaluate("r0", where=where)
     sentence = "official metric, our prompts, not comparable with published figures"
-    assert sentence in evaluation_document(evaluation, where)["protocol_note"]
-    assert any(sentence in note for note in evaluation_document(evaluation, where)["notes"])
+    document = evaluation_document(summarise(evaluation.asked, evaluation.metrics, where))
+    assert sentence in document["protocol_note"]
+    assert any(sentence in note for note in document["notes"])
     assert sentence in json_lines(where.results_dir / "index.jsonl")[0]["protocol_note"]
     assert sentence in export_csv("r0", where=where).protocol_note
     for form in ("html", "md"):

@@ -9,13 +9,14 @@ from msgspec import structs
 
 from longmemeval.benchmarks.dataset_protocol import Dataset
 from longmemeval.errors import FatalModelError, HarnessError, SpendingLimitError
-from longmemeval.llm.registry import ModelOptions
+from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.pipeline.answer.repeats import run_repeats
 from longmemeval.pipeline.answer.run import RunOptions, run
+from longmemeval.pipeline.fixtures.journal import spent_on_preparation
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.grade.evaluate import EvaluateOptions, Evaluation, evaluate
-from longmemeval.pipeline.runs.accounts import spent_on_answers, spent_on_judging, spent_on_preparation
+from longmemeval.pipeline.runs.accounts import spent_on_answers, spent_on_judging
 from longmemeval.settings import Folders
 from longmemeval.spending import SpendingLimit
 from tests.pipeline.helpers import answers, colours, folders_in, manifest, prepared_colours

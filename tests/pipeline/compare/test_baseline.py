@@ -14,7 +14,7 @@ from longmemeval.pipeline.compare.baseline import (
     regression,
     save_baseline,
 )
-from longmemeval.pipeline.compare.graded_run import ScoredRun, load_scored
+from longmemeval.pipeline.compare.graded_run import GradedRun, load_graded
 from longmemeval.settings import Folders
 from tests.pipeline.graded_runs import F1, LENIENT, STRICT, graded_run, labels
 from tests.pipeline.helpers import colours, folders_in
@@ -30,27 +30,27 @@ def where(tmp_path: Path) -> Folders:
     return folders_in(tmp_path)
 
 
-def scored(where: Folders, run_id: str) -> ScoredRun:
-    (run,) = load_scored([run_id], where)
+def graded(where: Folders, run_id: str) -> GradedRun:
+    (run,) = load_graded([run_id], where)
     return run
 
 
 def held(where: Folders, run_id: str, baseline: str | Path, margin: float = 0.0) -> AgainstBaseline:
-    return hold_against(scored(where, run_id), load_baseline(str(baseline), where), margin=margin)
+    return hold_against(graded(where, run_id), load_baseline(str(baseline), where), margin=margin)
 
 
 def test_a_file_says_what_the_run_says(hundred: Dataset, where: Folders, tmp_path: Path) -> None:
     graded_run(hundred, where, "old", [None, *labels(79, 20)])
     graded_run(hundred, where, "new", labels(60, 40))
-    save_baseline(scored(where, "old"), tmp_path / "b.json")
+    save_baseline(graded(where, "old"), tmp_path / "b.json")
     assert held(where, "new", tmp_path / "b.json") == held(where, "new", "old")
 
 
 def test_bytes_are_stable_sorted_and_without_texts(hundred: Dataset, where: Folders, tmp_path: Path) -> None:
     scores = {f"q{number}": number % 2 == 0 for number in range(100)}
     graded_run(hundred, where, "r", scores)
-    save_baseline(scored(where, "r"), tmp_path / "one.json")
-    save_baseline(scored(where, "r"), tmp_path / "two.json")
+    save_baseline(graded(where, "r"), tmp_path / "one.json")
+    save_baseline(graded(where, "r"), tmp_path / "two.json")
     data = (tmp_path / "one.json").read_bytes()
     assert data == (tmp_path / "two.json").read_bytes()
     document = json.loads(data)

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
 from longmemeval.evaluation.metrics import Latency
-from longmemeval.pipeline.answer.costs import cost_of
+from longmemeval.pipeline.compare.costs import cost_of
 from longmemeval.pipeline.compare.graded_run import RunLatency, summarise
 from longmemeval.pipeline.compare.pareto import ParetoPoint, pareto_front, pareto_points
 from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
@@ -73,7 +73,7 @@ def test_points_of_runs_leave_out_the_oracle_and_unknown_prices(tmp_path: Path) 
     dataset, where = prepared_colours(tmp_path, 2)
     answer_all(dataset, where)
     graded = evaluate("r", options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where)
-    summary = summarise(graded.graded, graded.metrics, where)
+    summary = summarise(graded.asked, graded.metrics, where)
     assert summary.costs.total.usd == 0.0
     summary = structs.replace(summary, costs=structs.replace(summary.costs, total=cost_of(usage)))
     assert summary.metrics.overall.accuracy == 1.0

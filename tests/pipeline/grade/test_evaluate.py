@@ -14,7 +14,7 @@ from longmemeval.errors import DataError, FatalModelError, HarnessError, Integri
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
 from longmemeval.files import sha256_file
 from longmemeval.llm import endpoints
-from longmemeval.llm.registry import ModelOptions
+from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.fixtures.prepare import prepare
 from longmemeval.pipeline.grade.evaluate import EvaluateOptions, Evaluation, evaluate

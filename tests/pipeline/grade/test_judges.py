@@ -14,12 +14,12 @@ from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
 from longmemeval.evaluation.judges.locomo import LOCOMO_F1
 from longmemeval.evaluation.judges.mem0 import MEM0_F1
 from longmemeval.llm import endpoints
-from longmemeval.llm.registry import ModelOptions
+from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.exchange.hypotheses import adopt_hypotheses
 from longmemeval.pipeline.exchange.official_logs import export_official
 from longmemeval.pipeline.grade.evaluate import EvaluateOptions, Evaluation, evaluate
-from longmemeval.pipeline.grade.gradings import Gradings
+from longmemeval.pipeline.runs.gradings import Gradings
 from longmemeval.pipeline.runs.index import read_index
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.settings import Folders

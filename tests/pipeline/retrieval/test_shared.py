@@ -11,7 +11,7 @@ from msgspec import structs
 
 from longmemeval.benchmarks.dataset_protocol import Dataset
 from longmemeval.errors import FixtureError, HarnessError
-from longmemeval.llm.registry import ModelOptions
+from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve

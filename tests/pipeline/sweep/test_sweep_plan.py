@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from longmemeval.errors import HarnessError
-from longmemeval.llm.registry import ModelOptions
+from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions
 from longmemeval.pipeline.runs.selection import Selection
 from longmemeval.pipeline.sweep.plan import SweepPlan, plan

@@ -15,8 +15,9 @@ from longmemeval.evaluation.metrics import Metrics
 from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
-from longmemeval.pipeline.grade.graded import Graded, write_metrics
+from longmemeval.pipeline.runs.asked import AskedQuestions
 from longmemeval.pipeline.runs.manifest import read_manifest
+from longmemeval.pipeline.runs.scores import write_metrics
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import answer_all, manifest, prepared_colours
@@ -218,7 +219,7 @@ def test_labels_after_the_scores_are_told_from_changed_ones(finished: tuple[Data
     scores = only(where.results_dir / "r" / "metrics")
     whole = judgements.read_bytes()
     drop_last_line(judgements)
-    graded = Graded(read_manifest(where.results_dir / "r"), dataset)
+    graded = AskedQuestions(read_manifest(where.results_dir / "r"), dataset)
     judge = msgspec.json.decode(scores.read_bytes(), type=Metrics).judge
     write_metrics(where.results_dir, where.results_dir / "r", graded, judge)
     assert verify("r", where=where).problems == ()

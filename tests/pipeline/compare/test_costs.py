@@ -12,14 +12,14 @@ from msgspec import structs
 from longmemeval.benchmarks.dataset_protocol import Dataset
 from longmemeval.evaluation.metrics import Metrics
 from longmemeval.files import sha256_file
-from longmemeval.llm.registry import ModelOptions
+from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
-from longmemeval.pipeline.answer.costs import Cost, cost_of
 from longmemeval.pipeline.answer.run import RunOptions, run
-from longmemeval.pipeline.compare.graded_run import RunSummary, load_scored, summarise
+from longmemeval.pipeline.compare.costs import Cost, cost_of
+from longmemeval.pipeline.compare.graded_run import RunSummary, load_graded, summarise
 from longmemeval.pipeline.exchange.hypotheses import adopt_hypotheses
-from longmemeval.pipeline.fixtures.build import EMBEDDINGS, REPLIES, PrepareRecord
 from longmemeval.pipeline.fixtures.costs import prepare_usage
+from longmemeval.pipeline.fixtures.journal import EMBEDDINGS, REPLIES, PrepareRecord
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.runs.manifest import RunManifest
@@ -217,7 +217,7 @@ def paid(tmp_path: Path, server: ModelServer) -> tuple[Dataset, Folders]:
 
 
 def summaries(where: Folders, *run_ids: str) -> list[RunSummary]:
-    return [one.summary for one in load_scored(run_ids, where)]
+    return [one.summary for one in load_graded(run_ids, where)]
 
 
 def test_every_call_stands_in_its_column(paid: tuple[Dataset, Folders], server: ModelServer) -> None:
@@ -307,7 +307,7 @@ def test_offline_costs_nothing_and_says_so(tmp_path: Path) -> None:
     dataset, where = prepared_colours(tmp_path, 2)
     answer_all(dataset, where)
     graded = evaluate("r", options=EvaluateOptions(judge="offline/lexical"), where=where)
-    summary = summarise(graded.graded, graded.metrics, where)
+    summary = summarise(graded.asked, graded.metrics, where)
     assert summary.costs.total == Cost(0.0, 0.0, 2, 0, 0, 0)
     assert cost_table([summary], ["r"]).rows == []
     assert list(effort_notes([summary])) == [FREE]

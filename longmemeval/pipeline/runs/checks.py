@@ -18,9 +18,10 @@ from longmemeval.evaluation.judges.standing import is_official
 from longmemeval.evaluation.metrics import METRICS_FORMAT, Metrics, credit
 from longmemeval.evaluation.recompute import recomputed
 from longmemeval.files import sha256_file, sha256_text
-from longmemeval.pipeline.answer.answering import ANSWERS, PROMPTS, as_counted, is_cut, is_empty, total_usage
-from longmemeval.pipeline.grade.graded import Graded, judgements_file, stored_judgements, that_count
+from longmemeval.pipeline.runs.answers import ANSWERS, PROMPTS, as_counted, is_cut, is_empty, total_usage
+from longmemeval.pipeline.runs.asked import AskedQuestions
 from longmemeval.pipeline.runs.journal import read_journal
+from longmemeval.pipeline.runs.judgements import judgements_file, stored_judgements, that_count
 from longmemeval.pipeline.runs.manifest import RunManifest, differences, read_manifest
 from longmemeval.pipeline.runs.rankings import RANKINGS
 from longmemeval.records import Answer, Judgement
@@ -129,15 +130,15 @@ def check_judgements(folder: Path, judge: str, answers: Mapping[str, Answer]) ->
 
 
 def check_labels(
-    folder: Path, judge: JudgeIdentity, graded: Graded, answers: Mapping[str, Answer]
+    folder: Path, judge: JudgeIdentity, asked: AskedQuestions, answers: Mapping[str, Answer]
 ) -> Iterator[str | None]:
     """Whether labels and scores are those that the stored replies, or the rules of a judge without a model, give."""
     for judgement in stored_judgements(folder, judge.id):
-        question = graded.questions.get(judgement.question_id)
+        question = asked.questions.get(judgement.question_id)
         answer = answers.get(judgement.question_id)
         if question is None or answer is None or judgement.label is None:
             continue
-        again = recomputed(judge, judgement, question, graded.gold(judgement.question_id), answer.hypothesis)
+        again = recomputed(judge, judgement, question, asked.gold(judgement.question_id), answer.hypothesis)
         same = (again.label, again.score, again.vote_labels) == (
             judgement.label,
             judgement.score,

@@ -8,11 +8,9 @@ from msgspec import Struct
 from longmemeval.errors import IntegrityError
 from longmemeval.evaluation.judges.standing import judge_name
 from longmemeval.evaluation.metrics import Metrics
-from longmemeval.pipeline.answer.answering import ANSWERS, current_answers
-from longmemeval.pipeline.grade.graded import Graded, metrics_from_files
-from longmemeval.pipeline.runs.journal import read_journal
-from longmemeval.pipeline.runs.manifest import RunManifest, read_manifest
-from longmemeval.pipeline.verify.run_checks import (
+from longmemeval.pipeline.runs.answers import ANSWERS, current_answers
+from longmemeval.pipeline.runs.asked import AskedQuestions
+from longmemeval.pipeline.runs.checks import (
     check_answers,
     check_files,
     check_judgements,
@@ -21,6 +19,9 @@ from longmemeval.pipeline.verify.run_checks import (
     outdated,
     refuse,
 )
+from longmemeval.pipeline.runs.journal import read_journal
+from longmemeval.pipeline.runs.manifest import RunManifest, read_manifest
+from longmemeval.pipeline.runs.scores import metrics_from_files
 from longmemeval.records import Answer
 
 
@@ -55,20 +56,20 @@ def read_run(folder: Path) -> CheckedRun:
     return CheckedRun(folder, manifest, records, answers)
 
 
-def made_again(run: CheckedRun, graded: Graded, stored: Metrics, *, grown: bool = False) -> Metrics:
+def made_again(run: CheckedRun, asked: AskedQuestions, stored: Metrics, *, grown: bool = False) -> Metrics:
     """The scores of one judge as the files of a run give them.
 
     Args:
         run: the run.
-        graded: its questions and their gold.
+        asked: its questions and their gold.
         stored: the scores that stand in `metrics/`.
         grown: whether answers or labels may have been added since; `evaluate` scores them.
 
     Raises:
         IntegrityError: the scores, or labels, are not those that the files give, with the file's name.
     """
-    again = metrics_from_files(run.folder, graded, stored.judge, run.answers)
-    refuse(run.folder, _score_checks(run, graded, stored, again))
+    again = metrics_from_files(run.folder, asked, stored.judge, run.answers)
+    refuse(run.folder, _score_checks(run, asked, stored, again))
     older = outdated(run.folder, stored, again)
     if older is not None and not grown:
         raise IntegrityError(
@@ -79,7 +80,7 @@ def made_again(run: CheckedRun, graded: Graded, stored: Metrics, *, grown: bool 
     return again
 
 
-def _score_checks(run: CheckedRun, graded: Graded, stored: Metrics, again: Metrics) -> Iterator[str | None]:
+def _score_checks(run: CheckedRun, asked: AskedQuestions, stored: Metrics, again: Metrics) -> Iterator[str | None]:
     # Labels first: scores that were changed to fit them are not the cause.
-    yield from check_labels(run.folder, stored.judge, graded, run.answers)
+    yield from check_labels(run.folder, stored.judge, asked, run.answers)
     yield from check_scores(run.folder, stored, again)

@@ -9,7 +9,7 @@ from msgspec import Struct
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
 from longmemeval.evaluation.judges.standing import first_of, grading_of
 from longmemeval.evaluation.metrics import credit
-from longmemeval.pipeline.grade.graded import current_judgements, judgements_file
+from longmemeval.pipeline.runs.judgements import current_judgements, judgements_file
 from longmemeval.pipeline.runs.manifest import RunManifest
 
 

@@ -1,10 +1,9 @@
-"""What grading starts from and leaves: a run's questions with their gold, its judgements, its scores."""
+"""The questions of a run as they were asked, and the data set they are from."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
 from pathlib import Path
 
-import msgspec
 from msgspec import structs
 
 from longmemeval.benchmarks.catalogue import catalogue
@@ -14,21 +13,13 @@ from longmemeval.benchmarks.locomo.protocol import official_questions
 from longmemeval.benchmarks.locomo.texts import recorded_texts
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.errors import DataError, HarnessError, IntegrityError
-from longmemeval.evaluation.judges.protocol import JudgeIdentity
-from longmemeval.evaluation.metrics import Metrics, compute_metrics
-from longmemeval.files import sha256_file, sha256_text, write_atomic
-from longmemeval.pipeline.answer.answering import ANSWERS, current_answers
-from longmemeval.pipeline.runs.index import record_score
-from longmemeval.pipeline.runs.journal import read_journal
-from longmemeval.pipeline.runs.manifest import RunManifest, read_manifest
+from longmemeval.pipeline.runs.manifest import RunManifest
 from longmemeval.pipeline.runs.selection import part_of, select
-from longmemeval.records import Answer, Gold, Judgement, Question, Usage
+from longmemeval.records import Gold, Question
 from longmemeval.settings import Folders
 
-_EMPTY_ANSWER = sha256_text("")
 
-
-class Graded:
+class AskedQuestions:
     """The questions of a run as they were asked, with their gold: what judges see and scores are made from.
 
     Args:
@@ -59,7 +50,7 @@ class Graded:
         self.questions = {question_id: asked[question_id] for question_id in manifest.question_ids}
         self._golds: dict[str, Gold] = {}
 
-    def of(self, manifest: RunManifest) -> "Graded":
+    def of(self, manifest: RunManifest) -> "AskedQuestions":
         """The same for another run that asked these questions of these data in the same way.
 
         Raises:
@@ -139,61 +130,3 @@ def dataset_of(manifest: RunManifest, override: str | None, where: Folders) -> D
             fix="Name the file the run answered by --dataset",
         )
     return dataset
-
-
-def write_metrics(results_dir: Path, folder: Path, graded: Graded, identity: JudgeIdentity) -> Metrics:
-    """Compute the scores of one judge and write `metrics/<judge_id>.json` and the line of the index."""
-    metrics = metrics_from_files(folder, graded, identity, current_answers(read_journal(folder / ANSWERS, Answer)))
-    path = folder / "metrics" / f"{identity.id}.json"
-    write_atomic(path, msgspec.json.format(msgspec.json.encode(metrics), indent=2) + b"\n")
-    record_score(results_dir, graded.manifest, metrics, graded.part)
-    return metrics
-
-
-def metrics_from_files(folder: Path, graded: Graded, identity: JudgeIdentity, answers: Mapping[str, Answer]) -> Metrics:
-    """The scores of one judge, from the stored judgements and the run's `answers` alone."""
-    judged = judgements_file(folder, identity.id)
-    metrics = compute_metrics(
-        graded.golds(),
-        current_judgements(folder, identity.id),
-        identity,
-        run=graded.manifest.run_id,
-        haystacks={question.question_id: question.haystack_id for question in graded.questions.values()},
-        hypotheses={answer.question_id: answer.hypothesis for answer in answers.values() if answer.status == "ok"},
-        times=graded.manifest.settings.get("repeated_questions"),
-        top_scores={answer.question_id: answer.top_score for answer in answers.values()},
-    )
-    return structs.replace(
-        metrics,
-        # Of calls that failed before they were made again too.
-        usage=sum((judgement.usage for judgement in read_journal(judged, Judgement)), Usage()),
-        judgements_sha256=sha256_file(judged) if judged.exists() else "",
-        answered=sum(answer.status == "ok" for answer in answers.values()),
-    )
-
-
-def judgements_file(folder: Path, judge_id: str) -> Path:
-    """Where the judgements of one judge are."""
-    return folder / "judgements" / f"{judge_id}.jsonl"
-
-
-def current_judgements(folder: Path, judge_id: str) -> dict[str, Judgement]:
-    """The judgement that counts for each question: its label, or the newest failure if there is none."""
-    return that_count(stored_judgements(folder, judge_id))
-
-
-def stored_judgements(folder: Path, judge_id: str) -> list[Judgement]:
-    """All judgements by one judge, without those of empty replies, which an earlier version took for answers."""
-    judgements = read_journal(judgements_file(folder, judge_id), Judgement)
-    if all(judgement.answer_sha256 != _EMPTY_ANSWER for judgement in judgements) or read_manifest(folder).kind != "run":
-        return judgements
-    return [judgement for judgement in judgements if judgement.answer_sha256 != _EMPTY_ANSWER]
-
-
-def that_count(judgements: Iterable[Judgement]) -> dict[str, Judgement]:
-    """Of several judgements of a question the label, or the newest failure if there is none."""
-    current: dict[str, Judgement] = {}
-    for judgement in judgements:
-        if judgement.question_id not in current or current[judgement.question_id].label is None:
-            current[judgement.question_id] = judgement
-    return current

@@ -9,11 +9,10 @@ from msgspec import Struct
 from longmemeval.embedding.registry import is_remote
 from longmemeval.evaluation.judges.imported import is_imported
 from longmemeval.evaluation.metrics import Metrics
-from longmemeval.pipeline.answer.answering import current_answers, total_usage
-from longmemeval.pipeline.answer.question_analysis import QUERY_MODEL, AnalysisTotals
 from longmemeval.pipeline.fixtures.costs import prepare_usage
-from longmemeval.pipeline.fixtures.query_vectors import QUERY_EMBEDDINGS
+from longmemeval.pipeline.runs.answers import current_answers, total_usage
 from longmemeval.pipeline.runs.manifest import RunManifest
+from longmemeval.pipeline.runs.totals import QUERY_EMBEDDINGS, QUERY_MODEL, AnalysisTotals
 from longmemeval.records import Answer, Usage
 
 

@@ -1,0 +1,44 @@
+"""What says how a chat model is reached, and which models are not reached over the network at all."""
+
+from msgspec import Struct
+
+from longmemeval.addresses import fault_of
+from longmemeval.errors import FatalModelError
+from longmemeval.redaction import public_url, register_address
+
+
+class ModelOptions(Struct, frozen=True):
+    """How a chat model is reached and how patient the harness is with it."""
+
+    api_base: str | None = None
+    """An OpenAI-compatible endpoint, such as http://localhost:8000/v1; None: the provider's own."""
+    timeout_s: float = 120.0
+    """Seconds for one attempt."""
+    max_attempts: int = 6
+    """Attempts per call, the first included."""
+    max_wait_s: float = 60.0
+    """Longest wait of our own choosing between two attempts, seconds; a server's Retry-After may be longer."""
+    give_up_after_s: float = 120.0
+    """Seconds of failures without a success, whatever the call, after which the endpoint counts as dead."""
+
+    def __post_init__(self) -> None:
+        register_address(self.api_base)
+
+
+def is_offline(spec: str) -> bool:
+    """Whether `spec` asks for a model of the harness itself, which needs no network and no LiteLLM."""
+    return spec.partition("/")[0] == "offline"
+
+
+def check_endpoint(api_base: str | None, where: str = "--api-base") -> None:
+    """Refuse what cannot be called.
+
+    Args:
+        api_base: the address.
+        where: it was given.
+
+    Raises:
+        FatalModelError: it is no web address, or holds what calls cannot carry.
+    """
+    if api_base is not None and (fault := fault_of(api_base)):
+        raise FatalModelError(f"The endpoint '{public_url(api_base)}' {fault.what}", where=where, fix=fault.fix)

@@ -1,0 +1,41 @@
+"""What the totals of a manifest tell of the work done on questions before they are answered or ranked."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.records import Usage
+
+QUERY_MODEL = "query_model"
+"""Where a manifest tells of the model that analyses questions: in its settings, and of what it took, in its totals."""
+QUERY_EMBEDDINGS = "query_embeddings"
+"""Where the totals of a manifest tell what embedding the questions cost."""
+
+
+class AnalysisTotals(Struct, frozen=True):
+    """What analysing took."""
+
+    questions: int = 0
+    fell_back: int = msgspec.field(default=0, name="by_rules")
+    """Questions for which a call failed or its reply could not be read."""
+    usage: Usage = Usage()
+
+    def __add__(self, other: "AnalysisTotals") -> "AnalysisTotals":
+        return AnalysisTotals(
+            self.questions + other.questions, self.fell_back + other.fell_back, self.usage + other.usage
+        )
+
+
+def analysis_totals(found: AnalysisTotals | None, before: Mapping[str, Any]) -> dict[str, Any]:
+    """What the totals of a manifest tell of the analyses; nothing where none were made.
+
+    Args:
+        found: what those of this session took.
+        before: the manifest's totals as an earlier session of the run left them.
+    """
+    if found is None:
+        return {}
+    earlier = msgspec.convert(before.get(QUERY_MODEL, {}), AnalysisTotals)
+    return {QUERY_MODEL: msgspec.to_builtins(earlier + found)}
