@@ -8,6 +8,11 @@ import pytest
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`pytest tests/cli/test_snapshots.py --write-snapshots` writes what the terminal shows now."""
+    parser.addoption("--write-snapshots", action="store_true", help="write tests/cli/snapshots again")
+
+
 def real_file(name: str) -> Path:
     """The real benchmark file `name`; skips the test without it unless REQUIRE_REAL_DATA=1."""
     path = SHARED_DATA / name

@@ -7,7 +7,10 @@ import typer
 from msgspec.structs import asdict
 
 from longmemeval.cli import options as shared
+from longmemeval.cli.completion import complete_run
+from longmemeval.cli.groups import add_verb
 from longmemeval.cli.output import err, print_json, print_lines, print_table, printable
+from longmemeval.cli.panels import ADVANCED, LIMITS, OUTPUT, WHAT
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.compare.baseline import AgainstBaseline
@@ -17,46 +20,55 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command("compare")(compare)
+    add_verb(app, "compare", compare, example="longmemeval compare demo-hybrid demo-bm25")
 
 
 def compare(
-    run_ids: Annotated[list[str], typer.Argument(metavar="RUN_ID", help="Graded runs; marks refer to the first.")],
-    judge: Annotated[
-        str | None,
-        typer.Option(
-            help="Id of the judge, a beginning of it or its model [default: the official one, else the newest]."
-        ),
-    ] = None,
-    against: Annotated[
-        str | None,
-        typer.Option(help="A run, or a file of --save-baseline: exit code 4 if a run is significantly worse."),
-    ] = None,
-    margin: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="How much worse than --against is allowed: 0.02 is 2 points.")
-    ] = 0.0,
-    save_baseline: Annotated[
-        Path | None, typer.Option(help="Write what a later run is held against; for one run.")
-    ] = None,
-    published: Annotated[bool, typer.Option("--published", help="Show published figures below.")] = False,
+    run_ids: shared.RunIds,
+    places: shared.Places,
+    judge: shared.JudgeId = None,
+    dataset: shared.MovedDataset = None,
     common: Annotated[
-        bool, typer.Option("--common", help="Compare on the questions all runs share, where they answered others too.")
-    ] = False,
-    questions: Annotated[
-        bool, typer.Option("--questions", help="List the questions each run wins and loses against the first.")
+        bool, typer.Option("--common", rich_help_panel=WHAT, help="Compare on the questions all runs share.")
     ] = False,
     across: Annotated[
         bool,
-        typer.Option("--across", help="One table by ability for runs on different data sets; nothing is tested."),
+        typer.Option("--across", rich_help_panel=WHAT, help="One table for runs on different data sets; no tests."),
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the resampling.")] = 0,
-    dataset: Annotated[str | None, typer.Option("--dataset", "-d", help="The runs' data set, if it moved.")] = None,
-    data_dir: shared.DataDir = None,
-    prepared_dir: shared.PreparedDir = None,
-    results_dir: shared.ResultsDir = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN|FILE",
+            autocompletion=complete_run,
+            rich_help_panel=LIMITS,
+            help="Exit with 4 if a run is significantly worse.",
+        ),
+    ] = None,
+    margin: Annotated[
+        float,
+        typer.Option(
+            min=0.0, max=1.0, metavar="FRACTION", rich_help_panel=LIMITS, help="Allowed loss; 0.02 is 2 points."
+        ),
+    ] = 0.0,
+    save_baseline: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", rich_help_panel=OUTPUT, help="Save a run for a later --against."),
+    ] = None,
+    published: Annotated[
+        bool, typer.Option("--published", rich_help_panel=OUTPUT, help="Show published figures below.")
+    ] = False,
+    questions: Annotated[
+        bool, typer.Option("--questions", rich_help_panel=OUTPUT, help="List the questions won and lost.")
+    ] = False,
+    seed: Annotated[
+        int, typer.Option(min=0, metavar="N", rich_help_panel=ADVANCED, help="Seed of the resampling.")
+    ] = 0,
     as_json: shared.Json = False,
 ) -> None:
-    """Set graded runs side by side: what differs by more than noise, what it costs, where questions were lost."""
+    """Compare graded runs.
+
+    Scores, significance, cost, and where questions were lost. Marks refer to the first run.
+    """
     from longmemeval.pipeline.compare.baseline import hold_against, load_baseline, regression
     from longmemeval.pipeline.compare.baseline import save_baseline as save
     from longmemeval.pipeline.compare.compare import compare_runs
@@ -64,13 +76,12 @@ def compare(
     from longmemeval.report.comparison_document import comparison_document
     from longmemeval.report.comparison_tables import against_line, published_table
     from longmemeval.report.published import published_for
-    from longmemeval.settings import folders
 
     if save_baseline is not None and len(run_ids) > 1:
         raise typer.BadParameter("--save-baseline takes one run")
     if across and (against or save_baseline or published or common or questions):
         raise typer.BadParameter("--across takes no --against, --save-baseline, --published, --common or --questions")
-    where = folders(data_dir=data_dir, prepared_dir=prepared_dir, results_dir=results_dir)
+    where = places.folders()
     graded = load_graded(run_ids, where, judge=judge, dataset=dataset)
     if across:
         _show_across(graded, as_json=as_json)

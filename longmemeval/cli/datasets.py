@@ -5,24 +5,31 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from longmemeval.cli import options as shared
+from longmemeval.cli.completion import complete_dataset
+from longmemeval.cli.groups import add_verb
 from longmemeval.cli.output import err, out, print_json, print_table, printable
+from longmemeval.cli.panels import Verbs
 from longmemeval.report.table import Table
 
 if TYPE_CHECKING:
     from longmemeval.benchmarks.catalogue import CatalogueEntry, Source
     from longmemeval.benchmarks.stats import DatasetStats, GroupCount
 
-app = typer.Typer(help="List, download, verify and describe data sets.", no_args_is_help=True)
+app = typer.Typer(cls=Verbs, help="List, download, verify and describe data sets.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(help="A name from `datasets list`.")]
-NameOrPath = Annotated[str, typer.Argument(help="A name from `datasets list`, or the path of data of that shape.")]
-DataDir = Annotated[Path | None, typer.Option(help="Folder of downloaded files [default: data].", show_default=False)]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", autocompletion=complete_dataset, help="A name from `datasets list`.")
+]
+NameOrPath = Annotated[
+    str, typer.Argument(metavar="NAME|PATH", autocompletion=complete_dataset, help="A data set's name or file.")
+]
+DataDir = shared.DataDir
+Json = shared.Json
 
 
-@app.command("list")
 def list_datasets(data_dir: DataDir = None, json: Json = False) -> None:
-    """Show all data sets of the catalogue and which of them are here."""
+    """List the data sets of the catalogue, and which of them are here."""
     import msgspec
 
     from longmemeval.benchmarks.catalogue import catalogue, data_file
@@ -51,9 +58,11 @@ def list_datasets(data_dir: DataDir = None, json: Json = False) -> None:
     print_table(Table("", ["name", "MB", "here", "description"], rows, left=frozenset({0, 2, 3})))
 
 
-@app.command("download")
 def download_dataset(name: Name, data_dir: DataDir = None, json: Json = False) -> None:
-    """Fetch a data set and check its hash; goes on where an earlier download was cut."""
+    """Download a data set and check its hash.
+
+    An interrupted download continues where it stopped.
+    """
     from longmemeval.benchmarks.catalogue import catalogue_entry, data_file
     from longmemeval.benchmarks.download import is_here
     from longmemeval.settings import folders
@@ -72,9 +81,11 @@ def download_dataset(name: Name, data_dir: DataDir = None, json: Json = False) -
         out.print(f"{name} is downloaded and its hash holds: {printable(str(path))}")
 
 
-@app.command("verify")
 def verify_dataset(name: NameOrPath, data_dir: DataDir = None, json: Json = False) -> None:
-    """Check a file: against the catalogue's hash, or, where none is pinned, every record against the format."""
+    """Check a data set's file.
+
+    Its hash against the catalogue or, where none is pinned, every record against the format.
+    """
     from longmemeval.benchmarks.catalogue import catalogue_entry, data_file
     from longmemeval.benchmarks.convomem.loader import ConvoMemDataset
     from longmemeval.benchmarks.registry import is_path, load_dataset
@@ -105,9 +116,8 @@ def verify_dataset(name: NameOrPath, data_dir: DataDir = None, json: Json = Fals
         out.print(f"content sha256  {document['content_sha256']}")
 
 
-@app.command("stats")
 def show_stats(name: NameOrPath, data_dir: DataDir = None, json: Json = False) -> None:
-    """Count questions, sessions, turns, evidence, and everything odd in a file."""
+    """Count questions, sessions, turns, evidence and oddities."""
     from longmemeval.benchmarks.registry import load_dataset
     from longmemeval.benchmarks.stats import dataset_stats
 
@@ -221,3 +231,9 @@ def _print_groups(groups: "list[GroupCount]") -> None:
         for group in groups
     ]
     print_table(Table("", ["question type", *facets, "questions"], rows))
+
+
+add_verb(app, "list", list_datasets, example="longmemeval datasets list", all_options=False)
+add_verb(app, "download", download_dataset, example="longmemeval datasets download locomo10", all_options=False)
+add_verb(app, "verify", verify_dataset, example="longmemeval datasets verify sample", all_options=False)
+add_verb(app, "stats", show_stats, example="longmemeval datasets stats sample", all_options=False)

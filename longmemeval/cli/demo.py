@@ -6,31 +6,37 @@ from typing import Annotated, Literal
 import typer
 
 from longmemeval.cli import options as shared
+from longmemeval.cli.groups import add_verb
 from longmemeval.cli.output import err, print_json, print_lines, print_table
+from longmemeval.cli.panels import ADVANCED
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command("demo")(demo)
+    add_verb(app, "demo", demo, example="longmemeval demo")
 
 
 def demo(
-    index: Annotated[Literal["hnsw", "exact"], typer.Option(help="`exact` works without hnswlib.")] = "hnsw",
-    prepared_dir: shared.PreparedDir = None,
-    results_dir: shared.ResultsDir = None,
+    places: shared.Places,
+    index: Annotated[
+        Literal["hnsw", "exact"],
+        typer.Option(metavar="KIND", rich_help_panel=ADVANCED, help="Vector search; exact works without hnswlib."),
+    ] = "hnsw",
     as_json: shared.Json = False,
 ) -> None:
-    """Run the whole pipeline on the shipped sample: every memory configuration, offline, no key, under a minute."""
+    """Run the whole pipeline on the shipped sample.
+
+    Every memory configuration, offline, without a key, in under a minute.
+    """
     from longmemeval.cli.prepare import show as show_preparation
     from longmemeval.pipeline.compare.graded_run import summarise
     from longmemeval.pipeline.demo import run_demo
     from longmemeval.report.comparison_document import run_document
     from longmemeval.report.summary import footnotes
     from longmemeval.report.tables import memory_table
-    from longmemeval.settings import folders
 
     started = time.perf_counter()
-    where = folders(prepared_dir=prepared_dir, results_dir=results_dir)
+    where = places.folders()
     outcome = run_demo(index, where)
     summaries = [summarise(one.asked, one.metrics, where) for one in outcome.evaluations]
     if as_json:

@@ -8,8 +8,11 @@ import typer
 from msgspec import structs
 
 from longmemeval.cli import options as shared
+from longmemeval.cli.completion import complete_dataset, complete_judge, complete_run
+from longmemeval.cli.groups import add_verb
 from longmemeval.cli.import_run import tell
 from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
+from longmemeval.cli.panels import MODEL, OUTPUT, WHAT
 from longmemeval.report.table import Table
 
 if TYPE_CHECKING:
@@ -21,78 +24,81 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command("evaluate")(evaluate)
+    add_verb(app, "evaluate", evaluate, example="longmemeval evaluate my-run --judge offline/lexical")
 
 
 def evaluate(
-    run_id: Annotated[str | None, typer.Argument(help="The run to grade.")] = None,
+    calls: shared.Calls,
+    questions: shared.Questions,
+    places: shared.Places,
+    run_id: Annotated[
+        str | None, typer.Argument(metavar="RUN", autocompletion=complete_run, help="The run to grade.")
+    ] = None,
     hypotheses: Annotated[
-        Path | None, typer.Option(help="Grade this file of another system instead (JSONL: question_id, hypothesis).")
+        Path | None,
+        typer.Option(metavar="FILE", rich_help_panel=WHAT, help="Grade the answers in this JSONL file instead."),
     ] = None,
     dataset: Annotated[
         str | None,
-        typer.Option("--dataset", "-d", help="Data set of --hypotheses; or a run's, if it moved."),
+        typer.Option(
+            "--dataset",
+            "-d",
+            metavar="DATA",
+            autocompletion=complete_dataset,
+            rich_help_panel=WHAT,
+            help="Data set of --hypotheses, or a run's if it moved.",
+        ),
     ] = None,
     judge: Annotated[
         list[str] | None,
         typer.Option(
-            help="A chat model, which grades with the benchmark's own prompts; SET@MODEL for other prompts (`lenient`, "
-            "`strict`, `convomem`, `longmemeval` or a file); or rules: offline/lexical, offline/locomo-f1, "
-            "offline/mem0-f1, offline/mem0-bleu1; or the id of a judge that has graded the run. "
-            "Several judges: give it several times. "
-            "[default: LongMemEval openai/gpt-4o-2024-08-06, LoCoMo offline/locomo-f1, "
-            "ConvoMem gemini/gemini-2.5-flash]",
+            metavar="JUDGE",
+            autocompletion=complete_judge,
+            rich_help_panel=MODEL,
+            help="Model, SET@MODEL or offline/lexical; repeatable [default: the benchmark's own].",
             show_default=False,
         ),
     ] = None,
     votes: Annotated[
         int,
-        typer.Option(min=1, help="Ask the judge this often about each answer (an odd number); the majority counts."),
+        typer.Option(min=1, metavar="N", rich_help_panel=MODEL, help="Odd number of votes; the majority counts."),
     ] = 1,
-    rejudge: Annotated[bool, typer.Option("--rejudge", help="Judge everything anew, into a file of its own.")] = False,
+    rejudge: Annotated[
+        bool, typer.Option("--rejudge", rich_help_panel=OUTPUT, help="Judge all again, into a new file.")
+    ] = False,
     audit: Annotated[
-        Path | None, typer.Option(help="A list of disputed gold labels (errors.json): scores with and without them.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=OUTPUT,
+            help="Scores with and without disputed gold labels.",
+        ),
     ] = None,
-    max_cost: shared.MaxCost = None,
-    api_base: shared.ApiBase = None,
-    concurrency: shared.Concurrency = 8,
-    timeout: shared.Timeout = 120.0,
-    max_attempts: shared.MaxAttempts = 6,
-    give_up_after: shared.GiveUpAfter = 120.0,
-    limit: shared.Limit = None,
-    sample: shared.Sample = None,
-    seed: shared.Seed = 0,
-    question_id: shared.QuestionIds = None,
-    data_dir: shared.DataDir = None,
-    prepared_dir: shared.PreparedDir = None,
-    results_dir: shared.ResultsDir = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Grade stored answers with a judge; the answers are not touched, a second judge is a second file."""
-    from longmemeval.llm.options import ModelOptions
+    """Grade stored answers with a judge.
+
+    The answers stay as they are. Each judge writes a file of its own. docs/grading.md lists the judges.
+    """
     from longmemeval.pipeline.grade import evaluate as pipeline
     from longmemeval.pipeline.grade.agreement import audit_scores, judge_agreements
-    from longmemeval.settings import folders
-    from longmemeval.spending import SpendingLimit
 
     if (run_id is None) == (hypotheses is None):
         raise typer.BadParameter("give a run id or --hypotheses FILE, one of them")
-    where = folders(data_dir=data_dir, prepared_dir=prepared_dir, results_dir=results_dir)
-    chosen = shared.selection(limit, sample, seed, question_id)
+    where = places.folders()
+    chosen = questions.selection()
     if hypotheses is not None:
         if dataset is None:
             raise typer.BadParameter("--hypotheses needs --dataset: the questions the file answers")
         run_id = _adopt(hypotheses, dataset, chosen, where)
-    elif chosen != shared.selection(None, None, seed, None):
+    elif chosen != shared.Questions(seed=questions.seed).selection():
         raise typer.BadParameter("a run is graded whole: the selection was made when it was run")
     options = pipeline.EvaluateOptions(
         votes=votes,
         rejudge=rejudge,
-        model_options=ModelOptions(
-            api_base=api_base, timeout_s=timeout, max_attempts=max_attempts, give_up_after_s=give_up_after
-        ),
-        concurrency=concurrency,
-        spending=None if max_cost is None else SpendingLimit(max_cost),
+        model_options=calls.model_options(),
+        concurrency=calls.concurrency,
+        spending=shared.spending(calls.max_cost),
         dataset=dataset,
         tell=lambda line: err.print(f"Note: {printable(line)}."),
     )

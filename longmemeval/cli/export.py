@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from longmemeval.cli import options as shared
+from longmemeval.cli.groups import add_verb
 from longmemeval.cli.output import err, out, print_json, printable
+from longmemeval.cli.panels import OUTPUT
 
 if TYPE_CHECKING:
     from longmemeval.settings import Folders
@@ -14,31 +16,32 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command("export")(export)
+    add_verb(app, "export", export, example="longmemeval export my-run --format csv")
 
 
 def export(
-    run_id: Annotated[str, typer.Argument(help="A run.")],
+    run_id: shared.RunId,
     format: Annotated[
         Literal["official", "trec", "csv"],
-        typer.Option(
-            "--format",
-            help="official: hypotheses and judged logs as the official scripts read them; trec: a run file and a qrels "
-            "file of a `retrieval` run for trec_eval and the like; csv: one row per question; text that a spreadsheet "
-            "would take for a formula begins with an apostrophe.",
-        ),
+        typer.Option("--format", metavar="FORMAT", rich_help_panel=OUTPUT, help="official, trec or csv."),
     ],
-    output: Annotated[Path | None, typer.Option(help="Folder for the files [default: inside the run's].")] = None,
-    dataset: Annotated[str | None, typer.Option("--dataset", "-d", help="Where the run's data set is now.")] = None,
-    data_dir: shared.DataDir = None,
-    prepared_dir: shared.PreparedDir = None,
-    results_dir: shared.ResultsDir = None,
+    places: shared.Places,
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", rich_help_panel=OUTPUT, help="Folder for the files [default: the run's folder]."),
+    ] = None,
+    dataset: shared.MovedDataset = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Write a run in a format that other tools read."""
-    from longmemeval.settings import folders
+    """Write a run in a format that other tools read.
 
-    where = folders(data_dir=data_dir, prepared_dir=prepared_dir, results_dir=results_dir)
+    official: hypotheses and judged logs for LongMemEval's own scripts.
+
+    trec: the rankings of a `retrieval` run and the qrels, for trec_eval.
+
+    csv: one row per question. Cells that a spreadsheet would run as a formula begin with an apostrophe.
+    """
+    where = places.folders()
     if format == "trec":
         _trec(run_id, output, dataset, where, as_json)
     elif format == "csv":

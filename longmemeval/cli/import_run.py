@@ -6,29 +6,38 @@ from typing import Annotated
 import typer
 
 from longmemeval.cli import options as shared
+from longmemeval.cli.groups import add_verb
 from longmemeval.cli.output import err, out, print_json, print_table, printable
+from longmemeval.cli.panels import OUTPUT
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command("import")(import_run)
+    add_verb(app, "import", import_run, example="longmemeval import answers.jsonl -d longmemeval_s")
 
 
 def import_run(
-    file: Annotated[Path, typer.Argument(help="JSONL: question_id, hypothesis and, in a judged log, autoeval_label.")],
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="JSONL: question_id, hypothesis; in a judged log autoeval_label."),
+    ],
     dataset: shared.DatasetName,
-    run_id: Annotated[str | None, typer.Option(help="Name of the run [default: the file's name and a hash].")] = None,
-    data_dir: shared.DataDir = None,
-    results_dir: shared.ResultsDir = None,
+    places: shared.Places,
+    run_id: Annotated[
+        str | None,
+        typer.Option(metavar="RUN", rich_help_panel=OUTPUT, help="Name the run [default: file name and a hash]."),
+    ] = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Make a run of a hypothesis file or a judged log in the official format, to evaluate, compare and report."""
+    """Make a run from a hypothesis file or a judged log.
+
+    The file has the official format. The run can be evaluated, compared and reported like any other.
+    """
     from longmemeval.benchmarks.registry import load_dataset
     from longmemeval.pipeline.exchange.official_logs import import_official
     from longmemeval.report.tables import score_table
-    from longmemeval.settings import folders
 
-    where = folders(data_dir=data_dir, results_dir=results_dir)
+    where = places.folders()
     imported = import_official(file, load_dataset(dataset, where.data_dir), run_id=run_id, where=where)
     if as_json:
         print_json(imported)

@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from longmemeval.cli import options as shared
+from longmemeval.cli.completion import complete_memory
+from longmemeval.cli.groups import add_verb
 from longmemeval.cli.output import out, print_json, print_table, printable
+from longmemeval.cli.panels import WHAT
 from longmemeval.report.table import Table
 
 if TYPE_CHECKING:
@@ -16,41 +19,45 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command("inspect")(inspect)
+    add_verb(app, "inspect", inspect, example="longmemeval inspect smp_4ea7 -m hybrid")
 
 
 def inspect(
-    identifier: Annotated[str, typer.Argument(metavar="ID", help="A question id or a haystack id.")],
+    identifier: Annotated[str, typer.Argument(metavar="ID", help="A question or haystack id.")],
+    places: shared.PreparedPlaces,
     dataset: shared.DatasetName = "sample",
     memory: Annotated[
         list[str] | None,
         typer.Option(
             "--memory",
-            "--memory-config",
             "-m",
-            help="Show all that this configuration recalls; repeat for several.",
+            "--memory-config",
+            metavar="MEMORY",
+            autocompletion=complete_memory,
+            rich_help_panel=WHAT,
+            help="Show all this configuration recalls; repeatable.",
         ),
     ] = None,
-    session: Annotated[str | None, typer.Option(help="Show this session in full.")] = None,
-    prepared: Annotated[str, typer.Option(help="Name of the preparation to recall from.")] = "default",
-    query_model: Annotated[
-        str | None, typer.Option(help="Who analyses the question under decompose=model or time_range_by=model.")
+    session: Annotated[
+        str | None, typer.Option(metavar="ID", rich_help_panel=WHAT, help="Show this session in full.")
     ] = None,
+    prepared: shared.Prepared = "default",
+    query_model: shared.QueryModel = None,
     api_base: shared.ApiBase = None,
-    data_dir: shared.DataDir = None,
-    prepared_dir: shared.PreparedDir = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Show a question or haystack: its sessions, what is stored, and what each memory configuration would recall."""
+    """Show a question or haystack.
+
+    Its sessions, what is stored, and what each memory configuration would recall.
+    """
     from longmemeval.benchmarks.registry import load_dataset
     from longmemeval.llm.options import ModelOptions
     from longmemeval.memory.configuration import resolve_configuration
     from longmemeval.memory.definition import MEMORIES
     from longmemeval.pipeline import inspect as pipeline
     from longmemeval.pipeline.answer.question_analysis import QueryModel
-    from longmemeval.settings import folders
 
-    where = folders(data_dir=data_dir, prepared_dir=prepared_dir)
+    where = places.folders()
     configurations = [resolve_configuration(name) for name in memory or MEMORIES.built_in]
     inspection = pipeline.inspect(
         load_dataset(dataset, where.data_dir),

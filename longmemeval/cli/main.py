@@ -11,20 +11,21 @@ import typer
 from longmemeval import __version__
 from longmemeval.cli.interrupts import INTERRUPTED, handle_interrupts, leave
 from longmemeval.cli.output import err, hiding_secrets, printable
+from longmemeval.cli.panels import Verbs
 from longmemeval.errors import HarnessError
 from longmemeval.files import leads_nowhere
 from longmemeval.redaction import register_address
 
 app = typer.Typer(
     name="longmemeval",
-    help="An honest harness for memory systems of LLM agents: prepare fixtures once, run any memory configuration, "
-    "grade with the benchmark's own judges.",
+    help="Measure the memory systems of LLM agents: prepare fixtures once, run any memory configuration, grade with "
+    "the benchmark's own judges.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
+    cls=Verbs,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Begin with `longmemeval demo`: the whole pipeline on the shipped sample, offline, no key.",
+    epilog="longmemeval demo",
 )
 
 
@@ -77,7 +78,7 @@ def main() -> None:
 
 def _main() -> None:
     try:
-        app()
+        app(prog_name="longmemeval")
     except HarnessError as error:
         _fail(str(error), error.exit_code)
     except OSError as error:

@@ -1,63 +1,270 @@
-"""Options that several verbs share."""
+"""Options that several verbs share, in groups; `groups.add_verb` spreads them over a verb."""
 
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.cli.completion import complete_dataset, complete_judge, complete_memory, complete_run
+from longmemeval.cli.panels import ADVANCED, LIMITS, MODEL, OUTPUT, WHAT
 
-DataDir = Annotated[
-    Path | None, typer.Option("--data-dir", help="Folder of downloaded data sets [env: LONGMEMEVAL_DATA_DIR; data].")
-]
-PreparedDir = Annotated[
-    Path | None,
-    typer.Option("--prepared-dir", help="Folder of fixtures [env: LONGMEMEVAL_PREPARED_DIR; prepared-data]."),
-]
-ResultsDir = Annotated[
-    Path | None, typer.Option("--results-dir", help="Folder of runs [env: LONGMEMEVAL_RESULTS_DIR; results].")
-]
+if TYPE_CHECKING:
+    from longmemeval.llm.options import ModelOptions
+    from longmemeval.pipeline.runs.selection import Selection
+    from longmemeval.settings import Folders
+    from longmemeval.spending import SpendingLimit
+
 DatasetName = Annotated[
-    str, typer.Option("--dataset", "-d", help="A catalogue name (`longmemeval datasets list`) or a file of that shape.")
+    str,
+    typer.Option(
+        "--dataset",
+        "-d",
+        metavar="DATA",
+        autocompletion=complete_dataset,
+        rich_help_panel=WHAT,
+        help="Data set: a catalogue name or a file.",
+    ),
 ]
-Limit = Annotated[int | None, typer.Option("--limit", help="Only the first N questions.")]
-Sample = Annotated[
-    int | None,
-    typer.Option("--sample", help="Only N questions, drawn by --seed, stratified by type; smaller samples are nested."),
+MovedDataset = Annotated[
+    str | None,
+    typer.Option(
+        "--dataset", "-d", metavar="DATA", rich_help_panel=ADVANCED, help="The run's data set, if it has moved."
+    ),
 ]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of --sample.")]
-QuestionIds = Annotated[
-    list[str] | None, typer.Option("--question-id", help="Only this question; may be given several times.")
+Memories = Annotated[
+    list[str],
+    typer.Option(
+        "--memory",
+        "-m",
+        "--memory-config",
+        metavar="MEMORY",
+        autocompletion=complete_memory,
+        rich_help_panel=WHAT,
+        help="A preset, module:Class or YAML file; repeatable.",
+    ),
+]
+RunIds = Annotated[list[str], typer.Argument(metavar="RUN", autocompletion=complete_run, help="Graded runs.")]
+JudgeId = Annotated[
+    str | None,
+    typer.Option(
+        "--judge",
+        metavar="JUDGE",
+        autocompletion=complete_judge,
+        rich_help_panel=MODEL,
+        help="Its id (or how it begins) or model [default: official, else newest].",
+    ),
+]
+RunId = Annotated[str, typer.Argument(metavar="RUN", autocompletion=complete_run, help="The run.")]
+Prepared = Annotated[
+    str, typer.Option("--prepared", metavar="NAME", rich_help_panel=WHAT, help="The preparation to read.")
+]
+QueryModel = Annotated[
+    str | None,
+    typer.Option(
+        "--query-model",
+        metavar="MODEL",
+        rich_help_panel=ADVANCED,
+        help="Chat model that analyses the questions, under decompose=model or time_range_by=model.",
+    ),
 ]
 ApiBase = Annotated[
-    str | None, typer.Option("--api-base", help="An OpenAI-compatible endpoint, e.g. http://localhost:8000/v1.")
+    str | None,
+    typer.Option("--api-base", metavar="URL", rich_help_panel=MODEL, help="An OpenAI-compatible endpoint."),
 ]
-Concurrency = Annotated[int, typer.Option("--concurrency", min=1, help="Model calls under way at one time.")]
 MaxCost = Annotated[
     float | None,
     typer.Option(
         "--max-cost",
         min=0.0,
-        help="Most US dollars for this work, earlier starts and failed attempts included: no call is begun that could "
-        "exceed them.",
+        metavar="USD",
+        rich_help_panel=LIMITS,
+        help="Spend at most this much, restarts included.",
     ),
 ]
-Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds for one attempt of a model call.")]
-MaxAttempts = Annotated[int, typer.Option("--max-attempts", min=1, help="Attempts per model call, the first included.")]
 GiveUpAfter = Annotated[
     float,
     typer.Option(
         "--give-up-after",
         min=0.1,
-        help="Seconds an endpoint may give nothing but failures; then what is done is kept and the command ends.",
+        metavar="SECONDS",
+        rich_help_panel=ADVANCED,
+        help="How long an endpoint may return nothing but failures. After that the command ends; finished work is "
+        "kept.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        "--jobs",
+        min=1,
+        metavar="N",
+        rich_help_panel=LIMITS,
+        help="Workers [default: one per core when it pays].",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", rich_help_panel=OUTPUT, help="Print one JSON document.")]
 
 
-def selection(limit: int | None, sample: int | None, seed: int, question_ids: list[str] | None) -> "Selection":
-    """The selection that the options name."""
-    from longmemeval.pipeline.runs.selection import Selection
+@dataclass(frozen=True, kw_only=True)
+class Questions:
+    """Which questions."""
 
-    return Selection(limit, sample, seed, tuple(question_ids or ()))
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", rich_help_panel=WHAT, help="Only the first N questions.")
+    ] = None
+    sample: Annotated[
+        int | None,
+        typer.Option("--sample", metavar="N", rich_help_panel=WHAT, help="Only N questions, stratified by type."),
+    ] = None
+    question_id: Annotated[
+        list[str] | None,
+        typer.Option("--question-id", metavar="ID", rich_help_panel=WHAT, help="Only this question; repeatable."),
+    ] = None
+    seed: Annotated[
+        int,
+        typer.Option(
+            "--seed",
+            metavar="N",
+            rich_help_panel=ADVANCED,
+            help="Seed of --sample. With one seed, a smaller sample lies inside a larger one.",
+        ),
+    ] = 0
+
+    def selection(self) -> "Selection":
+        """The selection these options name."""
+        from longmemeval.pipeline.runs.selection import Selection
+
+        return Selection(self.limit, self.sample, self.seed, tuple(self.question_id or ()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters:
+    """Parameters of memory configurations."""
+
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            rich_help_panel=WHAT,
+            help="A parameter of the memory; repeatable.",
+        ),
+    ] = None
+    reranker: Annotated[
+        str | None,
+        typer.Option("--reranker", metavar="SPEC", rich_help_panel=ADVANCED, help="Short for --set reranker=SPEC."),
+    ] = None
+    budget: Annotated[
+        int | None,
+        typer.Option("--budget", metavar="TOKENS", rich_help_panel=LIMITS, help="Recall at most this many tokens."),
+    ] = None
+
+    def overrides(self) -> list[str]:
+        """All of them as `key=value`."""
+        from longmemeval.memory.configuration import given_parameters
+
+        return [*(self.settings or []), *given_parameters(reranker=self.reranker, budget=self.budget)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calls:
+    """How chat models are called, and what that may cost."""
+
+    api_base: ApiBase = None
+    concurrency: Annotated[
+        int,
+        typer.Option("--concurrency", min=1, metavar="N", rich_help_panel=MODEL, help="Model calls in flight."),
+    ] = 8
+    max_cost: MaxCost = None
+    timeout: Annotated[
+        float,
+        typer.Option(
+            "--timeout",
+            min=0.1,
+            metavar="SECONDS",
+            rich_help_panel=ADVANCED,
+            help="Time limit for one attempt of a model call.",
+        ),
+    ] = 120.0
+    max_attempts: Annotated[
+        int,
+        typer.Option(
+            "--max-attempts",
+            min=1,
+            metavar="N",
+            rich_help_panel=ADVANCED,
+            help="Attempts per model call, including the first.",
+        ),
+    ] = 6
+    give_up_after: GiveUpAfter = 120.0
+
+    def model_options(self) -> "ModelOptions":
+        """As models take them."""
+        from longmemeval.llm.options import ModelOptions
+
+        return ModelOptions(
+            api_base=self.api_base,
+            timeout_s=self.timeout,
+            max_attempts=self.max_attempts,
+            give_up_after_s=self.give_up_after,
+        )
+
+
+def spending(max_cost: float | None) -> "SpendingLimit | None":
+    """The limit that --max-cost sets."""
+    from longmemeval.spending import SpendingLimit
+
+    return None if max_cost is None else SpendingLimit(max_cost)
+
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-dir",
+        metavar="DIR",
+        rich_help_panel=ADVANCED,
+        help="Downloaded data sets [env: LONGMEMEVAL_DATA_DIR; default: data].",
+    ),
+]
+
+
+PreparedDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--prepared-dir",
+        metavar="DIR",
+        rich_help_panel=ADVANCED,
+        help="Fixtures [env: LONGMEMEVAL_PREPARED_DIR; default: prepared-data].",
+    ),
+]
+ResultsDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--results-dir",
+        metavar="DIR",
+        rich_help_panel=ADVANCED,
+        help="Runs [env: LONGMEMEVAL_RESULTS_DIR; default: results].",
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedPlaces:
+    """Where data sets and fixtures are."""
+
+    data_dir: DataDir = None
+    prepared_dir: PreparedDir = None
+
+    def folders(self) -> "Folders":
+        """The folders these options name."""
+        from longmemeval.settings import folders
+
+        return folders(**{field.name: getattr(self, field.name) for field in fields(self)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Places(PreparedPlaces):
+    """Where data sets, fixtures and runs are."""
+
+    results_dir: ResultsDir = None

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from longmemeval.cli import options as shared
+from longmemeval.cli.groups import add_verb
 from longmemeval.cli.output import err, out, print_json, print_table, printable
+from longmemeval.cli.panels import WHAT
 
 if TYPE_CHECKING:
     from longmemeval.plugins import Plugin, Registry
@@ -15,16 +17,20 @@ _NOT_ALL_USABLE = 3
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command("plugins")(plugins)
+    add_verb(app, "plugins", plugins, example="longmemeval plugins --check", all_options=False)
 
 
 def plugins(
     check: Annotated[
-        bool, typer.Option("--check", help="Load the built-in ones too, and exit with 3 when one cannot be used.")
+        bool,
+        typer.Option("--check", rich_help_panel=WHAT, help="Load built-in ones too; exit with 3 if one fails."),
     ] = False,
     as_json: shared.Json = False,
 ) -> None:
-    """List memory systems, benchmarks, judges and executors: which package each is from, and what is wrong with it."""
+    """List plug-ins, their packages, and what is wrong with them.
+
+    Plug-ins are memory systems, benchmarks, judges and executors.
+    """
     from longmemeval.plugins import unreadable_packages
 
     found = [plugin for door in doors() for plugin in door.plugins(check_built_in=check)] + unreadable_packages()

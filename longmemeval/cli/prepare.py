@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from longmemeval.cli import options as shared
+from longmemeval.cli.groups import add_verb
 from longmemeval.cli.output import err, out, print_json, printable
+from longmemeval.cli.panels import ADVANCED, MODEL, OUTPUT, WHAT
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.fixtures.prepare import PrepareReport
@@ -14,74 +16,95 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command("prepare")(prepare)
+    add_verb(app, "prepare", prepare, example="longmemeval prepare -d sample -m hybrid")
 
 
 def prepare(
     dataset: shared.DatasetName,
-    memory: Annotated[
-        list[str],
-        typer.Option(
-            "--memory",
-            "--memory-config",
-            "-m",
-            help="A preset, module:Class or a YAML file; repeat for several.",
-        ),
-    ],
-    embedder: Annotated[
-        str, typer.Option(help="hashing[:DIM] (offline fallback), fastembed:NAME, fastembed:FOLDER or openai:MODEL.")
-    ] = "hashing",
-    embed_text: Annotated[
-        Literal["content", "speaker", "dated", "neighbours"],
-        typer.Option(help="What is embedded of a message: alone, behind its speaker or date, or with its neighbours."),
-    ] = "content",
-    query_prefix: Annotated[
-        str, typer.Option(help="What the embedding model wants before a question; kept in the fixtures for `run`.")
-    ] = "",
-    document_prefix: Annotated[str, typer.Option(help="What it wants before a stored text.")] = "",
-    index: Annotated[Literal["hnsw", "exact"], typer.Option(help="HNSW graph, or exact search.")] = "hnsw",
-    name: Annotated[str, typer.Option(help="Name of the preparation.")] = "default",
-    working_memory_model: Annotated[
-        str, typer.Option(help="Who keeps the working memory: `rules` (offline) or a chat model.")
-    ] = "rules",
-    working_memory_template: Annotated[
-        Path | None, typer.Option(help="Markdown file with the sections of the working memory.")
-    ] = None,
+    memory: shared.Memories,
+    questions: shared.Questions,
+    places: shared.PreparedPlaces,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", help="key=value for a parameter that needs preparation (expansion)."),
+        typer.Option("--set", metavar="KEY=VALUE", rich_help_panel=WHAT, help="A parameter that needs preparation."),
     ] = None,
+    name: Annotated[
+        str, typer.Option(metavar="NAME", rich_help_panel=WHAT, help="Name of the preparation.")
+    ] = "default",
+    embedder: Annotated[
+        str,
+        typer.Option(metavar="SPEC", rich_help_panel=MODEL, help="hashing (offline), fastembed:NAME, openai:MODEL."),
+    ] = "hashing",
+    working_memory_model: Annotated[
+        str,
+        typer.Option(metavar="MODEL", rich_help_panel=MODEL, help="Who updates working memory; rules: offline."),
+    ] = "rules",
     expansion_model: Annotated[
-        str | None, typer.Option(help="Chat model that makes key expansions, where a configuration has some.")
+        str | None, typer.Option(metavar="MODEL", rich_help_panel=MODEL, help="Chat model for key expansions.")
     ] = None,
     api_base: shared.ApiBase = None,
+    embed_text: Annotated[
+        Literal["content", "speaker", "dated", "neighbours"],
+        typer.Option(
+            metavar="TEXT",
+            rich_help_panel=ADVANCED,
+            help="What is embedded of a message: content, speaker (name first), dated (date first) or neighbours "
+            "(with the messages around it).",
+        ),
+    ] = "content",
+    query_prefix: Annotated[
+        str,
+        typer.Option(
+            metavar="TEXT",
+            rich_help_panel=ADVANCED,
+            help="Prefix the embedding model expects before a question. The fixtures keep it for runs.",
+        ),
+    ] = "",
+    document_prefix: Annotated[
+        str,
+        typer.Option(
+            metavar="TEXT", rich_help_panel=ADVANCED, help="Prefix the embedding model expects before a stored text."
+        ),
+    ] = "",
+    index: Annotated[
+        Literal["hnsw", "exact"],
+        typer.Option(metavar="KIND", rich_help_panel=ADVANCED, help="Vector search: hnsw (a graph) or exact."),
+    ] = "hnsw",
+    working_memory_template: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", rich_help_panel=ADVANCED, help="Markdown file with the sections of the working memory."
+        ),
+    ] = None,
     max_cost: shared.MaxCost = None,
     give_up_after: shared.GiveUpAfter = 120.0,
-    limit: shared.Limit = None,
-    sample: shared.Sample = None,
-    seed: shared.Seed = 0,
-    question_id: shared.QuestionIds = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Workers [default: one per core when it pays].")] = None,
-    backend: Annotated[Literal["loky", "threading"], typer.Option(help="Processes or threads.")] = "loky",
-    force: Annotated[bool, typer.Option("--force", help="Make the parts again even if they are there.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done and what it would cost.")] = False,
-    data_dir: shared.DataDir = None,
-    prepared_dir: shared.PreparedDir = None,
+    jobs: shared.Jobs = None,
+    backend: Annotated[
+        Literal["loky", "threading"],
+        typer.Option(metavar="NAME", rich_help_panel=ADVANCED, help="Workers are processes (loky) or threading."),
+    ] = "loky",
+    force: Annotated[
+        bool, typer.Option("--force", rich_help_panel=ADVANCED, help="Make parts again even if they exist.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", rich_help_panel=OUTPUT, help="Show the work and its cost; do nothing.")
+    ] = False,
     as_json: shared.Json = False,
 ) -> None:
-    """Turn each question's haystack into a fixture, once; add what is missing, skip what is there."""
+    """Turn each haystack into a fixture, once.
+
+    What a fixture already holds is skipped; what the memories still need is added.
+    """
     from longmemeval.benchmarks.registry import load_dataset
     from longmemeval.memory.configuration import resolve_configuration
     from longmemeval.pipeline.fixtures import prepare as pipeline
-    from longmemeval.settings import folders
-    from longmemeval.spending import SpendingLimit
 
-    where = folders(data_dir=data_dir, prepared_dir=prepared_dir)
+    where = places.folders()
     configurations = [resolve_configuration(one, settings or []) for one in memory]
     report = pipeline.prepare(
         load_dataset(dataset, where.data_dir),
         configurations,
-        selection=shared.selection(limit, sample, seed, question_id),
+        selection=questions.selection(),
         options=pipeline.PrepareOptions(
             embedder=embedder,
             embedded_text=embed_text,
@@ -93,7 +116,7 @@ def prepare(
             working_memory_template=working_memory_template,
             expansion_model=expansion_model,
             api_base=api_base,
-            spending=None if max_cost is None else SpendingLimit(max_cost),
+            spending=shared.spending(max_cost),
             give_up_after_s=give_up_after,
             jobs=jobs,
             backend=backend,

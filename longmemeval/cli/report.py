@@ -6,47 +6,52 @@ from typing import Annotated, Literal
 import typer
 
 from longmemeval.cli import options as shared
+from longmemeval.cli.groups import add_verb
 from longmemeval.cli.output import out, printable
+from longmemeval.cli.panels import OUTPUT
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command("report")(report)
+    add_verb(app, "report", report, example="longmemeval report demo-hybrid demo-bm25 -o report.html")
 
 
 def report(
-    run_ids: Annotated[list[str], typer.Argument(metavar="RUN_ID", help="Graded runs over the same questions.")],
+    run_ids: shared.RunIds,
+    places: shared.Places,
+    judge: shared.JudgeId = None,
+    dataset: shared.MovedDataset = None,
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", help="The file; `-`: standard output [default: report.html, .md or .tex, here]."
+            "--output",
+            "-o",
+            metavar="FILE",
+            rich_help_panel=OUTPUT,
+            help="- is standard output [default: report.html, .md or .tex].",
         ),
     ] = None,
     format: Annotated[
         Literal["html", "md", "latex"],
         typer.Option(
-            "--format", help="html: one page that needs nothing else; md, latex: tables for notes and papers."
+            "--format", metavar="FORMAT", rich_help_panel=OUTPUT, help="html (one page), md or latex (tables)."
         ),
     ] = "html",
-    judge: Annotated[
-        str | None,
-        typer.Option(
-            help="Id of the judge, a beginning of it or its model [default: the official one, else the newest]."
-        ),
-    ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Cut no text in the page, whatever its size.")] = False,
-    published: Annotated[bool, typer.Option("--published", help="Show published figures too.")] = False,
-    dataset: Annotated[str | None, typer.Option("--dataset", "-d", help="The runs' data set, if it moved.")] = None,
-    data_dir: shared.DataDir = None,
-    prepared_dir: shared.PreparedDir = None,
-    results_dir: shared.ResultsDir = None,
+    full: Annotated[
+        bool, typer.Option("--full", rich_help_panel=OUTPUT, help="Cut no text in the page, whatever its size.")
+    ] = False,
+    published: Annotated[
+        bool, typer.Option("--published", rich_help_panel=OUTPUT, help="Show published figures too.")
+    ] = False,
 ) -> None:
-    """Write graded runs as a page: scores, what differs by more than noise, charts, and every question in detail."""
+    """Write a report on graded runs.
+
+    Scores, significance, charts, and every question in detail.
+    """
     from longmemeval.report.write import ReportOptions, render_report, write_report
-    from longmemeval.settings import folders
 
     options = ReportOptions(format=format, judge=judge, dataset=dataset, full=full, published=published)
-    where = folders(data_dir=data_dir, prepared_dir=prepared_dir, results_dir=results_dir)
+    where = places.folders()
     if output == Path("-"):
         if format == "html":
             raise typer.BadParameter("a page is not for standard output: name a file by --output")

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from longmemeval.cli import options as shared
+from longmemeval.cli.groups import add_verb
 from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
+from longmemeval.cli.panels import ADVANCED, OUTPUT, WHAT
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.runs.rankings import RetrievalReport
@@ -14,92 +16,90 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command("retrieval")(retrieval)
+    add_verb(app, "retrieval", retrieval, example="longmemeval retrieval -d sample -m bm25 -m hybrid")
 
 
 def retrieval(
     dataset: shared.DatasetName,
-    memory: Annotated[
-        list[str],
-        typer.Option(
-            "--memory", "--memory-config", "-m", help="A preset, module:Class or a YAML file; repeat for several."
-        ),
-    ],
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            help="key=value for a parameter of the memories (listed in docs/parameters.md); repeat for several.",
-        ),
-    ] = None,
-    reranker: Annotated[str | None, typer.Option(help="Short for --set reranker=SPEC.")] = None,
-    budget: Annotated[
-        int | None,
-        typer.Option(
-            help="Short for --set budget=TOKENS (characters / 4): a ranking ends where the next unit, neighbours "
-            "(message_range) included, no longer fits."
-        ),
-    ] = None,
-    query_model: Annotated[
-        str | None, typer.Option(help="Who analyses the questions under decompose=model or time_range_by=model.")
-    ] = None,
-    api_base: shared.ApiBase = None,
-    give_up_after: shared.GiveUpAfter = 120.0,
+    memory: shared.Memories,
+    parameters: shared.Parameters,
+    questions: shared.Questions,
+    places: shared.Places,
+    prepared: shared.Prepared = "default",
     protocol: Annotated[
         Literal["standard", "official"],
-        typer.Option(help="standard: from prepared fixtures; official: LongMemEval's own, straight from the data."),
+        typer.Option(metavar="NAME", rich_help_panel=WHAT, help="standard, or official (LongMemEval's own code path)."),
     ] = "standard",
     granularity: Annotated[
         Literal["session", "turn"] | None,
-        typer.Option(help="What is ranked and scored [default: session, for LoCoMo turn]."),
+        typer.Option(metavar="UNIT", rich_help_panel=WHAT, help="session or turn [default: session; LoCoMo turn]."),
     ] = None,
     measure: Annotated[
         list[str] | None,
-        typer.Option(help="E.g. recall_any@5, or recall_any with --k; repeat for several [default: the usual ones]."),
+        typer.Option(
+            metavar="NAME", rich_help_panel=OUTPUT, help="Such as recall_any@5; repeatable [default: the usual ones]."
+        ),
     ] = None,
     k: Annotated[
-        list[int] | None, typer.Option("--k", help="Cutoff of the measures named without; repeat for several.")
+        list[int] | None,
+        typer.Option("--k", metavar="N", rich_help_panel=OUTPUT, help="Cutoff for measures without; repeatable."),
     ] = None,
-    prepared: Annotated[str, typer.Option(help="Name of the preparation to read.")] = "default",
+    query_model: shared.QueryModel = None,
+    api_base: shared.ApiBase = None,
+    give_up_after: shared.GiveUpAfter = 120.0,
     embedder: Annotated[
         str | None,
-        typer.Option(help="The fixtures' embedder under another name; official: semantic-recall's [hashing]."),
+        typer.Option(
+            metavar="SPEC",
+            rich_help_panel=ADVANCED,
+            help="The fixtures' embedder under another name. Under --protocol official, the embedder of "
+            "semantic-recall [default: hashing].",
+        ),
     ] = None,
     run_id: Annotated[
         str | None,
-        typer.Option(help="Name of the run, an unfinished one is continued; several memories add theirs to it."),
+        typer.Option(
+            metavar="RUN",
+            rich_help_panel=OUTPUT,
+            help="Name the run, or continue it if unfinished.",
+        ),
     ] = None,
-    log: Annotated[Path | None, typer.Option(help="Official protocol: write the log in the official format.")] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=ADVANCED,
+            help="Under --protocol official: write the log in the official format.",
+        ),
+    ] = None,
     expansion_cache: Annotated[
         Path | None,
-        typer.Option(help="Official protocol: the expansions as the official scripts write them [the preparation's]."),
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=ADVANCED,
+            help="Under --protocol official: expansions as the official scripts write them [default: the "
+            "preparation's].",
+        ),
     ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Processes over haystacks [default: one per core when it pays].")
-    ] = None,
-    limit: shared.Limit = None,
-    sample: shared.Sample = None,
-    seed: shared.Seed = 0,
-    question_id: shared.QuestionIds = None,
-    data_dir: shared.DataDir = None,
-    prepared_dir: shared.PreparedDir = None,
-    results_dir: shared.ResultsDir = None,
+    jobs: shared.Jobs = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Measure how well memories find the evidence, against the gold labels of the data; nothing is answered."""
+    """Measure how well memories find the evidence.
+
+    Rankings are scored against the gold labels of the data. No question is answered.
+    """
     from longmemeval.benchmarks.registry import load_dataset
     from longmemeval.llm.options import ModelOptions
-    from longmemeval.memory.configuration import given_parameters, resolve_configuration
+    from longmemeval.memory.configuration import resolve_configuration
     from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
     from longmemeval.report.retrieval_tables import retrieval_document
-    from longmemeval.settings import folders
 
-    where = folders(data_dir=data_dir, prepared_dir=prepared_dir, results_dir=results_dir)
-    overrides = [*(settings or []), *given_parameters(reranker=reranker, budget=budget)]
+    where = places.folders()
+    overrides = parameters.overrides()
     report = retrieve(
         load_dataset(dataset, where.data_dir),
         [resolve_configuration(one, overrides) for one in memory],
-        selection=shared.selection(limit, sample, seed, question_id),
+        selection=questions.selection(),
         options=RetrievalOptions(
             protocol=protocol,
             granularity=granularity,

@@ -1,155 +1,201 @@
 """`longmemeval run`."""
 
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from longmemeval.cli import options as shared
+from longmemeval.cli.completion import complete_memory, complete_run
+from longmemeval.cli.groups import add_verb
 from longmemeval.cli.output import err, out, print_json, printable
+from longmemeval.cli.panels import ADVANCED, LIMITS, MODEL, OUTPUT, WHAT
 
 if TYPE_CHECKING:
     from longmemeval.benchmarks.dataset_protocol import Benchmark
     from longmemeval.pipeline.answer.answering import RunReport
+    from longmemeval.reading.reader import ReadingConfiguration
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command("run")(run)
+    add_verb(app, "run", run, example="longmemeval run -d sample -m hybrid --model offline/extractive")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """From a recall to a prompt."""
+
+    reading: Annotated[
+        Literal["direct", "con", "con-separate", "short"] | None,
+        typer.Option(
+            metavar="METHOD",
+            rich_help_panel=MODEL,
+            help="direct, con (notes first), con-separate, short [default: direct].",
+        ),
+    ] = None
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", rich_help_panel=LIMITS, help="Longest answer [default: 500; con 800]."),
+    ] = None
+    abstain_below: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SCORE",
+            rich_help_panel=ADVANCED,
+            help="Abstain, without a model call, where the best recall score is lower.",
+        ),
+    ] = None
+    history_format: Annotated[
+        Literal["nl", "json", "official-nl", "official-json"],
+        typer.Option(
+            metavar="FORMAT",
+            rich_help_panel=ADVANCED,
+            help="How the prompt shows the history: nl, json, official-nl or official-json.",
+        ),
+    ] = "nl"
+    template: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=ADVANCED,
+            help="Your own prompt, with {history}, {question_date} and {question}; .yaml or .json: the texts of "
+            "LoCoMo's protocol (docs/grading.md).",
+        ),
+    ] = None
+    note_template: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", rich_help_panel=ADVANCED, help="Your own note prompt for con-separate."),
+    ] = None
+    on_overflow: Annotated[
+        Literal["error", "drop-oldest", "drop-newest"],
+        typer.Option(
+            metavar="POLICY",
+            rich_help_panel=ADVANCED,
+            help="When a prompt exceeds the context window: error (the question fails), drop-oldest or drop-newest. "
+            "Dropped messages are recorded.",
+        ),
+    ] = "error"
+    context_window: Annotated[
+        int | None,
+        typer.Option(
+            "--context-window",
+            min=1,
+            metavar="TOKENS",
+            rich_help_panel=ADVANCED,
+            help="The model's context window [default: from LiteLLM's table].",
+        ),
+    ] = None
+
+    def configuration(self, protocol: str, template: Path | None) -> "ReadingConfiguration":
+        """As the reader takes them; the official protocol asks for short answers."""
+        from longmemeval.reading.reader import reading_configuration
+
+        given = {field.name: getattr(self, field.name) for field in fields(self)} | {"template": template}
+        del given["reading"]
+        return reading_configuration(self.reading or ("short" if protocol == "official" else "direct"), **given)
 
 
 def run(
     dataset: shared.DatasetName,
     memory: Annotated[
-        str, typer.Option("--memory", "--memory-config", "-m", help="A preset, module:Class or a YAML file.")
+        str,
+        typer.Option(
+            "--memory",
+            "-m",
+            "--memory-config",
+            metavar="MEMORY",
+            autocompletion=complete_memory,
+            rich_help_panel=WHAT,
+            help="A preset, module:Class or a YAML file.",
+        ),
     ],
     model: Annotated[
         str,
-        typer.Option(help="LiteLLM's spec (openai/gpt-4o), offline/extractive or offline/scripted:FILE."),
-    ],
-    settings: Annotated[
-        list[str] | None,
         typer.Option(
-            "--set", help="key=value for a parameter of the memory (listed in docs/parameters.md); repeat for several."
+            "--model", metavar="MODEL", rich_help_panel=MODEL, help="Such as openai/gpt-4o or offline/extractive."
         ),
-    ] = None,
-    reranker: Annotated[str | None, typer.Option(help="Short for --set reranker=SPEC.")] = None,
-    budget: Annotated[int | None, typer.Option(help="Short for --set budget=TOKENS: most tokens to recall.")] = None,
-    query_model: Annotated[
+    ],
+    parameters: shared.Parameters,
+    questions: shared.Questions,
+    calls: shared.Calls,
+    reading: Reading,
+    places: shared.Places,
+    prepared: shared.Prepared = "default",
+    query_model: shared.QueryModel = None,
+    embedder: Annotated[
         str | None,
         typer.Option(
-            help="Who analyses the questions under decompose=model or time_range_by=model [default: --model]."
-        ),
-    ] = None,
-    prepared: Annotated[str, typer.Option(help="Name of the preparation to read.")] = "default",
-    embedder: Annotated[
-        str | None, typer.Option(help="The fixtures' embedder under another name (a moved model folder).")
-    ] = None,
-    reading: Annotated[
-        Literal["direct", "con", "con-separate", "short"] | None,
-        typer.Option(
-            help="direct; con: notes, then the answer, in one call; con-separate: one note call per session; short: a "
-            "short phrase, as LoCoMo asks for [default: direct, under the official protocol short]."
+            metavar="SPEC",
+            rich_help_panel=ADVANCED,
+            help="The fixtures' embedder under another name, for instance a model folder that has moved.",
         ),
     ] = None,
     protocol: Annotated[
         Literal["standard", "official"],
         typer.Option(
-            help="official, for LoCoMo: date hints, and the two options of an adversarial question (order by --seed)."
+            metavar="NAME",
+            rich_help_panel=ADVANCED,
+            help="official (LoCoMo): date hints, short answers, and two options for adversarial questions, in an "
+            "order set by --seed.",
         ),
     ] = "standard",
-    abstain_below: Annotated[
-        float | None,
-        typer.Option(help="Answer that it is not known, without a call, where the best recall score is lower."),
+    repeat: Annotated[
+        int, typer.Option(min=1, metavar="N", rich_help_panel=OUTPUT, help="Make N runs, RUN-r1 to RUN-rN.")
+    ] = 1,
+    run_id: Annotated[
+        str | None,
+        typer.Option(metavar="RUN", rich_help_panel=OUTPUT, help="Name the run, or continue it if unfinished."),
     ] = None,
-    repeat: Annotated[int, typer.Option(min=1, help="Make N runs of the same, <run id>-r1 to -rN.")] = 1,
-    max_cost: shared.MaxCost = None,
-    history_format: Annotated[
-        Literal["nl", "json", "official-nl", "official-json"], typer.Option(help="How the history is written out.")
-    ] = "nl",
-    template: Annotated[
-        Path | None,
+    resume: Annotated[
+        str | None,
         typer.Option(
-            help="Your prompt, with {history} {question_date} {question}; .yaml or .json: the texts of LoCoMo's "
-            "protocol (docs/grading.md)."
+            metavar="RUN",
+            autocompletion=complete_run,
+            rich_help_panel=OUTPUT,
+            help="Continue this run, with the same settings.",
         ),
     ] = None,
-    note_template: Annotated[Path | None, typer.Option(help="Your own note prompt for con-separate.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(min=1, help="Longest answer [default: 500, con 800].")] = None,
-    on_overflow: Annotated[
-        Literal["error", "drop-oldest", "drop-newest"],
-        typer.Option(help="When a prompt exceeds the window: fail the question, or drop messages and say so."),
-    ] = "error",
-    window: Annotated[
-        int | None,
-        typer.Option("--context-window", min=1, help="Tokens the model takes [default: by LiteLLM's table]."),
-    ] = None,
-    run_id: Annotated[str | None, typer.Option(help="Name of the run; an unfinished one is continued.")] = None,
-    resume: Annotated[str | None, typer.Option(help="Continue this run; refused if settings changed.")] = None,
-    concurrency: shared.Concurrency = 8,
-    timeout: shared.Timeout = 120.0,
-    max_attempts: shared.MaxAttempts = 6,
-    give_up_after: shared.GiveUpAfter = 120.0,
-    api_base: shared.ApiBase = None,
-    no_save_prompts: Annotated[bool, typer.Option("--no-save-prompts", help="Do not keep prompts.")] = False,
-    limit: shared.Limit = None,
-    sample: shared.Sample = None,
-    seed: shared.Seed = 0,
-    question_id: shared.QuestionIds = None,
-    data_dir: shared.DataDir = None,
-    prepared_dir: shared.PreparedDir = None,
-    results_dir: shared.ResultsDir = None,
+    no_save_prompts: Annotated[
+        bool, typer.Option("--no-save-prompts", rich_help_panel=ADVANCED, help="Do not store the prompts.")
+    ] = False,
     as_json: shared.Json = False,
 ) -> None:
-    """Answer the questions from prepared fixtures under one memory configuration."""
+    """Answer the questions from prepared fixtures.
+
+    One run has one memory configuration and one model.
+    """
     from longmemeval.benchmarks.locomo.texts import FILE_ENDINGS, load_texts
     from longmemeval.benchmarks.registry import load_dataset
-    from longmemeval.llm.options import ModelOptions
     from longmemeval.llm.registry import model_warning
-    from longmemeval.memory.configuration import given_parameters, resolve_configuration
+    from longmemeval.memory.configuration import resolve_configuration
     from longmemeval.pipeline.answer import run as pipeline
     from longmemeval.pipeline.answer.repeats import run_repeats
-    from longmemeval.reading.reader import reading_configuration
-    from longmemeval.settings import folders
-    from longmemeval.spending import SpendingLimit
 
     if run_id and resume and run_id != resume:
         raise typer.BadParameter("--run-id and --resume name different runs")
     if resume and repeat > 1:
         raise typer.BadParameter("--resume continues one run; with --repeat give --run-id again")
-    where = folders(data_dir=data_dir, prepared_dir=prepared_dir, results_dir=results_dir)
-    model_options = ModelOptions(
-        api_base=api_base, timeout_s=timeout, max_attempts=max_attempts, give_up_after_s=give_up_after
-    )
+    where = places.folders()
+    model_options = calls.model_options()
     if warning := model_warning(model, model_options):
         err.print(f"Note: {printable(warning)}.")
     data = load_dataset(dataset, where.data_dir)
-    chosen = shared.selection(limit, sample, seed, question_id)
-    configuration = resolve_configuration(
-        memory, [*(settings or []), *given_parameters(reranker=reranker, budget=budget)]
-    )
-    method = reading or ("short" if protocol == "official" else "direct")
-    texts = load_texts(template) if template and template.suffix in FILE_ENDINGS else None
+    chosen = questions.selection()
+    configuration = resolve_configuration(memory, parameters.overrides())
+    texts = load_texts(reading.template) if reading.template and reading.template.suffix in FILE_ENDINGS else None
     options = pipeline.RunOptions(
-        reading=reading_configuration(
-            method,
-            history_format=history_format,
-            template=None if texts else template,
-            note_template=note_template,
-            max_tokens=max_tokens,
-            on_overflow=on_overflow,
-            context_window=window,
-            abstain_below=abstain_below,
-        ),
+        reading=reading.configuration(protocol, None if texts else reading.template),
         prepared=prepared,
         embedder=embedder,
         model_options=model_options,
         query_model=query_model,
         protocol=protocol,
         protocol_texts=texts,
-        seed=seed,
-        spending=None if max_cost is None else SpendingLimit(max_cost),
-        concurrency=concurrency,
+        seed=questions.seed,
+        spending=shared.spending(calls.max_cost),
+        concurrency=calls.concurrency,
         run_id=resume or run_id,
         must_exist=resume is not None,
         save_prompts=not no_save_prompts,

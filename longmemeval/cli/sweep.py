@@ -7,7 +7,9 @@ import typer
 
 from longmemeval.cli import options as shared
 from longmemeval.cli.compare import show as show_comparison
+from longmemeval.cli.groups import add_verb
 from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
+from longmemeval.cli.panels import LIMITS, OUTPUT
 from longmemeval.report.table import Table
 
 if TYPE_CHECKING:
@@ -18,31 +20,33 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command("sweep")(sweep)
+    add_verb(app, "sweep", sweep, example="longmemeval sweep grid.yaml --dry-run")
 
 
 def sweep(
-    file: Annotated[Path, typer.Argument(metavar="FILE.yaml", help="What to run; docs/sweep.md explains the format.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE.yaml", help="The sweep; see docs/sweep.md.")],
+    places: shared.Places,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what is left to do and what it would cost, and stop.")
+        bool, typer.Option("--dry-run", rich_help_panel=OUTPUT, help="Show what is left and its cost; do nothing.")
     ] = False,
     max_cost: Annotated[
         float | None,
         typer.Option(
             min=0.0,
-            help="Most US dollars for all of it, earlier starts included [default: the file's `max_cost`].",
+            metavar="USD",
+            rich_help_panel=LIMITS,
+            help="Spend at most this much, restarts included [default: the file's max_cost].",
         ),
     ] = None,
-    data_dir: shared.DataDir = None,
-    prepared_dir: shared.PreparedDir = None,
-    results_dir: shared.ResultsDir = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Run, grade and compare every combination a file asks for; what is done already is not done again."""
-    from longmemeval.pipeline.sweep.sweep import sweep as do_sweep
-    from longmemeval.settings import folders
+    """Run, grade and compare every combination in a file.
 
-    where = folders(data_dir=data_dir, prepared_dir=prepared_dir, results_dir=results_dir)
+    Finished work is not repeated.
+    """
+    from longmemeval.pipeline.sweep.sweep import sweep as do_sweep
+
+    where = places.folders()
     report = do_sweep(
         file, max_cost=max_cost, dry_run=dry_run, where=where, tell=lambda line: err.print(printable(line))
     )

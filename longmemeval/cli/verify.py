@@ -5,27 +5,32 @@ from typing import Annotated
 import typer
 
 from longmemeval.cli import options as shared
+from longmemeval.cli.completion import complete_run
+from longmemeval.cli.groups import add_verb
 from longmemeval.cli.output import err, out, print_json, printable
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command("verify")(verify)
+    add_verb(app, "verify", verify, example="longmemeval verify demo-hybrid")
 
 
 def verify(
-    subject: Annotated[str, typer.Argument(help="A run id, or a preparation: DATASET or DATASET/NAME.")],
-    dataset: Annotated[str | None, typer.Option("--dataset", "-d", help="Where a run's data set is now.")] = None,
-    data_dir: shared.DataDir = None,
-    prepared_dir: shared.PreparedDir = None,
-    results_dir: shared.ResultsDir = None,
+    subject: Annotated[
+        str,
+        typer.Argument(metavar="RUN|DATA[/NAME]", autocompletion=complete_run, help="A run or a preparation."),
+    ],
+    places: shared.Places,
+    dataset: shared.MovedDataset = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Check that all hashes hold and that every number recomputes from the files; exit code 3 if not."""
-    from longmemeval.pipeline.verify.verify import verify as check
-    from longmemeval.settings import folders
+    """Check all hashes, and recompute every number from the files.
 
-    where = folders(data_dir=data_dir, prepared_dir=prepared_dir, results_dir=results_dir)
+    The exit code is 3 if a check fails.
+    """
+    from longmemeval.pipeline.verify.verify import verify as check
+
+    where = places.folders()
     verification = check(subject, dataset=dataset, where=where)
     if as_json:
         print_json(verification)

@@ -1,0 +1,33 @@
+"""What the shell offers after Tab: data sets, presets, runs. Looks nothing up over the network."""
+
+from pathlib import Path
+
+
+def complete_dataset(incomplete: str) -> list[str]:
+    """Names of the catalogue; files are the shell's own business."""
+    from longmemeval.benchmarks.catalogue import catalogue
+
+    return [name for name in catalogue() if name.startswith(incomplete)]
+
+
+def complete_memory(incomplete: str) -> list[str]:
+    """Names of presets, those of plug-ins too."""
+    from longmemeval.memory.definition import MEMORIES
+
+    return [name for name in MEMORIES.names() if name.startswith(incomplete)]
+
+
+def complete_judge(incomplete: str) -> list[str]:
+    """Judges that need no model."""
+    from longmemeval.evaluation.registry import RULES
+
+    return [name for name in RULES if name.startswith(incomplete)]
+
+
+def complete_run(incomplete: str) -> list[str]:
+    """Runs in the results folder of the environment, newest first."""
+    from longmemeval.settings import folders
+
+    found = [path.parent for path in Path(folders().results_dir).glob("*/run.json")]
+    names = [path.name for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)]
+    return [name for name in names if name.startswith(incomplete)]

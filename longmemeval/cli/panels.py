@@ -1,0 +1,162 @@
+"""Help on one screen: options in panels, the rarer ones by name; `--help-all` explains every option."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import typer
+from rich.console import Console
+from rich.panel import Panel
+from rich.table import Table as Grid
+from rich.text import Text
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+
+WHAT, MODEL, LIMITS, OUTPUT, ADVANCED = "What", "Model", "Limits", "Output", "Advanced"
+"""The panels, in the order of the screen."""
+_ORDER = (WHAT, MODEL, LIMITS, OUTPUT, ADVANCED)
+_EXPLAINED = "every-option"
+
+
+class _Context(Protocol):
+    """What is used of a context."""
+
+    @property
+    def command_path(self) -> str: ...
+
+    @property
+    def meta(self) -> dict[str, Any]: ...
+
+
+class _Formatter(Protocol):
+    """Where help is written to."""
+
+    def write(self, string: str, /) -> None: ...
+
+
+Parameter = TyperArgument | TyperOption
+
+
+class Verb(TyperCommand):
+    """A verb whose help fits on one screen."""
+
+    def format_help(self, ctx: _Context, formatter: _Formatter) -> None:
+        """Print usage, summary, panels and the example."""
+        every = bool(ctx.meta.get(_EXPLAINED))
+        console = _console()
+        shown = _shown(self)
+        arguments = [_argument(one) for one in shown if isinstance(one, TyperArgument)]
+        required = [_option(one) for one in shown if isinstance(one, TyperOption) and one.required]
+        _print_head(console, self, ctx, " ".join([*arguments, *required]))
+        panels: dict[str, list[Parameter]] = {}
+        # Arguments first, then what must be given.
+        for one in sorted(shown, key=lambda one: (isinstance(one, TyperOption), not one.required)):
+            panels.setdefault(one.rich_help_panel or WHAT, []).append(one)
+        for title in sorted(panels, key=_ORDER.index):
+            if title == ADVANCED and not every:
+                console.print(_names_panel(ctx, panels[title]))
+            else:
+                rows = [(_name(one), _help(one)) for one in panels[title]]
+                console.print(_panel(title, [*rows, _OWN_HELP] if title == OUTPUT else rows))
+        _print_foot(console, self)
+        formatter.write(console.end_capture())
+
+
+class Verbs(TyperGroup):
+    """A group of verbs, each in one line."""
+
+    def format_help(self, ctx: _Context, formatter: _Formatter) -> None:
+        """Print usage, verbs and options."""
+        console = _console()
+        _print_head(console, self, ctx, "COMMAND")
+        verbs = [(Text(name, style=_BOLD), Text(_summary(verb.help))) for name, verb in self.commands.items()]
+        console.print(_panel("Commands", verbs))
+        console.print(_panel("Options", [*((_name(one), _help(one)) for one in _shown(self)), _OWN_HELP]))
+        _print_foot(console, self)
+        formatter.write(console.end_capture())
+
+
+def show_all(ctx: typer.Context, asked: bool) -> None:
+    """Print the help with every option explained, and end."""
+    if asked:
+        ctx.meta[_EXPLAINED] = True
+        typer.echo(ctx.get_help())
+        raise typer.Exit
+
+
+_BOLD = "bold cyan"
+_OWN_HELP = Text("-h, --help", style=_BOLD), Text("Show this message and exit.")
+
+
+def _console() -> Console:
+    console = Console(highlight=False, emoji=False)
+    console.begin_capture()
+    return console
+
+
+def _shown(verb: TyperCommand | TyperGroup) -> list[Parameter]:
+    return [one for one in verb.params if isinstance(one, Parameter) and not one.hidden]
+
+
+def _print_head(console: Console, verb: TyperCommand | TyperGroup, ctx: _Context, takes: str) -> None:
+    usage = " ".join([ctx.command_path, *([takes] if takes else []), "[OPTIONS]"])
+    console.print(Text.assemble(("Usage: ", "bold"), usage))
+    paragraphs = (verb.help or "").strip().split("\n\n")
+    console.print("\n".join(" ".join(one.split()) for one in paragraphs), markup=False)
+
+
+def _print_foot(console: Console, verb: TyperCommand | TyperGroup) -> None:
+    if verb.epilog:
+        console.print(Text.assemble(("Example: ", "bold"), verb.epilog))
+
+
+def _summary(text: str | None) -> str:
+    return " ".join((text or "").strip().split("\n\n")[0].split())
+
+
+def _panel(title: str, rows: Sequence[tuple[Text, Text]]) -> Panel:
+    grid = Grid.grid(padding=(0, 2, 0, 0), expand=True)
+    grid.add_column(no_wrap=True)
+    grid.add_column(ratio=1)
+    for row in rows:
+        grid.add_row(*row)
+    return Panel(grid, title=title, title_align="left", border_style="dim")
+
+
+def _names_panel(ctx: _Context, options: Iterable[Parameter]) -> Panel:
+    """The names of options, each whole on its line."""
+    names = [_long(one) for one in options if _long(one) != "--help-all"]
+    title = f"{ADVANCED}: explained by {ctx.command_path} --help-all"
+    return Panel(Text(" ".join(names), style="cyan"), title=title, title_align="left", border_style="dim")
+
+
+def _argument(one: TyperArgument) -> str:
+    name = (one.metavar or one.name or "") + ("..." if one.nargs == -1 else "")
+    return name if one.required else f"[{name}]"
+
+
+def _option(one: TyperOption) -> str:
+    return _long(one) if one.is_flag else f"{_long(one)} {one.metavar or 'VALUE'}"
+
+
+def _long(one: Parameter) -> str:
+    """The first of an option's long names."""
+    return next((name for name in one.opts if name.startswith("--")), one.opts[0])
+
+
+def _name(one: Parameter) -> Text:
+    if isinstance(one, TyperArgument):
+        return Text(_argument(one), style=_BOLD)
+    short = next((f"{name}, " for name in one.opts if not name.startswith("--")), "")
+    return Text(short + _option(one), style=_BOLD)
+
+
+def _help(one: Parameter) -> Text:
+    text = Text((one.help or "").replace("`", ""))
+    if isinstance(one, TyperOption) and one.required:
+        text.append(" [required]", style="red")
+    default = one.default
+    known = isinstance(default, str | int | float) and not isinstance(default, bool) and default != ""
+    if one.show_default and known:
+        shown = f"{default:g}" if isinstance(default, float) else str(default)
+        # A default stays on one line.
+        text.append(f" [default:\u00a0{shown}]", style="dim")
+    return text

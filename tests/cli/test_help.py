@@ -1,0 +1,78 @@
+"""`--help`: one screen for each verb, in panels, nothing cut; `--help-all` explains every option."""
+
+import re
+import shlex
+
+import pytest
+import typer.main
+from typer.core import TyperCommand, TyperGroup
+
+from longmemeval.cli.main import app
+from tests.cli.conftest import Command
+from tests.cli.terminal import WIDTHS, check_snapshot, shown
+
+GROUP = typer.main.get_group(app)
+VERBS = [name for name in GROUP.commands if name not in ("datasets", "plugins")]
+LINES = ["", *VERBS, "plugins", "datasets", *(f"datasets {name}" for name in ("list", "download", "verify", "stats"))]
+
+
+def command_of(verb: str) -> TyperCommand:
+    group: object = GROUP
+    for name in verb.split():
+        assert isinstance(group, TyperGroup)
+        group = group.commands[name]
+    assert isinstance(group, TyperCommand)
+    return group
+
+
+def options_of(verb: str) -> set[str]:
+    """The long names of a verb's options, the first of each."""
+    command = GROUP.commands[verb]
+    found = {
+        next(name for name in one.opts if name.startswith("--")) for one in command.params if one.opts[0][0] == "-"
+    }
+    return found | {"--help"}
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("verb", LINES)
+def test_snapshot_of_help(
+    verb: str, width: int, command: Command, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    text = shown(command, monkeypatch, f"{verb} --help", width)
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= width
+    assert len(lines) <= 40
+    assert "…" not in text
+    name = f"help/{'-'.join(verb.split()) or 'longmemeval'}-{width}"
+    check_snapshot(name, text, write=request.config.getoption("--write-snapshots"))
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_option_is_named(verb: str, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    for asked in ("--help", "--help-all"):
+        text = shown(command, monkeypatch, f"{verb} {asked}", 80)
+        assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)) >= options_of(verb) - {"--help-all"}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_all_explains_what_help_only_names(verb: str, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    short, whole = (shown(command, monkeypatch, f"{verb} {asked}", 80) for asked in ("--help", "--help-all"))
+    assert f"explained by longmemeval {verb} --help-all" in short
+    assert "LONGMEMEVAL_PREPARED_DIR" not in short
+    assert max(map(len, whole.splitlines())) <= 80
+    for one in GROUP.commands[verb].params:
+        told = getattr(one, "help", None)
+        assert told
+        # Panels wrap texts at words.
+        assert told.replace("`", "").split()[0] in whole
+
+
+@pytest.mark.parametrize("verb", [*VERBS, "datasets list"])
+def test_the_example_is_a_command_line_the_verb_takes(verb: str, command: Command) -> None:
+    text = command(f"{verb} --help").stdout
+    example = text[text.rindex("Example: ") :].removeprefix("Example: longmemeval ")
+    words = shlex.split(example)
+    assert words[: len(verb.split())] == verb.split()
+    # Refuses what the verb does not take, and asks for what is missing.
+    command_of(verb).make_context(verb, words[len(verb.split()) :])
