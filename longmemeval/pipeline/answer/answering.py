@@ -135,6 +135,7 @@ class Answering:
                 self.answers.append(reading.answer)
                 bar.advance()
                 outcomes.add(reading.failure)
+                outcomes.check()
 
             async with self.load:
                 await in_order(questions, answer, self.concurrency)

@@ -20,6 +20,7 @@ from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import load_chat_model
+from longmemeval.pipeline.grade.watched_model import WatchedChatModel
 from longmemeval.pipeline.runs.accounts import judges_account
 from longmemeval.pipeline.runs.asked import AskedQuestions, dataset_of
 from longmemeval.pipeline.runs.checked import made_again, read_run
@@ -29,7 +30,7 @@ from longmemeval.pipeline.runs.judgements import current_judgements, judgements_
 from longmemeval.pipeline.runs.manifest import RunManifest, read_manifest, run_folder
 from longmemeval.pipeline.runs.progress import progress
 from longmemeval.pipeline.runs.scores import metrics_from_files, stored_metrics, write_metrics
-from longmemeval.pipeline.runs.workers import in_order
+from longmemeval.pipeline.runs.workers import Outcomes, in_order
 from longmemeval.records import Answer, Judgement, Question
 from longmemeval.settings import Folders, folders
 from longmemeval.spending import SpendingLimit
@@ -84,6 +85,7 @@ def evaluate(run_id: str, *, options: EvaluateOptions = EvaluateOptions(), where
         IntegrityError: the run's files are not those that it left, or do not give the scores that are stored.
         FatalModelError: no judge call can succeed; labels so far are kept.
         SpendingLimitError, EndpointDownError: the rest has to wait; labels so far are kept.
+        AllFailedError: the first calls all failed in the same way.
     """
     where = where or folders()
     folder = run_folder(where.results_dir, run_id)
@@ -107,7 +109,10 @@ def evaluate(run_id: str, *, options: EvaluateOptions = EvaluateOptions(), where
             todo = set(unlabelled(folder, judge.identity, answers))
             if todo and judge.load:
                 _tell_of_unused(folder, judge.identity, options)
-                newly_judged = _judge_answers(journal, asked, judge.load(), answers, todo, options.concurrency)
+                answered = sum(answer.status == "ok" for answer in answers.values())
+                outcomes = Outcomes(len(todo) < answered, "calls of the judge")
+                judging = _Judging(journal, asked, judge.load(outcomes), answers, outcomes)
+                newly_judged = judging.execute(todo, options.concurrency)
         except (SpendingLimitError, EndpointDownError) as error:
             counted = sum(answer.status == "ok" for answer in answers.values())
             labelled = counted - len(unlabelled(folder, judge.identity, answers))
@@ -130,7 +135,7 @@ class _ChosenJudge:
     """Who is to grade; its model is loaded, and its key asked for, only when something is left to judge."""
 
     identity: JudgeIdentity
-    load: Callable[[], Judge] | None
+    load: Callable[[Outcomes], Judge] | None
     """None: a judge that has graded and is known by its id alone, so that it cannot be asked."""
 
 
@@ -148,8 +153,9 @@ def _chosen_judge(
 
     account = judges_account(folder, options.spending)
 
-    def model(name: str) -> ChatModel:
-        return LimitedChatModel(load_chat_model(name, options.model_options, account=account), options.concurrency)
+    def model(outcomes: Outcomes, name: str) -> ChatModel:
+        loaded = load_chat_model(name, options.model_options, account=account)
+        return LimitedChatModel(WatchedChatModel(loaded, outcomes), options.concurrency)
 
     def judge(repeat: int, factory: Callable[[str], ChatModel]) -> Judge:
         return load_judge(
@@ -162,7 +168,8 @@ def _chosen_judge(
         )
 
     def chosen(repeat: int) -> _ChosenJudge:
-        return _ChosenJudge(judge(repeat, CallCounter).identity, partial(judge, repeat, model))
+        identity = judge(repeat, CallCounter).identity
+        return _ChosenJudge(identity, lambda outcomes: judge(repeat, partial(model, outcomes)))
 
     first = chosen(1)
     if not options.rejudge or not judgements_file(folder, first.identity.id).exists():
@@ -189,22 +196,28 @@ def unlabelled(folder: Path, judge: JudgeIdentity, answers: Mapping[str, Answer]
     return [one for one, answer in answers.items() if answer.status == "ok" and one not in settled]
 
 
-def _judge_answers(
-    journal: Journal[Judgement],
-    asked: AskedQuestions,
-    judge: Judge,
-    answers: Mapping[str, Answer],
-    wanted: Set[str],
-    concurrency: int,
-) -> int:
-    """Judge the answers to the `wanted` questions. Returns how many they are."""
-    todo = [question for question_id, question in asked.questions.items() if question_id in wanted]
-    with progress(f"judge {judge.identity.model}", len(todo)) as bar:
+@dataclass(frozen=True)
+class _Judging:
+    """A judge at work on the answers of a run."""
 
-        async def grade(question: Question) -> None:
-            hypothesis = answers[question.question_id].hypothesis
-            journal.append(await judge.judge(question, asked.gold(question.question_id), hypothesis))
-            bar.advance()
+    journal: Journal[Judgement]
+    asked: AskedQuestions
+    judge: Judge
+    answers: Mapping[str, Answer]
+    outcomes: Outcomes
+    """Of the judge's calls."""
 
-        complete(in_order(todo, grade, concurrency))
-    return len(todo)
+    def execute(self, wanted: Set[str], concurrency: int) -> int:
+        """Judge the answers to the `wanted` questions. Returns how many they are."""
+        todo = [question for question_id, question in self.asked.questions.items() if question_id in wanted]
+        with progress(f"judge {self.judge.identity.model}", len(todo)) as bar:
+
+            async def grade(question: Question) -> None:
+                gold = self.asked.gold(question.question_id)
+                hypothesis = self.answers[question.question_id].hypothesis
+                self.journal.append(await self.judge.judge(question, gold, hypothesis))
+                bar.advance()
+                self.outcomes.check()
+
+            complete(in_order(todo, grade, concurrency))
+        return len(todo)

@@ -12,7 +12,9 @@ ENOUGH_FAILURES = 20
 
 
 class AllFailedError(HarnessError):
-    """Whatever was tried failed in the same way; something about the command is wrong."""
+    """Whatever was tried failed in the same way; something about the command, or at the endpoint, is wrong."""
+
+    exit_code = 1
 
 
 async def in_order(
@@ -55,29 +57,34 @@ class Outcomes:
 
     Args:
         succeeded: whether something of it has succeeded before.
+        pieces: what the pieces of work are.
     """
 
-    def __init__(self, succeeded: bool) -> None:
+    def __init__(self, succeeded: bool, pieces: str = "questions") -> None:
         self._succeeded = succeeded
+        self._pieces = pieces
         self._failures: list[ModelError] = []
 
     def add(self, failure: ModelError | None) -> None:
-        """Take in how one piece ended; None: well.
+        """Take in how one piece ended; None: well."""
+        if failure is None:
+            self._succeeded = True
+        # What may pass is the breaker's to judge.
+        elif not self._succeeded and not isinstance(failure, TransientModelError):
+            self._failures.append(failure)
+
+    def check(self) -> None:
+        """Go on, or not.
 
         Raises:
             AllFailedError: there is no point in going on.
         """
-        if failure is None:
-            self._succeeded = True
-        # What may pass is the breaker's to judge.
-        if self._succeeded or failure is None or isinstance(failure, TransientModelError):
+        if self._succeeded or len(self._failures) < ENOUGH_FAILURES or len(set(map(type, self._failures))) > 1:
             return
-        self._failures.append(failure)
-        kinds = {type(one) for one in self._failures}
-        if len(self._failures) >= ENOUGH_FAILURES and len(kinds) == 1:
-            raise AllFailedError(
-                f"The first {len(self._failures)} questions failed in the same way and none was answered, so the rest "
-                f"is not tried. The last: {failure.what}",
-                where=failure.where,
-                fix=failure.fix,
-            )
+        last = self._failures[-1]
+        raise AllFailedError(
+            f"The first {len(self._failures)} {self._pieces} failed in the same way and none was answered, so the rest "
+            f"is not tried. The last: {last.what}",
+            where=last.where,
+            fix=last.fix,
+        )

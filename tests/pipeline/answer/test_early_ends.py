@@ -19,6 +19,7 @@ from longmemeval.reading.reader import reading_configuration
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import answer_all, answers, manifest, prepared_colours, start, stop_when
 from tests.server import Fault, ModelServer, Refusal
+from tests.support import longmemeval
 
 TOO_LONG = Refusal(400, "This model's maximum context length is 8192 tokens", code="context_length_exceeded")
 
@@ -54,7 +55,7 @@ def test_a_run_ends_early_when_every_question_fails_in_the_same_way(
     assert "questions failed in the same way and none was answered, so the rest is not tried" in told
     assert why in told
     assert remedy in told
-    assert caught.value.exit_code == 2
+    assert caught.value.exit_code == 1
     assert ENOUGH_FAILURES <= len(answers(where)) <= ENOUGH_FAILURES + 4
     assert manifest(where)["status"] == "failed"
     assert verify("r", where=where).problems == ()
@@ -86,6 +87,61 @@ def test_failures_of_several_kinds_do_not_end_a_run(tmp_path: Path, server: Mode
     server.faults.extend([TOO_LONG, 400] * 15)
     report = ask(dataset, where, server, concurrency=1)
     assert (report.answered, report.failed) == (0, 30)
+
+
+REFUSED = Refusal(400, "model 'judge' is not loaded; 'temperature' must be 1")
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"), [(REFUSED, "model 'judge' is not loaded"), ("null-content", "finish reason: length")]
+)
+@pytest.mark.parametrize("votes", [1, 3])
+def test_judging_ends_early_when_every_call_fails_in_the_same_way(
+    tmp_path: Path, server: ModelServer, fault: Fault, why: str, votes: int
+) -> None:
+    dataset, where = prepared_colours(tmp_path, 60)
+    answer_all(dataset, where)
+    server.plan, server.responder = lambda: fault, lambda body: "yes"
+    patience = ModelOptions(server.url, max_attempts=2, max_wait_s=0.01)
+    options = EvaluateOptions(judge="openai/judge", votes=votes, concurrency=4, model_options=patience)
+    with pytest.raises(AllFailedError) as caught:
+        evaluate("r", options=options, where=where)
+    told = str(caught.value)
+    assert "calls of the judge failed in the same way and none was answered, so the rest is not tried" in told
+    assert why in told
+    assert caught.value.exit_code == 1
+    assert len(server.chat_requests) < 2 * (ENOUGH_FAILURES + 4 * votes) < 120
+    assert not (where.results_dir / "r" / "metrics").exists()
+    # Once the endpoint is mended, the same command goes on.
+    server.plan = lambda: None
+    again = evaluate("r", options=options, where=where)
+    assert (again.newly_judged, again.failed) == (60, 0)
+    assert verify("r", where=where).problems == ()
+
+
+def test_one_label_is_enough_to_go_on_judging(tmp_path: Path, server: ModelServer) -> None:
+    dataset, where = prepared_colours(tmp_path, 40)
+    answer_all(dataset, where)
+    server.responder = lambda body: "yes"
+    server.faults.extend([REFUSED] * 10)
+    server.faults.append("slow:0")
+    server.faults.extend([REFUSED] * 29)
+    options = EvaluateOptions(judge="openai/judge", concurrency=1, model_options=ModelOptions(server.url))
+    assert evaluate("r", options=options, where=where).failed == 39
+    # Also when the labels are those of an earlier start.
+    server.plan = lambda: REFUSED
+    assert evaluate("r", options=options, where=where).failed == 39
+
+
+def test_the_command_tells_what_the_judges_endpoint_said(tmp_path: Path, server: ModelServer) -> None:
+    dataset, where = prepared_colours(tmp_path, 40)
+    answer_all(dataset, where)
+    server.plan = lambda: REFUSED
+    done = longmemeval("evaluate", "r", "--judge", "openai/judge", "--api-base", server.url, cwd=tmp_path, code=1)
+    told = " ".join(done.stderr.split())
+    assert "model 'judge' is not loaded; 'temperature' must be 1" in told
+    assert "Traceback" not in told
+    assert done.stdout == ""
 
 
 def moved(path: Path) -> None:
