@@ -18,6 +18,7 @@ PACKAGE = ROOT / "longmemeval"
 RANKS = {
     "": 0,
     "embedding": 1,
+    "executors": 1,
     "llm": 1,
     "storage": 1,
     "retrieval": 2,

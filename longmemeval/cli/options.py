@@ -103,6 +103,15 @@ Jobs = Annotated[
         help="Workers [default: one per core when it pays].",
     ),
 ]
+ExecutorName = Annotated[
+    str | None,
+    typer.Option(
+        "--executor",
+        metavar="NAME",
+        rich_help_panel=ADVANCED,
+        help="What runs the workers: processes, threads or another package's [default: processes when it pays].",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", rich_help_panel=OUTPUT, help="Print one JSON document.")]
 
 

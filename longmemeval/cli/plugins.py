@@ -45,11 +45,12 @@ def plugins(
 
 def doors() -> "list[Registry[Any]]":
     """The registries of all doors."""
+    from longmemeval.executors.registry import EXECUTORS
     from longmemeval.memory.definition import MEMORIES
-    from longmemeval.plugins import BENCHMARKS, EXECUTORS, JUDGES, Registry
+    from longmemeval.plugins import BENCHMARKS, JUDGES, Registry
 
-    names = {BENCHMARKS: "benchmark", JUDGES: "judge", EXECUTORS: "executor"}
-    return [MEMORIES, *(Registry[Any](group, what, object, {}) for group, what in names.items())]
+    names = {BENCHMARKS: "benchmark", JUDGES: "judge"}
+    return [MEMORIES, *(Registry[Any](group, what, object, {}) for group, what in names.items()), EXECUTORS]
 
 
 def _show(found: "list[Plugin]", problems: "list[Plugin]") -> None:

@@ -79,10 +79,7 @@ def prepare(
     max_cost: shared.MaxCost = None,
     give_up_after: shared.GiveUpAfter = 120.0,
     jobs: shared.Jobs = None,
-    backend: Annotated[
-        Literal["loky", "threading"],
-        typer.Option(metavar="NAME", rich_help_panel=ADVANCED, help="Workers are processes (loky) or threading."),
-    ] = "loky",
+    executor: shared.ExecutorName = None,
     force: Annotated[
         bool, typer.Option("--force", rich_help_panel=ADVANCED, help="Make parts again even if they exist.")
     ] = False,
@@ -119,7 +116,7 @@ def prepare(
             spending=shared.spending(max_cost),
             give_up_after_s=give_up_after,
             jobs=jobs,
-            backend=backend,
+            executor=executor,
             force=force,
             dry_run=dry_run,
         ),

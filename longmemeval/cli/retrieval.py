@@ -82,6 +82,7 @@ def retrieval(
         ),
     ] = None,
     jobs: shared.Jobs = None,
+    executor: shared.ExecutorName = None,
     as_json: shared.Json = False,
 ) -> None:
     """Measure how well memories find the evidence.
@@ -113,6 +114,7 @@ def retrieval(
             query_model=query_model,
             model_options=ModelOptions(api_base=api_base, give_up_after_s=give_up_after),
             jobs=jobs,
+            executor=executor,
             tell=lambda text: err.print(printable(text)),
         ),
         where=where,

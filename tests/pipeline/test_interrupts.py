@@ -41,7 +41,7 @@ def interrupt(process: subprocess.Popen[str], pauses: tuple[float, ...]) -> str:
     return process.communicate(timeout=30)[1]
 
 
-ALONE, PROCESSES, THREADS = ("--jobs", "1"), ("--jobs", "2"), ("--jobs", "2", "--backend", "threading")
+ALONE, PROCESSES, THREADS = ("--jobs", "1"), ("--jobs", "2"), ("--jobs", "2", "--executor", "threads")
 
 
 @pytest.mark.parametrize(

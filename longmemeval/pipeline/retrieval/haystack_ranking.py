@@ -9,12 +9,10 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.arrays import Vector
-from longmemeval.errors import HarnessError
 from longmemeval.evaluation.measures.official import Granularity
 from longmemeval.event_loop import complete
 from longmemeval.memory.configuration import MemoryConfiguration, build_memory
 from longmemeval.memory.protocol import MemorySystem, MemoryTools, RankingMemory
-from longmemeval.pipeline.fixtures.build import Failure
 from longmemeval.pipeline.fixtures.query_vectors import QueryVectors, VectorSource
 from longmemeval.pipeline.runs.rankings import Ranked, Ranking
 from longmemeval.records import Gold, Question, Recall, RecalledItem
@@ -45,6 +43,11 @@ class HaystackTask(Struct, frozen=True):
     level: Granularity
     memories: tuple[MemoryTask, ...]
 
+    @property
+    def size(self) -> int:
+        """Bytes of its vectors."""
+        return sum(vector.nbytes for memory in self.memories for vector in memory.vectors.values())
+
 
 class MemoryRankings(Struct, frozen=True):
     """What one memory made of its task."""
@@ -61,13 +64,10 @@ class MemoryRankings(Struct, frozen=True):
 _RANKINGS = msgspec.json.Decoder(list[Ranking])
 
 
-def rank_haystack(task: HaystackTask) -> list[MemoryRankings] | Failure:
-    """Rank everything in `task`, memory by memory; an error is returned, not raised."""
-    try:
-        fixture = Fixture.open(task.folder)
-        return [_rank_all(memory, fixture, task.level) for memory in task.memories]
-    except HarnessError as error:
-        return Failure(type(error), error.what, error.where, error.fix)
+def rank_haystack(task: HaystackTask) -> list[MemoryRankings]:
+    """Rank everything in `task`, memory by memory."""
+    fixture = Fixture.open(task.folder)
+    return [_rank_all(memory, fixture, task.level) for memory in task.memories]
 
 
 def _rank_all(task: MemoryTask, fixture: Fixture, level: Granularity) -> MemoryRankings:

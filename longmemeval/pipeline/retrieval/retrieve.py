@@ -10,12 +10,13 @@ from longmemeval.benchmarks.dataset_protocol import Dataset
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.evaluation.measures.notation import Measure
 from longmemeval.evaluation.measures.official import Granularity
+from longmemeval.executors.registry import EXECUTORS
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration
 from longmemeval.pipeline.answer.question_analysis import QueryModel
 from longmemeval.pipeline.retrieval.official import plan_official
 from longmemeval.pipeline.retrieval.scoring import chosen_measures, is_locomo
-from longmemeval.pipeline.retrieval.standard import Planning, rank_all
+from longmemeval.pipeline.retrieval.standard import Planning, Workers, rank_all
 from longmemeval.pipeline.runs.manifest import check_run_id, default_run_id
 from longmemeval.pipeline.runs.rankings import RetrievalJob, RetrievalProtocol, RetrievalReport, RetrievalRun
 from longmemeval.pipeline.runs.selection import Selection, part_of, select
@@ -48,7 +49,9 @@ class RetrievalOptions(Struct, frozen=True):
     model_options: ModelOptions = ModelOptions()
     """How it is reached; a remote embedder is looked for at the same endpoint."""
     jobs: int | None = None
-    """Processes; None: one per core when there are enough haystacks, else none. The official protocol works in one."""
+    """Workers; None: one per core when there are enough haystacks, else none. The official protocol works in one."""
+    executor: str | None = None
+    """What runs them; None: `processes`, where there are to be workers."""
     tell: Callable[[str], None] | None = None
     """Gets what is worth knowing before the first question is ranked."""
 
@@ -114,7 +117,7 @@ def _standard(
     for advice in dict.fromkeys(plan.fixtures.advice for plan in plans):
         if advice and options.tell:
             options.tell(advice)
-    return rank_all(plans, measures, options.jobs)
+    return rank_all(plans, measures, Workers(options.jobs, options.executor))
 
 
 def _official(job: RetrievalJob, memories: _Named, options: RetrievalOptions) -> tuple[RetrievalRun, ...]:
@@ -150,10 +153,12 @@ def _check(options: RetrievalOptions, memories: int) -> None:
         raise HarnessError("--log writes the official log", fix="Give --protocol official with it")
     if options.expansion_cache and not official:
         raise HarnessError("--expansion-cache is read by the official protocol", fix="Give --protocol official with it")
-    if official and options.jobs not in (None, 1):
-        raise HarnessError("The official protocol works in one process", fix="Leave out --jobs")
+    if official and (options.jobs not in (None, 1) or options.executor):
+        raise HarnessError("The official protocol works in one process", fix="Leave out --jobs and --executor")
+    if options.executor:
+        EXECUTORS.get(options.executor)
     if options.jobs is not None and options.jobs < 1:
-        raise HarnessError(f"{options.jobs} is no number of processes", fix="Give --jobs 1 or more")
+        raise HarnessError(f"{options.jobs} is no number of workers", fix="Give --jobs 1 or more")
     if options.log and memories > 1:
         raise HarnessError(f"--log names one file for {memories} memories", fix="Give one --memory with it")
 

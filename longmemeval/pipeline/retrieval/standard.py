@@ -13,15 +13,17 @@ from itertools import groupby
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from longmemeval.evaluation.measures.notation import Measure
 from longmemeval.event_loop import complete
+from longmemeval.executors.protocol import Task
+from longmemeval.executors.registry import in_order, is_alone, run_tasks
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import MemoryConfiguration, build_memory, preset_of
 from longmemeval.memory.protocol import EmbedsQuestions, MemorySystem, MemoryTools
 from longmemeval.pipeline.answer.question_analysis import QueryModel, QuestionAnalyses, question_analyses
 from longmemeval.pipeline.fixtures.access import PreparedFixtures, open_fixtures
-from longmemeval.pipeline.fixtures.processes import in_processes, processes_for
 from longmemeval.pipeline.fixtures.query_vectors import QueryVectors, VectorSource
 from longmemeval.pipeline.retrieval.haystack_ranking import (
     HaystackTask,
@@ -99,7 +101,7 @@ class Planning:
             **(analyses.settings if analyses else {}),
         }
         manifest = job.manifest(run_id, settings, fixtures.hashes(job.questions))
-        cache, reached_by = job.where.cache_dir / "embeddings.sqlite", self._reached_by
+        cache, reached_by = (job.where.cache_dir / "embeddings.sqlite").absolute(), self._reached_by
         source = VectorSource(identity, self._embedder, reached_by.api_base, cache, reached_by.give_up_after_s)
         if source not in self._vectors:
             self._vectors[source] = source.vectors(job.questions)
@@ -166,13 +168,22 @@ class Plan:
         return self.system.texts_to_embed(question, self.names_in(question.haystack_id))
 
 
-def rank_all(plans: Sequence[Plan], measures: tuple[Measure, ...], jobs: int | None) -> tuple[RetrievalRun, ...]:
+class Workers(Struct, frozen=True):
+    """Who ranks."""
+
+    jobs: int | None = None
+    """How many; None: one per core when there are enough haystacks, else none. Rankings are the same."""
+    executor: str | None = None
+    """What runs them; None: `processes`, where there are to be workers."""
+
+
+def rank_all(plans: Sequence[Plan], measures: tuple[Measure, ...], workers: Workers) -> tuple[RetrievalRun, ...]:
     """Rank all questions by all memories, and score the rankings.
 
     Args:
         plans: one per memory, of one job; at least one.
         measures: what to compute.
-        jobs: processes; None: one per core when there are enough haystacks, else none. Rankings are the same.
+        workers: who ranks.
 
     Raises:
         HarnessError: a fixture is damaged, a file cannot be written, or another process writes to a run.
@@ -194,7 +205,7 @@ def rank_all(plans: Sequence[Plan], measures: tuple[Measure, ...], jobs: int | N
         bar = stack.enter_context(progress(title, sum(run.missing for run in runs)))
         for run in runs:
             run.bar = bar
-        for questions, ranked in _by_haystack(plans, runs, jobs, stack):
+        for questions, ranked in _by_haystack(plans, runs, workers, stack):
             for run, scoring, rank in zip(runs, scorings, ranked, strict=True):
                 for question in questions:
                     scoring.add(question, run.ranking(question.question_id, partial(rank, question)))
@@ -208,18 +219,19 @@ _Rank = Callable[[Question], Iterable[Ranked]]
 
 
 def _by_haystack(
-    plans: Sequence[Plan], runs: Sequence[Rankings], jobs: int | None, stack: ExitStack
+    plans: Sequence[Plan], runs: Sequence[Rankings], workers: Workers, stack: ExitStack
 ) -> Iterator[tuple[list[Question], list[_Rank]]]:
     """The questions of each haystack in turn, and for every memory what ranks those of them that it has not ranked."""
     haystacks = [list(questions) for _, questions in groupby(plans[0].job.questions, lambda one: one.haystack_id)]
     missing = [[[one for one in questions if not run.has(one.question_id)] for run in runs] for questions in haystacks]
-    processes = processes_for(jobs, sum(map(any, missing)))
-    if processes == 1:
+    unranked = [of_memories for of_memories in missing if any(of_memories)]
+    if is_alone(workers.executor, workers.jobs, len(unranked)):
         for questions in haystacks:
             yield questions, [plan.rank for plan in plans]
         return
-    tasks = (_task(plans, of_memories) for of_memories in missing if any(of_memories))
-    made = stack.enter_context(closing(in_processes(rank_haystack, tasks, processes)))
+    tasks = (_task(plans, number, of_memories) for number, of_memories in enumerate(unranked))
+    done = stack.enter_context(closing(run_tasks(tasks, len(unranked), name=workers.executor, jobs=workers.jobs)))
+    made = in_order(done)
     for questions, of_memories in zip(haystacks, missing, strict=True):
         outcome = next(made) if any(of_memories) else [None] * len(plans)
         yield questions, [_received(run, rankings) for run, rankings in zip(runs, outcome, strict=True)]
@@ -232,11 +244,14 @@ def _received(run: Rankings, received: MemoryRankings | None) -> _Rank:
     return lambda question: rankings[question.question_id]
 
 
-def _task(plans: Sequence[Plan], questions: Sequence[list[Question]]) -> HaystackTask:
+def _task(
+    plans: Sequence[Plan], number: int, questions: Sequence[list[Question]]
+) -> Task[HaystackTask, list[MemoryRankings]]:
     """The work on one haystack: for each memory, the questions it has not ranked."""
     haystack_id = next(one.haystack_id for of_memory in questions for one in of_memory)
     memories = tuple(plan.task(of_memory) for plan, of_memory in zip(plans, questions, strict=True))
-    return HaystackTask(plans[0].fixtures.folder(haystack_id), plans[0].job.level, memories)
+    task = HaystackTask(plans[0].fixtures.folder(haystack_id).absolute(), plans[0].job.level, memories)
+    return Task(number, rank_haystack, task, task.size)
 
 
 def _embed_ahead(plans: Sequence[Plan], unranked: Sequence[Sequence[Question]]) -> None:

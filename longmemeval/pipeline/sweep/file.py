@@ -19,7 +19,6 @@ from pydantic import (
 )
 
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.pipeline.fixtures.pool import Backend
 from longmemeval.pipeline.fixtures.recipes import IndexEngine
 from longmemeval.pipeline.fixtures.wording import EmbeddedText
 from longmemeval.reading.history import HistoryFormat
@@ -69,7 +68,7 @@ class PrepareSection(_Section):
     expansion_model: str | None = None
     api_base: str | None = None
     jobs: PositiveInt | None = None
-    backend: Backend | None = None
+    executor: str | None = None
 
 
 class MemoryEntry(_Entry):
@@ -205,6 +204,8 @@ def _fix(kind: str, location: Location, value: object, context: dict[str, Any]) 
     if kind == "missing":
         return "Add it; docs/sweep.md explains every field"
     if kind == "extra_forbidden":
+        if location == ("prepare", "backend"):
+            return "It is called `executor` now: processes (was loky) or threads (was threading)"
         fields = (_SECTIONS.get(location[0], SweepFile) if len(location) > 1 else SweepFile).model_fields
         return nearest(str(location[-1]), fields)
     if kind == "literal_error":

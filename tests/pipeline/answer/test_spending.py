@@ -159,15 +159,15 @@ def test_a_run_of_an_earlier_version_counts_what_its_answers_say(tmp_path: Path,
     assert len(server.chat_requests) == asked
 
 
-@pytest.mark.parametrize(("jobs", "backend"), [(1, "loky"), (2, "loky"), (3, "threading")])
+@pytest.mark.parametrize(("jobs", "executor"), [(1, None), (2, None), (3, "threads")])
 def test_preparing_with_a_chat_model_is_covered_over_its_workers(
-    tmp_path: Path, server: ModelServer, jobs: int, backend: str
+    tmp_path: Path, server: ModelServer, jobs: int, executor: str | None
 ) -> None:
     dataset, where = colours(tmp_path / "d.json", 8), folders_in(tmp_path)
     server.responder = lambda body: json.dumps({"edits": []}) + " word" * 100
     options = structs.replace(
         PrepareOptions(working_memory_model=PRICED, api_base=server.url, jobs=jobs),
-        backend=backend,
+        executor=executor,
         spending=SpendingLimit(0.004),
     )
     for _ in range(2):

@@ -68,16 +68,16 @@ def ranked(
     return retrieve(dataset, memories, options=options, where=where)
 
 
-def test_any_number_of_processes_gives_the_same_files(talks: Dataset, where: Folders, tmp_path: Path) -> None:
+def test_any_number_of_workers_gives_the_same_files(talks: Dataset, where: Folders, tmp_path: Path) -> None:
     prepare(talks, MEMORIES, options=PrepareOptions(jobs=1), where=where)
     trees = []
-    for jobs in (1, 2):
-        own = where.model_copy(update={"results_dir": tmp_path / f"results-{jobs}"})
-        report = ranked(talks, own, MEMORIES, jobs=jobs)
+    for jobs, executor in ((1, None), (2, None), (2, "threads")):
+        own = where.model_copy(update={"results_dir": tmp_path / f"results-{jobs}-{executor}"})
+        report = ranked(talks, own, MEMORIES, jobs=jobs, executor=executor)
         assert [run.newly_ranked for run in report.runs] == [15] * len(MEMORIES)
         trees.append(timeless(own.results_dir))
         assert verify("r-hybrid", where=own).problems == ()
-    assert trees[0] == trees[1]
+    assert trees[0] == trees[1] == trees[2]
     assert len(trees[0]) == 3 * len(MEMORIES)
 
 
@@ -199,7 +199,7 @@ def test_interrupted_work_goes_on_where_it_was(tmp_path: Path, where: Folders, n
 def test_no_jobs_for_the_official_protocol(tmp_path: Path, where: Folders) -> None:
     with pytest.raises(HarnessError, match="works in one process"):
         ranked(colours(tmp_path / "colours.json"), where, ["bm25"], protocol="official", jobs=2)
-    with pytest.raises(HarnessError, match="no number of processes"):
+    with pytest.raises(HarnessError, match="no number of workers"):
         ranked(colours(tmp_path / "colours.json"), where, ["bm25"], jobs=0)
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.errors import FatalModelError, FixtureError, SpendingLimitError
-from longmemeval.pipeline.fixtures.pool import Backend
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.runs.selection import Selection
 from longmemeval.pipeline.runs.workers import in_order
@@ -34,10 +33,10 @@ def parts(where: Folders) -> dict[str, bytes]:
     return tree(where.prepared_dir, without=("meta.json", "prepare.jsonl"))
 
 
-@pytest.mark.parametrize(("jobs", "backend"), [(2, "loky"), (2, "threading"), (5, "threading")])
-def test_parts_are_equal_to_the_last_byte(alone: Folders, tmp_path: Path, jobs: int, backend: Backend) -> None:
+@pytest.mark.parametrize(("jobs", "executor"), [(2, None), (2, "threads"), (5, "threads")])
+def test_parts_are_equal_to_the_last_byte(alone: Folders, tmp_path: Path, jobs: int, executor: str | None) -> None:
     where = folders_in(tmp_path)
-    options = PrepareOptions(jobs=jobs, backend=backend)
+    options = PrepareOptions(jobs=jobs, executor=executor)
     report = prepare(load_dataset("sample"), ["combined"], selection=SOME, options=options, where=where)
     assert report.prepared == 20
     assert len(parts(where)) == 40

@@ -1,0 +1,1 @@
+"""Who does the work: the independent tasks of `prepare` and `retrieval`, in processes, threads or on other machines."""

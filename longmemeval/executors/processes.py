@@ -1,0 +1,107 @@
+"""Worker processes of this machine. They leave interrupts to the process that began them, and end with it."""
+
+import os
+import signal
+import sys
+from collections.abc import Generator, Iterable, Iterator
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
+from multiprocessing import Pipe, resource_tracker
+from multiprocessing.connection import Connection
+from threading import Thread
+from typing import TYPE_CHECKING, TypeVar
+
+from longmemeval.errors import HarnessError
+from longmemeval.executors.finished import as_finished
+from longmemeval.executors.protocol import Done, Task
+
+if TYPE_CHECKING:
+    from joblib.externals.loky import ProcessPoolExecutor
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Processes:
+    """Processes: one task each, on all cores."""
+
+    def map(self, tasks: Iterable[Task[T, R]], workers: int | None) -> Generator[Done[R], None, None]:
+        """See `Executor.map`.
+
+        Raises:
+            HarnessError: a worker died.
+        """
+        from joblib import cpu_count
+        from joblib.externals.loky import ProcessPoolExecutor
+
+        count = workers or cpu_count()
+        # This end is held by this process alone: however it ends, the workers read the end of the pipe.
+        workers_end, our_end = Pipe(duplex=False)
+        # Tasks go through pipes: joblib's own way of calling it would keep all vectors in shared memory.
+        with _interrupts_held():
+            pool = ProcessPoolExecutor(count, initializer=_follow, initargs=(workers_end,))
+
+        def submit(task: Task[T, R]) -> "Future[Done[R]]":
+            with _interrupts_held():
+                future: Future[Done[R]] = pool.submit(task)
+                return future
+
+        try:
+            yield from as_finished(submit, tasks, count)
+        except BrokenProcessPool as error:
+            _kill(pool)
+            raise HarnessError(
+                "A worker process died (out of memory, perhaps)",
+                fix="Give the same command again with fewer --jobs: what was finished is kept",
+            ) from error
+        except BaseException:
+            _kill(pool)
+            raise
+        else:
+            pool.shutdown()
+        finally:
+            our_end.close()
+            workers_end.close()
+
+
+def _follow(parent: Connection) -> None:
+    """Leave interrupts to the process that holds the other end of `parent`, and end with it.
+
+    No orphan writes beside a new command.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        with suppress(EOFError, OSError):
+            parent.recv_bytes()
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
+
+
+def _kill(pool: "ProcessPoolExecutor") -> None:
+    """End all work at once."""
+    # Not by the pool's own `kill_workers`, which trips over tasks that no worker has begun.
+    for worker in list(pool._processes):
+        with suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGKILL)
+    pool.shutdown()
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Workers are begun with interrupts blocked: Ctrl-C is for this process, and they end with it.
+
+    The tracker that cleans up behind a process that was killed is begun along with them, and says nothing of it.
+    """
+    quiet = "ignore:resource_tracker"
+    sys.warnoptions.append(quiet)
+    # Python 3.11 and 3.12 let interrupts through again when they begin their tracker: it is begun before they are held.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        sys.warnoptions.remove(quiet)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,103 @@
+"""Executors by name, and tasks run by the one that was asked for."""
+
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
+from functools import partial
+from typing import Any, TypeVar
+
+from longmemeval import plugins
+from longmemeval.errors import HarnessError
+from longmemeval.executors.protocol import Done, Executor, Failure, Task
+from longmemeval.executors.threads import Alone
+from longmemeval.plugins import Registry
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_KIND: Any = Executor  # To mypy a protocol is no type of objects.
+
+EXECUTORS = Registry[Executor](
+    plugins.EXECUTORS,
+    "executor",
+    _KIND,
+    {
+        "processes": "longmemeval.executors.processes:Processes",
+        "threads": "longmemeval.executors.threads:Threads",
+    },
+    adapt=lambda loaded: loaded() if isinstance(loaded, type) else loaded,
+)
+
+_PARALLEL_FROM = 64
+"""Below this number of haystacks, starting worker processes takes longer than the work."""
+
+
+def is_alone(name: str | None, jobs: int | None, haystacks: int) -> bool:
+    """Whether the work is done in this process, because nobody asked for workers and they would not pay.
+
+    Args:
+        name: the executor that was asked for, if any.
+        jobs: how many workers were asked for, if that was said.
+        haystacks: how many there are to do.
+    """
+    return name is None and (jobs == 1 or (jobs is None and haystacks < _PARALLEL_FROM))
+
+
+def run_tasks(
+    tasks: Iterable[Task[T, R]], haystacks: int, *, name: str | None, jobs: int | None
+) -> Generator[tuple[object, R], None, None]:
+    """Run `tasks` by the executor of that name; None: by `processes`, where workers pay.
+
+    Args:
+        tasks: independent of each other.
+        haystacks: how many tasks there are.
+        name: of the executor.
+        jobs: how many workers; None: as many as the executor has, of processes one per core.
+
+    Yields:
+        The key of each task and its result, as they finish. Closed before its end, it ends the work at once.
+
+    Raises:
+        HarnessError: a task failed; nothing new begins then, and the results of what had begun come first. Or the
+            executor itself failed.
+    """
+    executor = Alone() if is_alone(name, jobs, haystacks) else EXECUTORS.get(name or "processes")
+    with closing(_as_generator(executor.map(tasks, jobs))) as done:
+        take, failure = partial(next, done), None
+        while True:
+            try:
+                one = take()
+            except StopIteration:
+                break
+            except HarnessError:
+                raise
+            except Exception as error:
+                if name is None or name in EXECUTORS.built_in:
+                    raise
+                raise HarnessError(
+                    f"The executor '{name}' failed: {type(error).__name__}: {error}",
+                    fix="Fix this and rerun the same command, or take another --executor: what was finished is kept",
+                ) from error
+            take = partial(next, done)
+            if not isinstance(one.outcome, Failure):
+                yield one.key, one.outcome
+            elif failure is None:
+                failure = one.outcome.error()
+                take = partial(done.throw, failure)
+    if failure is not None:
+        raise failure
+
+
+def in_order(numbered: Iterable[tuple[object, R]]) -> Iterator[R]:
+    """Results whose keys are 0, 1, 2, … in that order."""
+    waiting: dict[object, R] = {}
+    expected = 0
+    for key, result in numbered:
+        waiting[key] = result
+        while expected in waiting:
+            yield waiting.pop(expected)
+            expected += 1
+
+
+def _as_generator(done: Iterator[Done[R]]) -> Generator[Done[R], None, None]:
+    """What `Executor.map` returns; an iterator that is no generator cannot be thrown into, and simply ends."""
+    yield from done

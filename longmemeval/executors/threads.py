@@ -1,0 +1,38 @@
+"""Executors within this process: none at all, and threads."""
+
+from collections.abc import Generator, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from longmemeval.executors.finished import as_finished
+from longmemeval.executors.protocol import Done, Task
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Alone:
+    """Does a task when it is handed over."""
+
+    def map(self, tasks: Iterable[Task[T, R]], workers: int | None) -> Generator[Done[R], None, None]:
+        """See `Executor.map`."""
+        for task in tasks:
+            yield task()
+
+
+class Threads:
+    """Threads: for tasks that wait for servers, or where processes cannot be started."""
+
+    def map(self, tasks: Iterable[Task[T, R]], workers: int | None) -> Generator[Done[R], None, None]:
+        """See `Executor.map`."""
+        from joblib import cpu_count
+
+        count = workers or cpu_count()
+        pool = ThreadPoolExecutor(count)
+        try:
+            yield from as_finished(pool.submit, tasks, count)
+        except BaseException:
+            # What they are doing cannot be stopped; nobody waits for it.
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+        pool.shutdown()

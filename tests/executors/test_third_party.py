@@ -1,0 +1,123 @@
+"""An executor of another package, named on the command line; and workers that outlive the process that began them."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from longmemeval.benchmarks.registry import load_dataset
+from longmemeval.executors.protocol import Done, Task
+from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
+from longmemeval.pipeline.runs.selection import Selection
+from tests.cli.test_plugins import install
+from tests.executors.test_executors import is_alive
+from tests.pipeline.helpers import folders_in, start, timeless
+from tests.pipeline.runs.test_workers import children_of
+from tests.pipeline.test_interrupts import wait_until
+from tests.server import ModelServer
+from tests.support import ROOT, longmemeval
+
+PLAIN = '''
+from concurrent.futures import ThreadPoolExecutor
+
+from longmemeval.executors.finished import as_finished
+
+
+class Plain:
+    """Tasks in the pool of the standard library."""
+
+    def map(self, tasks, workers):
+        with ThreadPoolExecutor(workers) as pool:
+            yield from as_finished(pool.submit, tasks, workers or 2)
+'''
+POINTS = "[longmemeval.executors]\nplain = plain_executor:Plain\n"
+PREPARE = ("prepare", "--dataset", "sample", "--memory", "combined", "--limit", "6")
+RANK = ("retrieval", "--dataset", "sample", "--memory", "hybrid", "--limit", "6", "--run-id", "r")
+
+
+def test_an_executor_of_another_package_gives_the_same_files(tmp_path: Path) -> None:
+    site, alone, outside = (tmp_path / name for name in ("site-packages", "alone", "outside"))
+    for folder in (site, alone, outside):
+        folder.mkdir()
+    install(site, "plain_executor", PLAIN, POINTS)
+    by_plain = ("--executor", "plain", "--jobs", "3")
+    for command in (PREPARE, RANK):
+        longmemeval(*command, "--jobs", "1", cwd=alone)
+        longmemeval(*command, *by_plain, cwd=outside, PYTHONPATH=str(site))
+    assert sum(name.endswith("meta.json") for name in timeless(outside)) == 6
+    done, wanted = ({name: one for name, one in timeless(at).items() if "jsonl" not in name} for at in (outside, alone))
+    assert done.keys() == wanted.keys()
+    assert {name for name in done if done[name] != wanted[name]} <= {"results/r/run.json"}
+    told = longmemeval(*PREPARE, *by_plain, cwd=outside, code=2).stderr
+    assert "There is no executor 'plain'" in told
+
+
+class Detached:
+    """Each task in a process of its own, in another folder, whose parent is gone before the work begins."""
+
+    def map(self, tasks: Iterable[Task[object, object]], workers: int | None) -> Iterator[Done[object]]:
+        for task in tasks:
+            data = bytes(ForkingPickler.dumps(task))
+            work = (
+                "import os, pickle, sys, time\n"
+                "data = sys.stdin.buffer.read()\n"
+                "if os.fork(): os._exit(0)\n"
+                "time.sleep(0.3)\n"
+                "sys.stdout.buffer.write(pickle.dumps(pickle.loads(data)()))"
+            )
+            done = subprocess.run(
+                [sys.executable, "-c", work],
+                input=data, stdout=subprocess.PIPE, cwd="/", env=os.environ | {"PYTHONPATH": str(ROOT)}, check=True,
+            )  # fmt: skip
+            received: Done[object] = ForkingPickler.loads(done.stdout)
+            yield received
+
+
+def test_workers_elsewhere_whose_parent_is_gone_write_their_fixtures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is needed for a scheduler's workers: tasks that can be pickled, and files found from any folder."""
+    monkeypatch.chdir(tmp_path)
+    dataset, some = load_dataset("sample"), Selection(limit=2)
+    trees = []
+    for name, executor in (("alone", None), ("detached", f"{__name__}:Detached")):
+        where = folders_in(Path(name))
+        prepare(dataset, ["combined"], selection=some, options=PrepareOptions(executor=executor), where=where)
+        options = RetrievalOptions(run_id="r", executor=executor)
+        report = retrieve(dataset, ["hybrid"], selection=some, options=options, where=where)
+        assert report.runs[0].newly_ranked == 2
+        trees.append(timeless(Path(name)))
+    assert trees[0] == trees[1]
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer(lambda body: '{"edits": []}') as running:
+        yield running
+
+
+def test_processes_end_with_a_command_that_is_killed(server: ModelServer, tmp_path: Path) -> None:
+    """While they wait for a model that takes its time: nobody is left to write beside the next command."""
+    server.plan = lambda: "slow:25"
+    model = ("--working-memory-model", "openai/local", "--api-base", server.url, "--jobs", "2")
+    command = start(
+        "prepare", "--dataset", "sample", "--memory", "working-memory", "--limit", "4", *model, cwd=tmp_path
+    )
+    wait_until(lambda: len(server.chat_requests) >= 2, command)
+    workers = children_of(command)
+    assert len(workers) == 2
+    command.send_signal(signal.SIGKILL)
+    command.communicate(timeout=30)
+    for worker in workers:
+        for _ in range(200):
+            if not is_alive(worker):
+                break
+            Event().wait(0.05)
+        assert not is_alive(worker)
