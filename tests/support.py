@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,25 @@ def longmemeval(
     )
     assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done
+
+
+def processor_seconds(work: Callable[[], object]) -> float:
+    """What `work` takes of the processor, the least of five: other work of the machine only ever adds."""
+    seconds = []
+    for _ in range(5):
+        started = time.process_time()
+        work()
+        seconds.append(time.process_time() - started)
+    return min(seconds)
+
+
+def growth(work: Callable[[int], object], size: int) -> float:
+    """How many times as much of the processor `work` takes at four times the size: 4 in proportion, 16 squared."""
+    return processor_seconds(lambda: work(4 * size)) / processor_seconds(lambda: work(size))
+
+
+IN_PROPORTION = 8
+"""What `growth` stays below, of work in proportion to its size."""
 
 
 def json_lines(path: Path) -> list[dict[str, Any]]:

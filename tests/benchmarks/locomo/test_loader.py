@@ -1,7 +1,6 @@
 import calendar
 import copy
 import json
-import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -28,6 +27,7 @@ from longmemeval.records import Gold, Question, Session, Turn
 from longmemeval.storage.messages import haystack_messages
 from tests.benchmarks.longmemeval.test_loader import make_record, write
 from tests.conftest import real_file
+from tests.support import processor_seconds
 
 Change = Callable[[dict[str, Any]], object]
 
@@ -652,11 +652,7 @@ def test_real_file_rewritten_says_the_same(real_locomo: LocomoDataset, tmp_path:
     assert LocomoDataset(path).content_sha256 == real_locomo.content_sha256
 
 
-def test_real_file_loads_in_50_milliseconds(real_locomo: LocomoDataset) -> None:
-    def seconds() -> float:
-        started = time.process_time()
-        load_dataset(real_locomo.path)
-        return time.process_time() - started
-
-    # The best of several: a busy machine only ever adds time.
-    assert min(seconds() for _ in range(5)) < 0.05
+def test_real_file_is_loaded_in_a_few_times_what_parsing_it_takes(real_locomo: LocomoDataset) -> None:
+    """50 milliseconds where that takes 20."""
+    parsing = processor_seconds(lambda: json.loads(real_locomo.path.read_bytes()))
+    assert processor_seconds(lambda: load_dataset(real_locomo.path)) < 2.5 * parsing

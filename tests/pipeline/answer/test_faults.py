@@ -1,7 +1,6 @@
 """Whatever goes wrong on the way to a model: every question ends answered, once, as if nothing had been."""
 
 import re
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -121,10 +120,8 @@ def test_an_endpoint_that_is_dead_from_the_start(
 ) -> None:
     dataset, where = workspace
     server.plan = lambda: fault
-    started = time.monotonic()
     with pytest.raises(EndpointDownError, match=r"nothing but failures.*0 of 60 answers are there and kept"):
         ask(server, dataset, where, SOME, **SOON)
-    assert time.monotonic() - started < 30
     assert len(server.chat_requests) < 32 + 20
     assert answers(where) == []
     assert manifest(where)["status"] == "incomplete"
