@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from longmemeval.report.write import ReportOptions, render_report, write_report
     from longmemeval.settings import folders
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "EvaluateOptions",

@@ -18,6 +18,7 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
+from longmemeval import __version__
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.files import sha256_file, sha256_text
 
@@ -112,9 +113,8 @@ class Registry(Generic[T]):
         Args:
             check_built_in: load the built-in ones too.
         """
-        version = _version("longmemeval")
         found = [
-            Plugin(self.group, name, target, "longmemeval", version, self._problem(name) if check_built_in else "")
+            Plugin(self.group, name, target, "longmemeval", __version__, self._problem(name) if check_built_in else "")
             for name, target in self.built_in.items()
         ]
         for point in sorted(self._installed(), key=lambda point: (point.name, _package(point))):

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from longmemeval import __version__
 from longmemeval.benchmarks.dataset_protocol import Dataset
 from longmemeval.errors import HarnessError, IntegrityError, nearest
 from longmemeval.files import list_folders, safe_name, write_atomic
@@ -24,7 +25,6 @@ from longmemeval.text_files import UnreadableError, decode_json
 
 FORMAT = 1
 _PACKAGES = (
-    "longmemeval",
     "msgspec",
     "numpy",
     "hnswlib",
@@ -74,7 +74,7 @@ def now() -> str:
 
 def environment() -> dict[str, Any]:
     """Where and with what this process runs."""
-    versions = {}
+    versions = {"longmemeval": __version__}
     for package in _PACKAGES:
         try:
             versions[package] = metadata.version(package)
