@@ -4,11 +4,13 @@ import functools
 import gc
 import importlib
 import logging
+import math
 import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
+from typing import NamedTuple
 
 
 @contextmanager
@@ -48,15 +50,51 @@ def load_litellm() -> ModuleType:
 
 def price(model: str, prompt_tokens: int, completion_tokens: int = 0) -> float | None:
     """US dollars for a call of `model`; None when the table has no price for it."""
-    litellm = load_litellm()
+    rates = _rates(model)
+    parts = rates.of(prompt_tokens, completion_tokens) if rates else _asked(model, prompt_tokens, completion_tokens)
+    return sum(parts) if parts else None
+
+
+class _Rates(NamedTuple):
+    """US dollars per token, whatever the number of tokens and the time of day."""
+
+    prompt: float
+    completion: float
+
+    def of(self, prompt_tokens: int, completion_tokens: int) -> tuple[float, float]:
+        return prompt_tokens * self.prompt, completion_tokens * self.completion
+
+
+_MANY_TOKENS = 10_000_000
+"""More than any length from which a model has another price."""
+
+
+@functools.lru_cache(256)
+def _rates(model: str) -> _Rates | None:
+    """Found out once for each model, as LiteLLM's look-up takes half a millisecond; None where a look-up is needed."""
+    prompt, completion = _asked(model, 1, 0), _asked(model, 0, 1)
+    if prompt is None or completion is None or _depends_on_time(model):
+        return None
+    rates = _Rates(prompt[0], completion[1])
+    many = _asked(model, _MANY_TOKENS, _MANY_TOKENS) or (math.nan, math.nan)
+    alike = map(math.isclose, many, rates.of(_MANY_TOKENS, _MANY_TOKENS))
+    return rates if all(alike) else None
+
+
+def _depends_on_time(model: str) -> bool:
+    return bool(load_litellm().get_model_info(model).get("off_peak_pricing"))
+
+
+def _asked(model: str, prompt_tokens: int, completion_tokens: int) -> tuple[float, float] | None:
+    """LiteLLM's price of the prompt and of the completion; None when its table has none."""
     try:
-        prompt, completion = litellm.cost_per_token(
+        prompt, completion = load_litellm().cost_per_token(
             model=model, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens
         )
     except Exception:
         # An unknown model raises one of several kinds, the bare one among them.
         return None
-    return float(prompt + completion)
+    return float(prompt), float(completion)
 
 
 def vector_length(model: str) -> int | None:

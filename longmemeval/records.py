@@ -69,7 +69,7 @@ class Gold(Struct, frozen=True):
     """What the benchmark groups its questions by beside the type (ConvoMem: evidence count, context size)."""
 
 
-class Message(Struct, frozen=True, rename={"message_id": "id"}):
+class Message(Struct, frozen=True, gc=False, rename={"message_id": "id"}):
     """A stored turn. `message_id` is `thread_id:index`, index from 0 within the session."""
 
     message_id: str
@@ -84,7 +84,7 @@ class Message(Struct, frozen=True, rename={"message_id": "id"}):
 ItemKind = Literal["message", "fact", "summary", "working-memory"]
 
 
-class RecalledItem(Struct, frozen=True):
+class RecalledItem(Struct, frozen=True, gc=False):
     """One piece of what a memory system returned, with where it came from."""
 
     kind: ItemKind

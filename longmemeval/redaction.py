@@ -21,10 +21,10 @@ import html
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit, urlunsplit
 
 MARK = "[redacted]"
@@ -114,18 +114,29 @@ class _Secrets(NamedTuple):
     """Values that are looked for only where something beside them says what they are."""
 
 
+_Collected = tuple[Mapping[Any, Any], frozenset[str], _Secrets]
+_last: _Collected = ({}, frozenset(), _Secrets((), ()))
+"""The environment and the addresses that secrets were last collected from, and these."""
+
+
 def _secrets() -> _Secrets:
-    telling = tuple((name, value) for name, value in os.environ.items() if _is_secret(name) or "://" in value)
-    return _collected(telling, frozenset(_from_addresses))
+    global _last
+    # What stands behind `os.environ`: to compare it takes microseconds, to read all variables through it far longer.
+    variables: Mapping[Any, Any] = vars(os.environ).get("_data", os.environ)
+    environment, addresses, collected = _last
+    if variables != environment or addresses != _from_addresses:
+        environment, addresses = dict(variables), frozenset(_from_addresses)
+        telling = [(name, value) for name, value in os.environ.items() if _is_secret(name) or "://" in value]
+        collected = _collected(telling, addresses)
+        _last = environment, addresses, collected
+    return collected
 
 
-@lru_cache(4096)
 def _is_secret(name: str) -> bool:
     return _SECRET_NAME.search(name) is not None
 
 
-@lru_cache(64)
-def _collected(environment: tuple[tuple[str, str], ...], from_addresses: frozenset[str]) -> _Secrets:
+def _collected(environment: Iterable[tuple[str, str]], from_addresses: Iterable[str]) -> _Secrets:
     values = set(from_addresses)
     for name, value in environment:
         values.update(_secrets_in(value))

@@ -44,6 +44,15 @@ class SharedCache(Generic[K, V]):
             self._drop_old()
         return kept.result()
 
+    def kept(self, key: K) -> V | None:
+        """The value of `key` where it is there, without waiting for one that is being made."""
+        with self._lock:
+            value = self._values.get(key)
+            if value is None or not value.done():
+                return None
+            self._values.move_to_end(key)
+        return value.result()
+
     def drop(self, key: K) -> None:
         """Forget the value of `key`, if there is one: the next who asks makes it again."""
         with self._lock:

@@ -8,7 +8,7 @@ import asyncio
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import count
 from pathlib import Path
 from threading import Lock
@@ -177,22 +177,26 @@ class Account:
     def _open(self, file: BinaryIO | None) -> None:
         if not self._opened:
             self._opened = True
-            begun_before = self._read > 0
+            begun_before = file is not None and file.seek(0, os.SEEK_END) > 0
             self._write(file, _Entry(session=str(os.getpid()), before_usd=0.0 if begun_before else self._before))
 
     @contextmanager
     def _file(self) -> Iterator[BinaryIO | None]:
-        """The file, locked and read to its end; None where there is none."""
+        """The file, where there is one. Under a limit it is locked and read to its end.
+
+        Without one nothing depends on what it holds, and lines are only added to it: each in one piece, so that
+        several processes may do so at a time.
+        """
         if self.path is None:
             yield None
             return
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with locked(self.path, wait=True), self.path.open("a+b", buffering=0) as file:
-                file.seek(self._read)
-                data = file.read()
-                self._read += len(data)
-                self._sums.read(data)
+            if not self._opened:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+            lock = locked(self.path, wait=True) if self.limit or not self._opened else nullcontext()
+            with lock, self.path.open("a+b", buffering=0) as file:
+                if self.limit:
+                    self._catch_up(file)
                 yield file
         except OSError as error:
             raise HarnessError(
@@ -201,19 +205,26 @@ class Account:
                 fix="Fix this and rerun the same command: what was finished is kept",
             ) from error
 
+    def _catch_up(self, file: BinaryIO) -> None:
+        """Take in what stands in the file by now, whoever wrote it; a last line that is not whole yet, later."""
+        file.seek(self._read)
+        lines, end, _ = file.read().rpartition(b"\n")
+        self._read += len(lines + end)
+        self._sums.read(lines)
+
     def _write(self, file: BinaryIO | None, entry: _Entry) -> None:
-        self._sums.add(entry)
         if file is None:
+            self._sums.add(entry)
             return
         line = msgspec.json.encode(entry) + b"\n"
         # After a line that was only half written, begin another.
-        if self._read:
-            file.seek(self._read - 1)
+        if size := file.seek(0, os.SEEK_END):
+            file.seek(size - 1)
             line = line if file.read(1) == b"\n" else b"\n" + line
         while line:
-            written = file.write(line)
-            self._read += written
-            line = line[written:]
+            line = line[file.write(line) :]
+        if self.limit:
+            self._catch_up(file)
 
 
 def spent_in(path: Path) -> float | None:

@@ -4,6 +4,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes says more of the machine than of what is tested.
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 

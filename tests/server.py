@@ -119,6 +119,8 @@ class ModelServer:
         self.responder = responder
         self.dimension = dimension
         self.served_model = served_model
+        self.headers: dict[str, str] = {}
+        """Sent with every reply."""
         self.faults: deque[Fault] = deque()
         self.embedding_faults: deque[Fault] = deque()
         self.plan: Callable[[], Fault | None] = lambda: None
@@ -196,7 +198,8 @@ class ModelServer:
                 "model": self.served_model or body["model"],
                 "choices": [] if fault == "no-choices" else [choice],
                 "usage": _usage(prompt_tokens, len(text.split())),
-            }
+            },
+            headers=self.headers,
         )
 
     async def _embeddings(self, request: Request) -> Response:

@@ -32,6 +32,19 @@ def basic(user: str, password: str) -> str:
     return base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
+def test_a_variable_that_changes_counts_from_then_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "first-planted-value and second-planted-value"
+    assert without_secrets(text) == text
+    monkeypatch.setenv("GATEWAY_API_KEY", "first-planted-value")
+    assert without_secrets(text) == without_secrets(text) == "[redacted] and second-planted-value"
+    monkeypatch.setenv("GATEWAY_API_KEY", "second-planted-value")
+    assert without_secrets(text) == "first-planted-value and [redacted]"
+    register_address("http://me:first-planted-value@host/")
+    assert without_secrets(text) == "[redacted] and [redacted]"
+    monkeypatch.delenv("GATEWAY_API_KEY")
+    assert without_secrets(text) == "[redacted] and second-planted-value"
+
+
 @pytest.mark.parametrize(
     "spelling",
     [

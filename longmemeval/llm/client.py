@@ -31,6 +31,9 @@ _CONNECT_S = 10.0
 _TOKENS_AROUND = 6
 """Tokens the chat format adds to a message, by OpenAI's recipe for counting: 3, and 3 to begin the reply."""
 
+_COST_BY_PROXY = "llm_provider-x-litellm-response-cost"
+"""The header, as LiteLLM keeps it, by which a proxy says what a call cost."""
+
 _SELDOM_ELSE = frozenset({"length", "content_filter"})
 """Finish reasons of empty replies that the same request gets again, as a rule, paid in full each time."""
 _ATTEMPTS_WHERE_SELDOM_ELSE = 2
@@ -211,6 +214,12 @@ class LiteLLMChatModel:
         """US dollars by LiteLLM's table; None when it has no price."""
         if not self._priced:
             return None
+        # LiteLLM has worked it out already, but takes a proxy's word for it where there is one.
+        told = getattr(response, "_hidden_params", None)
+        if isinstance(told, dict) and _COST_BY_PROXY not in (told.get("additional_headers") or {}):
+            cost = told.get("response_cost")
+            if isinstance(cost, float):
+                return cost
         try:
             return float(litellm.completion_cost(completion_response=response, model=self._spec))
         except Exception:

@@ -4,7 +4,7 @@ import importlib.util
 import math
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -139,7 +139,8 @@ class TiktokenCounter:
         between: list[str] = []
         for text in texts:
             counted = self._counted(text)
-            inner = counted.inner
+            start, end = _inner(text)
+            inner = text[start:end]
             place = prompt.find(inner, done, done + len(inner) + _FRAME) if inner else -1
             end = place + len(inner)
             # What is inside begins and ends like a border; so must what stands around it.
@@ -161,9 +162,8 @@ class TiktokenCounter:
 
     def remember(self, texts: Iterable[str], tokens: Iterable[int], inner_tokens: Iterable[int]) -> None:
         """Know `texts` by what `counts_of` said of them before."""
-        for text, count, inner_count in zip(texts, tokens, inner_tokens, strict=True):
-            start, end = _inner(text)
-            self._keep(text, _Counted(count, text[start:end], inner_count))
+        counted = map(_Counted, tokens, inner_tokens)
+        self._keep({text: one for text, one in zip(texts, counted, strict=True) if text not in self._known})
 
     def _counted(self, text: str) -> "_Counted":
         counted = self._known.get(text)
@@ -171,14 +171,14 @@ class TiktokenCounter:
             start, end = _inner(text)
             inner_tokens = self.encode_count(text[start:end])
             ends = self.encode_count(text[:start]) + self.encode_count(text[end:])
-            counted = _Counted(ends + inner_tokens, text[start:end], inner_tokens)
-            self._keep(text, counted)
+            counted = _Counted(ends + inner_tokens, inner_tokens)
+            self._keep({text: counted})
         return counted
 
-    def _keep(self, text: str, counted: "_Counted") -> None:
-        if text not in self._known:
-            self._room -= len(text)
-        self._known[text] = counted
+    def _keep(self, new: Mapping[str, "_Counted"]) -> None:
+        """Remember what was not known, and forget the oldest beyond the room there is."""
+        self._known |= new
+        self._room -= sum(map(len, new))
         while self._room < 0:
             oldest = next(iter(self._known))
             del self._known[oldest]
@@ -189,9 +189,8 @@ class _Counted(NamedTuple):
     """A text that was counted."""
 
     tokens: int
-    inner: str
-    """The part whose tokens are the same in any surroundings; empty: there is none."""
     inner_tokens: int
+    """Of the part whose tokens are the same in any surroundings; 0: there is none."""
 
 
 def _inner(text: str) -> tuple[int, int]:

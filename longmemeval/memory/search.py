@@ -118,8 +118,8 @@ class RankedSearch:
         history = retriever.history
         best = retriever.ranked(self._analyse(question))[:limit]
         return [
-            RankedUnit(history.units[place].unit_id, history.units[place].thread_id, history.message_ids[place], score)
-            for place, score in best
+            RankedUnit(unit.unit_id, unit.thread_id, tuple([one.message_id for one in history.messages(unit)]), score)
+            for unit, score in ((history.units[place], score) for place, score in best)
         ]
 
     def notes(self, question: Question, fixture: Fixture) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Reading methods: one question, one Recall, one model, one Answer."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -121,31 +121,39 @@ class Reader:
         self._limit = _limit(configuration, configuration.max_tokens)
         self._note_limit = _limit(configuration, _NOTE_MAX_TOKENS) if configuration.note_template else None
 
-    async def read(self, question: Question, recall: Recall) -> Reading:
+    async def read(
+        self, question: Question, recall: Recall, before_counting: Callable[[], object] | None = None
+    ) -> Reading:
         """Answer `question` from `recall`.
+
+        Args:
+            question: what is asked.
+            recall: what it is answered from.
+            before_counting: done in the work thread before tokens are counted; lets the counter know texts.
 
         A call that fails for good, or whose reply is empty, gives an Answer with status `error`; raised is only what
         concerns all questions, such as a FatalModelError.
         """
         prompts: list[SentPrompt] = []
         replies: list[ChatReply] = []
-        recall_tokens = await in_thread(self._tokens_of, recall)
-        found = [*_message_ids(recall.items), *recall.left_out_ids]
-        top_score = max((item.score for item in recall.items if item.score is not None), default=None)
-        threshold = self._configuration.abstain_below
-        if threshold is not None and top_score is not None and top_score < threshold:
-            return Reading(_abstention(question, recall, found, top_score, recall_tokens, threshold), ())
+        # One visit to the work thread: each takes a tenth of a millisecond by itself.
+        begun = await in_thread(self._begin, question, recall, before_counting)
+        found, top_score, recall_tokens = begun.found, begun.top_score, begun.recall_tokens
+        if begun.abstention:
+            return Reading(begun.abstention, ())
         shown: tuple[RecalledItem, ...] = ()
         hypothesis, finish_reason, prompt_sha256 = "", "", ""
         failure: ModelError | None = None
         prompt_tokens, latency_ms = 0, 0.0
         try:
-            if note_template := self._configuration.note_template:
-                notes = await in_thread(self._note_prompts, question, recall, note_template)
-                prompt_tokens = sum(note.tokens for note in notes if note.recall.items)
-                recall = await self._take_notes(recall, notes, prompts, replies)
+            if begun.failure:
+                raise begun.failure
+            prompt = begun.prompt
+            if prompt is None:
+                prompt_tokens = sum(note.tokens for note in begun.notes if note.recall.items)
+                recall = await self._take_notes(recall, begun.notes, prompts, replies)
                 latency_ms = max((reply.latency_ms for reply in replies), default=0.0)
-            prompt = await in_thread(self._answer_prompt, question, recall)
+                prompt = await in_thread(self._answer_prompt, question, recall)
             recall, shown = prompt.recall, prompt.recall.items
             prompt_tokens += prompt.tokens
             prompts.append(prompt.sent)
@@ -181,8 +189,27 @@ class Reader:
         )
         return Reading(answer, tuple(prompts), failure)
 
-    def _tokens_of(self, recall: Recall) -> int:
-        return sum(self._counter.count(item.text) for item in recall.items)
+    def _begin(self, question: Question, recall: Recall, before_counting: Callable[[], object] | None) -> "_Begun":
+        """What is worked out of a recall before the first call."""
+        if before_counting:
+            before_counting()
+        begun = _Begun(
+            recall_tokens=sum(self._counter.count(item.text) for item in recall.items),
+            found=[*_message_ids(recall.items), *recall.left_out_ids],
+            top_score=max((item.score for item in recall.items if item.score is not None), default=None),
+        )
+        threshold, note_template = self._configuration.abstain_below, self._configuration.note_template
+        if threshold is not None and begun.top_score is not None and begun.top_score < threshold:
+            begun.abstention = _abstention(question, recall, begun, begun.top_score, threshold)
+            return begun
+        try:
+            if note_template:
+                begun.notes = self._note_prompts(question, recall, note_template)
+            else:
+                begun.prompt = self._answer_prompt(question, recall)
+        except ModelError as error:
+            begun.failure = error
+        return begun
 
     def _answer_prompt(self, question: Question, recall: Recall) -> "_Prompt":
         chunks_of = note_chunks if self._configuration.note_template else message_chunks
@@ -270,17 +297,15 @@ def _asked(question: Question) -> str:
     return f"{question.text} {question.appended}" if question.appended else question.text
 
 
-def _abstention(
-    question: Question, recall: Recall, found: Sequence[str], top_score: float, recall_tokens: int, threshold: float
-) -> Answer:
+def _abstention(question: Question, recall: Recall, begun: "_Begun", top_score: float, threshold: float) -> Answer:
     """The answer where the recall is too weak to ask the model; everything found counts as cut."""
     return Answer(
         question_id=question.question_id,
         hypothesis=ABSTENTION,
         status="ok",
-        cut_ids=tuple(dict.fromkeys(found)),
+        cut_ids=tuple(dict.fromkeys(begun.found)),
         top_score=top_score,
-        recall_tokens=recall_tokens,
+        recall_tokens=begun.recall_tokens,
         finish_reason="abstained",
         notes=(*recall.notes, f"abstained: the best recall score {top_score:.4g} is below {threshold:.4g}"),
         recall_ms=recall.milliseconds,
@@ -310,6 +335,20 @@ class _Prompt(Struct, frozen=True):
     tokens: int
     recall: Recall
     """What of the recall is in it."""
+
+
+class _Begun(Struct):
+    """What is known before the first call."""
+
+    recall_tokens: int
+    found: list[str]
+    """Ids of all messages that the memory found, the cut ones too."""
+    top_score: float | None
+    abstention: Answer | None = None
+    """Where nothing is asked; else `failure`, `notes` or `prompt` says what comes next."""
+    failure: ModelError | None = None
+    notes: list[_Prompt] = []
+    prompt: _Prompt | None = None
 
 
 def _prompt(question: Question, purpose: Literal["note", "answer"], fitted: Fitted, max_tokens: int) -> _Prompt:

@@ -45,12 +45,7 @@ class DenseIndex:
         own = _unit_vectors(history, items, vectors)
         if keys and join != "separate":
             own = _joined(own, keys, with_text=join == "merge")
-        blended = own.copy()
-        for distance, weight in enumerate(window, start=1):
-            places = history.neighbours(distance)
-            blended[places] += np.float32(weight) * own[places + distance]
-            blended[places + distance] += np.float32(weight) * own[places]
-        self._vectors = _normalised(blended)
+        self._vectors = _normalised(_blended(own, history, window))
         self._keys = keys if join == "separate" else None
 
     def scores(self, query: Vector) -> Scores:
@@ -59,6 +54,19 @@ class DenseIndex:
         if self._keys:
             np.maximum.at(similarity, self._keys.units, (self._keys.vectors @ query).astype(np.float64))
         return similarity
+
+
+def _blended(own: Vectors, history: HistoryView, window: tuple[float, ...]) -> Vectors:
+    """The unit vectors with those of their neighbours added by weight."""
+    blended = own.copy()
+    for distance, weight in enumerate(window, start=1):
+        # Whole slices, where no neighbour is with nothing to add: picking rows would take three times as long.
+        near = history.is_near(distance)
+        if near.any():
+            factors = np.where(near, np.float32(weight), np.float32(0))[:, np.newaxis]
+            blended[:-distance] += factors * own[distance:]
+            blended[distance:] += factors * own[:-distance]
+    return blended
 
 
 def _joined(own: Vectors, keys: KeyVectors, *, with_text: bool) -> Vectors:
@@ -80,12 +88,15 @@ def _normalised(vectors: Vectors) -> Vectors:
 
 
 def _unit_vectors(history: HistoryView, items: list[VectorItem], vectors: Vectors) -> Vectors:
-    by_message = np.zeros((len(history.store.messages), vectors.shape[1]), dtype=np.float32)
-    by_message[[history.store.positions[item.id] for item in items]] = vectors
+    rows = [history.store.positions[item.id] for item in items]
+    by_message = vectors
+    if rows != list(range(len(history.store.messages))):  # Else each message has one, in the history's order.
+        by_message = np.zeros((len(history.store.messages), vectors.shape[1]), dtype=np.float32)
+        by_message[rows] = vectors
     places = np.array([place for unit in history.units for place in unit.positions], dtype=np.int64)
     sizes = np.array([len(unit.positions) for unit in history.units], dtype=np.int64)
     if len(places) == len(sizes):  # One message each: nothing is added up, nothing divided.
-        return by_message[places]
+        return by_message if np.array_equal(places, np.arange(len(by_message))) else by_message[places]
     sums = np.zeros((len(sizes), vectors.shape[1]), dtype=np.float32)
     np.add.at(sums, np.repeat(np.arange(len(sizes)), sizes), by_message[places])
     return np.divide(sums, sizes[:, np.newaxis], out=np.zeros_like(sums), where=sizes[:, np.newaxis] > 0)

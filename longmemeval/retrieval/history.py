@@ -18,7 +18,7 @@ Scores = NDArray[np.float64]
 """One score per unit, shape (units,)."""
 
 
-class Unit(Struct, frozen=True):
+class Unit(Struct, frozen=True, gc=False):
     """What is ranked: a turn, a round (a user turn with what follows it) or a session."""
 
     unit_id: str
@@ -65,12 +65,6 @@ class HistoryView:
         return [self.store.messages[position] for position in unit.positions]
 
     @cached_property
-    def message_ids(self) -> list[tuple[str, ...]]:
-        """The ids of each unit's messages."""
-        ids = [message.message_id for message in self.store.messages]
-        return [tuple([ids[position] for position in unit.positions]) for unit in self.units]
-
-    @cached_property
     def unit_of(self) -> NDArray[np.int64]:
         """The place of each message's unit, shape (messages,); -1 for messages of the other side."""
         places = np.full(len(self.store.messages), -1)
@@ -90,21 +84,25 @@ class HistoryView:
         return ["\n".join([message.content for message in self.messages(unit)]) for unit in self.units]
 
     @cached_property
-    def speakers(self) -> list[frozenset[str]]:
-        """Who speaks in each unit: names, or roles where the data has no names."""
-        speakers = [message.speaker or message.role for message in self.store.messages]
-        return [frozenset([speakers[position] for position in unit.positions]) for unit in self.units]
+    def speakers(self) -> dict[str, NDArray[np.bool_]]:
+        """Who speaks, names or roles where the data has no names, and in which units; shape (units,)."""
+        of_messages = np.array([message.speaker or message.role for message in self.store.messages], dtype=object)
+        counted = self.unit_of >= 0
+        said: dict[str, NDArray[np.bool_]] = {}
+        for speaker in set(of_messages[counted]):
+            units = self.unit_of[counted & (of_messages == speaker)]
+            said[speaker] = np.bincount(units, minlength=len(self.units)) > 0
+        return said
 
     @cached_property
     def names(self) -> list[str]:
         """Names of the speakers, sorted; none where the data knows roles only."""
         return speaker_names(message.speaker for message in self.store.messages)
 
-    def neighbours(self, distance: int) -> NDArray[np.int64]:
-        """Units that have another one `distance` places later in the same thread; their places, ascending."""
-        if distance >= len(self.units):
-            return np.zeros(0, dtype=np.int64)
-        return np.flatnonzero(self.threads[distance:] == self.threads[:-distance])
+    def is_near(self, distance: int) -> NDArray[np.bool_]:
+        """Whether a unit's thread has another one `distance` places later; shape (units - distance,), or empty."""
+        near: NDArray[np.bool_] = self.threads[distance:] == self.threads[: max(0, len(self.units) - distance)]
+        return near
 
 
 def _units(messages: Sequence[Message], granularity: Granularity, side: Side) -> list[Unit]:

@@ -62,7 +62,7 @@ class LexicalIndex:
         self._sources = [UnitWords(history.words, history.unit_of)] if found_by is None else list(found_by)
         # A neighbour's weight where there is one so far behind in the same session, else 0.
         self._window = [
-            (distance, weight * (history.threads[distance:] == history.threads[:-distance]))
+            (distance, weight * history.is_near(distance))
             for distance, weight in enumerate(parameters.window, start=1)
             if distance < len(history.units)
         ]

@@ -54,7 +54,8 @@ class Priors:
         if not self._history.names:
             named |= {"user"} if _FIRST_PERSON.search(question) else set()
             named |= {"assistant"} if _SECOND_PERSON.search(question) else set()
-        return np.array([float(bool(named & speakers)) for speakers in self._history.speakers])
+        speaks = [self._history.speakers[name] for name in named if name in self._history.speakers]
+        return np.any(speaks, axis=0).astype(np.float64) if speaks else np.zeros(len(self._history.units))
 
     def date(self, question: str) -> Scores:
         """The share of the question's date words (months, years, days) that the unit's session date has, by idf."""

@@ -4,7 +4,8 @@ Counts are kept per message. What ranks turns, rounds or sessions, of one side o
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -19,12 +20,14 @@ from longmemeval.storage.format import FORMAT, REMAKE, decode_versioned
 from longmemeval.words import content_words
 
 WORDS_PART = "words"
-WORDS_RECIPE: dict[str, Any] = {"version": 1}
-"""To be raised when the rules of `content_words` change, or what counts as a question here."""
+WORDS_RECIPE: dict[str, Any] = {"version": 2}
+"""To be raised when the rules of `content_words` change, or what counts as a question here, or the file."""
+_READ = (WORDS_RECIPE, {"version": 1})
+"""Version 1 had the same words as a list, in the order of first appearance."""
 
 _SENTENCE = re.compile(r"[^.!?\n]*[.!?\n]+|[^.!?\n]+$")
 
-Integers = NDArray[np.int64]
+Integers = NDArray[np.int32] | NDArray[np.int64]
 
 
 class WordCounts(Struct, frozen=True):
@@ -32,8 +35,8 @@ class WordCounts(Struct, frozen=True):
 
     texts: int
     """How many texts."""
-    numbers: dict[str, int]
-    """The number of each word, in the order of first appearance."""
+    numbers: Mapping[str, int]
+    """The number of each word: its place among all in the order of their code points."""
     starts: Integers
     """Where the entries of each word begin, and behind the last where they end; shape (words + 1,)."""
     places: Integers
@@ -62,11 +65,43 @@ def count_words(texts: Sequence[str]) -> WordCounts:
             stated[place] += 0 if sentence.rstrip().endswith("?") else len(words)
         lengths[place] = len(found) - before
     size = max(1, len(texts))
-    keys = np.array(found, np.int64) * size + np.repeat(np.arange(len(texts)), lengths)
+    ordered = {word: number for number, word in enumerate(sorted(numbers))}
+    places_in_order = np.array([ordered[word] for word in numbers], np.int64)
+    keys = places_in_order[np.array(found, np.int64)] * size + np.repeat(np.arange(len(texts)), lengths)
     distinct, counts = np.unique(keys, return_counts=True)
     held = np.bincount(distinct // size, minlength=len(numbers))
     starts = np.concatenate(([0], np.cumsum(held))).astype(np.int64)
-    return WordCounts(len(texts), numbers, starts, distinct % size, counts.astype(np.int64), stated)
+    return WordCounts(len(texts), ordered, starts, distinct % size, counts.astype(np.int64), stated)
+
+
+class SortedWords(Mapping[str, int]):
+    """The numbers of words that were counted before, found in their text: nothing is made of those not asked for.
+
+    Args:
+        words: in the order of their code points, a blank between two.
+    """
+
+    def __init__(self, words: str) -> None:
+        self._text = words.encode()
+        blanks = np.flatnonzero(np.frombuffer(self._text, np.uint8) == ord(" "))
+        self._starts = np.concatenate(([0], blanks + 1, [len(self._text) + 1])) if words else np.zeros(1, np.int64)
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    def __iter__(self) -> Iterator[str]:
+        return (self._word(number).decode() for number in range(len(self)))
+
+    def __getitem__(self, word: str) -> int:
+        # Bytes of UTF-8 have the order of the code points.
+        wanted = word.encode(errors="surrogatepass")
+        number = bisect_left(range(len(self)), wanted, key=self._word)
+        if number == len(self) or self._word(number) != wanted:
+            raise KeyError(word)
+        return number
+
+    def _word(self, number: int) -> bytes:
+        return self._text[self._starts[number] : self._starts[number + 1] - 1]
 
 
 class _WordsFile(Struct, frozen=True):
@@ -74,7 +109,7 @@ class _WordsFile(Struct, frozen=True):
 
     format: int
     messages: int
-    words: list[str]
+    words: str | list[str]
     starts: bytes
     places: bytes
     counts: bytes
@@ -85,7 +120,9 @@ def encode_words(messages: Iterable[Message]) -> bytes:
     """The part for `messages`: JSON, the same bytes for the same messages."""
     counted = count_words([message.content for message in messages])
     arrays = (counted.starts, counted.places, counted.counts, counted.stated)
-    file = _WordsFile(FORMAT, counted.texts, list(counted.numbers), *(one.astype("<i4").tobytes() for one in arrays))
+    file = _WordsFile(
+        FORMAT, counted.texts, " ".join(counted.numbers), *(one.astype("<i4").tobytes() for one in arrays)
+    )
     return msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n"
 
 
@@ -101,9 +138,15 @@ def decode_words(data: bytes, where: str) -> WordCounts:
     """
     file = decode_versioned(data, _WordsFile, where)
     starts, places, counts, stated = map(_integers, (file.starts, file.places, file.counts, file.stated))
-    numbers = {word: number for number, word in enumerate(file.words)}
+    numbers: Mapping[str, int]
+    if isinstance(file.words, str):
+        numbers, distinct = SortedWords(file.words), True
+    else:
+        numbers = {word: number for number, word in enumerate(file.words)}
+        distinct = len(numbers) == len(file.words)
     fits = (
-        len(numbers) == len(file.words) == len(starts) - 1
+        distinct
+        and len(numbers) == len(starts) - 1
         and len(stated) == file.messages
         and len(places) == len(counts)
         and starts[0] == 0
@@ -118,12 +161,12 @@ def decode_words(data: bytes, where: str) -> WordCounts:
 
 def _integers(data: bytes) -> Integers:
     # A length that is no multiple of 4 leaves an array that fits nothing.
-    return np.frombuffer(data[: len(data) // 4 * 4], dtype="<i4").astype(np.int64)
+    return np.frombuffer(data[: len(data) // 4 * 4], dtype="<i4").astype(np.int32, copy=False)
 
 
 def has_words(meta: FixtureMeta) -> bool:
     """Whether a fixture has the part, made by the present rules; another one is not read."""
-    return WORDS_PART in meta.parts and meta.parts[WORDS_PART].recipe == WORDS_RECIPE
+    return WORDS_PART in meta.parts and meta.parts[WORDS_PART].recipe in _READ
 
 
 def words_of(fixture: Fixture) -> WordCounts:

@@ -19,7 +19,7 @@ class Resource(Struct, frozen=True):
     working_memory: str | None = None
 
 
-class Thread(Struct, frozen=True):
+class Thread(Struct, frozen=True, gc=False):
     """One stored session."""
 
     id: str

@@ -13,7 +13,7 @@ from longmemeval.storage.graph import GraphParameters, GraphState
 Engine = Literal["hnswlib", "exact"]
 
 
-class VectorItem(Struct, frozen=True):
+class VectorItem(Struct, frozen=True, gc=False):
     """What a vector stands for: a stored message."""
 
     id: str

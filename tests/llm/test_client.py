@@ -16,6 +16,7 @@ from longmemeval.errors import ContextOverflowError, FatalModelError, HarnessErr
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
 from longmemeval.llm.registry import load_chat_model
+from longmemeval.prices import load_litellm
 from longmemeval.records import Usage
 from tests.server import Fault, ModelServer, Refusal
 
@@ -64,6 +65,19 @@ def test_reply_carries_text_usage_and_price(server: ModelServer) -> None:
     # 7 words in, 3 out; gpt-4o costs 2.50 and 10 dollars per million tokens.
     assert reply.usage.cost_usd == pytest.approx(7 * 2.5e-6 + 3 * 10e-6)
     assert reply.usage == Usage(calls=1, prompt_tokens=7, completion_tokens=3, cost_usd=reply.usage.cost_usd)
+
+
+def test_cost_is_the_tables_whatever_a_proxy_says(server: ModelServer) -> None:
+    server.headers["x-litellm-response-cost"] = "9.99"
+    assert ask(server).usage.cost_usd == pytest.approx(7 * 2.5e-6 + 3 * 10e-6)
+
+
+def test_cost_is_not_worked_out_twice(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(**arguments: object) -> float:
+        raise AssertionError("worked out again")
+
+    monkeypatch.setattr(load_litellm(), "completion_cost", never)
+    assert ask(server).usage.cost_usd == pytest.approx(7 * 2.5e-6 + 3 * 10e-6)
 
 
 def test_model_without_a_price_is_counted_as_unpriced(server: ModelServer) -> None:

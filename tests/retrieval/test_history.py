@@ -37,9 +37,9 @@ def test_text_of_the_user_side_leaves_the_assistant_out() -> None:
 
 def test_neighbours_never_cross_a_session() -> None:
     view = HistoryView(history(*CHAT))
-    assert view.neighbours(1).tolist() == [0, 1, 2, 3, 5]
-    assert view.neighbours(4).tolist() == [0]
-    assert view.neighbours(7).tolist() == []
+    assert view.is_near(1).tolist() == [True, True, True, True, False, True]
+    assert view.is_near(4).tolist() == [True, False, False]
+    assert view.is_near(7).tolist() == view.is_near(9).tolist() == []
 
 
 def test_names_are_known_only_where_the_data_has_them() -> None:

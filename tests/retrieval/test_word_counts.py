@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections import Counter
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -13,15 +13,19 @@ from hypothesis import strategies as st
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.errors import FixtureError
+from longmemeval.records import DatasetIdentity, FixtureMeta, PartInfo
 from longmemeval.retrieval.history import Granularity, HistoryView, Side
 from longmemeval.retrieval.lexical import LexicalIndex, LexicalParameters
 from longmemeval.retrieval.priors import Priors
 from longmemeval.retrieval.word_counts import (
+    WORDS_PART,
     WORDS_RECIPE,
+    SortedWords,
     WordCounts,
     count_words,
     decode_words,
     encode_words,
+    has_words,
 )
 from longmemeval.storage.memory_store import MemoryStore
 from longmemeval.words import content_words
@@ -76,9 +80,42 @@ def test_the_part_changes_only_with_its_version() -> None:
     """Where this fails, the rules of words have changed: raise `WORDS_RECIPE`, and put the new hash here."""
     store = history(*CHAT, [("user", "It's Zürich's 3rd children's café — ran, running, STUDIES… isn't it?\nYes")])
     assert (WORDS_RECIPE, hashlib.sha256(encode_words(store.messages)).hexdigest()[:16]) == (
-        {"version": 1},
-        "36d9f0dfd6b76d6a",
+        {"version": 2},
+        "890350b34de5b86f",
     )
+
+
+FIRST_VERSION = {
+    "format": 1,
+    "messages": 5,
+    "words": ["paint", "river", "mean", "loir"],
+    "starts": "AAAAAAEAAAADAAAABAAAAAYAAAA=",
+    "places": "AAAAAAAAAAACAAAAAwAAAAMAAAAEAAAA",
+    "counts": "AgAAAAEAAAACAAAAAQAAAAEAAAABAAAA",
+    "stated": "AQAAAAAAAAACAAAAAAAAAAEAAAA=",
+}
+"""What the version before wrote of `CHAT`."""
+
+
+def test_a_part_of_the_first_version_is_read() -> None:
+    read = decode_words(json.dumps(FIRST_VERSION).encode(), "here")
+    made = count_words([message.content for message in history(*CHAT).messages])
+    assert [counted(read, place) for place in range(5)] == [counted(made, place) for place in range(5)]
+    assert has_words(meta(WORDS_RECIPE))
+    assert has_words(meta({"version": 1}))
+    assert not has_words(meta({"version": 0}))
+
+
+def meta(recipe: dict[str, Any]) -> FixtureMeta:
+    """Of a fixture with counted words."""
+    return FixtureMeta(1, DatasetIdentity("d", ""), "h", (), "r", (), {WORDS_PART: PartInfo("", recipe)})
+
+
+@given(st.sets(st.text(alphabet="aéß's€😀z", min_size=1), max_size=9), st.text(max_size=3))
+def test_words_are_found_in_their_text(words: set[str], other: str) -> None:
+    numbers = SortedWords(" ".join(sorted(words)))
+    assert dict(numbers) == {word: number for number, word in enumerate(sorted(words))}
+    assert (other in numbers) == (other in words)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +126,8 @@ def test_the_part_changes_only_with_its_version() -> None:
         ({"places": "////fw=="}, "do not fit together"),
         ({"counts": "AAA="}, "do not fit together"),
         ({"starts": ""}, "do not fit together"),
-        ({"words": "paint"}, "not what a fixture holds"),
+        ({"words": "paint"}, "do not fit together"),
+        ({"words": 1}, "not what a fixture holds"),
         ({"format": 2}, "upgrade longmemeval"),
     ],
 )

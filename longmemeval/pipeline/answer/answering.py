@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -11,7 +12,7 @@ from msgspec import Struct, structs
 from longmemeval.errors import EndpointDownError, HarnessError, SpendingLimitError
 from longmemeval.event_loop import complete, in_thread, own_time
 from longmemeval.files import sha256_file
-from longmemeval.llm.tokens import TOKENS_PART, TokenCounter
+from longmemeval.llm.tokens import TokenCounter
 from longmemeval.memory.protocol import MemorySystem
 from longmemeval.pipeline.answer.load import LoadMonitor
 from longmemeval.pipeline.answer.question_analysis import QuestionAnalyses
@@ -141,12 +142,14 @@ class Answering:
                 await in_order(questions, answer, self.concurrency)
 
     async def _answer(self, question: Question) -> Reading:
-        fixture = await in_thread(self.fixtures.open, question.haystack_id)
+        haystack_id = question.haystack_id
+        fixture = self.fixtures.opened(haystack_id)
+        if fixture is None:
+            fixture = await in_thread(self.fixtures.open, haystack_id)
         with own_time() as stopwatch:
             recall = await self.memory.recall(question, fixture)
-        if TOKENS_PART in fixture.meta.parts:
-            await in_thread(learn_tokens, self.counter, fixture)
-        return await self.reader.read(question, structs.replace(recall, milliseconds=stopwatch.milliseconds))
+        recall = structs.replace(recall, milliseconds=stopwatch.milliseconds)
+        return await self.reader.read(question, recall, partial(learn_tokens, self.counter, fixture, recall))
 
     def _close(self, status: RunStatus, seconds: float) -> None:
         """Write the manifest with what there is now; seconds add up over resumed sessions."""
