@@ -1,0 +1,42 @@
+"""A history as a memory service gets it: batches of one session, one pair of messages or one message."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Literal
+
+from longmemeval.memory.external.ids import OpaqueIds
+from longmemeval.memory.external.messages import Add, SentMessage, SentSession
+from longmemeval.records import Message
+
+Unit = Literal["session", "pair", "turn"]
+
+
+def batches(scope: str, messages: Sequence[Message], ids: OpaqueIds, unit: Unit) -> Iterator[Add]:
+    """All messages in time order; a batch never crosses the border of a session.
+
+    The id of a batch is that of the session, with its number in it where the unit is smaller.
+
+    Args:
+        scope: where they go.
+        messages: the whole history, oldest first.
+        ids: of this history.
+        unit: what one batch holds; a pair is a user's message with what follows it, up to the next one.
+    """
+    for thread_id, group in groupby(messages, key=lambda message: message.thread_id):
+        session_id = ids.sessions[thread_id]
+        for number, part in enumerate(_parts(list(group), unit)):
+            sent = tuple(SentMessage(ids.messages[one.message_id], one.role, one.speaker, one.content) for one in part)
+            batch_id = session_id if unit == "session" else f"{session_id}.{number}"
+            yield Add(scope, batch_id, SentSession(session_id, part[0].created_at, sent))
+
+
+def _parts(session: list[Message], unit: Unit) -> list[list[Message]]:
+    if unit == "session":
+        return [session]
+    parts: list[list[Message]] = []
+    for message in session:
+        if parts and unit == "pair" and message.role != "user":
+            parts[-1].append(message)
+        else:
+            parts.append([message])
+    return parts

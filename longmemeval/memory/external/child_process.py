@@ -1,0 +1,168 @@
+"""A memory service in a child process: JSON lines on its standard input and output, what it logs on standard error."""
+
+import asyncio
+import os
+import shlex
+import signal
+from contextlib import suppress
+
+import msgspec
+from msgspec import Raw, Struct
+
+from longmemeval.memory.external.carriers import LARGEST_MESSAGE, OnProgress, ServiceError, raise_fault
+from longmemeval.memory.external.messages import Fault, Progress
+from longmemeval.redaction import redact
+
+_KEPT_LOG = 4000
+"""Bytes of standard error that are kept: the last ones."""
+_ENDING_S = 2.0
+"""Seconds a child may take to end by itself, and its last words to arrive."""
+
+
+class _Line(Struct, frozen=True):
+    """Any line of a child."""
+
+    id: int | None = None
+    result: Raw = Raw(b"null")
+    error: Fault | None = None
+    method: str = ""
+    params: Raw = Raw(b"null")
+
+
+class ChildProcess:
+    """One child. It is begun at the first call and ended alone, with all processes it began.
+
+    Args:
+        command: as one would type it; no shell is involved.
+        on_progress: told of its notifications.
+    """
+
+    def __init__(self, command: str, on_progress: OnProgress) -> None:
+        self._command = command
+        self._on_progress = on_progress
+        self._process: asyncio.subprocess.Process | None = None
+        self._starting = asyncio.Lock()
+        self._waiting: dict[int, asyncio.Future[Raw]] = {}
+        self._number = 0
+        self._unasked = 0
+        self._log = bytearray()
+        self._readers: list[asyncio.Task[None]] = []
+        self._end: ServiceError | None = None
+
+    @property
+    def gone(self) -> bool:
+        """Whether it has ended, or was ended because it broke the protocol."""
+        return self._end is not None
+
+    async def call(self, method: str, params: bytes) -> bytes:
+        """The result; see `Carrier`."""
+        async with self._starting:
+            if self._process is None and self._end is None:
+                await self._start()
+        if self._end or self._process is None or self._process.stdin is None:
+            raise self._end or ServiceError("The memory process is not running", code="gone")
+        self._number += 1
+        number = self._number
+        answer = self._waiting[number] = asyncio.get_running_loop().create_future()
+        request = {"id": number, "method": method, "params": Raw(params)}
+        try:
+            with suppress(ConnectionError):  # It is gone; its reader says how.
+                self._process.stdin.write(msgspec.json.encode(request) + b"\n")
+                await self._process.stdin.drain()
+            return bytes(await answer)
+        finally:
+            self._waiting.pop(number, None)
+
+    async def end(self) -> None:
+        """Kill it."""
+        await self._fail("was ended", "gone")
+
+    async def _start(self) -> None:
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *shlex.split(self._command),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                limit=LARGEST_MESSAGE,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            what = f"The memory process cannot be started: {error}"
+            self._end = ServiceError(what, where=self._where, fix="Try the command by itself", code="gone")
+            raise self._end from error
+        self._readers = [asyncio.create_task(self._read_log()), asyncio.create_task(self._read_answers())]
+
+    @property
+    def _where(self) -> str:
+        return redact(f"process:{self._command}")
+
+    async def _read_answers(self) -> None:
+        process = self._process
+        if process is None or process.stdout is None:
+            return
+        try:
+            while line := await process.stdout.readline():
+                if problem := self._take(line):
+                    await self._fail(problem, "garbage")
+                    return
+        except ValueError:
+            await self._fail(f"wrote a line of more than {LARGEST_MESSAGE // 2**20} MB", "garbage")
+            return
+        with suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), _ENDING_S)
+        code = process.returncode
+        how = "closed its output" if code is None else f"ended by itself with exit code {code}"
+        await self._fail(f"was killed by signal {-code}" if code and code < 0 else how, "gone")
+
+    def _take(self, data: bytes) -> str:
+        """Take one line; says what is wrong with it."""
+        self._unasked += len(data)
+        if self._unasked > LARGEST_MESSAGE:
+            return f"flooded its output: more than {LARGEST_MESSAGE // 2**20} MB without an answer"
+        try:
+            line = msgspec.json.decode(data, type=_Line)
+            if line.id is None and line.method == "progress":
+                self._on_progress(msgspec.json.decode(line.params, type=Progress))
+                return ""
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return f"wrote what is no message of the protocol: {data[:80].decode(errors='replace').strip()!r}"
+        if line.id is None or not 0 < line.id <= self._number:
+            return f"answered what was not asked: {data[:80].decode(errors='replace').strip()!r}"
+        self._unasked = 0
+        answer = self._waiting.pop(line.id, None)  # Nobody waits any more for what was cancelled.
+        if answer and not answer.done():
+            try:
+                if line.error:
+                    raise_fault(line.error)
+                answer.set_result(line.result)
+            except ServiceError as error:
+                answer.set_exception(error)
+        return ""
+
+    async def _read_log(self) -> None:
+        if self._process is None or self._process.stderr is None:
+            return
+        while data := await self._process.stderr.read(65536):
+            self._log += data
+            del self._log[:-_KEPT_LOG]
+
+    async def _fail(self, how: str, code: str) -> None:
+        """End the child with all it began; whoever waits is told how it came to that and what it last logged."""
+        if self._end:
+            return
+        self._end = ServiceError(f"The memory process {how}", where=self._where, code=code)
+        if self._process:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._process.wait(), _ENDING_S)
+            with suppress(TimeoutError):  # A process it began elsewhere may hold its standard error open.
+                await asyncio.wait_for(asyncio.shield(self._readers[0]), _ENDING_S)
+            self._readers[0].cancel()
+        last = redact(self._log.decode(errors="replace")).strip()
+        told = f"{self._end.what}. It last logged:\n{last}\n" if last else self._end.what
+        self._end = ServiceError(told, where=self._where, code=code)
+        for answer in self._waiting.values():
+            if not answer.done():
+                answer.set_exception(self._end)

@@ -1,0 +1,69 @@
+"""What a memory service found, with our ids again."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Literal
+
+from longmemeval.memory.external.carriers import ServiceError
+from longmemeval.memory.external.ids import OpaqueIds
+from longmemeval.memory.external.messages import SearchItem
+from longmemeval.records import RecalledItem
+
+Provenance = Literal["message", "session", "none"]
+
+
+def recalled_items(
+    found: Sequence[SearchItem], ids: OpaqueIds, refs: Mapping[str, Sequence[str]]
+) -> tuple[RecalledItem, ...]:
+    """The items, best first.
+
+    Args:
+        found: as the service returned them.
+        ids: of the history that was searched.
+        refs: names the service gave at ingestion to the opaque ids of messages.
+
+    Raises:
+        ServiceError: an id was never given to the service, a ref never by it, or a date has a time zone of its own.
+    """
+    return tuple(_item(rank, item, ids, refs) for rank, item in enumerate(found, start=1))
+
+
+def provenance_of(items: Sequence[RecalledItem]) -> Provenance | None:
+    """The finest level on which every item says where it is from; None where there are no items."""
+    if not items:
+        return None
+    if all(item.message_ids for item in items):
+        return "message"
+    return "session" if all(item.thread_ids for item in items) else "none"
+
+
+def _item(rank: int, item: SearchItem, ids: OpaqueIds, refs: Mapping[str, Sequence[str]]) -> RecalledItem:
+    sent: Sequence[str] = item.message_ids
+    if item.ref and not sent:
+        if item.ref not in refs:
+            raise ServiceError(f"The memory returned a ref that it never gave: '{item.ref[:80]}'", code="garbage")
+        sent = refs[item.ref]
+    messages = ids.own_messages(sent)
+    return RecalledItem(
+        kind=item.kind,
+        text=item.text,
+        date=_naive(item.date),
+        speaker=item.speaker,
+        message_ids=messages,
+        thread_ids=ids.own_sessions(item.session_ids, messages),
+        rank=rank,
+        score=item.score,
+    )
+
+
+def _naive(date: datetime | None) -> datetime | None:
+    """A service that takes our dates for UTC gives them back as UTC; another zone would be a guess."""
+    if date is None or date.tzinfo is None:
+        return date
+    if date.utcoffset() != timedelta(0):
+        raise ServiceError(
+            f"The memory returned a date with a time zone: {date.isoformat()}",
+            fix="Return dates as they were given, without a zone",
+            code="garbage",
+        )
+    return date.replace(tzinfo=None)

@@ -1,0 +1,376 @@
+"""Turns a class with `add(session)` and `search(query, *, date, limit)` into a memory service of protocol version 1.
+
+    python -m longmemeval.memory.external.serve mymem:MyMemory
+
+is a child process that answers JSON lines; `serve_http` does it over HTTP. The standard library is all this file needs:
+it can also be run by its path in an environment without longmemeval. What the class prints goes to standard error.
+Every scope gets an object of its own; the methods of one object that are not `async` run in one thread, the same
+from the first to the last.
+"""
+
+import argparse
+import asyncio
+import inspect
+import json
+import os
+import shutil
+import sys
+import threading
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from importlib import import_module, metadata
+from pathlib import Path
+from queue import SimpleQueue
+from time import monotonic
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+PROTOCOL = 1
+CHECKPOINT_S = 20.0
+"""Seconds of adding after which a memory that can be saved is saved, so that a killed `prepare` goes on from there."""
+
+_DATES, _IDS = ("date", "valid_from", "valid_to"), ("message_ids", "session_ids")
+_HIT_FIELDS = ("text", "kind", "ref", "speaker", "score", *_DATES, *_IDS)
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message of a session."""
+
+    id: str
+    role: str
+    """`user` or `assistant`."""
+    speaker: str
+    """The speaker's name; empty where the data has none."""
+    content: str
+
+
+@dataclass(frozen=True)
+class Session:
+    """What `add` gets."""
+
+    id: str
+    date: datetime
+    """Without a time zone."""
+    messages: tuple[Message, ...]
+
+
+class Fault(Exception):
+    """A method fails with this code and message."""
+
+    def __init__(self, code: str, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.code, self.retryable = code, retryable
+
+
+class _Thread:
+    """Works off calls one after the other; a call that hangs does not keep the process from ending."""
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        threading.Thread(target=self._work, name="memory", daemon=True).start()
+
+    def submit(self, call: Callable[[], Any]) -> "Future[Any]":
+        future = Future[Any]()
+        self._calls.put((future, call))
+        return future
+
+    def close(self) -> None:
+        self._calls.put(None)
+
+    def _work(self) -> None:
+        while taken := self._calls.get():
+            future, call = taken
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(call())
+                except BaseException as error:
+                    future.set_exception(error)
+
+
+class _Scope:
+    """One history: an object of the class, the thread its methods run in, and what was added."""
+
+    def __init__(self, make: Callable[[], Any], directory: str, mode: str) -> None:
+        self._make, self.mode = make, mode
+        self._thread = _Thread()
+        self.folder = Path(directory) if directory else None
+        self.added: list[str] = []
+        self.lock = asyncio.Lock()
+        self.saved_at = monotonic()
+        self._told: Mapping[str, int] = {}
+        self.memory: Any = None
+
+    async def make(self) -> None:
+        self.memory = await self.run(self._make)
+
+    async def reset(self) -> None:
+        """Empty it, by the object's own `reset` where it has one, which may have to empty more than the object."""
+        await (self.run(self.memory.reset) if self.has("reset") else self.make())
+        self.added.clear()
+
+    def has(self, method: str) -> bool:
+        return callable(getattr(self.memory, method, None))
+
+    async def run(self, method: "Callable[..., Awaitable[T] | T]", *arguments: object, **named: object) -> T:
+        """What `method` returns; what is not `async` is computed in the scope's thread."""
+        call = partial(method, *arguments, **named)
+        result = call() if inspect.iscoroutinefunction(method) else await asyncio.wrap_future(self._thread.submit(call))
+        return await result if inspect.isawaitable(result) else result
+
+    async def usage(self) -> dict[str, Any]:
+        """What was used since the last time, where the class counts it."""
+        if not self.has("usage"):
+            return {}
+        total = dict(await self.run(self.memory.usage))
+        since = {key: value - self._told.get(key, 0) for key, value in total.items()}
+        self._told = total
+        return {"usage": since}
+
+    async def save(self) -> None:
+        """Write memory and batch ids; dying at any moment leaves the old ones or the new ones."""
+        if self.folder is None or self.mode == "read":
+            return
+        new, saved = self.folder / "saved.new", self.folder / "saved"
+        shutil.rmtree(new, ignore_errors=True)
+        (new / "memory").mkdir(parents=True)
+        await self.run(self.memory.save, new / "memory")
+        (new / "batches.json").write_text(json.dumps(self.added))
+        shutil.rmtree(saved, ignore_errors=True)
+        new.rename(saved)
+        self.saved_at = monotonic()
+
+    async def load(self) -> bool:
+        """Take up what was saved; says whether anything was."""
+        for name in ("saved", "saved.new") if self.folder else ():
+            batches = Path(self.folder or "") / name / "batches.json"
+            if batches.exists():  # It is written last.
+                await self.run(self.memory.load, batches.parent / "memory")
+                self.added = json.loads(batches.read_text())
+                return True
+        return False
+
+    def close(self) -> None:
+        self._thread.close()
+
+
+class MemoryServer:
+    """Answers the methods of the protocol by objects of one class.
+
+    Args:
+        memory_class: makes an object from what the user has set. Two attributes of it are read where they are there:
+            `capabilities`, a mapping over those of the protocol, and `packages`, the packages whose versions matter.
+        name: what the service calls itself.
+    """
+
+    def __init__(self, memory_class: Callable[..., Any], name: str) -> None:
+        self._class, self._name = memory_class, name
+        self._persists = all(callable(getattr(memory_class, name, None)) for name in ("save", "load"))
+        self._scopes: dict[str, _Scope] = {}
+        names = ["hello", "open", "add", "ready", "search", "snapshot", "reset", "shutdown"]
+        self._methods = {name: getattr(self, f"_{name}") for name in names}
+
+    async def call(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """The result of one call.
+
+        Raises:
+            Fault: it failed; what the class raises becomes one, with the place.
+        """
+        if method not in self._methods:
+            raise Fault("unknown_method", f"there is no method '{method}'")
+        try:
+            result: dict[str, Any] = await self._methods[method](params)
+        except Fault:
+            raise
+        except Exception as error:
+            raise Fault("failed", _told(error)) from error
+        return result
+
+    async def _hello(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        if params.get("protocol") != PROTOCOL:
+            raise Fault("unknown_protocol", f"this service speaks protocol {PROTOCOL}")
+        packages = {name: _version(name) for name in getattr(self._class, "packages", ())}
+        usual = {"dates": "native", "provenance": "message", "persist": "directory" if self._persists else "none"}
+        told = dict(getattr(self._class, "capabilities", {}))
+        return {
+            "protocol": PROTOCOL,
+            "name": self._name,
+            "packages": {"python": sys.version.split()[0], **packages},
+            "capabilities": {**usual, **told},
+        }
+
+    async def _open(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        configuration = params.get("configuration") or {}
+        try:
+            inspect.signature(self._class).bind(**configuration)
+        except (TypeError, ValueError) as error:
+            raise Fault("bad_configuration", f"{self._name} cannot be made: {error}") from error
+        scope = _Scope(partial(self._class, **configuration), params["directory"], params["mode"])
+        await scope.make()
+        if self._persists and not await scope.load() and params["mode"] == "read":
+            raise Fault("nothing_saved", "the directory holds no saved memory")
+        old, self._scopes[params["scope"]] = self._scopes.get(params["scope"]), scope
+        if old:
+            old.close()
+        return {"batch_ids": scope.added}
+
+    def _scope(self, params: Mapping[str, Any]) -> _Scope:
+        if params["scope"] not in self._scopes:
+            raise Fault("not_open", "this scope is not open")
+        return self._scopes[params["scope"]]
+
+    async def _add(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        scope, told = self._scope(params), params["session"]
+        session = Session(
+            told["id"],
+            datetime.fromisoformat(told["date"]),
+            tuple(Message(one["id"], one["role"], one["speaker"], one["content"]) for one in told["messages"]),
+        )
+        async with scope.lock:
+            if params["batch_id"] not in scope.added:
+                await scope.run(scope.memory.add, session)
+                scope.added.append(params["batch_id"])
+                if self._persists and monotonic() - scope.saved_at > CHECKPOINT_S:
+                    await scope.save()
+            return await scope.usage()
+
+    async def _ready(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        scope = self._scope(params)
+        told = await scope.run(scope.memory.ready) if scope.has("ready") else True
+        if isinstance(told, Mapping):
+            return dict(told)
+        return {"state": "ready", "done": len(scope.added)} if told else {"state": "pending"}
+
+    async def _search(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        scope, limit = self._scope(params), params["limit"]
+        date = datetime.fromisoformat(params["as_of"])
+        hits = await scope.run(scope.memory.search, params["query"], date=date, limit=limit)
+        items = [_item(hit) for hit in hits or ()]
+        return {"items": items[:limit], "truncated": len(items) > limit, **await scope.usage()}
+
+    async def _snapshot(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        scope = self._scope(params)
+        async with scope.lock:
+            if self._persists:
+                await scope.save()
+        self._scopes.pop(params["scope"]).close()
+        return {}
+
+    async def _reset(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        scope = self._scope(params)
+        async with scope.lock:
+            await scope.reset()
+        return {}
+
+    async def _shutdown(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        for scope in self._scopes.values():
+            scope.close()
+        self._scopes.clear()
+        return {}
+
+
+def _item(hit: object) -> dict[str, Any]:
+    """A hit as the protocol tells it: of a text, a mapping, or an object with the fields of one."""
+    if isinstance(hit, str):
+        return {"text": hit}
+    if isinstance(hit, Mapping):
+        if unknown := [str(key) for key in hit if key not in _HIT_FIELDS]:
+            raise Fault("bad_hit", f"a hit has no field '{unknown[0]}'; it can have {', '.join(_HIT_FIELDS)}")
+        fields = dict[str, Any](hit)
+    else:
+        fields = {name: getattr(hit, name) for name in _HIT_FIELDS if hasattr(hit, name)}
+    if not isinstance(fields.get("text"), str):
+        raise Fault("bad_hit", f"a hit is a text, or has the field 'text' with one; here is a {type(hit).__name__}")
+    for name in _DATES:
+        if isinstance(fields.get(name), datetime):
+            fields[name] = fields[name].isoformat()
+    for name in _IDS:
+        if isinstance(fields.get(name), str):
+            raise Fault("bad_hit", f"'{name}' of a hit is a list, not one id")
+        if fields.get(name) is not None:
+            fields[name] = list(fields[name])
+    if fields.get("score") is not None:
+        fields["score"] = float(fields["score"])  # numpy's numbers are none that JSON knows.
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _told(error: Exception) -> str:
+    """The error with the place in the code of who wrote the class."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+    where = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}: " if frames else ""
+    return f"{where}{type(error).__name__}: {error}"
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+async def answer(server: MemoryServer, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """`{"result": …}` or `{"error": …}`."""
+    try:
+        return {"result": await server.call(method, params)}
+    except Fault as fault:
+        if fault.__cause__:
+            traceback.print_exception(fault.__cause__)
+        return {"error": {"code": fault.code, "message": str(fault), "retryable": fault.retryable}}
+
+
+async def serve_lines(server: MemoryServer) -> None:
+    """Answer the requests on standard input until it ends or `shutdown` comes; calls go on side by side."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # What the class or its libraries print, from C too, must not come between the answers.
+    sys.stdout = sys.stderr
+    loop, lines = asyncio.get_running_loop(), asyncio.Queue[bytes]()
+
+    def read() -> None:
+        for line in iter(sys.stdin.buffer.readline, b""):
+            loop.call_soon_threadsafe(lines.put_nowait, line)
+        loop.call_soon_threadsafe(lines.put_nowait, b"")
+
+    async def reply(request: Mapping[str, Any]) -> None:
+        document = {"id": request["id"], **await answer(server, request["method"], request["params"])}
+        answers.write(json.dumps(document).encode() + b"\n")
+        answers.flush()
+
+    threading.Thread(target=read, daemon=True).start()
+    under_way = set[asyncio.Task[None]]()
+    while line := await lines.get():
+        request = json.loads(line)
+        task = asyncio.create_task(reply(request))
+        under_way.add(task)
+        task.add_done_callback(under_way.discard)
+        if request["method"] == "shutdown":
+            await task
+            break
+    answers.close()
+    os._exit(0)  # A thread that still computes must not keep the process.
+
+
+def server_of(target: str) -> MemoryServer:
+    """The server for the class that `package.module:Class` names; modules of the current folder can be named too."""
+    module, _, attribute = target.partition(":")
+    sys.path.insert(0, os.getcwd())
+    return MemoryServer(getattr(import_module(module), attribute), attribute)
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="Serve a memory class to longmemeval.")
+    parser.add_argument("memory", help="package.module:Class")
+    with suppress(KeyboardInterrupt):
+        asyncio.run(serve_lines(server_of(parser.parse_args().memory)))
+
+
+if __name__ == "__main__":
+    folder = str(Path(__file__).parent)
+    sys.path[:] = [place for place in sys.path if place != folder]  # Run by its path: our modules are not the user's.
+    main()

@@ -1,0 +1,227 @@
+"""A memory service by typed methods: begun when it is needed, waited for as long as it makes progress, never longer."""
+
+import asyncio
+import atexit
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+from weakref import WeakSet
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.memory.external.background import complete_in_background, in_background
+from longmemeval.memory.external.carriers import Carrier, OnProgress, ServiceError
+from longmemeval.memory.external.messages import (
+    PROTOCOL,
+    Add,
+    AddResult,
+    Hello,
+    HelloResult,
+    List,
+    ListResult,
+    Open,
+    OpenResult,
+    Progress,
+    Ready,
+    ReadyResult,
+    Reset,
+    ResetResult,
+    Search,
+    SearchResult,
+    Shutdown,
+    ShutdownResult,
+    Snapshot,
+    SnapshotResult,
+)
+
+R = TypeVar("R", bound=Struct)
+
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 2.0
+"""Between two questions whether a scope is ready, and between two attempts of a call."""
+
+
+class Patience(Struct, frozen=True):
+    """Seconds a service may take for each method; a longer call is given up and a child process ended."""
+
+    hello: float = 180.0
+    open: float = 180.0
+    add: float = 600.0
+    ready: float = 60.0
+    search: float = 60.0
+    snapshot: float = 600.0
+    list: float = 60.0
+    reset: float = 60.0
+    shutdown: float = 5.0
+    no_progress: float = 600.0
+    """How long a scope may be pending while nothing more is done."""
+    attempts: int = 4
+    """Of a call that fails in a way that may pass."""
+
+
+class MemoryService:
+    """One service; its methods are those of the protocol and may be called from any event loop, side by side.
+
+    A service that is gone is begun anew by the next call. It does not know then what was open before.
+
+    Args:
+        connect: makes the carrier, which tells of progress.
+        patience: how long to wait.
+    """
+
+    def __init__(self, connect: Callable[[OnProgress], Carrier], patience: Patience | None = None) -> None:
+        self._connect, self._patience = connect, patience or Patience()
+        self._carrier: Carrier | None = None
+        self._told: HelloResult | None = None
+        self._connecting: asyncio.Lock | None = None
+        self._progress: dict[str, tuple[int, float]] = {}
+        self.beginnings = 0
+        """How often a service was begun; scopes that were opened before the last one are not open any more."""
+        _services.add(self)
+
+    async def hello(self) -> HelloResult:
+        """Who it is and what it can do."""
+        return await in_background(self._hello())
+
+    async def open(self, request: Open) -> OpenResult:
+        """Make a scope ready."""
+        return await self._ask("open", request, OpenResult)
+
+    async def add(self, request: Add) -> AddResult:
+        """Add a session."""
+        return await self._ask("add", request, AddResult)
+
+    async def ready(self, scope: str) -> ReadyResult:
+        """Wait until all that was added can be found or has failed.
+
+        Raises:
+            ServiceError: nothing more is done for too long.
+        """
+        best, since, wait = -1, time.monotonic(), _FIRST_WAIT_S
+        while True:
+            told = await self._ask("ready", Ready(scope), ReadyResult)
+            now = time.monotonic()
+            if told.state != "pending":
+                return told
+            if told.done > best:
+                best, since, wait = told.done, now, _FIRST_WAIT_S
+            elif now - since > self._patience.no_progress:
+                raise ServiceError(
+                    f"The memory made no progress for {self._patience.no_progress:g} s: "
+                    f"{told.done} batches are done, {told.pending} are not",
+                    code="silent",
+                )
+            await asyncio.sleep(wait)
+            wait = min(wait * 1.5, _LONGEST_WAIT_S)
+
+    async def search(self, request: Search) -> SearchResult:
+        """Search a scope."""
+        return await self._ask("search", request, SearchResult)
+
+    async def snapshot(self, scope: str) -> SnapshotResult:
+        """Write everything and close the scope."""
+        return await self._ask("snapshot", Snapshot(scope), SnapshotResult)
+
+    async def list(self, scope: str) -> ListResult:
+        """Show all that a scope holds."""
+        return await self._ask("list", List(scope), ListResult)
+
+    async def reset(self, scope: str) -> None:
+        """Empty a scope."""
+        await self._ask("reset", Reset(scope), ResetResult)
+
+    async def close(self) -> None:
+        """Have the service close everything; a child process ends, by itself or by us."""
+        await in_background(self._close())
+
+    async def _close(self) -> None:
+        carrier, self._carrier = self._carrier, None
+        if carrier is None:
+            return
+        with suppress(ServiceError):
+            await self._carried(carrier, "shutdown", Shutdown(), ShutdownResult)
+        await carrier.end()
+
+    async def _ask(self, method: str, request: Struct, kind: type[R]) -> R:
+        return await in_background(self._answered(method, request, kind))
+
+    async def _answered(self, method: str, request: Struct, kind: type[R]) -> R:
+        wait = _FIRST_WAIT_S
+        for attempt in range(1, self._patience.attempts + 1):
+            await self._hello()
+            carrier = self._carrier
+            try:
+                if carrier is None:
+                    raise ServiceError("The memory service was closed", code="gone")
+                return await self._carried(carrier, method, request, kind)
+            except ServiceError as error:
+                if not error.retryable or attempt == self._patience.attempts:
+                    raise
+            await asyncio.sleep(wait)
+            wait = min(wait * 5, _LONGEST_WAIT_S)
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _hello(self) -> HelloResult:
+        self._connecting = self._connecting or asyncio.Lock()
+        async with self._connecting:
+            if self._carrier and not self._carrier.gone and self._told:
+                return self._told
+            carrier = self._connect(self._noted)
+            self.beginnings += 1
+            told = await self._carried(carrier, "hello", Hello(), HelloResult)
+            if told.protocol != PROTOCOL:
+                await carrier.end()
+                raise ServiceError(
+                    f"The memory speaks version {told.protocol} of the protocol, this is version {PROTOCOL}",
+                    fix="Use a longmemeval and a service of the same version",
+                )
+            self._carrier, self._told = carrier, told
+            return told
+
+    async def _carried(self, carrier: Carrier, method: str, request: Struct, kind: type[R]) -> R:
+        """One attempt at one call.
+
+        Raises:
+            ServiceError: it failed, took too long, or the result is not what the protocol says.
+        """
+        scope = str(getattr(request, "scope", ""))
+        allowed: float = getattr(self._patience, method)
+        call = asyncio.ensure_future(carrier.call(method, msgspec.json.encode(request)))
+        started = time.monotonic()
+        try:
+            while not call.done():
+                left = max(started, self._progress.get(scope, (0, 0.0))[1]) + allowed - time.monotonic()
+                if left <= 0:
+                    await carrier.end()
+                    raise ServiceError(f"The memory did not answer {method} within {allowed:g} s", code="silent")
+                await asyncio.wait({call}, timeout=left)
+            return msgspec.json.decode(call.result(), type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            what = f"The memory's result of {method} is not what the protocol says: {error}"
+            raise ServiceError(what, fix="See docs/memory-protocol.schema.json", code="garbage") from error
+        finally:
+            self._progress.pop(scope, None)
+            if not call.done():
+                call.cancel()
+            elif not call.cancelled():
+                call.exception()  # Of a call that was given up nobody wants to know.
+
+    def _noted(self, progress: Progress) -> None:
+        if progress.done > self._progress.get(progress.scope, (0, 0.0))[0]:
+            self._progress[progress.scope] = (progress.done, time.monotonic())
+
+
+_services: WeakSet[MemoryService] = WeakSet()
+
+
+@atexit.register
+def close_services() -> None:
+    """Close what is still open: no child outlives the process that began it."""
+
+    async def close() -> None:
+        await asyncio.gather(*(service._close() for service in _services), return_exceptions=True)
+
+    if any(service._carrier for service in _services):
+        with suppress(TimeoutError):
+            complete_in_background(close(), 2 * Patience().shutdown)

@@ -1,0 +1,118 @@
+"""What the tests of memory services share: one memory over every carrier, with all that crosses it written down."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+import jsonschema
+import msgspec
+
+from longmemeval.memory.external.carriers import Carrier, InProcess, OnProgress
+from longmemeval.memory.external.child_process import ChildProcess
+from longmemeval.memory.external.http_service import HttpService
+from longmemeval.memory.external.schema import protocol_schema
+from longmemeval.memory.external.serve import server_of
+from longmemeval.memory.external.service import MemoryService, Patience
+from longmemeval.records import Haystack, Message, Session, Turn
+from longmemeval.storage.messages import haystack_messages
+from tests.support import ROOT, clean_environment
+
+CARRIERS = ("in process", "child process", "http", "node")
+EXAMPLE = resources.files("longmemeval.memory.external").joinpath("example.py.txt").read_text()
+SERVE = f"{sys.executable} -m longmemeval.memory.external.serve"
+NODE = ROOT / "examples" / "memory-in-node" / "memory.mjs"
+SCHEMA = protocol_schema()
+
+
+def valid(document: object, name: str) -> None:
+    """Refuse what the published schema does not know under `name`."""
+    _validator(name).validate(document)
+
+
+@cache
+def _validator(name: str) -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": SCHEMA["$defs"]})
+
+
+class Tap:
+    """A carrier that writes down every message, and validates it by the published schema."""
+
+    def __init__(self, carrier: Carrier) -> None:
+        self.carrier = carrier
+        self.sent: list[tuple[str, bytes]] = []
+
+    @property
+    def gone(self) -> bool:
+        return self.carrier.gone
+
+    async def call(self, method: str, params: bytes) -> bytes:
+        self.sent.append((method, params))
+        valid(msgspec.json.decode(params), f"{method}.params")
+        result = await self.carrier.call(method, params)
+        valid(msgspec.json.decode(result), f"{method}.result")
+        return result
+
+    async def end(self) -> None:
+        await self.carrier.end()
+
+
+@contextmanager
+def http_served(target: str, folder: Path) -> Iterator[str]:
+    """The address of a class served over HTTP by the reference implementation."""
+    command = [sys.executable, "-m", "longmemeval.memory.external.serve_http", target]
+    environment = clean_environment()
+    with subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            yield server.stdout.readline().removeprefix("listening on ").strip()
+        finally:
+            server.terminate()
+
+
+@contextmanager
+def memory_service(
+    carrier: str, folder: Path, target: str = "mymem:MyMemory", patience: Patience | None = None
+) -> Iterator[tuple[MemoryService, list[Tap]]]:
+    """A service over one of `CARRIERS`, and its taps; modules are found in `folder`, the current one."""
+    taps: list[Tap] = []
+
+    @contextmanager
+    def connected() -> Iterator[Callable[[OnProgress], Carrier]]:
+        if carrier == "http":
+            with http_served(target, folder) as address:
+                yield lambda on_progress: HttpService(address)
+        elif carrier == "in process":
+            yield lambda on_progress: InProcess(server_of(target))
+        else:
+            command = f"node {NODE}" if carrier == "node" else f"{SERVE} {target}"
+            yield lambda on_progress: ChildProcess(command, on_progress)
+
+    with connected() as connect:
+
+        def tapped(on_progress: OnProgress) -> Carrier:
+            taps.append(Tap(connect(on_progress)))
+            return taps[-1]
+
+        service = MemoryService(tapped, patience)
+        try:
+            yield service, taps
+        finally:
+            asyncio.run(service.close())
+
+
+def session(name: str, day: int, *texts: str) -> Session:
+    """A session in May 2023, the user's turn first."""
+    turns = tuple(Turn("assistant" if index % 2 else "user", text) for index, text in enumerate(texts))
+    return Session(name, datetime(2023, 5, day, 9, 30), f"2023/05/{day:02} 09:30", turns)
+
+
+def haystack(name: str, *sessions: Session) -> tuple[Haystack, list[Message]]:
+    """A haystack and its stored messages."""
+    made = Haystack(name, sessions)
+    return made, haystack_messages(made)
