@@ -1,5 +1,6 @@
 """`longmemeval compare`."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,13 +10,16 @@ from msgspec.structs import asdict
 from longmemeval.cli import options as shared
 from longmemeval.cli.completion import complete_run
 from longmemeval.cli.groups import add_verb
-from longmemeval.cli.output import err, print_json, print_lines, print_table, printable
+from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
 from longmemeval.cli.panels import ADVANCED, LIMITS, OUTPUT, WHAT
+from longmemeval.cli.published import Published
 
 if TYPE_CHECKING:
+    from longmemeval.evaluation.judges.protocol import JudgeIdentity
     from longmemeval.pipeline.compare.baseline import AgainstBaseline
     from longmemeval.pipeline.compare.comparison import Comparison
     from longmemeval.pipeline.compare.graded_run import GradedRun
+    from longmemeval.report.published import PublishedFigure
 
 
 def register(app: typer.Typer) -> None:
@@ -54,9 +58,7 @@ def compare(
         Path | None,
         typer.Option(metavar="FILE", rich_help_panel=OUTPUT, help="Save a run for a later --against."),
     ] = None,
-    published: Annotated[
-        bool, typer.Option("--published", rich_help_panel=OUTPUT, help="Show published figures below.")
-    ] = False,
+    published: Published = None,
     questions: Annotated[
         bool, typer.Option("--questions", rich_help_panel=OUTPUT, help="List the questions won and lost.")
     ] = False,
@@ -74,7 +76,7 @@ def compare(
     from longmemeval.pipeline.compare.compare import compare_runs
     from longmemeval.pipeline.compare.graded_run import load_graded
     from longmemeval.report.comparison_document import comparison_document
-    from longmemeval.report.comparison_tables import against_line, published_table
+    from longmemeval.report.comparison_tables import against_line
     from longmemeval.report.published import published_for
 
     if save_baseline is not None and len(run_ids) > 1:
@@ -91,19 +93,30 @@ def compare(
     if against is not None:
         baseline = load_baseline(against, where, judge=graded[0].metrics.judge.id, dataset=dataset)
         held = [hold_against(run, baseline, margin=margin, seed=seed) for run in graded]
-    figures = published_for(graded[0].asked.dataset) if published else ()
+    own = graded[0].metrics.judge
+    figures = published_for(graded[0].asked.dataset, None if published == "all" else own) if published else ()
     if as_json:
         print_json(comparison_document(comparison, against=held, published=figures, questions=questions))
     else:
         show(comparison, questions=questions)
         print_lines(map(against_line, held))
         if published:
-            print_table(published_table(figures))
+            _show_published(figures, own)
     if error := regression(held):
         raise error
     if save_baseline is not None:
         save(graded[0], save_baseline)
         err.print(f"Baseline of {printable(run_ids[0])}: {printable(str(save_baseline))}")
+
+
+def _show_published(figures: "Sequence[PublishedFigure]", judge: "JudgeIdentity") -> None:
+    from longmemeval.report.comparison_tables import published_table
+
+    if figures:
+        print_table(published_table(figures))
+    else:
+        out.print(f"No published figure has this judge and metric ({printable(judge.model)}, {judge.metric}).")
+        out.print("`--published all` shows those of other judges.")
 
 
 def _show_across(graded: "list[GradedRun]", *, as_json: bool) -> None:
@@ -124,12 +137,15 @@ def show(comparison: "Comparison", *, questions: bool = False) -> None:
         comparison: what to print.
         questions: whether to list the questions won and lost.
     """
-    from longmemeval.report.comparison_tables import comparison_notes, comparison_tables, question_lists
+    from longmemeval.report.comparison_tables import comparison_notes, comparison_tables, question_lists, run_letters
+    from longmemeval.report.layout import legend
 
-    for table in comparison_tables(comparison):
+    for place, table in enumerate(comparison_tables(comparison, out.width)):
         print_table(table)
+        if place == 0 and (called := run_letters(comparison, out.width)):
+            print_lines([*legend(called), ""])
     if questions:
         print_lines(
             f"{heading} ({len(ids)}): {', '.join(ids) or 'none'}" for heading, ids in question_lists(comparison)
         )
-    print_lines(comparison_notes(comparison))
+    print_lines(comparison_notes(comparison, out.width))

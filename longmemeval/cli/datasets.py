@@ -55,7 +55,7 @@ def list_datasets(data_dir: DataDir = None, json: Json = False) -> None:
         ]
         for entry in entries
     ]
-    print_table(Table("", ["name", "MB", "here", "description"], rows, left=frozenset({0, 2, 3})))
+    print_table(Table("", ["name", "MB", "here", "description"], rows, left=frozenset({0, 2, 3}), prose=frozenset({3})))
 
 
 def download_dataset(name: Name, data_dir: DataDir = None, json: Json = False) -> None:
@@ -156,7 +156,7 @@ def _download_with_progress(entry: "CatalogueEntry", data_dir: Path) -> None:
         TimeRemainingColumn(),
     )
     # Nothing moves for a folder: it is refused.
-    with Progress(*columns, console=err, disable=entry.source is None) as bar:
+    with Progress(*columns, console=err.console, disable=entry.source is None) as bar:
         task = bar.add_task(entry.name, total=entry.source.bytes if entry.source else None)
         download(entry, data_dir, on_progress=lambda done, total: bar.update(task, completed=done, total=total))
 

@@ -101,7 +101,7 @@ def _show_questions(inspection: "Inspection") -> None:
     ]
     title = f"Haystack {inspection.haystack_id}: {len(rows)} sessions"
     columns = ["#", "session", "date", "turns", "begins"]
-    print_table(Table(title, columns, rows, left=frozenset({1, 2, 4})))
+    print_table(Table(title, columns, rows, left=frozenset({1, 2, 4}), prose=frozenset({4})))
 
 
 def _opening(session: "Session") -> str:
@@ -136,7 +136,9 @@ def _show_stored(inspection: "Inspection") -> None:
 def _show_recall_table(inspection: "Inspection") -> None:
     rows = [_recall_row(one) for one in inspection.recalled]
     columns = ["memory", "messages", "tokens", "best hits"]
-    print_table(Table("What each configuration would recall", columns, rows, left=frozenset({0, 3})))
+    print_table(
+        Table("What each configuration would recall", columns, rows, left=frozenset({0, 3}), prose=frozenset({3}))
+    )
 
 
 def _show_recalls(inspection: "Inspection") -> None:

@@ -12,6 +12,7 @@ from longmemeval import __version__
 from longmemeval.cli.interrupts import INTERRUPTED, handle_interrupts, leave
 from longmemeval.cli.output import err, hiding_secrets, printable
 from longmemeval.cli.panels import Verbs
+from longmemeval.cli.published import with_default
 from longmemeval.errors import HarnessError
 from longmemeval.files import leads_nowhere
 from longmemeval.redaction import register_address
@@ -78,7 +79,7 @@ def main() -> None:
 
 def _main() -> None:
     try:
-        app(prog_name="longmemeval")
+        app(args=list(with_default(sys.argv[1:])), prog_name="longmemeval")
     except HarnessError as error:
         _fail(str(error), error.exit_code)
     except OSError as error:

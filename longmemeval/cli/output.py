@@ -1,22 +1,76 @@
 """Printing: results to standard output, everything else to standard error."""
 
+import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
+from typing import IO, Literal
 
 import msgspec
+from msgspec import structs
 from rich import box
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Table as RichTable
+from rich.text import Text
 
 from longmemeval.redaction import hide
+from longmemeval.report.layout import Block, fit
 from longmemeval.report.table import Table
 
-# In a pipe or a file nothing is known of the reader's width: wide enough that no run id is broken in two.
-out = Console(highlight=False, emoji=False, soft_wrap=True, width=None if sys.stdout.isatty() else 200)
-err = Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
+_PIPE_WIDTH = 200
+
+
+class Terminal:
+    """Standard output or error; lines break between words alone, and only where the reader's width is known.
+
+    In a pipe or a file it is not, unless COLUMNS says so: each sentence then stays on one line, and tables may be
+    `_PIPE_WIDTH` wide.
+    """
+
+    def __init__(self, *, stderr: bool = False) -> None:
+        stream = sys.stderr if stderr else sys.stdout
+        known = stream.isatty() or os.environ.get("COLUMNS", "").isdigit()
+        width = None if known else _PIPE_WIDTH
+        self.console = Console(stderr=stderr, highlight=False, emoji=False, soft_wrap=not known, width=width)
+
+    @property
+    def width(self) -> int:
+        """Characters on a line."""
+        return self.console.width
+
+    @property
+    def file(self) -> IO[str]:
+        """The stream."""
+        return self.console.file
+
+    def print(self, what: RenderableType = "") -> None:
+        """Print text with rich's markup, or a table; a word longer than the line, such as a path, stays whole."""
+        if isinstance(what, str) and not self.console.soft_wrap:
+            what = _wrapped(Text.from_markup(what), self.width)
+        self.console.print(what, overflow="ignore", crop=False)
+
+
+def _wrapped(text: Text, width: int) -> Text:
+    """The text with line ends instead of spaces where a line is full."""
+    lines = []
+    for line in text.split(allow_blank=True):
+        breaks, start = [], 0
+        for word in re.finditer(r"\S+", line.plain):
+            if word.start() > start and cell_len(line.plain[start : word.end()]) > width:
+                breaks.append(word.start())
+                start = word.start()
+        for piece in line.divide(breaks):
+            piece.rstrip()
+            lines.append(piece)
+    return Text("\n").join(lines)
+
+
+out = Terminal()
+err = Terminal(stderr=True)
 
 
 class _HidingStream(TextIOWrapper):
@@ -51,8 +105,11 @@ def hiding_secrets() -> Iterator[None]:
 
 def printable(text: str) -> str:
     """Text from data made safe for a terminal: control characters shown as escapes, rich markup disarmed."""
-    shown = "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
-    return escape(shown)
+    return escape(_visible(text))
+
+
+def _visible(text: str) -> str:
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
 
 
 def print_json(document: object) -> None:
@@ -68,16 +125,23 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def print_table(table: Table) -> None:
-    """Print a table; title, headings and cells may come from data."""
-    shown = RichTable(
-        title=printable(table.title) or None,
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-    )
-    for index, column in enumerate(table.columns):
-        shown.add_column(printable(column), justify="left" if index in table.left else "right", overflow="fold")
-    for row in table.rows:
-        shown.add_row(*map(printable, row))
+    """Print a table no wider than the terminal; title, headings and cells may come from data."""
+    cells = [list(map(_visible, row)) for row in (table.columns, *table.rows)]
+    fitted = fit(structs.replace(table, columns=cells[0], rows=cells[1:]), out.width)
+    if table.title:
+        out.print(f"[bold]{printable(table.title)}[/]")
+    for block in fitted.blocks:
+        _print_block(block)
+    if fitted.left_out:
+        names = ", ".join(fitted.left_out)
+        out.print(printable(f"Left out at {out.width} columns: {names}. A wider terminal or --json shows them."))
+
+
+def _print_block(block: Block) -> None:
+    shown = RichTable(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for index, (column, width) in enumerate(zip(block.table.columns, block.widths, strict=True)):
+        justify: Literal["left", "right"] = "left" if index in block.table.left else "right"
+        shown.add_column(Text(column), justify=justify, width=width, overflow="fold")
+    for row in block.table.rows:
+        shown.add_row(*map(Text, row))
     out.print(shown)

@@ -60,7 +60,9 @@ def _show(found: "list[Plugin]", problems: "list[Plugin]") -> None:
         [plugin.group, plugin.name, plugin.package, plugin.version, "cannot be used" if plugin.problem else ""]
         for plugin in found
     ]
-    print_table(Table("", ["group", "name", "package", "version", ""], rows, left=frozenset(range(5))))
+    print_table(
+        Table("", ["group", "name", "package", "version", ""], rows, left=frozenset(range(5)), prose=frozenset({4}))
+    )
     for plugin in problems:
         out.print(f"[bold]{printable(plugin.name or plugin.package)}[/]: {printable(plugin.problem)}")
     if not problems:

@@ -9,6 +9,7 @@ from longmemeval.cli import options as shared
 from longmemeval.cli.groups import add_verb
 from longmemeval.cli.output import out, printable
 from longmemeval.cli.panels import OUTPUT
+from longmemeval.cli.published import Published
 
 
 def register(app: typer.Typer) -> None:
@@ -40,9 +41,7 @@ def report(
     full: Annotated[
         bool, typer.Option("--full", rich_help_panel=OUTPUT, help="Cut no text in the page, whatever its size.")
     ] = False,
-    published: Annotated[
-        bool, typer.Option("--published", rich_help_panel=OUTPUT, help="Show published figures too.")
-    ] = False,
+    published: Published = None,
 ) -> None:
     """Write a report on graded runs.
 
@@ -50,7 +49,13 @@ def report(
     """
     from longmemeval.report.write import ReportOptions, render_report, write_report
 
-    options = ReportOptions(format=format, judge=judge, dataset=dataset, full=full, published=published)
+    options = ReportOptions(
+        format=format,
+        judge=judge,
+        dataset=dataset,
+        full=full,
+        published="all" if published == "all" else published is not None,
+    )
     where = places.folders()
     if output == Path("-"):
         if format == "html":

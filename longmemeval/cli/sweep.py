@@ -4,12 +4,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import structs
 
 from longmemeval.cli import options as shared
 from longmemeval.cli.compare import show as show_comparison
 from longmemeval.cli.groups import add_verb
 from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
 from longmemeval.cli.panels import LIMITS, OUTPUT
+from longmemeval.report.layout import fits, legend, lettered
 from longmemeval.report.table import Table
 
 if TYPE_CHECKING:
@@ -87,7 +89,10 @@ def show_estimate(estimate: "SweepEstimate", planned: int) -> None:
     if estimate.runs:
         rows = [row for run in estimate.runs for row in _work_rows(run)]
         columns = ["run", "to do", "calls", "prompt\ntokens", "reply\ntokens ≤", "USD ≤", "known by"]
-        print_table(Table("", columns, rows, left=frozenset({0, 1, 6})))
+        table = Table("", columns, rows, left=frozenset({0, 1, 6}), prose=frozenset({1, 6}), drop=(6,))
+        called = {} if fits(table, out.width) else lettered([run.run_id for run in estimate.runs])
+        print_table(structs.replace(table, rows=[[called.get(row[0], row[0]), *row[1:]] for row in rows]))
+        print_lines(legend(called))
     print_lines([totals_line(estimate), *(f"Note: {note}." for note in estimate.notes)])
 
 
@@ -107,14 +112,22 @@ def _count(value: float | None) -> str:
 
 
 def _show_front(compared: "SweepComparison") -> None:
+    from longmemeval.report.comparison_tables import run_letters
     from longmemeval.report.effort_tables import PERCENTILES
 
     summaries = {run.summary.run_id: run.summary for run in compared.comparison.runs}
-    rows = [_front_row(summaries[point.name], point.name in compared.front) for point in compared.points]
+    rows = [[point.name, *_front_row(summaries[point.name], point.name in compared.front)] for point in compared.points]
     metric = compared.comparison.runs[0].summary.metrics.judge.metric
     columns = ["run", "on the\nfront", metric, "prompt\ntokens", *PERCENTILES, "cost"]
     title = f"Pareto front: {metric} against tokens, latency (both p50, in ms) and cost, judge {compared.judge}"
-    print_table(Table(title, columns, rows, left=frozenset({0, 1})))
+    # The percentiles that say least go first.
+    table = Table(title, columns, rows, left=frozenset({0, 1}), drop=(5, 7, 9, 4, 6))
+    if not fits(table, out.width):
+        called = lettered([run.summary.run_id for run in compared.comparison.runs])
+        table = structs.replace(table, rows=[[called[row[0]], *row[1:]] for row in rows])
+        if not run_letters(compared.comparison, out.width):
+            print_lines(legend(called))
+    print_table(table)
 
 
 def _front_row(summary: "RunSummary", on_front: bool) -> list[str]:
@@ -122,7 +135,6 @@ def _front_row(summary: "RunSummary", on_front: bool) -> list[str]:
     from longmemeval.report.tables import dollars, percent
 
     return [
-        summary.run_id,
         "●" if on_front else "",
         percent(summary.metrics.overall.accuracy),
         _count(summary.mean_prompt_tokens),

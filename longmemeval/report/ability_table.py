@@ -26,7 +26,7 @@ def ability_table(graded: Sequence[GradedRun]) -> Table:
         data = "\n".join([run.manifest.dataset["name"], *run.asked.part.split(", ", 1)]).strip()
         rows.append([metrics.run, data, judge, _cell(metrics.overall), *cells])
     columns = ["run", "data set", "judge", "overall", *(ability.replace("-", "-\n") for ability in abilities)]
-    return Table("By ability, across data sets", columns, rows, left=frozenset({0, 1, 2}))
+    return Table("By ability, across data sets", columns, rows, left=frozenset({0, 1, 2}), prose=frozenset({1, 2}))
 
 
 def _cell(score: Score | None) -> str:

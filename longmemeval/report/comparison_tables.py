@@ -1,7 +1,6 @@
 """What `compare` shows: tables with their cells ready to print, and the sentences around them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from string import ascii_uppercase
 
 from longmemeval.evaluation.judges.standing import judge_name
 from longmemeval.evaluation.metrics import Score
@@ -10,6 +9,7 @@ from longmemeval.pipeline.compare.baseline import AgainstBaseline
 from longmemeval.pipeline.compare.compare import points
 from longmemeval.pipeline.compare.comparison import COMMON_ONLY, Comparison, PairResult, QuestionRow, RunFigures
 from longmemeval.report.effort_tables import cost_table, effort_notes, latency_table, ms
+from longmemeval.report.layout import letters
 from longmemeval.report.published import PublishedFigure
 from longmemeval.report.summary import ORACLE_NOTE, footnotes
 from longmemeval.report.table import Table
@@ -19,63 +19,58 @@ _ALL_PAIRS = 10
 """Up to so many pairs all are shown; of more, those with the first run."""
 _NARROW = 16
 """Longer names of question types take two lines."""
-_LONG_ID = 30
-"""Longer run ids would break the tables."""
 ALIKE = "Minimum detectable difference: not known, as these runs score alike on every question."
 
 
-def comparison_tables(comparison: Comparison) -> Iterator[Table]:
-    """All tables of a comparison that have rows. Runs with long ids go by letters, which the notes explain."""
-    summaries, names = [run.summary for run in comparison.runs], [_name(run) for run in comparison.runs]
+def comparison_tables(comparison: Comparison, width: int | None = None) -> list[Table]:
+    """All tables of a comparison that have rows.
+
+    Args:
+        comparison: what to show.
+        width: of the terminal. Where a table does not fit, as where ids are long, runs go by letters
+            (`run_letters`).
+    """
+    return _tables(comparison, run_letters(comparison, width))
+
+
+def run_letters(comparison: Comparison, width: int | None) -> dict[str, str]:
+    """Run id to letter; none where everything fits with the ids."""
+    ids = [run.summary.run_id for run in comparison.runs]
+    return letters(ids, _tables(comparison, {}), width)
+
+
+def _tables(comparison: Comparison, called: Mapping[str, str]) -> list[Table]:
+    summaries, names = [run.summary for run in comparison.runs], [_name(run, called) for run in comparison.runs]
     tables = (
-        _runs(comparison),
-        _types(comparison),
-        _pairs(comparison),
-        _lost(comparison),
+        _runs(comparison, names),
+        _types(comparison, names),
+        _pairs(comparison, called),
+        _lost(comparison, names),
         cost_table(summaries, names),
         latency_table(summaries, names),
-        _repeats(comparison),
+        _repeats(comparison, called),
     )
-    labels = _letters(comparison)
-    for table in tables:
-        if table.rows:
-            rows = [[_with_letters(cell, labels) for cell in row] for row in table.rows]
-            yield Table(table.title, table.columns, rows, table.left)
-
-
-def _letters(comparison: Comparison) -> dict[str, str]:
-    """Run id to letter, the longest ids first; none where all ids are short enough for a column."""
-    ids = [run.summary.run_id for run in comparison.runs]
-    if max(map(len, ids)) <= _LONG_ID or len(ids) > len(ascii_uppercase):
-        return {}
-    letters = dict(zip(ids, ascii_uppercase, strict=False))
-    return {run_id: letters[run_id] for run_id in sorted(letters, key=len, reverse=True)}
-
-
-def _with_letters(text: str, letters: Mapping[str, str]) -> str:
-    for run_id, letter in letters.items():
-        text = text.replace(run_id, letter)
-    return text
+    return [table for table in tables if table.rows]
 
 
 def _metric(comparison: Comparison) -> str:
     return comparison.runs[0].summary.metrics.judge.metric
 
 
-def _name(run: RunFigures) -> str:
-    """The run's id, with what makes it another kind of figure."""
+def _name(run: RunFigures, called: Mapping[str, str]) -> str:
+    """The run's id or letter, with what makes it another kind of figure."""
     summary = run.summary
     remarks = ["reads gold"] if summary.reads_gold else []
     remarks += [summary.status] if summary.status != "completed" else []
-    return summary.run_id + (f"\n({', '.join(remarks)})" if remarks else "")
+    return called.get(summary.run_id, summary.run_id) + "".join(f"\n({remark})" for remark in remarks)
 
 
-def _runs(comparison: Comparison) -> Table:
-    shown: list[tuple[str, Callable[[RunFigures], str]]] = [("run", _name), ("memory", lambda run: run.summary.memory)]
+def _runs(comparison: Comparison, names: Sequence[str]) -> Table:
+    shown: list[tuple[str, Callable[[RunFigures], str]]] = [("memory", lambda run: run.summary.memory)]
     for heading, text in _SETTINGS:
         if len({text(run) for run in comparison.runs}) > 1:
             shown.append((heading, text))
-    texts = len(shown)
+    texts = 1 + len(shown)
     shown += [
         (f"{_metric(comparison)},\n95 % interval", _score),
         ("not\nevaluated", lambda run: str(run.summary.metrics.overall.not_evaluated)),
@@ -87,9 +82,11 @@ def _runs(comparison: Comparison) -> Table:
     judge = judge_name(comparison.runs[0].summary.metrics.judge)
     return Table(
         title=f"{comparison.dataset}, {question_count(comparison)}, judge {judge}",
-        columns=[heading for heading, _ in shown],
-        rows=[[text(run) for _, text in shown] for run in comparison.runs],
+        columns=["run", *(heading for heading, _ in shown)],
+        rows=[[name, *(text(run) for _, text in shown)] for name, run in zip(names, comparison.runs, strict=True)],
         left=frozenset(range(texts)),
+        # Latency, cost, evidence recall, tokens; then settings; the memory last, which ids hold as a rule.
+        drop=(texts + 5, texts + 4, texts + 2, texts + 3, *range(2, texts), 1),
     )
 
 
@@ -118,7 +115,7 @@ def _rounded(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:,.0f}"
 
 
-def _types(comparison: Comparison) -> Table:
+def _types(comparison: Comparison, names_of_runs: Sequence[str]) -> Table:
     names = list(dict.fromkeys(name for run in comparison.runs for name in run.summary.metrics.by_type))
 
     def cell(score: Score | None) -> str:
@@ -129,7 +126,8 @@ def _types(comparison: Comparison) -> Table:
         title=f"By question type, {_metric(comparison)} in percent",
         columns=["run", *(f"{_broken(name)}\nn {sizes[name]:,}" for name in names)],
         rows=[
-            [_name(run), *(cell(run.summary.metrics.by_type.get(name)) for name in names)] for run in comparison.runs
+            [called, *(cell(run.summary.metrics.by_type.get(name)) for name in names)]
+            for called, run in zip(names_of_runs, comparison.runs, strict=True)
         ],
     )
 
@@ -140,7 +138,7 @@ def _broken(name: str) -> str:
     return f"{head}{hyphen}\n{tail}" if hyphen and len(name) > _NARROW else name
 
 
-def _pairs(comparison: Comparison) -> Table:
+def _pairs(comparison: Comparison, called: Mapping[str, str]) -> Table:
     pairs = _shown_pairs(comparison)
     labels = any(pair.mcnemar for pair in pairs)
     # Where questions share haystacks another test decides; McNemar's stands beside it.
@@ -148,8 +146,12 @@ def _pairs(comparison: Comparison) -> Table:
     tests = sorted({pair.test for pair in pairs})
     discordant = ["only a", "only b", *(["McNemar\np"] if beside else [])] if labels else []
     columns = ["a", "b", "a - b,\npoints", "95 %\ninterval", *discordant, "p", "p,\nHolm", "verdict"]
-    left = frozenset({0, 1, len(columns) - 1})
-    return Table(f"Pairs ({', '.join(tests)})", columns, [_pair_row(pair, labels, beside) for pair in pairs], left)
+    last = len(columns) - 1
+    rows = [_pair_row(pair, labels, beside, called) for pair in pairs]
+    # The test beside the one that decides, then its counts, then what Holm makes better of.
+    drop = (*([6] if beside else []), *([4, 5] if labels else []), last - 2)
+    title = f"Pairs ({', '.join(tests)})"
+    return Table(title, columns, rows, frozenset({0, 1, last}), prose=frozenset({last}), drop=drop)
 
 
 def _shown_pairs(comparison: Comparison) -> Sequence[PairResult]:
@@ -159,20 +161,24 @@ def _shown_pairs(comparison: Comparison) -> Sequence[PairResult]:
     return [pair for pair in comparison.pairs if pair.a == first]
 
 
-def _pair_row(pair: PairResult, labels: bool, beside: bool) -> list[str]:
+def _pair_row(pair: PairResult, labels: bool, beside: bool, called: Mapping[str, str]) -> list[str]:
     one = pair.mcnemar
     counts = [str(one.a_only), str(one.b_only), _p(one.p)] if one else ["-", "-", "-"]
     if not beside:
         counts.pop()
+    names = called.get(pair.a, pair.a), called.get(pair.b, pair.b)
+    verdict = pair.verdict
+    for run_id, name in zip((pair.a, pair.b), names, strict=True):
+        if verdict.startswith(f"{run_id} is better"):
+            verdict = name + verdict.removeprefix(run_id)
     return [
-        pair.a,
-        pair.b,
+        *names,
         f"{pair.difference * 100:+.1f}",
         _points_interval(pair.interval),
         *(counts if labels else ()),
         _p(pair.p),
         _p(pair.p_holm),
-        pair.verdict,
+        verdict,
     ]
 
 
@@ -184,8 +190,8 @@ def _p(value: float) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def _lost(comparison: Comparison) -> Table:
-    lost = [(_name(run), run.lost) for run in comparison.runs]
+def _lost(comparison: Comparison, names: Sequence[str]) -> Table:
+    lost = [(name, run.lost) for name, run in zip(names, comparison.runs, strict=True)]
     stages = list(dict.fromkeys(stage for _, counts in lost for stage in counts))
     return Table(
         title="Where wrongly answered questions were lost",
@@ -194,29 +200,27 @@ def _lost(comparison: Comparison) -> Table:
     )
 
 
-def _repeats(comparison: Comparison) -> Table:
+def _repeats(comparison: Comparison, called: Mapping[str, str]) -> Table:
     rows = []
     for group in comparison.repeats:
         spread = group.spread
         sd = "-" if spread.sd is None else f"{spread.sd * 100:.2f}"
         extremes = f"{percent(spread.lowest)} to {percent(spread.highest)}"
-        rows.append([group.name, ", ".join(group.run_ids), percent(spread.mean), sd, extremes])
+        rows.append(
+            [group.name, ", ".join(called.get(one, one) for one in group.run_ids), percent(spread.mean), sd, extremes]
+        )
     columns = ["configuration", "runs", f"mean\n{_metric(comparison)}", "sd between\nruns, points", "lowest to highest"]
-    return Table("Repeats: spread between runs, beside the sampling of questions", columns, rows, frozenset({0, 1}))
+    title = "Repeats: spread between runs, beside the sampling of questions"
+    return Table(title, columns, rows, frozenset({0, 1}), prose=frozenset({0, 1}), drop=(4,))
 
 
-def comparison_notes(comparison: Comparison) -> Iterator[str]:
-    """What has to be said under the tables."""
-    letters = _letters(comparison)
-    yield from sorted(f"{letter}: {run_id}" for run_id, letter in letters.items())
-    for note in _notes(comparison):
-        yield _with_letters(note, letters)
-
-
-def _notes(comparison: Comparison) -> Iterator[str]:
+def comparison_notes(comparison: Comparison, width: int | None = None) -> Iterator[str]:
+    """What has to be said under the tables; `width` as of `comparison_tables`."""
+    called = run_letters(comparison, width)
     yield detectable_line(comparison)
     if any(run.marks for run in comparison.runs):
-        yield f"▲ ▼: significantly better or worse than {comparison.runs[0].summary.run_id} (p after Holm below 0.05)."
+        first = comparison.runs[0].summary.run_id
+        yield f"▲ ▼: significantly better or worse than {called.get(first, first)} (p after Holm below 0.05)."
     if (pairs := len(comparison.pairs)) > len(_shown_pairs(comparison)):
         yield f"Shown are the pairs with the first run; all {pairs}, for which Holm adjusts, are under --json."
     summaries = [run.summary for run in comparison.runs]
@@ -284,6 +288,8 @@ def published_table(figures: Sequence[PublishedFigure]) -> Table:
         columns=["system", "reader", "figure", "n", "data", "judge", "source"],
         rows=rows,
         left=frozenset({0, 1, 2, 4, 5, 6}),
+        prose=frozenset({0, 1, 2, 4, 5, 6}),
+        drop=(5, 3),
     )
 
 

@@ -68,7 +68,7 @@ def cost_table(summaries: Sequence[RunSummary], names: Sequence[str]) -> Table:
     """
     columns = ["run", "prepare", "question\nanalysis", "answers", "judge", "sum", "analysis, answers:\n1,000 questions"]
     rows = [[name, *cost_cells(summary)] for name, summary in zip(names, summaries, strict=True)]
-    return Table("Cost in US dollars", columns, [] if _all_free(summaries) else rows)
+    return Table("Cost in US dollars", columns, [] if _all_free(summaries) else rows, drop=(6, 2, 1, 4, 3))
 
 
 def cost_cells(summary: RunSummary) -> list[str]:
@@ -83,7 +83,8 @@ def latency_table(summaries: Sequence[RunSummary], names: Sequence[str]) -> Tabl
     """A row per run; without rows where nothing was timed."""
     rows = [[name, *latency_cells(summary.latency)] for name, summary in zip(names, summaries, strict=True)]
     timed = any(summary.latency.total.p50 is not None for summary in summaries)
-    return Table("Latency per question in milliseconds", ["run", *PERCENTILES], rows if timed else [])
+    title = "Latency per question in milliseconds"
+    return Table(title, ["run", *PERCENTILES], rows if timed else [], drop=(2, 4, 6, 1, 3))
 
 
 def latency_cells(latency: RunLatency) -> list[str]:

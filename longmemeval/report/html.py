@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import re
+from collections.abc import Sequence
 from importlib import resources
 from typing import TYPE_CHECKING, TypeVar
 
@@ -25,7 +26,7 @@ from longmemeval.report.page_data import (
     run_views,
     verdicts,
 )
-from longmemeval.report.published import published_for
+from longmemeval.report.published import PublishedFigure
 from longmemeval.report.question_data import details, rows
 from longmemeval.report.question_records import Row
 from longmemeval.report.svg import need_report_libraries
@@ -70,7 +71,12 @@ class _PageData(Struct, frozen=True):
 
 
 def html_page(
-    comparison: Comparison, graded: list[GradedRun], where: Folders, *, full: bool = False, published: bool = False
+    comparison: Comparison,
+    graded: list[GradedRun],
+    where: Folders,
+    *,
+    full: bool = False,
+    published: Sequence[PublishedFigure] = (),
 ) -> str:
     """The page: the same bytes for the same files.
 
@@ -79,7 +85,7 @@ def html_page(
         graded: the same runs, in the same order.
         where: the folders; judgements of other judges are read there.
         full: leave nothing out of the texts, whatever the size.
-        published: show published figures on the same benchmark too.
+        published: figures of others, shown last.
 
     Raises:
         HarnessError: the extra `report` is not installed.
@@ -105,7 +111,7 @@ def html_page(
             notes=notes(comparison),
             overall=charts.overall_chart(comparison, letters),
             verdicts=verdicts(comparison, letters),
-            sections=[*_sections(comparison, graded, letters, where), *(_published(graded) if published else ())],
+            sections=[*_sections(comparison, graded, letters, where), *_published(published)],
             left_out=left_out,
             style=Markup(style),
             script=Markup(script),
@@ -193,8 +199,7 @@ def _sections(comparison: Comparison, graded: list[GradedRun], letters: list[str
     return [section for section in sections if section.charts or section.tables]
 
 
-def _published(graded: list[GradedRun]) -> list[Section]:
-    figures = published_for(graded[0].asked.dataset)
+def _published(figures: Sequence[PublishedFigure]) -> list[Section]:
     return [Section("published", "Published figures", tables=(published_table(figures),))] if figures else []
 
 

@@ -12,6 +12,7 @@ from longmemeval.pipeline.runs.scores import stored_metrics
 from longmemeval.report.comparison_tables import detectable_line
 from longmemeval.report.distributions import milliseconds
 from longmemeval.report.effort_tables import effort_notes, kinds, work_line
+from longmemeval.report.layout import letter_of
 from longmemeval.report.summary import ORACLE_NOTE, footnotes
 from longmemeval.report.svg import RUN_COLOURS
 from longmemeval.report.table import Table
@@ -36,12 +37,6 @@ class RunView(Struct, frozen=True):
     """By column."""
     settings: str
     """The manifest without its list of questions, as JSON."""
-
-
-def letter_of(index: int) -> str:
-    """How run `index`, from 0, is called in charts and tables: A to Z, then A2 and so on."""
-    round_, place = divmod(index, 26)
-    return chr(ord("A") + place) + (str(round_ + 1) if round_ else "")
 
 
 def run_names(comparison: Comparison) -> list[str]:

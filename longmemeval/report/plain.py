@@ -7,7 +7,8 @@ from longmemeval.evaluation.metrics import Score
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.report.comparison_tables import published_table, question_count
 from longmemeval.report.effort_tables import cost_table, latency_table
-from longmemeval.report.page_data import NOTHING, figure_cells, letter_of, notes, repeats_table, run_names, verdicts
+from longmemeval.report.layout import letter_of
+from longmemeval.report.page_data import NOTHING, figure_cells, notes, repeats_table, run_names, verdicts
 from longmemeval.report.published import PublishedFigure
 from longmemeval.report.table import Table
 from longmemeval.report.tables import UNKNOWN, interval, percent

@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 
 from longmemeval.benchmarks.dataset_protocol import Benchmark, Dataset
 from longmemeval.errors import DataError
+from longmemeval.evaluation.judges.protocol import JudgeIdentity
 from longmemeval.text_files import UnreadableError, decode_json
 
 _FILE = Path(__file__).with_name("published.json")
@@ -58,13 +59,28 @@ class _Table(Struct, frozen=True, forbid_unknown_fields=True):
     judge: Text
     source: Text
     figures: Annotated[tuple[_Figure, ...], Meta(min_length=1)]
+    graded_by: str = ""
+    """The judge of ours that grades in the same way; empty where there is none."""
 
 
-def published_for(dataset: Dataset) -> tuple[PublishedFigure, ...]:
-    """Figures on a data set's variant if it is a known one, else all on its benchmark."""
+def published_for(dataset: Dataset, judge: JudgeIdentity | None = None) -> tuple[PublishedFigure, ...]:
+    """Figures on a data set's variant if it is a known one, else all on its benchmark.
+
+    Args:
+        dataset: what one's own runs are about.
+        judge: only figures that this judge, with its metric, could have given. None: all.
+    """
     tables = [table for table in _read(_FILE) if table.dataset == dataset.benchmark]
+    if judge is not None:
+        tables = [table for table in tables if _grades_alike(judge, table)]
     same = [table for table in tables if dataset.name in table.catalogue]
     return tuple(_figure(table, figure) for table in same or tables for figure in table.figures)
+
+
+def _grades_alike(judge: JudgeIdentity, table: _Table) -> bool:
+    """Whether the metric is the same, and the model with the benchmark's own prompts or the rules."""
+    ruled = judge.model.startswith("offline/")
+    return (judge.metric, judge.model) == (table.metric, table.graded_by) and (judge.official or ruled)
 
 
 def load_published(path: Path = _FILE) -> tuple[PublishedFigure, ...]:

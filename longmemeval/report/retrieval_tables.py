@@ -62,7 +62,10 @@ def retrieval_tables(report: RetrievalReport) -> Iterator[Table]:
         if len(alike) == 1:
             rows += [[f"  {name}", *_cells(measures, names)] for name, measures in first.by_type.items()]
         part = f"{report.part}; " if report.part else ""
-        yield Table(f"{title}\n{part}{first.denominator}", _columns(names), rows)
+        columns = _columns(names)
+        # Measures from the last to the second; the first has its interval.
+        drop = tuple(range(len(columns) - 1, 3, -1))
+        yield Table(f"{title}\n{part}{first.denominator}", columns, rows, drop=drop)
 
 
 def _shown(result: RetrievalResult) -> list[str]:

@@ -11,3 +11,7 @@ class Table(Struct, frozen=True):
     rows: list[list[str]]
     left: frozenset[int] = frozenset({0})
     """Columns of text; the others are figures."""
+    prose: frozenset[int] = frozenset()
+    """Columns whose text may take several lines; figures and names never do."""
+    drop: tuple[int, ...] = ()
+    """Columns a narrow terminal may leave out, the first to go first. Without any, the table is continued below."""

@@ -27,9 +27,9 @@ def score_table(title: str, metrics: Metrics) -> Table:
     rows.append(["task average", average, "", "", "", ""])
     rows += [_score_row(name, score) for name, score in metrics.by_type.items()]
     rows += [_score_row(f"  {name}", score) for name, score in metrics.by_facet.items()]
-    if metrics.abstention:
+    if metrics.abstention and "abstention" not in metrics.by_type:
         rows.append(_score_row("abstention", metrics.abstention))
-    return Table(title, columns, rows)
+    return Table(title, columns, rows, prose=frozenset({0}), drop=(3,))
 
 
 def _score_row(name: str, score: Score) -> list[str]:
@@ -70,7 +70,7 @@ def abstaining_shares(found: Abstaining) -> dict[str, str]:
 def memory_table(title: str, summaries: Iterable[RunSummary]) -> Table:
     """One row per run, named by its memory."""
     columns = ["memory", "accuracy, 95 % interval", "abstention", "not\nevaluated", "prompt\ntokens", "cost"]
-    return Table(title, columns, [_memory_row(summary) for summary in summaries])
+    return Table(title, columns, [_memory_row(summary) for summary in summaries], drop=(5, 2, 4))
 
 
 def _memory_row(summary: RunSummary) -> list[str]:

@@ -28,8 +28,8 @@ class ReportOptions(Struct, frozen=True):
     """Where the data is now, if it has moved."""
     full: bool = False
     """HTML: leave nothing out of the texts, whatever the size."""
-    published: bool = False
-    """Show published figures on the same benchmark too, apart from one's own."""
+    published: bool | Literal["all"] = False
+    """Show published figures too, apart from one's own: with the same judge and metric, or `all` on the benchmark."""
 
 
 class WrittenReport(Struct, frozen=True):
@@ -77,11 +77,12 @@ def _rendered(run_ids: Sequence[str], options: ReportOptions, where: Folders) ->
     """The text, and how many runs and questions it is about."""
     graded = load_graded(run_ids, where, judge=options.judge, dataset=options.dataset)
     comparison = compare_runs(graded, where)
+    judge = None if options.published == "all" else graded[0].metrics.judge
+    figures = published_for(graded[0].asked.dataset, judge) if options.published else ()
     if options.format == "html":
         from longmemeval.report.html import html_page
 
-        text = html_page(comparison, graded, where, full=options.full, published=options.published)
+        text = html_page(comparison, graded, where, full=options.full, published=figures)
     else:
-        figures = published_for(graded[0].asked.dataset) if options.published else ()
         text = (markdown if options.format == "md" else latex)(comparison, figures)
     return text, len(graded), len(comparison.questions)

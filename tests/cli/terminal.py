@@ -17,7 +17,7 @@ _TIMES = re.compile(r"\b\d+\.\d s\b")
 def shown(command: Command, monkeypatch: pytest.MonkeyPatch, line: str, width: int) -> str:
     """What `line` prints on a terminal of `width` columns, both streams; seconds are made alike."""
     monkeypatch.setenv("COLUMNS", str(width))
-    for console in (out, err):
+    for console in (out.console, err.console):
         monkeypatch.setattr(console, "_width", width)
         monkeypatch.setattr(console, "soft_wrap", False)
     done = command(line)

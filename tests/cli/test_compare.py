@@ -43,7 +43,7 @@ def test_tables(command: Command) -> None:
 
 
 def test_json_document(command: Command) -> None:
-    done = command("compare good bad --against good --margin 0.4 --published --questions --json")
+    done = command("compare good bad --against good --margin 0.4 --published all --questions --json")
     assert (done.code, done.stderr) == (0, "")
     document = json.loads(done.stdout)
     assert [run["run"] for run in document["runs"]] == ["good", "bad"]
@@ -87,11 +87,19 @@ def test_a_worse_run_makes_no_baseline(command: Command) -> None:
 
 
 def test_questions_published_and_common(command: Command) -> None:
-    done = command("compare good few --common --questions --published")
+    done = command("compare good few --common --questions --published all")
     assert done.code == 0
     assert "d, 10 common questions" in done.stdout
     assert "few against good, lost (2): q8, q9" in done.stdout
     assert "Published, graded by others, not comparable unless judge and data are the same" in done.stdout
+
+
+def test_published_alone_keeps_to_the_same_judge_and_metric(command: Command) -> None:
+    done = command("compare --published good fair")
+    assert done.code == 0
+    assert "No published figure has this judge and metric (test/strict, accuracy)." in done.stdout
+    assert "system" not in done.stdout
+    assert "published" not in json.loads(command("compare good --published --json").stdout)
 
 
 def test_text_from_files_is_shown_escaped(command: Command) -> None:

@@ -17,6 +17,7 @@ from longmemeval.report.comparison_tables import (
     detectable_line,
     published_table,
     question_lists,
+    run_letters,
 )
 from longmemeval.report.published import load_published
 from longmemeval.report.table import Table
@@ -47,7 +48,7 @@ def test_runs_of_labels(dataset: Dataset, where: Folders) -> None:
     assert runs.title == "d, 40 questions, judge test/strict, prompts: by hand"
     assert runs.columns[:4] == ["run", "memory", "reading", "accuracy,\n95 % interval"]
     assert runs.rows[0][0] == "a"
-    assert runs.rows[1][:4] == ["b\n(reads gold, interrupted)", "last-k", "con", "▲ 75.0 % [59.8, 85.8]"]
+    assert runs.rows[1][:4] == ["b\n(reads gold)\n(interrupted)", "last-k", "con", "▲ 75.0 % [59.8, 85.8]"]
     assert runs.rows[0][4:] == ["0", "0.0 %", "100", "$0", "0.0"]
     assert (types.columns, types.rows[0][1]) == (["run", "single-session-\nuser\nn 40"], "25.0\n[14.2, 40.2]")
     assert pairs.title == "Pairs (exact McNemar)"
@@ -56,9 +57,9 @@ def test_runs_of_labels(dataset: Dataset, where: Folders) -> None:
     assert pairs.rows[0][4:] == ["0", "20", "< 0.001", "< 0.001", "b is better by 50.0 points"]
     assert (lost.columns, lost.rows) == (
         ["run", "not retrieved"],
-        [["a", "30"], ["b\n(reads gold, interrupted)", "10"]],
+        [["a", "30"], ["b\n(reads gold)\n(interrupted)", "10"]],
     )
-    assert latencies.rows[1] == ["b\n(reads gold, interrupted)", *["0.0"] * 6]
+    assert latencies.rows[1] == ["b\n(reads gold)\n(interrupted)", *["0.0"] * 6]
 
 
 def test_a_judge_of_scores_heads_its_metric(dataset: Dataset, where: Folders) -> None:
@@ -197,5 +198,5 @@ def test_long_run_ids_go_by_letters(dataset: Dataset, where: Folders) -> None:
     assert [row[0] for row in runs.rows] == ["A", "B"]
     assert (pairs.rows[0][:2], pairs.rows[0][-1]) == (["A", "B"], "B is better by 50.0 points")
     notes = list(comparison_notes(found))
-    assert notes[:2] == [f"A: {names[0]}", f"B: {names[1]}"]
+    assert run_letters(found, None) == {names[0]: "A", names[1]: "B"}
     assert "▲ ▼: significantly better or worse than A (p after Holm below 0.05)." in notes

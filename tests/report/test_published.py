@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.errors import DataError
+from longmemeval.evaluation.judges.protocol import JudgeIdentity
 from longmemeval.report.published import PublishedFigure, load_published, published_for
 from tests.support import record, write_dataset
 
@@ -73,6 +75,17 @@ def test_figures_of_a_known_variant_come_alone(tmp_path: Path) -> None:
     unknown = published_for(LongMemEvalDataset(path))
     assert {figure.dataset for figure in unknown} == {"longmemeval"}
     assert len(unknown) > len(known)
+
+
+def test_figures_of_the_same_judge_and_metric(tmp_path: Path) -> None:
+    dataset = LongMemEvalDataset(write_dataset(tmp_path / "mine.json", record()))
+    official = JudgeIdentity("j", "openai/gpt-4o-2024-08-06", "LongMemEval", "", {}, official=True)
+    same = published_for(dataset, official)
+    assert {figure.judge for figure in same} == {"gpt-4o-2024-08-06 with the official prompts"}
+    # What people graded is not among them, nor anything for another judge or metric.
+    assert len(published_for(dataset)) - len(same) == 5
+    for other in ({"official": False}, {"model": "openai/gpt-4o"}, {"metric": "F1"}):
+        assert published_for(dataset, structs.replace(official, **other)) == ()
 
 
 def table(**changes: object) -> dict[str, Any]:

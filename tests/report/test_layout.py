@@ -1,0 +1,74 @@
+"""Tables fit the terminal: nothing is broken, what is left out is named."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from longmemeval.report.layout import Fitted, fit, letters
+from longmemeval.report.table import Table
+
+WIDE = Table(
+    "t",
+    ["run", "score", "95 % interval", "verdict", "cost", "latency\np50"],
+    [["some-run-id", "50.0 %", "[38.1, 63.6]", "better by 27.3 points than all", "$0.1234", "12.5"]],
+    prose=frozenset({3}),
+    drop=(5, 4),
+)
+
+
+def total(fitted: Fitted) -> int:
+    return max(sum(block.widths) + 2 * len(block.widths) + 1 for block in fitted.blocks)
+
+
+def test_a_table_that_fits_stays_as_it_is() -> None:
+    fitted = fit(WIDE, 200)
+    assert (len(fitted.blocks), fitted.left_out) == (1, [])
+    assert fitted.blocks[0].widths == [11, 6, 13, 30, 7, 7]
+    assert total(fitted) == 87
+
+
+def test_prose_takes_more_lines_before_a_column_goes() -> None:
+    fitted = fit(WIDE, 80)
+    assert fitted.left_out == []
+    assert fitted.blocks[0].widths == [11, 6, 13, 23, 7, 7]
+
+
+def test_columns_go_by_rank_and_are_named() -> None:
+    assert fit(WIDE, 66).left_out == ["latency p50"]
+    narrow = fit(WIDE, 54)
+    assert narrow.left_out == ["cost", "latency p50"]
+    assert narrow.blocks[0].table.columns == ["run", "score", "95 % interval", "verdict"]
+
+
+def test_a_table_without_ranks_is_continued_below() -> None:
+    table = Table("t", ["run", *(f"type {n}" for n in range(6))], [["A", *(f"[{n}.0, {n}.5]" for n in range(6))]])
+    fitted = fit(table, 42)
+    assert [block.table.columns[1:] for block in fitted.blocks] == [
+        ["type 0", "type 1", "type 2"],
+        ["type 3", "type 4", "type 5"],
+    ]
+    assert [block.table.title for block in fitted.blocks] == ["t", ""]
+    assert fitted.left_out == []
+
+
+def test_letters_where_ids_are_long_or_tables_wide() -> None:
+    table = Table("t", ["run"], [["x" * 20]])
+    assert letters(["a", "b"], [table], 80) == {}
+    assert letters(["a", "b"], [table], 20) == {"a": "A", "b": "B"}
+    assert letters(["a", "b" * 31], [table], None) == {"a": "A", "b" * 31: "B"}
+
+
+CELLS = st.text(alphabet="abc .,[]%", max_size=20)
+
+
+@given(st.lists(st.lists(CELLS, min_size=4, max_size=4), min_size=1, max_size=3), st.integers(20, 120))
+def test_nothing_wider_than_the_terminal_unless_two_columns_are(rows: list[list[str]], width: int) -> None:
+    table = Table("", ["a", "b", "c", "d"], rows, prose=frozenset({1}), drop=(3, 2))
+    fitted = fit(table, width)
+    whole = max(len(cell) for row in rows for cell in row)
+    if 2 * whole + 5 <= width:
+        assert total(fitted) <= width
+    for block in fitted.blocks:
+        for place, columns in enumerate(zip(block.table.columns, *block.table.rows, strict=True)):
+            longest = max(len(cell) for cell in columns)
+            words = max((len(word) for cell in columns for word in cell.split()), default=0)
+            assert block.widths[place] >= (words if place in block.table.prose else longest)
