@@ -60,7 +60,8 @@ for _verb in (
     "plugins",
 ):
     import_module(f"longmemeval.cli.{_verb}").register(app)
-app.add_typer(import_module("longmemeval.cli.datasets").app, name="datasets")
+for _group in ("datasets", "memory"):
+    app.add_typer(import_module(f"longmemeval.cli.{_group}").app, name=_group)
 
 
 def main() -> None:

@@ -46,7 +46,7 @@ def resolve_configuration(name_or_file: str, overrides: Sequence[str] = ()) -> M
     """
     where = name_or_file if Path(name_or_file).suffix in (".yaml", ".yml") else ""
     name, preset, parameters = _read_yaml(Path(where)) if where else (name_or_file, name_or_file, {})
-    parameters |= dict(_parse_override(override) for override in overrides)
+    parameters |= parsed_overrides(overrides)
     checked = _validate(preset, parameters, where).model_dump(mode="json")
     shown = name.rpartition(":")[2] if name == preset else name
     return MemoryConfiguration(name=shown, preset=preset, parameters=checked, source=MEMORIES.origin(preset))
@@ -55,6 +55,15 @@ def resolve_configuration(name_or_file: str, overrides: Sequence[str] = ()) -> M
 def given_parameters(**values: str | int | None) -> list[str]:
     """The `key=value` overrides for those `values` that are not None: options that are short for `--set`."""
     return [f"{key}={value}" for key, value in values.items() if value is not None]
+
+
+def parsed_overrides(overrides: Sequence[str]) -> dict[str, Any]:
+    """The values of `key=value` overrides, read as YAML.
+
+    Raises:
+        HarnessError: one has no `=`, or a value that cannot be read.
+    """
+    return dict(_parse_override(override) for override in overrides)
 
 
 def as_configuration(configuration: MemoryConfiguration | str) -> MemoryConfiguration:

@@ -1,0 +1,94 @@
+"""`longmemeval memory`: writing a memory system of one's own, and trying one."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longmemeval.cli import options as shared
+from longmemeval.cli.groups import add_verb
+from longmemeval.cli.output import err, out, print_json, print_table, printable
+from longmemeval.cli.panels import WHAT, Verbs
+from longmemeval.errors import HarnessError
+
+if TYPE_CHECKING:
+    from longmemeval.memory.external.check import Finding
+
+app = typer.Typer(cls=Verbs, help="Write a memory system of your own, and try one.", no_args_is_help=True)
+
+_SIGNS = {"works": "yes", "missing": "missing", "failed": "NO"}
+_FAILED = 3
+
+
+def init(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The Python file to write, such as mymem.py.")],
+) -> None:
+    """Write a working memory of twenty lines, to be changed.
+
+    It is a class with two methods, add and search.
+    """
+    from importlib import resources
+
+    if file.suffix != ".py" or not file.stem.isidentifier():
+        raise HarnessError("This is no name of a Python module", where=str(file), fix="Name a file such as mymem.py")
+    if file.exists():
+        raise HarnessError("The file is there already", where=str(file), fix="Name another one")
+    file.write_text(resources.files("longmemeval.memory.external").joinpath("example.py.txt").read_text())
+    out.print(f"{printable(str(file))} is written. Try it: longmemeval memory check {file.stem}:MyMemory")
+
+
+def check(
+    spec: Annotated[
+        str,
+        typer.Argument(
+            metavar="MEMORY", help="`module:Class`, `process:COMMAND` or `http://host:port`.", show_default=False
+        ),
+    ],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", rich_help_panel=WHAT, help="Set something on it; repeatable."),
+    ] = None,
+    as_json: shared.Json = False,
+) -> None:
+    """Try a memory system on a small made-up history.
+
+    Says what works and what tables will not show; exit code 3 if something is wrong.
+    """
+    from tempfile import TemporaryDirectory
+
+    from longmemeval.event_loop import complete
+    from longmemeval.memory.configuration import parsed_overrides
+    from longmemeval.memory.external.check import check as tried
+    from longmemeval.memory.external.connect import connect
+
+    service = connect(spec)
+
+    async def work(folder: Path) -> "list[Finding]":
+        try:
+            return await tried(service, parsed_overrides(settings or ()), folder)
+        finally:
+            await service.close()
+
+    with TemporaryDirectory(prefix="longmemeval-check-") as folder:
+        found = complete(work(Path(folder)))
+    if as_json:
+        print_json(found)
+    else:
+        _show(spec, found)
+    if any(one.state == "failed" for one in found):
+        raise typer.Exit(_FAILED)
+
+
+def _show(spec: str, found: "list[Finding]") -> None:
+    from longmemeval.report.table import Table
+
+    rows = [[one.what, _SIGNS[one.state], one.told] for one in found]
+    print_table(Table("", ["tried", "works", ""], rows, left=frozenset({0, 1, 2}), prose=frozenset({2})))
+    if any(one.state == "failed" for one in found):
+        err.print("NO: results would be wrong. Fix these first.")
+    else:
+        err.print(f"Next: longmemeval prepare --dataset sample --memory '{printable(spec)}'")
+
+
+add_verb(app, "init", init, example="longmemeval memory init mymem.py", all_options=False)
+add_verb(app, "check", check, example="longmemeval memory check mymem:MyMemory", all_options=False)

@@ -1,0 +1,115 @@
+"""`memory init` and `memory check`: a working example, and what is wrong or missing with others."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.memory.external.carried import NODE, SERVE, http_served
+from tests.support import longmemeval
+
+BASE = """
+class Mine:
+    def __init__(self):
+        self.stored = []
+
+    def add(self, session):
+        for message in session.messages:
+            self.stored.append(
+                {"text": message.content, "message_ids": [message.id], "date": session.date, "score": 1.0}
+            )
+
+    def search(self, query, *, date, limit):
+        words = query.split()
+        return [hit for hit in self.stored if any(word in hit["text"].split() for word in words)][:limit]
+
+    def save(self, folder):
+        (folder / "all.py").write_text(repr(self.stored))
+
+    def load(self, folder):
+        import datetime
+
+        self.stored = eval((folder / "all.py").read_text(), {"datetime": datetime})
+"""
+
+CHANGED = {
+    "": {},
+    "no ids": {"message ids": "missing"},
+    "sessions": {"message ids": "missing"},
+    "no dates": {"dates": "missing"},
+    "moved dates": {"dates": "failed"},
+    "worst first": {"order": "failed"},
+    "one for all": {"search": "failed"},
+    "one for all, no ids": {"message ids": "missing", "histories apart": "failed"},
+    "no limit": {},
+    "forgets": {"restart": "failed"},
+    "not saved": {"restart": "missing"},
+    "strange ids": {"search": "failed"},
+    "shuffled": {"same question, same hits": "missing"},
+}
+CODE = {
+    "no ids": ('"message_ids": [message.id]', '"speaker": ""'),
+    "sessions": ('"message_ids": [message.id]', '"session_ids": [session.id]'),
+    "no dates": ('"date": session.date', '"speaker": ""'),
+    "moved dates": ("session.date", "session.date.replace(year=2025)"),
+    "worst first": ('"score": 1.0', '"score": float(len(self.stored))'),
+    "one for all": ("self.stored = []", "self.stored = STORED"),
+    "no limit": ("[:limit]", ""),
+    "forgets": ("eval(", "[] and eval("),
+    "not saved": ("def load", "def reload"),
+    "strange ids": ("[message.id]", '["m_1"]'),
+    "shuffled": ("words = query.split()", "words = query.split(); self.stored.reverse()"),
+}
+
+
+@pytest.mark.parametrize("fault", CHANGED)
+def test_check_says_what_is_wrong_or_missing(fault: str, tmp_path: Path) -> None:
+    code = BASE
+    for one in fault.split(", "):
+        before, after = CODE.get(one, ("", ""))
+        assert before in code
+        code = code.replace(before, after)
+    (tmp_path / "mine.py").write_text(f"STORED = []\n{code}")
+    exit_code = 3 if "failed" in CHANGED[fault].values() else 0
+    done = longmemeval("memory", "check", "mine:Mine", "--json", cwd=tmp_path, code=exit_code)
+    found = {one["what"]: one["state"] for one in json.loads(done.stdout)}
+    assert {what: state for what, state in found.items() if state != "works"} == CHANGED[fault]
+    if "search" not in CHANGED[fault]:
+        assert len(found) == 12
+
+
+def test_the_example_works_over_every_carrier(tmp_path: Path) -> None:
+    written = longmemeval("memory", "init", "mymem.py", cwd=tmp_path)
+    assert "longmemeval memory check mymem:MyMemory" in written.stdout
+    with http_served("mymem:MyMemory", tmp_path) as address:
+        for spec in ("mymem:MyMemory", f"process:{SERVE} mymem:MyMemory", f"process:node {NODE}", address):
+            done = longmemeval("memory", "check", spec, "--set", "shortest=4", cwd=tmp_path)
+            assert [line.split("  ")[0] for line in done.stdout.splitlines() if "  yes  " in line][-1] == " restart"
+            assert done.stdout.count("  yes  ") == 12
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("init", "there.py"), "The file is there already (there.py)"),
+        (("init", "my-mem.py"), "This is no name of a Python module (my-mem.py)"),
+        (("check", "there:nothing"), "there has no 'nothing'"),
+        (("check", "there:Only"), "This is no class with add(session) and search(query, *, date, limit) (there:Only)"),
+        (("check", "there:Only", "--set", "x"), "--set 'x' is not of the form key=value"),
+    ],
+)
+def test_mistakes_are_refused(arguments: tuple[str, ...], told: str, tmp_path: Path) -> None:
+    (tmp_path / "there.py").write_text("class Only:\n    def add(self, session): ...\n")
+    if "--set" in arguments:
+        (tmp_path / "there.py").write_text(BASE.replace("Mine", "Only"))
+    refused = longmemeval("memory", *arguments, cwd=tmp_path, code=2)
+    assert told in " ".join(refused.stderr.split())
+
+
+def test_a_memory_that_cannot_begin_says_why(tmp_path: Path) -> None:
+    spec = f"process:{sys.executable} -c 'raise SystemExit(\"no key\")'"
+    done = longmemeval("memory", "check", spec, "--json", cwd=tmp_path, code=3)
+    (only,) = json.loads(done.stdout)
+    assert (only["what"], only["state"]) == ("begin", "failed")
+    assert "It last logged:\nno key" in only["told"]
