@@ -8,6 +8,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 _MAX_NAME = 120
+_unfinished: set[Path] = set()
+"""Temporary files that are being written."""
 
 
 def sha256_bytes(data: bytes) -> str:
@@ -35,6 +37,7 @@ def write_atomic(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     temporary = Path(name)
+    _unfinished.add(temporary)
     try:
         with os.fdopen(descriptor, "wb") as handle:
             handle.write(data)
@@ -45,6 +48,14 @@ def write_atomic(path: Path, data: bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+    finally:
+        _unfinished.discard(temporary)
+
+
+def remove_unfinished() -> None:
+    """Remove the temporary files of `write_atomic`; for a process that ends in the middle of it."""
+    for temporary in list(_unfinished):
+        temporary.unlink(missing_ok=True)
 
 
 def safe_name(identifier: str) -> str:

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from longmemeval.files import list_folders, safe_name, sha256_bytes, sha256_file, sha256_text, write_atomic
+from longmemeval.files import (
+    list_folders,
+    remove_unfinished,
+    safe_name,
+    sha256_bytes,
+    sha256_file,
+    sha256_text,
+    write_atomic,
+)
 
 # The hash of "abc" in FIPS 180-2, appendix B.1.
 ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
@@ -45,6 +53,24 @@ def test_a_failed_write_keeps_the_old_content_and_leaves_no_litter(
 
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_process_that_ends_while_it_writes_leaves_no_litter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "part.json"
+    write_atomic(path, b"old")
+    there: list[list[Path]] = []
+
+    def end(*_: object) -> None:
+        remove_unfinished()
+        there.append(list(tmp_path.iterdir()))
+
+    monkeypatch.setattr(os, "fsync", end)
+    with pytest.raises(FileNotFoundError):
+        write_atomic(path, b"new")
+    assert there == [[path]]
+    # What was finished before is not touched.
+    remove_unfinished()
+    assert path.read_bytes() == b"old"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")

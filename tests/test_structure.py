@@ -243,6 +243,18 @@ def test_modules_keep_their_size() -> None:
     assert long == {}
 
 
+def test_functions_keep_their_size() -> None:
+    """Without their parameters: those of a command are its options."""
+    long = {
+        f"{path.relative_to(ROOT)}: {node.name}": n
+        for path in modules()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (n := (node.end_lineno or 0) - node.body[0].lineno + 1) > 60
+    }
+    assert long == {}
+
+
 def test_nothing_is_silenced() -> None:
     marks = ("type: ignore", "noqa", "pragma: no cover")
     places = [

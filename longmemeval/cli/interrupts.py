@@ -7,6 +7,7 @@ from types import FrameType
 from typing import NoReturn
 
 from longmemeval.cli.output import err
+from longmemeval.files import remove_unfinished
 
 INTERRUPTED = 130
 
@@ -26,6 +27,7 @@ def leave() -> NoReturn:
     threads, or tell of them.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    remove_unfinished()
     err.print("Interrupted. What was finished is kept; the same command again goes on from there.")
     sys.stdout.flush()
     sys.stderr.flush()

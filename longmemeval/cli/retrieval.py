@@ -45,6 +45,7 @@ def retrieval(
         typer.Option("--k", metavar="N", rich_help_panel=OUTPUT, help="Cutoff for measures without; repeatable."),
     ] = None,
     query_model: shared.QueryModel = None,
+    max_cost: shared.MaxCost = None,
     api_base: shared.ApiBase = None,
     give_up_after: shared.GiveUpAfter = 120.0,
     embedder: Annotated[
@@ -113,6 +114,7 @@ def retrieval(
             expansion_cache=expansion_cache,
             query_model=query_model,
             model_options=ModelOptions(api_base=api_base, give_up_after_s=give_up_after),
+            spending=shared.spending(max_cost),
             jobs=jobs,
             executor=executor,
             tell=lambda text: err.print(printable(text)),

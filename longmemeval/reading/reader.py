@@ -1,7 +1,7 @@
 """Reading methods: one question, one Recall, one model, one Answer."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -138,18 +138,15 @@ class Reader:
         replies: list[ChatReply] = []
         # One visit to the work thread: each takes a tenth of a millisecond by itself.
         begun = await in_thread(self._begin, question, recall, before_counting)
-        found, top_score, recall_tokens = begun.found, begun.top_score, begun.recall_tokens
         if begun.abstention:
             return Reading(begun.abstention, ())
         shown: tuple[RecalledItem, ...] = ()
-        hypothesis, finish_reason, prompt_sha256 = "", "", ""
         failure: ModelError | None = None
-        prompt_tokens, latency_ms = 0, 0.0
+        hypothesis, finish_reason, prompt_sha256, prompt_tokens, latency_ms = "", "", "", 0, 0.0
         try:
             if begun.failure:
                 raise begun.failure
-            prompt = begun.prompt
-            if prompt is None:
+            if (prompt := begun.prompt) is None:
                 prompt_tokens = sum(note.tokens for note in begun.notes if note.recall.items)
                 recall = await self._take_notes(recall, begun.notes, prompts, replies)
                 latency_ms = max((reply.latency_ms for reply in replies), default=0.0)
@@ -166,16 +163,14 @@ class Reader:
                 failure = _empty(replies[-1], finish_reason)
         except ModelError as error:
             failure = error
-        shown_ids = _message_ids(shown)
-        reached = set(shown_ids)
         answer = Answer(
             question_id=question.question_id,
             hypothesis=hypothesis,
             status="error" if failure else "ok",
-            recall_ids=shown_ids,
-            cut_ids=tuple(message_id for message_id in dict.fromkeys(found) if message_id not in reached),
-            top_score=top_score,
-            recall_tokens=recall_tokens,
+            recall_ids=_message_ids(shown),
+            cut_ids=_cut(begun.found, _message_ids(shown)),
+            top_score=begun.top_score,
+            recall_tokens=begun.recall_tokens,
             prompt_tokens=prompt_tokens,
             prompt_sha256=prompt_sha256,
             usage=sum((reply.usage for reply in replies), Usage()),
@@ -310,6 +305,12 @@ def _abstention(question: Question, recall: Recall, begun: "_Begun", top_score: 
         notes=(*recall.notes, f"abstained: the best recall score {top_score:.4g} is below {threshold:.4g}"),
         recall_ms=recall.milliseconds,
     )
+
+
+def _cut(found: Sequence[str], shown: Collection[str]) -> tuple[str, ...]:
+    """The messages that were found and did not reach the model."""
+    reached = set(shown)
+    return tuple(message_id for message_id in dict.fromkeys(found) if message_id not in reached)
 
 
 def _message_ids(items: tuple[RecalledItem, ...]) -> tuple[str, ...]:

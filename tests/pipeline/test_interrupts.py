@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from longmemeval.pipeline.fixtures.prepare import prepare
 from tests.pipeline.helpers import answer_all, colours, litter, prepared_colours, start
 from tests.pipeline.sweeps import written
 from tests.server import ModelServer
@@ -90,7 +91,20 @@ def test_while_workers_are_started(tmp_path: Path) -> None:
         assert litter(tmp_path / "prepared-data") == []
 
 
-@pytest.mark.parametrize("verb", ["run", "evaluate", "sweep"])
+@pytest.mark.parametrize("pauses", [(), (0.0,), (0.02, 0.1)], ids=["once", "twice", "thrice"])
+@pytest.mark.parametrize("workers", [ALONE, PROCESSES], ids=["alone", "processes"])
+def test_while_histories_are_ranked(tmp_path: Path, workers: tuple[str, ...], pauses: tuple[float, ...]) -> None:
+    prepared_colours(tmp_path, 400, "bm25")
+    command = ("retrieval", "--dataset", "colours.json", "--memory", "bm25", "--run-id", "r", *workers)
+    process = start(*command, cwd=tmp_path)
+    rankings = tmp_path / "results/r/rankings.jsonl"
+    wait_until(lambda: rankings.exists() and rankings.stat().st_size > 0, process)
+    told = interrupt(process, pauses)
+    assert (told, process.returncode) == (SENTENCE, 130) or process.returncode == 0
+    assert litter(tmp_path / "results") == []
+
+
+@pytest.mark.parametrize("verb", ["run", "evaluate", "sweep", "retrieval"])
 def test_twice_while_many_calls_are_under_way(server: ModelServer, tmp_path: Path, verb: str) -> None:
     dataset, where = prepared_colours(tmp_path, 40, "none")
     answer_all(dataset, where, memory="none")
@@ -101,7 +115,13 @@ def test_twice_while_many_calls_are_under_way(server: ModelServer, tmp_path: Pat
         "run": ("run", *answering, *model),
         "evaluate": ("evaluate", "r", "--judge", "openai/judge", *model),
         "sweep": ("sweep", written(tmp_path, **sweep)),
+        "retrieval": (
+            *("retrieval", "--dataset", dataset.path, "--memory", "bm25", "--set", "decompose=model"),
+            *("--query-model", "openai/local", "--api-base", server.url),
+        ),
     }
+    if verb == "retrieval":
+        prepare(dataset, ["bm25"], where=where)
     server.plan = lambda: FOREVER if len(server.chat_requests) > 5 else None
     process = start(*commands[verb], cwd=tmp_path)
     wait_until(lambda: len(server.chat_requests) >= 8, process)

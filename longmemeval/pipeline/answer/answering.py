@@ -17,7 +17,7 @@ from longmemeval.memory.protocol import MemorySystem
 from longmemeval.pipeline.answer.load import LoadMonitor
 from longmemeval.pipeline.answer.question_analysis import QuestionAnalyses
 from longmemeval.pipeline.fixtures.access import PreparedFixtures
-from longmemeval.pipeline.fixtures.query_vectors import QueryVectors
+from longmemeval.pipeline.fixtures.query_vectors import NamesIn, QueryVectors
 from longmemeval.pipeline.fixtures.token_part import learn_tokens
 from longmemeval.pipeline.runs.answers import ANSWERS, PROMPTS, current_answers, is_cut, is_empty, total_usage
 from longmemeval.pipeline.runs.journal import Journal, read_journal
@@ -73,6 +73,7 @@ class Answering:
     analyses: QuestionAnalyses | None
     """Asked about the questions that are to be answered before the first of them is."""
     vectors: QueryVectors
+    names_in: NamesIn
     reader: Reader
     counter: TokenCounter
     """The reader's."""
@@ -121,6 +122,7 @@ class Answering:
     async def _answer_all(self, questions: Sequence[Question], outcomes: Outcomes) -> None:
         if self.analyses:
             await self.analyses.ask(questions)
+        await in_thread(self.vectors.embed_for, self.memory, questions, self.names_in)
         with ExitStack() as stack:
             prompts = stack.enter_context(Journal(self.folder / PROMPTS, SentPrompt)) if self.save_prompts else None
             seen = {(key.question_id, key.sha256) for key in read_journal(self.folder / PROMPTS, _PromptKey)}

@@ -1,6 +1,7 @@
 """`run`: a model answers the selected questions from prepared fixtures under one memory configuration."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -16,12 +17,12 @@ from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.registry import load_chat_model
 from longmemeval.llm.tokens import context_window, token_counter
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, build_memory, preset_of
-from longmemeval.memory.protocol import MemoryTools
+from longmemeval.memory.protocol import MemorySystem, MemoryTools
 from longmemeval.pipeline.answer.answering import Answering, RunReport
 from longmemeval.pipeline.answer.detectable import detectable_note
 from longmemeval.pipeline.answer.question_analysis import QueryModel, question_analyses
 from longmemeval.pipeline.fixtures.access import PreparedFixtures
-from longmemeval.pipeline.fixtures.query_vectors import query_vectors
+from longmemeval.pipeline.fixtures.query_vectors import names_in, query_vectors
 from longmemeval.pipeline.runs.accounts import run_account
 from longmemeval.pipeline.runs.answers import ANSWERS
 from longmemeval.pipeline.runs.journal import Journal
@@ -39,7 +40,7 @@ from longmemeval.pipeline.runs.resume import begun_or_new
 from longmemeval.pipeline.runs.selection import Selection, select
 from longmemeval.reading.reader import Reader, ReadingConfiguration, reading_configuration
 from longmemeval.reading.templates import template_of
-from longmemeval.records import Answer
+from longmemeval.records import Answer, Question
 from longmemeval.redaction import public_url
 from longmemeval.settings import Folders, folders
 from longmemeval.spending import SpendingLimit
@@ -114,70 +115,119 @@ def run(
     folder = where.results_dir / check_run_id(run_id)
     if options.must_exist:
         run_folder(where.results_dir, run_id)
-    account = run_account(folder, options.spending)
-    model = load_chat_model(model_spec, options.model_options, account=account)
-    reading = _reading(options, model_spec)
-    fixtures = PreparedFixtures(dataset, options.prepared, where, configuration)
-    identity = fixtures.embedder_of(chosen)
-    query_model = QueryModel(options.query_model or model_spec, options.model_options, options.concurrency)
-    analyses = question_analyses(configuration, query_model, where, account)
-    counter = token_counter(model_spec)
-    manifest = RunManifest(
-        format=FORMAT,
-        run_id=run_id,
-        kind="run",
-        status="running",
-        dataset=dataset_record(dataset),
-        settings={
-            **run_settings(configuration, model_spec, reading, options),
-            "embedder": msgspec.to_builtins(identity),
-            "token_counter": counter.name,
-            "save_prompts": options.save_prompts,
-            **(analyses.settings if analyses else {}),
-        },
-        question_ids=tuple(question.question_id for question in chosen),
-        fixtures=fixtures.hashes(chosen),
-        environment=environment(),
-        started_at=now(),
-        selection=selection,
-    )
-    embed_query = query_vectors(
-        chosen,
-        identity,
-        options.embedder,
-        options.model_options.api_base,
-        where,
-        account=account,
-        give_up_after_s=options.model_options.give_up_after_s,
-    )
-    tools = MemoryTools(
-        embed_query=embed_query,
-        gold=dataset.gold if preset_of(configuration).reads_gold else None,
-        count_tokens=counter.count,
-        analyse=analyses,
-    )
-    system = build_memory(configuration, tools)
-    reader = Reader(reading, LimitedChatModel(model, options.concurrency), counter)
+    planned = _PlannedRun(dataset, chosen, configuration, model_spec, options, where, folder)
+    manifest = planned.manifest(run_id, selection)
+    memory_system, reader = planned.memory, planned.reader
     # Whoever holds the journal owns the run: what stands in the folder is looked at only then.
     with Journal(folder / ANSWERS, Answer) as answers:
         answering = Answering(
             folder=folder,
             manifest=begun_or_new(folder, answers, manifest),
             answers=answers,
-            fixtures=fixtures,
-            memory=system,
-            analyses=analyses,
-            vectors=embed_query,
+            fixtures=planned.fixtures,
+            memory=memory_system,
+            analyses=planned.analyses,
+            vectors=planned.vectors,
+            names_in=names_in(dataset),
             reader=reader,
-            counter=counter,
+            counter=planned.counter,
             concurrency=options.concurrency,
             save_prompts=options.save_prompts,
         )
         if options.tell:
             detectable = detectable_note([question.haystack_id for question in chosen])
-            for worth_knowing in filter(None, (fixtures.advice, detectable)):
+            for worth_knowing in filter(None, (planned.fixtures.advice, detectable)):
                 options.tell(worth_knowing)
         return answering.execute(chosen)
+
+
+class _PlannedRun:
+    """Everything that answers the questions of one run, found to be there before the first is asked.
+
+    Args:
+        dataset: where the questions come from.
+        questions: to be answered, as they are asked.
+        configuration: the memory.
+        model_spec: the answering model.
+        options: of the run.
+        where: the folders.
+        folder: the run's.
+
+    Raises:
+        HarnessError: bad input, missing or damaged fixtures.
+        FatalModelError: a model cannot be called.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        questions: Sequence[Question],
+        configuration: MemoryConfiguration,
+        model_spec: str,
+        options: RunOptions,
+        where: Folders,
+        folder: Path,
+    ) -> None:
+        self._dataset = dataset
+        self._questions = questions
+        self._configuration = configuration
+        self._spec = model_spec
+        self._options = options
+        account = run_account(folder, options.spending)
+        self._model = load_chat_model(model_spec, options.model_options, account=account)
+        self._reading = _reading(options, model_spec)
+        self.counter = token_counter(model_spec)
+        self.fixtures = PreparedFixtures(dataset, options.prepared, where, configuration)
+        self._embedder = self.fixtures.embedder_of(questions)
+        query_model = QueryModel(options.query_model or model_spec, options.model_options, options.concurrency)
+        self.analyses = question_analyses(configuration, query_model, where, account)
+        self.vectors = query_vectors(
+            questions,
+            self._embedder,
+            options.embedder,
+            options.model_options.api_base,
+            where,
+            account=account,
+            give_up_after_s=options.model_options.give_up_after_s,
+        )
+
+    def manifest(self, run_id: str, selection: Selection) -> RunManifest:
+        """What the run begins with."""
+        return RunManifest(
+            format=FORMAT,
+            run_id=run_id,
+            kind="run",
+            status="running",
+            dataset=dataset_record(self._dataset),
+            settings={
+                **run_settings(self._configuration, self._spec, self._reading, self._options),
+                "embedder": msgspec.to_builtins(self._embedder),
+                "token_counter": self.counter.name,
+                "save_prompts": self._options.save_prompts,
+                **(self.analyses.settings if self.analyses else {}),
+            },
+            question_ids=tuple(question.question_id for question in self._questions),
+            fixtures=self.fixtures.hashes(self._questions),
+            environment=environment(),
+            started_at=now(),
+            selection=selection,
+        )
+
+    @property
+    def memory(self) -> MemorySystem:
+        """What recalls."""
+        tools = MemoryTools(
+            embed_query=self.vectors,
+            gold=self._dataset.gold if preset_of(self._configuration).reads_gold else None,
+            count_tokens=self.counter.count,
+            analyse=self.analyses,
+        )
+        return build_memory(self._configuration, tools)
+
+    @property
+    def reader(self) -> Reader:
+        """What asks the model."""
+        return Reader(self._reading, LimitedChatModel(self._model, self._options.concurrency), self.counter)
 
 
 def _reading(options: RunOptions, model_spec: str) -> ReadingConfiguration:

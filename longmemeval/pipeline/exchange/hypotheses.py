@@ -54,8 +54,9 @@ class Adopted(Struct, frozen=True):
     """Question ids in the file that are not in the data set."""
     missing: tuple[str, ...]
     """Selected questions without a hypothesis: they count as not evaluated."""
-    repeated: tuple[str, ...]
-    """Questions that the file answers twice in the same words: here they count once, in the official script twice."""
+    repeated: dict[str, int]
+    """Questions that the file answers several times in the same words, and how often: here they count once, in the
+    official script every time."""
     unlabelled_lines: int = 0
     """Lines of the file without a label."""
     is_jsonl: bool = True
@@ -87,7 +88,7 @@ def adopt_hypotheses(
     graded = sha256_bytes(msgspec.json.encode([digest, dataset.content_sha256, question_ids]))
     run_id = check_run_id(run_id or f"{_stem(file)}-{graded[:8]}")
     hypotheses = _by_question(lines, file)
-    repeated = {name: times for name, times in Counter(line.question_id for line in lines).items() if times > 1}
+    counted = Counter(line.question_id for line in lines)
     known = {question.question_id for question in dataset.questions()}
     unknown = tuple(name for name in hypotheses if name not in known)
     if len(unknown) == len(hypotheses):
@@ -96,29 +97,41 @@ def adopt_hypotheses(
             where=str(file),
             fix="Name the data set the file was made for by --dataset",
         )
-    answered = [name for name in question_ids if name in hypotheses]
-    missing = tuple(name for name in question_ids if name not in hypotheses)
-    folder = results_dir / run_id
     adopted = Adopted(
         run_id=run_id,
         sha256=digest,
-        lines={name: hypotheses[name] for name in answered},
+        lines={name: hypotheses[name] for name in question_ids if name in hypotheses},
         unknown=unknown,
-        missing=missing,
-        repeated=tuple(repeated),
+        missing=tuple(name for name in question_ids if name not in hypotheses),
+        repeated={name: times for name, times in counted.items() if times > 1},
         unlabelled_lines=sum(line.autoeval_label is None for line in lines),
         is_jsonl=all(line.startswith(b"{") for line in data.removesuffix(b"\n").split(b"\n")),
     )
-    manifest = RunManifest(
+    manifest = _manifest(adopted, file.name, dataset, question_ids, selection)
+    folder = results_dir / run_id
+    if (folder / "run.json").exists():
+        _check_same(read_manifest(folder), manifest)
+        return adopted
+    answers = [Answer(question_id=name, hypothesis=hypotheses[name].hypothesis, status="ok") for name in adopted.lines]
+    journal = b"".join(msgspec.json.encode(answer) + b"\n" for answer in answers)
+    write_atomic(folder / ANSWERS, journal)
+    write_manifest(folder, msgspec.structs.replace(manifest, files={ANSWERS: sha256_bytes(journal)}))
+    return adopted
+
+
+def _manifest(
+    adopted: Adopted, file: str, dataset: Dataset, question_ids: tuple[str, ...], selection: Selection
+) -> RunManifest:
+    return RunManifest(
         format=FORMAT,
-        run_id=run_id,
+        run_id=adopted.run_id,
         kind="hypotheses",
         status="completed",
         dataset=dataset_record(dataset),
         settings={
-            "hypotheses": {"file": file.name, "sha256": digest},
-            "unknown_questions": list(unknown),
-            **({"repeated_questions": repeated} if repeated else {}),
+            "hypotheses": {"file": file, "sha256": adopted.sha256},
+            "unknown_questions": list(adopted.unknown),
+            **({"repeated_questions": adopted.repeated} if adopted.repeated else {}),
         },
         question_ids=question_ids,
         fixtures={},
@@ -126,16 +139,12 @@ def adopt_hypotheses(
         started_at=now(),
         ended_at=now(),
         selection=selection,
-        totals={"answered": len(answered), "missing": len(missing), "unknown": len(unknown)},
+        totals={
+            "answered": len(adopted.lines),
+            "missing": len(adopted.missing),
+            "unknown": len(adopted.unknown),
+        },
     )
-    if (folder / "run.json").exists():
-        _check_same(read_manifest(folder), manifest)
-        return adopted
-    answers = [Answer(question_id=name, hypothesis=hypotheses[name].hypothesis, status="ok") for name in answered]
-    journal = b"".join(msgspec.json.encode(answer) + b"\n" for answer in answers)
-    write_atomic(folder / ANSWERS, journal)
-    write_manifest(folder, msgspec.structs.replace(manifest, files={ANSWERS: sha256_bytes(journal)}))
-    return adopted
 
 
 def _check_same(before: RunManifest, new: RunManifest) -> None:

@@ -73,7 +73,7 @@ def import_official(
         answered=len(adopted.lines),
         unknown=adopted.unknown,
         missing=adopted.missing,
-        repeated=adopted.repeated,
+        repeated=tuple(adopted.repeated),
         unlabelled=tuple(name for name in adopted.lines if name not in labelled) if labelled else (),
         metrics=metrics,
         script_stops=tuple(_script_stops(adopted, metrics)) if metrics else (),

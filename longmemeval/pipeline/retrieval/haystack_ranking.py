@@ -17,6 +17,7 @@ from longmemeval.pipeline.fixtures.query_vectors import QueryVectors, VectorSour
 from longmemeval.pipeline.runs.rankings import Ranked, Ranking
 from longmemeval.records import Gold, Question, Recall, RecalledItem
 from longmemeval.retrieval.analysis import QuestionAnalysis
+from longmemeval.spending import Account
 from longmemeval.storage.fixture import Fixture
 
 
@@ -33,6 +34,8 @@ class MemoryTask(Struct, frozen=True):
     """What a chat model made of the questions, by their ids."""
     gold: dict[str, Gold]
     """For a memory that reads it (the oracle); else empty."""
+    account: Account
+    """Of calls that nobody made beforehand."""
 
 
 class HaystackTask(Struct, frozen=True):
@@ -100,7 +103,7 @@ class _SentVectors:
 
     @cached_property
     def _own(self) -> QueryVectors:
-        return self._task.source.vectors()
+        return self._task.source.vectors(account=self._task.account)
 
 
 def rank_question(system: MemorySystem, question: Question, fixture: Fixture, level: Granularity) -> list[Ranked]:

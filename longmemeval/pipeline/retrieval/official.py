@@ -24,6 +24,7 @@ from longmemeval.evaluation.measures.official import Granularity, OfficialDocume
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
 from longmemeval.pipeline.retrieval.official_expansion import PARAMETERS, OfficialExpansions, official_expansions
 from longmemeval.pipeline.retrieval.official_scoring import OfficialScoring, is_labelled, official_metrics
+from longmemeval.pipeline.runs.manifest import RunManifest
 from longmemeval.pipeline.runs.progress import progress
 from longmemeval.pipeline.runs.rankings import Ranked, RetrievalJob, RetrievalRun, ranking_run
 from longmemeval.retrieval import official_bm25
@@ -75,22 +76,14 @@ def plan_official(
     expansions = official_expansions(job, configuration, prepared=prepared, cache_file=expansion_cache)
     dense = None
     if configuration.preset == "semantic-recall":
-        dense = load_embedder(embedder or DEFAULT_EMBEDDER, cache_path=job.where.cache_dir / "embeddings.sqlite")
-    settings: dict[str, Any] = {
-        "memory": configuration.model_dump(),
-        "reads_gold": False,
-        "protocol": "official",
-        "granularity": job.level,
-        "retriever": RETRIEVERS[configuration.preset],
-        "embedder": {"spec": dense.spec, "fingerprint": dense.fingerprint} if dense else None,
-    }
-    if expansions:
-        settings["expansion"] = expansions.settings
-    manifest = job.manifest(run_id, settings, expansions.fixtures if expansions else {})
+        cache = job.where.cache_dir / "embeddings.sqlite"
+        dense = load_embedder(embedder or DEFAULT_EMBEDDER, cache_path=cache, account=job.accounts.of(run_id))
+    manifest = _manifest(job, configuration, run_id, dense, expansions)
     scorer = dense_scorer(dense) if dense else official_bm25.scores
 
     def execute() -> RetrievalRun:
         scoring = OfficialScoring(dataset, job.level)
+        job.accounts.of(run_id)
         with (
             ranking_run(job.where.results_dir / run_id, manifest, job.level) as rankings,
             progress(run_id, rankings.missing) as rankings.bar,
@@ -108,6 +101,27 @@ def plan_official(
         return job.finish(manifest, rankings.new, scoring.results(configuration.name))
 
     return execute
+
+
+def _manifest(
+    job: RetrievalJob,
+    configuration: MemoryConfiguration,
+    run_id: str,
+    dense: Embedder | None,
+    expansions: OfficialExpansions | None,
+) -> RunManifest:
+    """What the run begins with."""
+    settings: dict[str, Any] = {
+        "memory": configuration.model_dump(),
+        "reads_gold": False,
+        "protocol": "official",
+        "granularity": job.level,
+        "retriever": RETRIEVERS[configuration.preset],
+        "embedder": {"spec": dense.spec, "fingerprint": dense.fingerprint} if dense else None,
+    }
+    if expansions:
+        settings["expansion"] = expansions.settings
+    return job.manifest(run_id, settings, expansions.fixtures if expansions else {})
 
 
 def _check_retriever(configuration: MemoryConfiguration) -> None:

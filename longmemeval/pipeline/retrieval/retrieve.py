@@ -17,10 +17,12 @@ from longmemeval.pipeline.answer.question_analysis import QueryModel
 from longmemeval.pipeline.retrieval.official import plan_official
 from longmemeval.pipeline.retrieval.scoring import chosen_measures, is_locomo
 from longmemeval.pipeline.retrieval.standard import Planning, Workers, rank_all
+from longmemeval.pipeline.runs.accounts import AccountsOfRuns
 from longmemeval.pipeline.runs.manifest import check_run_id, default_run_id
 from longmemeval.pipeline.runs.rankings import RetrievalJob, RetrievalProtocol, RetrievalReport, RetrievalRun
 from longmemeval.pipeline.runs.selection import Selection, part_of, select
 from longmemeval.settings import Folders, folders
+from longmemeval.spending import SpendingLimit
 
 
 class RetrievalOptions(Struct, frozen=True):
@@ -48,6 +50,9 @@ class RetrievalOptions(Struct, frozen=True):
     """Chat model that analyses the questions, for memories that want one (`decompose=model`)."""
     model_options: ModelOptions = ModelOptions()
     """How it is reached; a remote embedder is looked for at the same endpoint."""
+    spending: SpendingLimit | None = None
+    """What calls about questions, and those of a remote embedder, may cost over all starts, all memories together;
+    None: no limit."""
     jobs: int | None = None
     """Workers; None: one per core when there are enough haystacks, else none. The official protocol works in one."""
     executor: str | None = None
@@ -79,17 +84,19 @@ def retrieve(
 
     Raises:
         HarnessError: bad input, missing or damaged fixtures, or a run id whose settings differ.
+        SpendingLimitError, EndpointDownError: the rest has to wait; what was ranked is kept.
     """
     where = where or folders()
     _check(options, len(memories))
     locomo = is_locomo(dataset)
     chosen = select(list(dataset.questions()), selection, lambda question_id: dataset.gold(question_id).question_type)
-    job = RetrievalJob(dataset, chosen, options.granularity or ("turn" if locomo else "session"), where, selection)
+    level = options.granularity or ("turn" if locomo else "session")
     measures = chosen_measures(options.measures, options.cutoffs, locomo=locomo)
-    named = [
-        (configuration, _run_id(job, configuration.name, options, several=len(memories) > 1))
-        for configuration in map(as_configuration, memories)
-    ]
+    configurations = [as_configuration(memory) for memory in memories]
+    run_ids = _run_ids([one.name for one in configurations], dataset, level, options, where)
+    accounts = AccountsOfRuns(where.results_dir, run_ids, options.spending)
+    job = RetrievalJob(dataset, chosen, level, where, selection, accounts)
+    named = list(zip(configurations, run_ids, strict=True))
     # All are planned before the first begins: a mistake about the last does not show after hours.
     if options.protocol == "official":
         runs = _official(job, named, options)
@@ -163,8 +170,12 @@ def _check(options: RetrievalOptions, memories: int) -> None:
         raise HarnessError(f"--log names one file for {memories} memories", fix="Give one --memory with it")
 
 
-def _run_id(job: RetrievalJob, memory: str, options: RetrievalOptions, *, several: bool) -> str:
+def _run_ids(
+    memories: Sequence[str], dataset: Dataset, level: Granularity, options: RetrievalOptions, where: Folders
+) -> list[str]:
+    """The id of each memory's run, in their order."""
     if options.run_id is None:
         kind = "retrieval" if options.protocol == "standard" else "retrieval-official"
-        return default_run_id(job.where.results_dir, job.dataset.name, memory, f"{kind}-{job.level}")
-    return check_run_id(f"{options.run_id}-{memory}" if several else options.run_id)
+        return [default_run_id(where.results_dir, dataset.name, memory, f"{kind}-{level}") for memory in memories]
+    several = len(memories) > 1
+    return [check_run_id(f"{options.run_id}-{memory}" if several else options.run_id) for memory in memories]

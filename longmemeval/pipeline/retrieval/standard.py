@@ -5,12 +5,13 @@ an index that several of them want is made once.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -21,10 +22,10 @@ from longmemeval.executors.protocol import Task
 from longmemeval.executors.registry import in_order, is_alone, run_tasks
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import MemoryConfiguration, build_memory, preset_of
-from longmemeval.memory.protocol import EmbedsQuestions, MemorySystem, MemoryTools
+from longmemeval.memory.protocol import MemorySystem, MemoryTools
 from longmemeval.pipeline.answer.question_analysis import QueryModel, QuestionAnalyses, question_analyses
 from longmemeval.pipeline.fixtures.access import PreparedFixtures, open_fixtures
-from longmemeval.pipeline.fixtures.query_vectors import QueryVectors, VectorSource
+from longmemeval.pipeline.fixtures.query_vectors import NamesIn, QueryVectors, VectorSource, names_in
 from longmemeval.pipeline.retrieval.haystack_ranking import (
     HaystackTask,
     MemoryRankings,
@@ -33,21 +34,17 @@ from longmemeval.pipeline.retrieval.haystack_ranking import (
     rank_question,
 )
 from longmemeval.pipeline.retrieval.scoring import StandardScoring, history_ids
-from longmemeval.pipeline.runs.journal import read_journal
 from longmemeval.pipeline.runs.manifest import RunManifest
 from longmemeval.pipeline.runs.progress import progress
 from longmemeval.pipeline.runs.rankings import (
-    RANKINGS,
     Ranked,
-    Ranking,
     Rankings,
     RetrievalJob,
     RetrievalRun,
     ranking_run,
 )
-from longmemeval.pipeline.runs.totals import AnalysisTotals
+from longmemeval.pipeline.runs.totals import analysis_totals
 from longmemeval.records import Question
-from longmemeval.retrieval.history import speaker_names
 
 
 class Planning:
@@ -77,7 +74,7 @@ class Planning:
         self._reached_by = reached_by
         self._opened = open_fixtures()
         self._vectors: dict[VectorSource, QueryVectors] = {}
-        self._names_in = lru_cache(maxsize=None)(self._read_names)
+        self._names_in = names_in(job.dataset)
 
     def plan(self, configuration: MemoryConfiguration, run_id: str) -> "Plan":
         """The plan for one memory.
@@ -90,7 +87,8 @@ class Planning:
         fixtures = PreparedFixtures(job.dataset, self._prepared, job.where, configuration, self._opened)
         identity = fixtures.embedder_of(job.questions)
         reads_gold = preset_of(configuration).reads_gold
-        analyses = question_analyses(configuration, self._query_model, job.where)
+        account = job.accounts.of(run_id)
+        analyses = question_analyses(configuration, self._query_model, job.where, account)
         settings = {
             "memory": configuration.model_dump(),
             "reads_gold": reads_gold,
@@ -103,16 +101,13 @@ class Planning:
         manifest = job.manifest(run_id, settings, fixtures.hashes(job.questions))
         cache, reached_by = (job.where.cache_dir / "embeddings.sqlite").absolute(), self._reached_by
         source = VectorSource(identity, self._embedder, reached_by.api_base, cache, reached_by.give_up_after_s)
-        if source not in self._vectors:
-            self._vectors[source] = source.vectors(job.questions)
+        embeds = source not in self._vectors
+        if embeds:
+            self._vectors[source] = source.vectors(job.questions, account)
         vectors = self._vectors[source]
         tools = MemoryTools(vectors, job.dataset.gold if reads_gold else None, analyse=analyses)
         system = build_memory(configuration, tools)
-        return Plan(job, configuration, manifest, fixtures, system, analyses, source, vectors, self._names_in)
-
-    def _read_names(self, haystack_id: str) -> Sequence[str]:
-        sessions = self._job.dataset.haystack(haystack_id).sessions
-        return speaker_names(turn.speaker for session in sessions for turn in session.turns)
+        return Plan(job, configuration, manifest, fixtures, system, analyses, source, vectors, embeds, self._names_in)
 
 
 @dataclass(frozen=True)
@@ -127,22 +122,20 @@ class Plan:
     analyses: QuestionAnalyses | None
     source: VectorSource
     vectors: QueryVectors
-    names_in: Callable[[str], Sequence[str]]
-    """From a haystack id to the names of the people who speak there."""
+    """Of the source; shared by the memories that have the same."""
+    embeds: bool
+    """Whether this is the memory on whose account they are."""
+    names_in: NamesIn
 
     @property
     def folder(self) -> Path:
         """The run's."""
         return self.job.where.results_dir / self.manifest.run_id
 
-    def analysed(self) -> AnalysisTotals | None:
-        """What asking about the questions took; None where nothing was asked."""
-        return self.analyses.totals if self.analyses else None
-
-    def unranked(self) -> list[Question]:
-        """The questions that the run has no ranking of yet."""
-        ranked = {ranking.question_id for ranking in read_journal(self.folder / RANKINGS, Ranking)}
-        return [question for question in self.job.questions if question.question_id not in ranked]
+    def worked(self, before: Mapping[str, Any]) -> dict[str, Any]:
+        """What the totals of the manifest tell of asking about the questions and of embedding them."""
+        analysed = self.analyses.totals if self.analyses else None
+        return analysis_totals(analysed, before) | (self.vectors.totals(before) if self.embeds else {})
 
     def rank(self, question: Question) -> list[Ranked]:
         """The ranking for `question`, made in this process."""
@@ -156,16 +149,15 @@ class Plan:
             configuration=self.configuration,
             questions=tuple(questions),
             source=self.source,
-            vectors={text: self.vectors(text) for question in questions for text in self.texts_to_embed(question)},
+            vectors={text: self.vectors(text) for question in questions for text in self.texts_for(question)},
             analyses={question.question_id: self.analyses(question) for question in questions} if self.analyses else {},
             gold={one: self.job.dataset.gold(one) for one in ids} if reads_gold else {},
+            account=self.job.accounts.of(self.manifest.run_id),
         )
 
-    def texts_to_embed(self, question: Question) -> Sequence[str]:
-        """What the memory will ask the vectors of, as far as it can tell."""
-        if self.source.identity is None or not isinstance(self.system, EmbedsQuestions):
-            return ()
-        return self.system.texts_to_embed(question, self.names_in(question.haystack_id))
+    def texts_for(self, question: Question) -> Sequence[str]:
+        """The texts whose vectors the memory will ask for, as far as it can tell."""
+        return self.vectors.texts_for(self.system, question, self.names_in)
 
 
 class Workers(Struct, frozen=True):
@@ -188,19 +180,14 @@ def rank_all(plans: Sequence[Plan], measures: tuple[Measure, ...], workers: Work
     Raises:
         HarnessError: a fixture is damaged, a file cannot be written, or another process writes to a run.
         FatalModelError: a chat model is to analyse the questions, and no call can succeed.
+        SpendingLimitError, EndpointDownError: the rest has to wait; rankings and replies so far are kept.
     """
     job = plans[0].job
-    unranked = [plan.unranked() for plan in plans]
-    for plan, questions in zip(plans, unranked, strict=True):
-        if plan.analyses:
-            complete(plan.analyses.ask(questions))
-    _embed_ahead(plans, unranked)
     history = history_ids(job.dataset, job.level)
     scorings = [StandardScoring(job.dataset, job.level, measures, history) for _ in plans]
     with ExitStack() as stack:
-        runs = [
-            stack.enter_context(ranking_run(plan.folder, plan.manifest, job.level, plan.analysed)) for plan in plans
-        ]
+        runs = [stack.enter_context(ranking_run(plan.folder, plan.manifest, job.level, plan.worked)) for plan in plans]
+        _look_at_questions(plans, runs)
         title = plans[0].manifest.run_id if len(plans) == 1 else f"{len(plans)} memories"
         bar = stack.enter_context(progress(title, sum(run.missing for run in runs)))
         for run in runs:
@@ -254,12 +241,20 @@ def _task(
     return Task(number, rank_haystack, task, task.size)
 
 
-def _embed_ahead(plans: Sequence[Plan], unranked: Sequence[Sequence[Question]]) -> None:
-    """Embed in one go, and in this process, what the memories will ask for."""
+def _look_at_questions(plans: Sequence[Plan], runs: Sequence[Rankings]) -> None:
+    """Ask about the questions that have no ranking, and embed in one go what the memories will ask for.
+
+    Done in this process; what it costs is held against the limit as it is by then.
+    """
     texts: dict[VectorSource, list[str]] = defaultdict(list)
-    for plan, questions in zip(plans, unranked, strict=True):
+    for plan, run in zip(plans, runs, strict=True):
+        questions = [question for question in plan.job.questions if not run.has(question.question_id)]
+        if plan.analyses:
+            plan.job.accounts.of(plan.manifest.run_id)
+            complete(plan.analyses.ask(questions))
         for question in questions:
-            texts[plan.source] += plan.texts_to_embed(question)
+            texts[plan.source] += plan.texts_for(question)
     for plan in plans:
-        if wanted := texts.pop(plan.source, None):
-            plan.vectors.embed(wanted)
+        if plan.embeds and texts[plan.source]:
+            plan.job.accounts.of(plan.manifest.run_id)
+            plan.vectors.embed(texts[plan.source])

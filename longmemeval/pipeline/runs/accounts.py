@@ -4,9 +4,11 @@ Each is a file beside the work it pays for. Where a version before there were ac
 records say is the first entry; calls that failed then are in no record.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec import structs
 
 from longmemeval.pipeline.runs.answers import ANSWERS
 from longmemeval.pipeline.runs.journal import read_journal
@@ -20,6 +22,29 @@ JUDGES_SPENDING = "spending-judges.jsonl"
 def run_account(folder: Path, limit: SpendingLimit | None = None) -> Account:
     """Of answering the questions of a run, their analysis included."""
     return stored_account(folder / SPENDING, limit, spent_on_answers(folder))
+
+
+class AccountsOfRuns:
+    """The accounts of the runs that one command makes, one after another, and that share a limit.
+
+    Args:
+        results_dir: where the runs are.
+        run_ids: of all of them.
+        limit: on all of them together, over all starts; None: attempts are only written down.
+    """
+
+    def __init__(self, results_dir: Path, run_ids: Sequence[str], limit: SpendingLimit | None) -> None:
+        self._folders = {run_id: results_dir.absolute() / run_id for run_id in run_ids}
+        self._accounts = {run_id: run_account(folder) for run_id, folder in self._folders.items()}
+        self._limit = limit
+
+    def of(self, run_id: str) -> Account:
+        """The account of one run; its limit takes in what the others have spent by now."""
+        account = self._accounts[run_id]
+        if self._limit:
+            others = sum(spent_on_answers(folder) for name, folder in self._folders.items() if name != run_id)
+            account.limit = structs.replace(self._limit, elsewhere=self._limit.elsewhere + others)
+        return account
 
 
 def judges_account(folder: Path, limit: SpendingLimit | None = None) -> Account:

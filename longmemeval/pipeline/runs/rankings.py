@@ -11,14 +11,16 @@ import msgspec
 from msgspec import Struct, structs
 
 from longmemeval.benchmarks.dataset_protocol import Dataset
-from longmemeval.errors import HarnessError
+from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError, SpendingLimitError
 from longmemeval.evaluation.measures.aggregate import Mean
 from longmemeval.evaluation.measures.official import Granularity
 from longmemeval.files import sha256_file, write_atomic
+from longmemeval.pipeline.runs.accounts import AccountsOfRuns
 from longmemeval.pipeline.runs.journal import Journal
 from longmemeval.pipeline.runs.manifest import (
     FORMAT,
     RunManifest,
+    RunStatus,
     dataset_record,
     environment,
     now,
@@ -27,7 +29,7 @@ from longmemeval.pipeline.runs.manifest import (
 from longmemeval.pipeline.runs.progress import Progress
 from longmemeval.pipeline.runs.resume import begun_or_new
 from longmemeval.pipeline.runs.selection import Selection
-from longmemeval.pipeline.runs.totals import AnalysisTotals, analysis_totals
+from longmemeval.pipeline.runs.totals import QUERY_MODEL
 from longmemeval.records import Question
 from longmemeval.settings import Folders
 
@@ -143,6 +145,7 @@ class RetrievalJob:
     level: Granularity
     where: Folders
     selection: Selection
+    accounts: AccountsOfRuns
 
     def manifest(self, run_id: str, settings: dict[str, Any], fixtures: dict[str, dict[str, str]]) -> RunManifest:
         """The manifest that a run begins with. Measures are not in it: they decide no ranking."""
@@ -177,26 +180,31 @@ class RetrievalJob:
         )
 
 
+Worked = Callable[[Mapping[str, Any]], dict[str, Any]]
+"""From the totals of a manifest, as an earlier session left them, to what they tell of work done on questions."""
+_TO_BE_CONTINUED = (SpendingLimitError, EndpointDownError)
+
+
 @contextmanager
 def ranking_run(
-    folder: Path,
-    manifest: RunManifest,
-    level: Granularity,
-    analysed: Callable[[], AnalysisTotals | None] = lambda: None,
+    folder: Path, manifest: RunManifest, level: Granularity, worked: Worked = lambda before: {}
 ) -> Iterator[Rankings]:
     """Begin or continue a run; its manifest is written before and after. A finished run is not written to.
+
+    A new run that ends before anything was found out, because a model refuses every call, leaves no trace.
 
     Args:
         folder: the run's folder.
         manifest: what the present command would begin with.
         level: of every ranking.
-        analysed: what asking about the questions took; None where nothing was asked.
+        worked: what asking about the questions and embedding them took.
 
     Raises:
         HarnessError: the run was begun with other settings, or another process writes to it.
         IntegrityError: its rankings were changed.
     """
     with Journal(folder / RANKINGS, Ranking) as journal:
+        is_new = not (folder / "run.json").exists()
         begun = begun_or_new(folder, journal, manifest)
         kept = {ranking.question_id: ranking for ranking in journal.records()}
         rankings = Rankings(journal, level, kept, len(manifest.question_ids) - len(kept))
@@ -207,28 +215,33 @@ def ranking_run(
         try:
             yield rankings
         except BaseException as error:
+            if is_new and isinstance(error, FatalModelError) and not rankings.new and not _has_asked(worked):
+                (folder / "run.json").unlink()
+                journal.path.unlink()
+                raise
             # Where the disk is full, the manifest cannot be written either; the error to tell is the first one.
             with suppress(HarnessError):
-                _close(
-                    folder,
-                    begun,
-                    "interrupted" if isinstance(error, KeyboardInterrupt) else "failed",
-                    rankings.seconds,
-                    analysed,
-                )
+                _close(folder, begun, _status_after(error), rankings.seconds, worked)
+            if isinstance(error, _TO_BE_CONTINUED):
+                there = len(kept) + rankings.new
+                error.where = f"run '{begun.run_id}': {there} of {len(begun.question_ids)} rankings are there and kept"
             raise
-        _close(folder, begun, "completed", rankings.seconds, analysed)
+        _close(folder, begun, "completed", rankings.seconds, worked)
 
 
-def _close(
-    folder: Path,
-    begun: RunManifest,
-    status: Literal["completed", "failed", "interrupted"],
-    seconds: float,
-    analysed: Callable[[], AnalysisTotals | None],
-) -> None:
-    """Write the manifest with what there is now; seconds and analyses add up over resumed sessions."""
+def _has_asked(worked: Worked) -> bool:
+    return bool(worked({}).get(QUERY_MODEL, {}).get("questions"))
+
+
+def _status_after(error: BaseException) -> RunStatus:
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    return "incomplete" if isinstance(error, _TO_BE_CONTINUED) else "failed"
+
+
+def _close(folder: Path, begun: RunManifest, status: RunStatus, seconds: float, worked: Worked) -> None:
+    """Write the manifest with what there is now; seconds and work on questions add up over resumed sessions."""
     seconds += begun.totals.get("seconds", 0.0)
     files = {RANKINGS: sha256_file(folder / RANKINGS)}
-    totals = {"seconds": round(seconds, 3), **analysis_totals(analysed(), begun.totals)}
+    totals = {"seconds": round(seconds, 3), **worked(begun.totals)}
     write_manifest(folder, structs.replace(begun, status=status, ended_at=now(), totals=totals, files=files))

@@ -104,14 +104,8 @@ def sweep(
     state.check_models(limited=dollars is not None)
     if estimate.runs:
         tell(totals_line(estimate))
-    if pending := estimate.preparation.prepared:
-        tell(f"Preparing {pending} haystacks for {len(planned.configurations)} memory configurations")
-    limit = state.limit(dollars, spent_in(state.account_file) or 0.0)
-    options = structs.replace(planned.prepare, spending=limit, account_file=state.account_file)
-    preparation = prepare(
-        state.dataset, planned.configurations, selection=planned.selection, options=options, where=where
-    )
-    if dollars is not None and pending:
+    preparation = _prepare(state, estimate, dollars, tell)
+    if dollars is not None and estimate.preparation.prepared:
         # With the fixtures there, more of it is known.
         estimate = estimate_sweep(state)
         _check_estimate(estimate, dollars)
@@ -127,6 +121,20 @@ def sweep(
         failures=tuple(done.failures),
         comparisons=tuple(_comparisons(state)),
         seconds=round(time.perf_counter() - started, 3),
+    )
+
+
+def _prepare(
+    state: SweepState, estimate: SweepEstimate, dollars: float | None, tell: Callable[[str], None]
+) -> PrepareReport:
+    """Prepare what the runs read, on the account of the sweep."""
+    planned = state.plan
+    if pending := estimate.preparation.prepared:
+        tell(f"Preparing {pending} haystacks for {len(planned.configurations)} memory configurations")
+    limit = state.limit(dollars, spent_in(state.account_file) or 0.0)
+    options = structs.replace(planned.prepare, spending=limit, account_file=state.account_file)
+    return prepare(
+        state.dataset, planned.configurations, selection=planned.selection, options=options, where=state.where
     )
 
 

@@ -1,6 +1,7 @@
 """A chat model that analyses the questions before a run: what it says is used, paid for once, and stood in for."""
 
 import json
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,18 +11,20 @@ from msgspec import structs
 
 from longmemeval.benchmarks.dataset_protocol import Dataset
 from longmemeval.benchmarks.registry import load_dataset
-from longmemeval.errors import FatalModelError, HarnessError
+from longmemeval.errors import FatalModelError, HarnessError, SpendingLimitError
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
 from longmemeval.pipeline.answer.answering import RunReport
 from longmemeval.pipeline.answer.question_analysis import QueryModel
 from longmemeval.pipeline.answer.run import RunOptions, run
-from longmemeval.pipeline.fixtures.prepare import prepare
+from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.inspect import inspect
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
+from longmemeval.pipeline.runs.accounts import spent_on_answers
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.settings import Folders
-from tests.pipeline.helpers import MODEL, answers, folders_in, manifest
+from longmemeval.spending import SpendingLimit
+from tests.pipeline.helpers import MODEL, answers, colours, folders_in, manifest, start, stop_when
 from tests.server import ModelServer, Refusal
 from tests.support import json_lines, longmemeval, record, tree, write_dataset
 
@@ -237,6 +240,76 @@ def test_retrieval_that_goes_on_asks_what_is_left_and_adds_up(
     assert len(ranked(where)) == 2
 
 
+MANY = memory("time_range=filter", "time_range_by=model")
+PRICED = "openai/gpt-4o-mini"
+
+
+def many(folder: Path, count: int) -> tuple[Dataset, Folders]:
+    dataset, where = colours(folder / "colours.json", count), folders_in(folder)
+    prepare(dataset, [MANY], options=PrepareOptions(jobs=1), where=where)
+    return dataset, where
+
+
+def asking(server: ModelServer, spending: SpendingLimit | None = None) -> RetrievalOptions:
+    model = ModelOptions(api_base=server.url, max_attempts=1)
+    return RetrievalOptions(run_id="r", query_model=PRICED, model_options=model, spending=spending, jobs=1)
+
+
+def test_a_limit_holds_for_the_questions_of_all_memories_over_all_starts(tmp_path: Path, server: ModelServer) -> None:
+    dataset, where = many(tmp_path, 12)
+    memories = [MANY, memory("decompose=model").model_copy(update={"name": "parts"})]
+    server.responder = lambda body: "null" if "search query" not in str(body["messages"]) else "[]"
+    for _ in range(3):
+        with pytest.raises(SpendingLimitError, match=r"--max-cost") as caught:
+            retrieve(dataset, memories, options=asking(server, SpendingLimit(0.0004)), where=where)
+        assert "0 of 12 rankings are there and kept" in caught.value.where
+    folders = [where.results_dir / f"r-{name}" for name in ("bm25", "parts")]
+    assert 0.0 < sum(map(spent_on_answers, folders)) <= 0.0004
+    assert {manifest(where, folder.name)["status"] for folder in folders} == {"incomplete"}
+    retrieve(dataset, memories, options=asking(server), where=where)
+    assert {manifest(where, folder.name)["status"] for folder in folders} == {"completed"}
+    # Everything was asked once, and the second memory's calls are on its own account.
+    assert len(server.chat_requests) == 24
+    assert all(spent_on_answers(folder) > 0 for folder in folders)
+
+
+def test_a_limit_holds_for_the_embedding_of_questions(tmp_path: Path, server: ModelServer) -> None:
+    dataset, where = colours(tmp_path / "d.json", 6), folders_in(tmp_path)
+    embedder = "openai:text-embedding-3-small"
+    prepare(dataset, ["semantic-recall"], options=PrepareOptions(embedder, api_base=server.url, jobs=1), where=where)
+    before = len(server.requests)
+    with pytest.raises(SpendingLimitError):
+        retrieve(dataset, ["semantic-recall"], options=asking(server, SpendingLimit(1e-9)), where=where)
+    assert len(server.requests) == before
+    retrieve(dataset, ["semantic-recall"], options=asking(server, SpendingLimit(1.0)), where=where)
+    cost = manifest(where)["totals"]["query_embeddings"]["cost_usd"]
+    assert 0 < cost == pytest.approx(spent_on_answers(where.results_dir / "r"))
+
+
+def test_retrieval_that_was_interrupted_counts_what_it_had_asked_by_then(tmp_path: Path, server: ModelServer) -> None:
+    dataset, where = many(tmp_path, 12)
+    server.responder = lambda body: "null"
+    command = (
+        "retrieval", "--dataset", dataset.path, "--memory", "bm25", "--set", "time_range=filter",
+        "--set", "time_range_by=model", "--query-model", "openai/local", "--api-base", server.url, "--run-id", "r",
+    )  # fmt: skip
+    server.plan = lambda: "slow:25" if len(server.chat_requests) > 4 else None
+    process = start(*command, cwd=tmp_path, OPENAI_API_KEY="sk-not-a-key")
+    # Eight at a time: the last is asked about when four are done.
+    told = stop_when(process, lambda: len(server.chat_requests) == 12, signal.SIGINT)
+    assert (process.returncode, "Traceback" in told) == (130, False)
+    assert manifest(where)["status"] == "interrupted"
+    took = manifest(where)["totals"]["query_model"]
+    assert (took["questions"], took["usage"]["calls"]) == (4, 4)
+    server.plan = lambda: None
+    longmemeval(*command, cwd=tmp_path, OPENAI_API_KEY="sk-not-a-key")
+    took = manifest(where)["totals"]["query_model"]
+    # Four of the first start; now twelve, four of them remembered.
+    assert (took["usage"]["calls"], took["usage"]["cached_calls"]) == (16, 4)
+    assert manifest(where)["status"] == "completed"
+    assert verify("r", where=where).problems == ()
+
+
 def test_retrieval_says_what_to_give_when_no_model_is_named(workspace: tuple[Dataset, Folders]) -> None:
     dataset, where = workspace
     with pytest.raises(HarnessError, match=r"\(decompose=model\).*--query-model"):
@@ -256,7 +329,7 @@ def test_retrieval_begins_nothing_when_nobody_can_be_asked(
     options = RetrievalOptions(run_id="r", query_model="openai/local", model_options=base)
     with pytest.raises(FatalModelError):
         retrieve(dataset, [ASKED_ABOUT], options=options, where=where)
-    assert not where.results_dir.exists()
+    assert tree(where.results_dir) == {}
     retrieve(dataset, [ASKED_ABOUT], options=structs.replace(options, granularity="turn"), where=where)
     assert ranked(where)["qfirst"] == ["march:0"]
 

@@ -13,6 +13,7 @@ from longmemeval.benchmarks.dataset_protocol import Dataset
 from longmemeval.errors import FixtureError, HarnessError
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
+from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
 from longmemeval.pipeline.runs.manifest import read_manifest
@@ -23,7 +24,7 @@ from longmemeval.retrieval.history import HistoryView
 from longmemeval.retrieval.lexical import LexicalIndex, LexicalParameters, UnitWords
 from longmemeval.settings import Folders
 from tests.benchmarks.locomo.test_loader import make_conversation, open_conversations
-from tests.pipeline.helpers import colours, folders_in, lines_in, start, stop_when, timeless
+from tests.pipeline.helpers import MODEL, colours, folders_in, lines_in, start, stop_when, timeless
 from tests.server import ModelServer
 from tests.support import json_lines, longmemeval
 
@@ -84,10 +85,10 @@ def test_any_number_of_workers_gives_the_same_files(talks: Dataset, where: Folde
 def test_together_or_one_by_one_gives_the_same_rankings(talks: Dataset, where: Folders) -> None:
     prepare(talks, MEMORIES, options=PrepareOptions(jobs=1), where=where)
     together = ranked(talks, where, MEMORIES)
-    for run, memory in zip(together.runs, MEMORIES, strict=True):
-        alone = ranked(talks, where, [memory], f"alone-{run.memory}").runs[0]
-        assert alone.results == run.results
-        first, second = (Path(one.folder) / "rankings.jsonl" for one in (run, alone))
+    for one, memory in zip(together.runs, MEMORIES, strict=True):
+        alone = ranked(talks, where, [memory], f"alone-{one.memory}").runs[0]
+        assert alone.results == one.results
+        first, second = (Path(each.folder) / "rankings.jsonl" for each in (one, alone))
         assert first.read_bytes() == second.read_bytes()
 
 
@@ -142,6 +143,15 @@ def test_questions_are_embedded_once_whoever_ranks(
     # With the names for the nearest messages, without them for those that rank.
     assert Counter(texts) == Counter([*(f": {one}" for one in asked), *(f"Ann: {one}" for one in asked)])
     assert len(requests(server, "/embeddings")) == before + 1
+
+
+def test_a_run_embeds_in_one_go_what_it_searches_for(talks: Dataset, where: Folders, server: ModelServer) -> None:
+    prepare(talks, ["hybrid"], options=PrepareOptions(jobs=1, embedder="openai:text-embedding-3-small"), where=where)
+    before = len(requests(server, "/embeddings"))
+    run(talks, "hybrid", MODEL, options=RunOptions(run_id="r"), where=where)
+    (body,) = requests(server, "/embeddings")[before:]
+    # Without the names, and nothing else.
+    assert sorted(body["input"]) == sorted(f": {one['question']}" for one in make_conversation()["qa"])
 
 
 def test_what_a_chat_model_made_of_the_questions_reaches_the_workers(
