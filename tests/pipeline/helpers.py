@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +19,8 @@ from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.runs.selection import Selection
 from longmemeval.settings import Folders
-from tests.support import COMMAND, clean_environment, json_lines, record, tree, write_dataset
+from tests.forking import Forked, start_forked
+from tests.support import clean_environment, json_lines, record, tree, write_dataset
 
 MODEL = "offline/extractive"
 # What may differ between two equal runs: clocks, and the state of the source tree while it is worked on.
@@ -133,20 +133,12 @@ def lines_in(path: Path) -> int:
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
-def start(*arguments: str | Path, cwd: Path, **environment: str) -> subprocess.Popen[str]:
+def start(*arguments: str | Path, cwd: Path, **environment: str) -> Forked:
     """The command as a process of its own group, under way."""
-    return subprocess.Popen(
-        [*COMMAND, *map(str, arguments)],
-        cwd=cwd,
-        env=clean_environment(**environment),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    return start_forked(list(map(str, arguments)), cwd, clean_environment(**environment))
 
 
-def stop_when(process: subprocess.Popen[str], reached: Callable[[], bool], number: int) -> str:
+def stop_when(process: Forked, reached: Callable[[], bool], number: int) -> str:
     """Send `number` to `process` as soon as `reached` holds; its standard error.
 
     SIGINT goes to its whole group, as a terminal sends it; SIGKILL to the process alone.

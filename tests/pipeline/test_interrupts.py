@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from longmemeval.pipeline.fixtures.prepare import prepare
+from tests.forking import Forked
 from tests.pipeline.helpers import answer_all, colours, litter, prepared_colours, start
 from tests.pipeline.sweeps import written
 from tests.server import ModelServer
@@ -24,7 +24,7 @@ def server() -> Iterator[ModelServer]:
         yield running
 
 
-def wait_until(reached: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+def wait_until(reached: Callable[[], bool], process: Forked) -> None:
     deadline = time.monotonic() + 60
     while not reached():
         assert process.poll() is None, process.communicate()
@@ -32,7 +32,7 @@ def wait_until(reached: Callable[[], bool], process: subprocess.Popen[str]) -> N
         time.sleep(0.005)
 
 
-def interrupt(process: subprocess.Popen[str], pauses: tuple[float, ...]) -> str:
+def interrupt(process: Forked, pauses: tuple[float, ...]) -> str:
     """Ctrl-C, and again after each of `pauses`; standard error."""
     os.killpg(process.pid, signal.SIGINT)
     for pause in pauses:

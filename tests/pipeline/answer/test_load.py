@@ -34,7 +34,7 @@ from longmemeval.spending import SpendingLimit
 from longmemeval.storage.fixture import Fixture
 from tests.pipeline.helpers import add_memory, answers, folders_in, manifest, prepared_colours
 from tests.server import ModelServer
-from tests.support import json_lines, longmemeval, record, write_dataset
+from tests.support import json_lines, longmemeval_anew, record, write_dataset
 
 MODEL = "openai/gpt-4o"
 TRIES = 3
@@ -205,7 +205,7 @@ def test_the_first_call_of_a_process_takes_no_longer_than_the_others(tmp_path: P
     with ModelServer() as server:
         command = ("run", "--dataset", "colours.json", "--memory", "last-k", "--model", MODEL, "--run-id", "r")
         served_at = ("--api-base", server.url, "--concurrency", "1")
-        longmemeval(*command, *served_at, cwd=tmp_path, OPENAI_API_KEY="test")
+        longmemeval_anew(*command, *served_at, cwd=tmp_path, OPENAI_API_KEY="test")
         # Nothing is asked but the questions.
         assert len(server.chat_requests) == 3
     first, *others = latencies(folders_in(tmp_path), "r")

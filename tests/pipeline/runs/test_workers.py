@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from longmemeval.pipeline.runs.selection import Selection
 from longmemeval.pipeline.runs.workers import in_order
 from longmemeval.records import Question
 from longmemeval.settings import Folders
+from tests.forking import Forked
 from tests.pipeline.helpers import colours, folders_in, start, stop_when
 from tests.support import tree
 
@@ -58,7 +58,7 @@ def test_error_in_a_worker_process_reaches_the_user_whole(tmp_path: Path) -> Non
     assert len(list(where.prepared_dir.glob("d/default/*/meta.json"))) == 6
 
 
-def children_of(process: subprocess.Popen[str]) -> list[int]:
+def children_of(process: Forked) -> list[int]:
     """The worker processes of a command."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
