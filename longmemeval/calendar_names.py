@@ -19,5 +19,5 @@ def weekday_of(day: date) -> str:
 
 
 def official_date(moment: datetime) -> str:
-    """A date as LongMemEval writes it: `2023/05/30 (Tue) 23:40`."""
+    """A date in the form that prompts and exports write: `2023/05/30 (Tue) 23:40`."""
     return f"{moment:%Y/%m/%d} ({weekday_of(moment)[:3]}) {moment:%H:%M}"

@@ -5,12 +5,16 @@ A package registers its part of a door by an entry point, for instance in its `p
     [project.entry-points."longmemeval.memory"]
     my-memory = "my_package.memory:MY_MEMORY"
 
+A folder of this package does the same by a `plugins.toml` beside its code: the table of a door with its names.
+
 Nothing is imported to list the names; a plug-in that cannot be imported breaks only the command that asks for it.
 """
 
 import sys
+import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import cache, cached_property, lru_cache
 from importlib import import_module
 from importlib.metadata import Distribution, EntryPoint, PackageNotFoundError, distributions, version
 from pathlib import Path
@@ -54,7 +58,7 @@ class Registry(Generic[T]):
         group: the group of entry points that other packages register in, such as `longmemeval.memory`.
         what: what one of them is called in errors: "memory", "benchmark".
         kind: what a loaded object must be.
-        built_in: names to `module:attribute`.
+        built_in: names to `module:attribute`; None: what the folders of this package register (`plugins.toml`).
         adapt: makes a `kind` of other forms in which it may be written (a class, say); anything else stays as it is.
     """
 
@@ -63,11 +67,17 @@ class Registry(Generic[T]):
         group: str,
         what: str,
         kind: type[T],
-        built_in: Mapping[str, str],
+        built_in: Mapping[str, str] | None = None,
         adapt: Callable[[object], object] = lambda loaded: loaded,
     ) -> None:
-        self.group, self.what, self.kind, self.built_in, self.adapt = group, what, kind, built_in, adapt
+        self.group, self.what, self.kind, self.adapt = group, what, kind, adapt
+        self._built_in = built_in
         self._loaded: dict[str, T] = {}
+
+    @cached_property
+    def built_in(self) -> Mapping[str, str]:
+        """Names of this package to `module:attribute`."""
+        return shipped(self.group) if self._built_in is None else self._built_in
 
     def names(self) -> list[str]:
         """All names: the built-in ones in their order, then those of other packages in alphabetical order."""
@@ -131,14 +141,8 @@ class Registry(Generic[T]):
             return str(error)
         return ""
 
-    def _installed(self) -> list[EntryPoint]:
-        """The entry points of other packages; the first of several packages of one name counts, as in imports."""
-        found: dict[str, list[EntryPoint]] = {}
-        for distribution in distributions():
-            with suppress(Exception):  # See `unreadable_packages`.
-                if points := [point for point in distribution.entry_points if point.group == self.group]:
-                    found.setdefault(_name(distribution), points)
-        return [point for points in found.values() for point in points]
+    def _installed(self) -> tuple[EntryPoint, ...]:
+        return _entry_points(self.group, tuple(sys.path))
 
     def _only(self, name: str) -> EntryPoint | None:
         """The one entry point of this name; None where there is none."""
@@ -198,6 +202,33 @@ def load_object(target: str, what: str) -> object:
             raise HarnessError(f"{module} has no '{attribute}'", where=target, fix=nearest(part, names))
         loaded = getattr(loaded, part)
     return loaded
+
+
+@cache
+def shipped(group: str) -> Mapping[str, str]:
+    """What the folders of this package register in a door; those of the benchmark it is named after come first.
+
+    Args:
+        group: a group of entry points.
+    """
+    here = Path(__file__).parent
+    files = sorted(here.glob("*/*/plugins.toml"), key=lambda file: (file.parent.name != here.name, file))
+    tables = (tomllib.loads(file.read_text(encoding="utf-8")) for file in files)
+    return {name: target for table in tables for name, target in table.get(group, {}).items()}
+
+
+@lru_cache(maxsize=32)
+def _entry_points(group: str, _path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """Those of other packages; the first of several packages of one name counts, as in imports.
+
+    Looked for once: to go through all installed packages takes longer than most of what a name is asked for.
+    """
+    found: dict[str, list[EntryPoint]] = {}
+    for distribution in distributions():
+        with suppress(Exception):  # See `unreadable_packages`.
+            if points := [point for point in distribution.entry_points if point.group == group]:
+                found.setdefault(_name(distribution), points)
+    return tuple(point for points in found.values() for point in points)
 
 
 def unreadable_packages() -> list[Plugin]:

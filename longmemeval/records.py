@@ -14,7 +14,7 @@ class Turn(Struct, frozen=True):
     role: Role
     content: str
     speaker: str = ""
-    """The speaker's name where the benchmark has one (LoCoMo); empty otherwise."""
+    """The speaker's name where the benchmark has one; empty otherwise."""
     caption: str | None = None
     """Text that stands for a shared picture."""
 
@@ -44,7 +44,7 @@ class Question(Struct, frozen=True):
     date_text: str
     haystack_id: str
     appended: str = ""
-    """What the benchmark's own protocol adds to the question in the prompt (LoCoMo: hints and options)."""
+    """What the benchmark's own protocol adds to the question in the prompt: hints and options, say."""
     options: tuple[str, ...] = ()
     """The answers that `appended` offers, in the order shown; empty where none are."""
 
@@ -60,13 +60,13 @@ class Gold(Struct, frozen=True):
     """Message ids (`session_id:index`) of the turns labelled as evidence."""
     abstention: bool
     trap: str | None = None
-    """The wrong answer an adversarial question fishes for (LoCoMo)."""
+    """The wrong answer an adversarial question fishes for, where the benchmark has such questions."""
     evidence_raw: tuple[str, ...] = ()
     """The evidence strings as the data has them, faults and repeats included, where `evidence_turns` are repaired."""
     evidence_texts: tuple[str, ...] = ()
-    """The evidence messages word for word, where the data labels evidence by its text (ConvoMem)."""
+    """The evidence messages word for word, where the data labels evidence by its text."""
     facets: dict[str, int] = {}
-    """What the benchmark groups its questions by beside the type (ConvoMem: evidence count, context size)."""
+    """What the benchmark groups its questions by beside the type, such as the number of evidence messages."""
 
 
 class Message(Struct, frozen=True, gc=False, rename={"message_id": "id"}):

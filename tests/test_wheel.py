@@ -23,7 +23,13 @@ def test_demo_runs_from_a_wheel_in_another_folder(tmp_path: Path) -> None:
         archive.extractall(installed)
         names = archive.namelist()
     # Everything a running program reads is inside: templates, judge prompts, catalogue, sample.
-    for needed in ("reading/templates/direct.txt", "evaluation/judges/longmemeval_templates.json", "py.typed"):
+    for needed in (
+        "reading/templates/direct.txt",
+        "benchmarks/longmemeval/judge_templates.json",
+        "benchmarks/locomo/plugins.toml",
+        "benchmarks/convomem/catalogue.json",
+        "py.typed",
+    ):
         assert f"longmemeval/{needed}" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     environment = clean_environment() | {"PYTHONPATH": str(installed)}

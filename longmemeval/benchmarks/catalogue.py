@@ -4,13 +4,14 @@ from functools import cache
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from longmemeval.benchmarks.spec import Benchmark
+from longmemeval.benchmarks.specs import benchmarks
 from longmemeval.errors import DataError, nearest
 
-_HERE = Path(__file__).parent
-_SHIPPED = (_HERE / "sample", _HERE.parents[1] / "data" / "sample")
-"""Where shipped files are: inside an installed package, else in the source tree."""
+_SHIPPED = (Path(__file__).parent / "sample", Path(__file__).parents[2] / "data" / "sample")
+"""Where the sample is: inside an installed package, else in the source tree."""
 
 
 class Source(Struct, frozen=True, forbid_unknown_fields=True):
@@ -29,37 +30,75 @@ class CatalogueEntry(Struct, frozen=True, forbid_unknown_fields=True):
     description: str
     file: str
     """The name of the file, or of the folder of files, in the data folder."""
-    licence: str
+    licence: str = ""
+    """Where it is another one than the benchmark's."""
     source: Source | None = None
     """None for a file that is shipped with the package, and for a folder."""
     instructions: str | None = None
     """How to get a folder of files, which is not downloaded: one sentence, `{folder}` stands for the place."""
     citation: str | None = None
-    """BibTeX of the paper to cite."""
+    """BibTeX of the paper to cite, where it is another one than the benchmark's; empty for none."""
     superseded_by: str | None = None
     """The name of the entry to use instead, for a deprecated one."""
 
 
-@cache
 def catalogue() -> dict[str, CatalogueEntry]:
     """All entries by name, in the order they are listed."""
-    entries = msgspec.json.decode((_HERE / "catalogue.json").read_bytes(), type=list[CatalogueEntry])
-    return {entry.name: entry for entry in entries}
+    return {entry.name: entry for one in benchmarks() for entry in entries_of(one)}
+
+
+def entries_of(benchmark: Benchmark) -> list[CatalogueEntry]:
+    """The entries of one benchmark.
+
+    Raises:
+        DataError: its catalogue is not as its format demands.
+    """
+    return [
+        structs.replace(
+            entry,
+            licence=entry.licence or benchmark.licence,
+            citation=benchmark.citation if entry.citation is None else entry.citation or None,
+        )
+        for entry in (_read(benchmark.catalogue) if benchmark.catalogue else ())
+    ]
+
+
+@cache
+def _read(path: Path) -> tuple[CatalogueEntry, ...]:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=tuple[CatalogueEntry, ...])
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise DataError(f"The catalogue of a benchmark cannot be read: {error}", where=str(path)) from error
 
 
 def catalogue_entry(name: str) -> CatalogueEntry:
-    """The entry called `name`; raises `DataError` with the nearest name when there is none."""
+    """The entry called `name`.
+
+    Raises:
+        DataError: there is none, with the nearest name; or it is in the catalogues of several benchmarks.
+    """
     entries = catalogue()
     if name not in entries:
         raise DataError(f"{name!r} is not in the catalogue of data sets", fix=nearest(name, entries))
+    if len(owners := _owners(name)) > 1:
+        named = ", ".join(one.name for one in owners)
+        raise DataError(
+            f"The data set {name!r} is in the catalogues of several benchmarks: {named}",
+            fix="Uninstall the package of one of them, or load the file by its path",
+        )
     return entries[name]
 
 
+def _owners(name: str) -> list[Benchmark]:
+    return [one for one in benchmarks() if any(entry.name == name for entry in entries_of(one))]
+
+
 def data_file(entry: CatalogueEntry, data_dir: Path) -> Path:
-    """Where the entry's file or folder is, or would be: in `data_dir`, or inside the package for a shipped one."""
+    """Where the entry's file or folder is, or would be: in `data_dir`, or beside its catalogue for a shipped one."""
     if entry.source is not None or entry.instructions is not None:
         return data_dir / entry.file
-    places = [folder / entry.file for folder in _SHIPPED]
+    homes = [one.catalogue.parent for one in _owners(entry.name) if one.catalogue]
+    places = [folder / entry.file for folder in (*homes, *_SHIPPED)]
     return next((path for path in places if path.is_file()), places[0])
 
 

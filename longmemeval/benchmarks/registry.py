@@ -16,64 +16,44 @@ from longmemeval.benchmarks.catalogue import (
     folder_missing,
     has_files,
 )
-from longmemeval.benchmarks.convomem.loader import ConvoMemDataset
-from longmemeval.benchmarks.dataset_protocol import Dataset
-from longmemeval.benchmarks.locomo.loader import LocomoDataset
-from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset, Record
-from longmemeval.errors import DataError
+from longmemeval.benchmarks.spec import Benchmark, Sniffed
+from longmemeval.benchmarks.specs import benchmarks, broken_benchmarks
+from longmemeval.dataset import Dataset
+from longmemeval.errors import DataError, nearest
 from longmemeval.settings import folders
 
-_LONGMEMEVAL_KEYS = frozenset(Record.__struct_fields__)
-_LOCOMO_KEYS = frozenset({"conversation", "qa"})
-_CONVOMEM_KEYS = frozenset({"evidence_items", "evidenceItems"})
 _FIRST_KEY = re.compile(rb'\s*\[?\s*\{\s*"(\w+)"')
 _FIRST_PIECE = 1 << 20
 _LONGEST_RECORD = 1 << 26
 
 
-def load_dataset(
-    name_or_path: str | Path,
-    data_dir: Path | None = None,
-    *,
-    captions: bool = True,
-    allow_tainted: bool = False,
-) -> Dataset:
-    """Open a data set; which benchmark a file belongs to is told by the keys of its first record.
+def load_dataset(name_or_path: str | Path, data_dir: Path | None = None, **options: object) -> Dataset:
+    """Open a data set. Which benchmark a file is of its benchmark says, by the keys of its first record mostly.
 
     Args:
-        name_or_path: a catalogue name (a `str`), else the path of a file of LongMemEval's, LoCoMo's or ConvoMem's
-            shape, or of a folder of ConvoMem's files.
+        name_or_path: a catalogue name (a `str`), else the path of a file, or folder, of some benchmark's shape.
         data_dir: where downloaded files are; None: the folder in force.
-        captions: whether LoCoMo's turns keep the captions of shared pictures.
-        allow_tainted: whether to accept the copy of LoCoMo in which a caption was edited to hold a gold answer.
+        options: what the benchmark's loader takes; LoCoMo's takes `captions` (False: without the captions of shared
+            pictures) and `allow_tainted` (True: the copy in which a caption was edited to hold a gold answer too).
 
     Returns:
         A `Dataset`.
 
     Raises:
-        DataError: the name is unknown, or the data is absent, not of the catalogue's size, of no known shape, or not
-            as the format demands.
+        DataError: the name is unknown, or the data is absent, not of the catalogue's size, of no known shape or of
+            that of two benchmarks, or not as the format demands.
     """
     if isinstance(name_or_path, str) and not is_path(name_or_path):
         entry = catalogue_entry(name_or_path)
         name, path = entry.name, _present(entry, data_dir or folders().data_dir)
     else:
         name, path = "", Path(name_or_path)
-    if os.path.isdir(path):
-        return ConvoMemDataset(path, name)
-    keys = _keys_of_first_record(path)
-    if keys & _CONVOMEM_KEYS:
-        return ConvoMemDataset(path, name)
-    if keys & _LOCOMO_KEYS:
-        return LocomoDataset(path, name, captions, allow_tainted=allow_tainted)
-    if keys and not keys & _LONGMEMEVAL_KEYS:
-        raise DataError(
-            f"The file has the shape of no known benchmark: the keys of its first record are {sorted(keys)[:12]}",
-            where=str(path),
-            fix="A record of LongMemEval has question_id, question, haystack_sessions and more; "
-            "one of LoCoMo has sample_id, conversation and qa; one of ConvoMem has evidence_items or evidenceItems",
-        )
-    return LongMemEvalDataset(path, name)
+    benchmark = _whose(path)
+    for option in options:
+        if option not in benchmark.options:
+            what = f"Data of {benchmark.title} is loaded without an option '{option}'"
+            raise DataError(what, fix=nearest(option, benchmark.options) if benchmark.options else "Leave it out")
+    return benchmark.load(path, name, **options)
 
 
 def is_path(text: str) -> bool:
@@ -83,10 +63,37 @@ def is_path(text: str) -> bool:
     return "/" in text or "\\" in text or text.endswith(".json") or os.path.exists(text)
 
 
+def _whose(path: Path) -> Benchmark:
+    """The benchmark that claims the data; of a file without records the first, whose loader says what is wrong."""
+    # Not `path.is_dir()`: it raises for a name too long.
+    sniffed = Sniffed(path, is_folder=True) if os.path.isdir(path) else Sniffed(path, keys=_keys_of_first_record(path))
+    claimants = [one for one in benchmarks() if one.claims(sniffed)]
+    if len(claimants) > 1:
+        raise DataError(
+            f"Several benchmarks claim this data: {', '.join(one.name for one in claimants)}",
+            where=str(path),
+            fix="Uninstall the package of one of them, or have it claim less",
+        )
+    if not claimants and (sniffed.is_folder or sniffed.keys):
+        raise _of_no_shape(sniffed)
+    return claimants[0] if claimants else benchmarks()[0]
+
+
+def _of_no_shape(sniffed: Sniffed) -> DataError:
+    kind = "The folder" if sniffed.is_folder else "The file"
+    keys = f": the keys of its first record are {sorted(sniffed.keys)[:12]}" if sniffed.keys else ""
+    known = "; ".join(f"{one.title}: {one.shape}" for one in benchmarks() if one.shape)
+    return DataError(
+        f"{kind} has the shape of no known benchmark{keys}",
+        where=str(sniffed.path),
+        fix=". ".join([f"Known are {known}", *broken_benchmarks()]),
+    )
+
+
 def _keys_of_first_record(path: Path) -> frozenset[str]:
     """Keys of the first record of an array, or of an object, found without reading the whole file; none without one.
 
-    A first key that only ConvoMem has is enough: a whole file of it can be one record.
+    A first key that one benchmark alone claims is enough: a whole file can be one record.
     """
     data, size = b"", _FIRST_PIECE
     # A file that cannot be read is the loader's to explain.
@@ -94,13 +101,17 @@ def _keys_of_first_record(path: Path) -> frozenset[str]:
         while len(data) < _LONGEST_RECORD and (piece := handle.read(size)):
             if not data:
                 piece = piece.removeprefix(BOM_UTF8)
-            if not data and (first := _FIRST_KEY.match(piece)) and first[1].decode() in _CONVOMEM_KEYS:
-                return frozenset({first[1].decode()})
             data += piece
             size = 3 * len(data)
             if record := _first_record(data):
                 return frozenset(record)
+            if (first := _FIRST_KEY.match(data)) and _claimed(path, key := frozenset({first[1].decode()})):
+                return key
     return frozenset()
+
+
+def _claimed(path: Path, keys: frozenset[str]) -> bool:
+    return sum(one.claims(Sniffed(path, keys=keys)) for one in benchmarks()) == 1
 
 
 def _first_record(data: bytes) -> dict[str, object] | None:

@@ -4,13 +4,8 @@ from datetime import datetime
 
 from msgspec import Struct, field
 
-from longmemeval.benchmarks.convomem.loader import ConvoMemDataset
-from longmemeval.benchmarks.convomem.quirks import ConvoMemQuirks, convomem_quirks
-from longmemeval.benchmarks.dataset_protocol import Dataset
-from longmemeval.benchmarks.locomo.loader import LocomoDataset
-from longmemeval.benchmarks.locomo.quirks import LocomoQuirks, locomo_quirks
-from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
-from longmemeval.benchmarks.longmemeval.quirks import LongMemEvalQuirks, longmemeval_quirks
+from longmemeval.benchmarks.specs import benchmark_of
+from longmemeval.dataset import Dataset
 from longmemeval.records import Gold, Haystack
 
 
@@ -41,7 +36,7 @@ class DatasetStats(Struct):
     questions: int = 0
     by_type: dict[str, TypeCount] = field(default_factory=dict)
     groups: list[GroupCount] = field(default_factory=list)
-    """Questions by type and facets (ConvoMem: evidence count, context size), sorted; empty where there are none."""
+    """Questions by type and facets (`Gold.facets`), sorted; empty where there are none."""
     integer_answers: int = 0
     evidence_sessions: int = 0
     evidence_turns: int = 0
@@ -63,9 +58,9 @@ class DatasetStats(Struct):
     first_session: datetime | None = None
     last_session: datetime | None = None
     stand_in_dates: bool = False
-    """Whether the data has no dates (ConvoMem): those above only give the sessions their order."""
-    quirks: LongMemEvalQuirks | LocomoQuirks | ConvoMemQuirks | None = None
-    """Oddities of the benchmark the data belongs to; None for one whose oddities are not known."""
+    """Whether the data has no dates: those above only give the sessions their order."""
+    quirks: Struct | None = None
+    """Oddities of the benchmark the data belongs to; None for one whose oddities are not counted."""
 
 
 def dataset_stats(dataset: Dataset) -> DatasetStats:
@@ -89,14 +84,10 @@ def dataset_stats(dataset: Dataset) -> DatasetStats:
     if stats.haystacks:
         stats.mean_sessions = stats.sessions / stats.haystacks
         stats.mean_turns = stats.turns / stats.sessions
-    if isinstance(dataset, LongMemEvalDataset):
-        stats.quirks = longmemeval_quirks(dataset)
-    elif isinstance(dataset, LocomoDataset):
-        stats.copy = dataset.copy
-        stats.quirks = locomo_quirks(dataset)
-    elif isinstance(dataset, ConvoMemDataset):
-        stats.stand_in_dates = True
-        stats.quirks = convomem_quirks(dataset)
+    benchmark = benchmark_of(dataset)
+    stats.copy = benchmark.copy(dataset) if benchmark.copy else None
+    stats.stand_in_dates = benchmark.stand_in_dates
+    stats.quirks = benchmark.quirks(dataset) if benchmark.quirks else None
     return stats
 
 

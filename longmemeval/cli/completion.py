@@ -19,9 +19,9 @@ def complete_memory(incomplete: str) -> list[str]:
 
 def complete_judge(incomplete: str) -> list[str]:
     """Judges that need no model."""
-    from longmemeval.evaluation.registry import RULES
+    from longmemeval.evaluation.judges.definition import rule_names
 
-    return [name for name in RULES if name.startswith(incomplete)]
+    return [name for name in rule_names() if name.startswith(incomplete)]
 
 
 def complete_run(incomplete: str) -> list[str]:

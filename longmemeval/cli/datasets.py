@@ -87,7 +87,6 @@ def verify_dataset(name: NameOrPath, data_dir: DataDir = None, json: Json = Fals
     Its hash against the catalogue or, where none is pinned, every record against the format.
     """
     from longmemeval.benchmarks.catalogue import catalogue_entry, data_file
-    from longmemeval.benchmarks.convomem.loader import ConvoMemDataset
     from longmemeval.benchmarks.registry import is_path, load_dataset
     from longmemeval.settings import folders
 
@@ -102,7 +101,7 @@ def verify_dataset(name: NameOrPath, data_dir: DataDir = None, json: Json = Fals
     else:
         dataset = load_dataset(name, folder)
         path = dataset.path
-        files = dataset.files if isinstance(dataset, ConvoMemDataset) else (path,)
+        files = tuple(dataset.files)
         document = {"sha256": dataset.sha256, "content_sha256": dataset.content_sha256, "pinned": False}
         verdict = f"all {len(dataset):,} questions and their haystacks are as the format demands"
     size = sum(file.stat().st_size for file in files)
@@ -234,6 +233,6 @@ def _print_groups(groups: "list[GroupCount]") -> None:
 
 
 add_verb(app, "list", list_datasets, example="longmemeval datasets list", all_options=False)
-add_verb(app, "download", download_dataset, example="longmemeval datasets download locomo10", all_options=False)
+add_verb(app, "download", download_dataset, example="longmemeval datasets download longmemeval_s", all_options=False)
 add_verb(app, "verify", verify_dataset, example="longmemeval datasets verify sample", all_options=False)
 add_verb(app, "stats", show_stats, example="longmemeval datasets stats sample", all_options=False)

@@ -179,14 +179,14 @@ def show(evaluation: "Evaluation", where: "Folders") -> None:
 
 def tell_unlabelled(evaluation: "Evaluation", results_dir: Path) -> None:
     """Say on standard error why answers have no label, the first few by name."""
-    from longmemeval.evaluation.registry import RULES
+    from longmemeval.evaluation.judges.definition import rules_of
     from longmemeval.pipeline.runs.judgements import current_judgements
 
     judge = evaluation.grading.judge
     judged = current_judgements(results_dir / evaluation.metrics.run, judge.id).values()
     errors = [f"  {one.question_id}: {one.error}" for one in judged if one.label is None]
     if errors:
-        again = "" if judge.model in RULES else "; the same command asks again"
+        again = "" if rules_of(judge.model) else "; the same command asks again"
         err.print(f"{len(errors):,} answers have no label by {printable(judge.id)}{again}:")
         for line in errors[:5]:
             err.print(printable(line))

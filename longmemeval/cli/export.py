@@ -35,7 +35,7 @@ def export(
 ) -> None:
     """Write a run in a format that other tools read.
 
-    official: hypotheses and judged logs for LongMemEval's own scripts.
+    official: hypotheses and judged logs, in the form of the benchmark authors' own scripts.
 
     trec: the rankings of a `retrieval` run and the qrels, for trec_eval.
 

@@ -28,11 +28,11 @@ def retrieval(
     prepared: shared.Prepared = "default",
     protocol: Annotated[
         Literal["standard", "official"],
-        typer.Option(metavar="NAME", rich_help_panel=WHAT, help="standard, or official (LongMemEval's own code path)."),
+        typer.Option(metavar="NAME", rich_help_panel=WHAT, help="standard, or official (the benchmark authors' own)."),
     ] = "standard",
     granularity: Annotated[
         Literal["session", "turn"] | None,
-        typer.Option(metavar="UNIT", rich_help_panel=WHAT, help="session or turn [default: session; LoCoMo turn]."),
+        typer.Option(metavar="UNIT", rich_help_panel=WHAT, help="session or turn [default: what the protocol ranks]."),
     ] = None,
     measure: Annotated[
         list[str] | None,

@@ -13,7 +13,7 @@ from longmemeval.cli.output import err, out, print_json, printable
 from longmemeval.cli.panels import ADVANCED, LIMITS, MODEL, OUTPUT, WHAT
 
 if TYPE_CHECKING:
-    from longmemeval.benchmarks.dataset_protocol import Benchmark
+    from longmemeval.benchmarks.spec import Benchmark
     from longmemeval.pipeline.answer.answering import RunReport
     from longmemeval.reading.reader import ReadingConfiguration
 
@@ -61,7 +61,7 @@ class Reading:
             metavar="FILE",
             rich_help_panel=ADVANCED,
             help="Your own prompt, with {history}, {question_date} and {question}; .yaml or .json: the texts of "
-            "LoCoMo's protocol (docs/grading.md).",
+            "an official protocol (docs/grading.md).",
         ),
     ] = None
     note_template: Annotated[
@@ -137,8 +137,8 @@ def run(
         typer.Option(
             metavar="NAME",
             rich_help_panel=ADVANCED,
-            help="official (LoCoMo): date hints, short answers, and two options for adversarial questions, in an "
-            "order set by --seed.",
+            help="official: as the benchmark's authors ask their questions, where they have a protocol; what is "
+            "drawn for it is set by --seed.",
         ),
     ] = "standard",
     repeat: Annotated[
@@ -166,8 +166,8 @@ def run(
 
     One run has one memory configuration and one model.
     """
-    from longmemeval.benchmarks.locomo.texts import FILE_ENDINGS, load_texts
     from longmemeval.benchmarks.registry import load_dataset
+    from longmemeval.benchmarks.specs import benchmark_of
     from longmemeval.llm.registry import model_warning
     from longmemeval.memory.configuration import resolve_configuration
     from longmemeval.pipeline.answer import run as pipeline
@@ -184,7 +184,9 @@ def run(
     data = load_dataset(dataset, where.data_dir)
     chosen = questions.selection()
     configuration = resolve_configuration(memory, parameters.overrides())
-    texts = load_texts(reading.template) if reading.template and reading.template.suffix in FILE_ENDINGS else None
+    texts, answering = None, benchmark_of(data).answering
+    if answering and answering.load_texts and reading.template and reading.template.suffix in answering.text_endings:
+        texts = answering.load_texts(reading.template)
     options = pipeline.RunOptions(
         reading=reading.configuration(protocol, None if texts else reading.template),
         prepared=prepared,
@@ -209,7 +211,7 @@ def run(
         print_json(reports[0] if repeat == 1 else {"runs": reports})
     else:
         for report in reports:
-            show(report, _judge_option(model, data.benchmark))
+            show(report, _judge_option(model, benchmark_of(data)))
     if any(report.answered < report.questions for report in reports):
         raise typer.Exit(1)
 
@@ -217,10 +219,9 @@ def run(
 def _judge_option(model: str, benchmark: "Benchmark") -> str:
     """What `evaluate` needs to be told after an offline run, so that grading is offline too."""
     from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
-    from longmemeval.evaluation.registry import default_judge
     from longmemeval.llm.options import is_offline
 
-    return f" --judge {LEXICAL_JUDGE}" if is_offline(model) and not is_offline(default_judge(benchmark)) else ""
+    return f" --judge {LEXICAL_JUDGE}" if is_offline(model) and not is_offline(benchmark.default_judge) else ""
 
 
 def show(report: "RunReport", judge_option: str) -> None:

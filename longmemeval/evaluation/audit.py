@@ -3,15 +3,14 @@
 An audit is an opinion about the data. Its figures stand beside the official score, never in its place.
 """
 
-import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from statistics import fmean
 
 from msgspec import Struct
 
-from longmemeval.benchmarks.dataset_protocol import Dataset
+from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.files import sha256_bytes
 from longmemeval.records import Gold
@@ -25,9 +24,11 @@ ERROR_TYPES = (
     *("HALLUCINATION", "TEMPORAL_ERROR", "ATTRIBUTION_ERROR", "AMBIGUOUS", "INCOMPLETE"),
     *(UNSPECIFIED, WRONG_CITATION),
 )
-"""The types of the public audit of LoCoMo (dial481/locomo-audit), and our own for lists of mere ids."""
+"""The types of the one large public audit, and our own for lists of mere ids."""
 
-_PUBLISHED_ID = re.compile(r"locomo_(\d{1,3})_qa(\d{1,6})", re.ASCII)
+PublishedId = Callable[[str, Sequence[str]], str]
+"""From an id in a published audit, and the ids of all haystacks, to the id of the question; any other id stays."""
+
 _SHOWN = 5
 
 
@@ -57,14 +58,15 @@ class _Entry(Struct, frozen=True):
     question: str | None = None
 
 
-def read_audit(path: Path, dataset: Dataset) -> Audit:
+def read_audit(path: Path, dataset: Dataset, published_id: PublishedId | None = None) -> Audit:
     """Read an audit of `dataset`.
 
     Args:
-        path: a JSON list of objects with a `question_id`, which is one of `dataset` or, as in the `errors.json` of the
-            public audit, `locomo_<place of the conversation>_qa<place in it>`, both counted from 0; with or without an
-            `error_type`, and with or without the text of the `question`, which then has to be that of the data set.
+        path: a JSON list of objects with a `question_id`, which is one of `dataset` or of a published audit; with or
+            without an `error_type`, and with or without the text of the `question`, which then has to be that of the
+            data set.
         dataset: what was audited.
+        published_id: how the published audit names questions; None: there is none.
 
     Raises:
         HarnessError: the file cannot be read or is no such list, an error type or a question is unknown, or a text
@@ -82,7 +84,7 @@ def read_audit(path: Path, dataset: Dataset) -> Audit:
             where=str(path),
             fix='Write it as [{"question_id": …, "error_type": …}, …]',
         ) from error
-    disputed = _by_our_id(entries, dataset)
+    disputed = _by_our_id(entries, dataset, published_id)
     _check(path, disputed, {question.question_id: question.text for question in dataset.questions()})
     by_type: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for question_id, entry in disputed:
@@ -90,17 +92,14 @@ def read_audit(path: Path, dataset: Dataset) -> Audit:
     return Audit(sha256_bytes(data), {name: tuple(by_type[name]) for name in ERROR_TYPES if name in by_type})
 
 
-def _by_our_id(entries: Sequence[_Entry], dataset: Dataset) -> list[tuple[str, _Entry]]:
+def _by_our_id(
+    entries: Sequence[_Entry], dataset: Dataset, published_id: PublishedId | None
+) -> list[tuple[str, _Entry]]:
     """The entries with the ids of their questions in `dataset`; ids of neither form stay."""
-    names = [haystack.haystack_id for haystack in dataset.haystacks()] if dataset.benchmark == "locomo" else []
-
-    def our_id(identifier: str) -> str:
-        match = _PUBLISHED_ID.fullmatch(identifier)
-        if match is None or int(match[1]) >= len(names):
-            return identifier
-        return f"{names[int(match[1])]}/q{int(match[2])}"
-
-    return [(our_id(entry.question_id), entry) for entry in entries]
+    if published_id is None:
+        return [(entry.question_id, entry) for entry in entries]
+    names = [haystack.haystack_id for haystack in dataset.haystacks()]
+    return [(published_id(entry.question_id, names), entry) for entry in entries]
 
 
 def _check(path: Path, disputed: Sequence[tuple[str, _Entry]], texts: Mapping[str, str]) -> None:
@@ -160,7 +159,7 @@ def ceiling(golds: Iterable[Gold], disputed: Set[str]) -> Ceiling:
     """The share of questions that are not disputed.
 
     Args:
-        golds: of the questions to count. The public audit looked at LoCoMo's categories 1 to 4 alone.
+        golds: of the questions to count; an audit may have looked at some types alone.
         disputed: question ids, usually `Audit.score_corrupting`.
     """
     kept: defaultdict[str, list[float]] = defaultdict(list)

@@ -5,32 +5,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 from msgspec import Struct
 
-from longmemeval.benchmarks.locomo.format import OPEN_ABSTENTION
-from longmemeval.evaluation.abilities import ABILITIES, ability_of
 from longmemeval.evaluation.abstention import Abstaining, Calibration, abstaining, calibrate
 from longmemeval.evaluation.intervals import label_interval, score_interval
-from longmemeval.evaluation.judges.imported import is_imported
-from longmemeval.evaluation.judges.longmemeval import OFFICIAL_MODEL
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
-from longmemeval.evaluation.judges.standing import is_official
+from longmemeval.evaluation.judges.standing import is_official, official_served_name
+from longmemeval.evaluation.question_types import ABILITIES, ANY_TYPES, Labels, OfficialFigures, QuestionTypes
 from longmemeval.evaluation.resampling import share_haystacks
 from longmemeval.evaluation.statistics import percentile
 from longmemeval.records import Gold, Judgement, Usage
-
-OFFICIAL_TYPES = (
-    "single-session-user",
-    "single-session-preference",
-    "single-session-assistant",
-    "multi-session",
-    "temporal-reasoning",
-    "knowledge-update",
-)
-"""LongMemEval's question types in the order `print_qa_metrics.py` prints them."""
-
-LOCOMO_TYPES = ("single-hop", "multi-hop", "temporal", "open-domain", "adversarial", OPEN_ABSTENTION)
-"""LoCoMo's categories in the order of the paper's tables; an adversarial question whose two options were not shown is
-graded as open abstention."""
-
 
 METRICS_FORMAT = 2
 """Raised whenever the same labels give other figures than before; files from before the first have none."""
@@ -75,15 +57,6 @@ class VoteSpread(Struct, frozen=True):
     """Accuracy by the single votes, the least and the most favourable one."""
 
 
-class OfficialFigures(Struct, frozen=True):
-    """What `src/evaluation/print_qa_metrics.py` prints: fractions rounded to 4 places, None where it prints NaN."""
-
-    by_type: dict[str, float | None]
-    task_averaged: float | None
-    overall: float | None
-    abstention: float | None
-
-
 class Metrics(Struct, frozen=True):
     """The result of grading one run with one judge: the document `evaluate --json` prints."""
 
@@ -92,7 +65,7 @@ class Metrics(Struct, frozen=True):
     """`official` here also demands that every label came from the official model, by the server's own word."""
     overall: Score
     task_averaged: float | None
-    """Mean of the types' accuracies, each type weighing the same; None while LongMemEval types are missing."""
+    """Mean of the types' accuracies, each type weighing the same; None while types are missing that it needs."""
     by_type: dict[str, Score]
     """In the benchmark's own order, others by name; unanswerable questions count in theirs."""
     abstention: Score | None
@@ -102,11 +75,11 @@ class Metrics(Struct, frozen=True):
     latency_ms: Latency
     """Of the judge calls that were answered."""
     answerable: Score | None = None
-    """Over the questions that have an answer (LoCoMo's categories 1 to 4); None where all or none have one."""
+    """Over the questions that have an answer; None where all or none have one."""
     by_ability: dict[str, Score] = {}
-    """By the vocabulary all benchmarks share (`evaluation/abilities.py`)."""
+    """By the vocabulary all benchmarks share (`evaluation/question_types.py`)."""
     by_facet: dict[str, Score] = {}
-    """By type and what else the benchmark groups by (ConvoMem: evidence count and context size)."""
+    """By type and what else the benchmark groups by (`Gold.facets`)."""
     abstaining: Abstaining | None = None
     """How often abstaining was right, and how many unanswerable questions were refused."""
     calibration: Calibration | None = None
@@ -119,8 +92,8 @@ class Metrics(Struct, frozen=True):
     answered: int | None = None
     """Questions that had an answer: a run that was resumed has more. None in files of an earlier version."""
     official_figures: OfficialFigures | None = None
-    """The official script's view of the same labels; None where it would refuse them: on other benchmarks than
-    LongMemEval, and for other judges than the official one."""
+    """What the benchmark's own script prints of the same labels; None without such a script, and where it would refuse
+    them: for other judges than the official one."""
     haystacks: int | None = None
     """Haystacks that the questions share, which intervals draw whole; None where each question has its own, or all have
     the same: they count as independent then."""
@@ -136,6 +109,7 @@ def compute_metrics(
     hypotheses: Mapping[str, str] | None = None,
     top_scores: Mapping[str, float | None] | None = None,
     times: Mapping[str, int] | None = None,
+    types: QuestionTypes = ANY_TYPES,
 ) -> Metrics:
     """Score a run.
 
@@ -148,37 +122,37 @@ def compute_metrics(
         hypotheses: question id to answer text, for the figures of abstaining; None: none are made.
         top_scores: question id to the best recall score, for the threshold; None: none is looked for.
         times: how often an imported log has a question, where that is not once; for the official figures alone.
+        types: what the benchmark says of the types of its questions.
     """
     made = [judgements[gold.question_id] for gold in golds if gold.question_id in judgements]
     evaluated = [judgement for judgement in made if judgement.label is not None]
     clusters = {gold.question_id: (haystacks or {}).get(gold.question_id, gold.question_id) for gold in golds}
     scores = _Scorer(judgements, identity.metric, clusters)
-    by_type = scores.grouped(golds, lambda gold: gold.question_type, (*OFFICIAL_TYPES, *LOCOMO_TYPES))
+    by_type = scores.grouped(golds, lambda gold: gold.question_type, types.order)
     unanswerable = [gold for gold in golds if gold.abstention]
     answerable = [gold for gold in golds if not gold.abstention]
     faceted = sorted((g for g in golds if g.facets), key=lambda g: (g.question_type, *g.facets.values()))
     latencies = [judgement.latency_ms for judgement in made if judgement.attempts > 0]
-    native = bool(golds) and all(gold.question_type in OFFICIAL_TYPES for gold in golds)
     official = _is_official(identity, evaluated)
-    taken = official or _names_the_official(identity)
     labels = {judgement.question_id: judgement.label for judgement in evaluated if judgement.label is not None}
+    figures = types.official_figures
     return Metrics(
         run=run,
         judge=msgspec.structs.replace(identity, official=official),
         format=METRICS_FORMAT,
         overall=scores.score(golds),
-        task_averaged=_task_average({question_type: score.accuracy for question_type, score in by_type.items()}),
+        task_averaged=_task_average(by_type, types),
         by_type=by_type,
         abstention=scores.score(unanswerable) if unanswerable else None,
         usage=sum((judgement.usage for judgement in made), Usage()),
         latency_ms=latency(latencies),
         answerable=scores.score(answerable) if unanswerable and answerable else None,
-        by_ability=scores.grouped(golds, ability_of, ABILITIES),
+        by_ability=scores.grouped(golds, types.ability_of, ABILITIES),
         by_facet=scores.grouped(faceted, _facet, [_facet(gold) for gold in faceted]),
         abstaining=None if hypotheses is None else abstaining(golds, hypotheses, clusters),
         calibration=_calibration(golds, top_scores or {}, {one.question_id: credit(one) for one in made}),
         votes=_vote_spread(made, len(golds)),
-        official_figures=official_figures(golds, labels, times) if native and taken else None,
+        official_figures=figures(Labels(identity, official, golds, labels, times)) if figures and golds else None,
         haystacks=len(set(clusters.values())) if share_haystacks(list(clusters.values())) else None,
     )
 
@@ -245,51 +219,11 @@ def _vote_spread(made: Sequence[Judgement], n: int) -> VoteSpread | None:
 
 def _is_official(judge: JudgeIdentity, judgements: Iterable[Judgement]) -> bool:
     """Whether the identity bears it out, and the server too says that its official model gave every label."""
-    served = all(judgement.served_model in ("", OFFICIAL_MODEL) for judgement in judgements)
+    served = all(judgement.served_model in ("", official_served_name(judge)) for judgement in judgements)
     return served and judge.official and is_official(judge)
 
 
-def _names_the_official(judge: JudgeIdentity) -> bool:
-    """Whether the labels are taken over from a log that `print_qa_metrics.py` takes: it asserts the model's name."""
-    return is_imported(judge) and judge.model == OFFICIAL_MODEL
-
-
-def _task_average(accuracies: Mapping[str, float]) -> float | None:
-    """Mean over the types; like the official script's, none unless LongMemEval's six are all there."""
-    incomplete = accuracies.keys() < set(OFFICIAL_TYPES)
-    return None if incomplete else sum(accuracies.values()) / len(accuracies)
-
-
-def official_figures(
-    golds: Sequence[Gold], labels: Mapping[str, bool], times: Mapping[str, int] | None = None
-) -> OfficialFigures:
-    """The official script's figures, to set beside published ones.
-
-    They differ from `compute_metrics` where labels are missing: the script knows only the questions that were
-    answered and judged, so each missing one leaves the denominator. It counts a question as often as it stands there.
-
-    Args:
-        golds: of LongMemEval questions.
-        labels: by question id.
-        times: how often a question stands in the log, where that is not once.
-    """
-    judged = [gold for gold in golds if gold.question_id in labels]
-    counted = times or {}
-
-    def mean(group: Iterable[Gold]) -> float | None:
-        values = [labels[gold.question_id] for gold in group for _ in range(counted.get(gold.question_id, 1))]
-        return sum(values) / len(values) if values else None
-
-    by_type = {name: mean(gold for gold in judged if gold.question_type == name) for name in OFFICIAL_TYPES}
-    accuracies = [accuracy for accuracy in by_type.values() if accuracy is not None]
-    complete = len(accuracies) == len(OFFICIAL_TYPES)
-    return OfficialFigures(
-        by_type={name: _rounded(accuracy) for name, accuracy in by_type.items()},
-        task_averaged=_rounded(sum(accuracies) / len(accuracies)) if complete else None,
-        overall=_rounded(mean(judged)),
-        abstention=_rounded(mean(gold for gold in judged if "_abs" in gold.question_id)),
-    )
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
+def _task_average(by_type: Mapping[str, Score], types: QuestionTypes) -> float | None:
+    """Mean over the types; none where one is missing without which the benchmark has no such mean."""
+    complete = by_type and by_type.keys() >= types.average_needs
+    return sum(score.accuracy for score in by_type.values()) / len(by_type) if complete else None

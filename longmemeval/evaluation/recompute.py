@@ -4,11 +4,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from longmemeval.evaluation.judges.longmemeval import TEMPLATES_SHA256, official_label
+from longmemeval.evaluation.judges.definition import prompts_of, rules_of
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
 from longmemeval.evaluation.judges.template_set import READINGS, read_reply
 from longmemeval.evaluation.judges.votes import majority
-from longmemeval.evaluation.registry import RULES
 from longmemeval.records import Gold, Judgement, Question
 
 
@@ -28,8 +27,7 @@ def recomputed(
         `judgement` unchanged where nothing follows: it was imported, or made by a version of rules or by a way of
         reading replies that this code does not know.
     """
-    if identity.model in RULES:
-        judge = RULES[identity.model]()
+    if judge := rules_of(identity.model):
         if judge.identity.id != identity.id:
             return judgement
         verdict = judge.grade(question, gold, hypothesis)
@@ -45,7 +43,7 @@ def recomputed(
 
 def _reading(identity: JudgeIdentity) -> Callable[[str], bool | None] | None:
     """How the judge reads a reply; an empty one, which a failed call leaves too, gives no label."""
-    if identity.templates_sha256 == TEMPLATES_SHA256:
-        return lambda reply: official_label(reply) if reply.strip() else None
+    if prompts := prompts_of(identity):
+        return lambda reply: prompts.read(reply) if reply.strip() else None
     kind = identity.parameters.get("reply")
     return (lambda reply: read_reply(kind, reply)) if kind in READINGS else None

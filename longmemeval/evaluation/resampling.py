@@ -1,8 +1,8 @@
 """Uncertainty by resampling: the bootstrap of a mean and of a mean difference, and the sign-flip permutation test.
 
-What is drawn is a unit: a whole haystack where questions share haystacks, for these are not independent (LoCoMo asks
-some 200 about one conversation), else a question. Questions that all share one haystack are units of their own: the
-result then holds for that haystack. The seed alone decides what is drawn.
+What is drawn is a unit: a whole haystack where questions share haystacks, for these are not independent (some
+benchmarks ask 200 about one conversation), else a question. Questions that all share one haystack are units of their
+own: the result then holds for that haystack. The seed alone decides what is drawn.
 """
 
 from collections.abc import Iterator, Sequence

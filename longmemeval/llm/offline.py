@@ -21,8 +21,8 @@ ABSTENTION = "I don't know: nothing in the history answers this."
 MINIMUM_COVERAGE = 0.36
 """A sentence is an answer when it and its neighbours hold at least this share of the question's content words.
 
-Measured on 200 LoCoMo questions: put to a whole conversation that is not about them, more than nine in ten are refused;
-put to their own, one in four.
+Measured on 200 questions about long conversations: put to a whole conversation that is not about them, more than nine
+in ten are refused; put to their own, one in four.
 """
 
 FIRST_PERSON_FACTOR = 1.2

@@ -24,8 +24,8 @@ def _refuse_rules(value: object) -> object:
     if value is True or value == "rules":
         raise PydanticCustomError(
             "removed",
-            "Decomposition by rules was removed: on LoCoMo it lowered recall@10 of hybrid from 83.9 to 83.6 percent. "
-            "Set decompose=model, or leave it off",
+            "Decomposition by rules was removed: it lowered recall@10 of hybrid from 83.9 to 83.6 percent "
+            "(docs/results.md). Set decompose=model, or leave it off",
         )
     return value
 

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
-from longmemeval.benchmarks.dataset_protocol import Dataset
+from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.event_loop import complete
 from longmemeval.files import list_folders, safe_name
 from longmemeval.llm.tokens import token_counter
-from longmemeval.memory.configuration import MemoryConfiguration, build_memory, preset_of
+from longmemeval.memory.configuration import MemoryConfiguration, build_memory
+from longmemeval.memory.gold import gold_for
 from longmemeval.memory.protocol import MemoryTools
 from longmemeval.pipeline.answer.question_analysis import QueryModel, question_analyses
 from longmemeval.pipeline.fixtures.access import PreparedFixtures
@@ -118,14 +119,13 @@ def _recall(
     query_model: QueryModel | None,
 ) -> Recalled:
     fixtures = PreparedFixtures(dataset, preparation, where, configuration)
-    gold = dataset.gold if preset_of(configuration).reads_gold else None
     try:
         fixture = fixtures.open(question.haystack_id)
         vectors = query_vectors([question], fixtures.embedder_of([question]), None, None, where)
         analyses = question_analyses(configuration, query_model, where)
         if analyses:
             complete(analyses.ask([question]))
-        memory = build_memory(configuration, MemoryTools(vectors, gold, analyse=analyses))
+        memory = build_memory(configuration, MemoryTools(vectors, gold_for(configuration, dataset), analyse=analyses))
         recall = complete(memory.recall(question, fixture))
     except HarnessError as error:
         return Recalled(configuration.name, None, str(error))

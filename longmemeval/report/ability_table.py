@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from longmemeval.evaluation.abilities import ABILITIES, OTHER
 from longmemeval.evaluation.judges.standing import judge_name
 from longmemeval.evaluation.metrics import Score
+from longmemeval.evaluation.question_types import ABILITIES, OTHER
 from longmemeval.pipeline.compare.graded_run import GradedRun
 from longmemeval.report.table import Table
 from longmemeval.report.tables import interval, percent

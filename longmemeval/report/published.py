@@ -1,4 +1,4 @@
-"""Figures that papers print, to set beside one's own; data in `published.json`, checked when it is read."""
+"""Figures that papers print, to set beside one's own: data of each benchmark, checked when it is read."""
 
 from collections import Counter
 from functools import cache
@@ -7,12 +7,11 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from longmemeval.benchmarks.dataset_protocol import Benchmark, Dataset
-from longmemeval.errors import DataError
+from longmemeval.benchmarks.specs import BENCHMARK_SPECS, benchmark_of, benchmarks
+from longmemeval.dataset import Dataset
+from longmemeval.errors import DataError, nearest
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
 from longmemeval.text_files import UnreadableError, decode_json
-
-_FILE = Path(__file__).with_name("published.json")
 
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 Text = Annotated[str, Meta(min_length=1)]
@@ -21,7 +20,8 @@ Text = Annotated[str, Meta(min_length=1)]
 class PublishedFigure(Struct, frozen=True):
     """One system's figure as it was published; fractions between 0 and 1."""
 
-    dataset: Benchmark
+    dataset: str
+    """The benchmark."""
     variant: str
     """Which release, part or size of the data."""
     system: str
@@ -50,7 +50,7 @@ class _Figure(Struct, frozen=True, forbid_unknown_fields=True):
 class _Table(Struct, frozen=True, forbid_unknown_fields=True):
     """Figures that share everything but the system."""
 
-    dataset: Benchmark
+    dataset: Text
     variant: Text
     catalogue: tuple[Text, ...]
     """Names in the catalogue of the data meant, or of another release of it."""
@@ -70,9 +70,10 @@ def published_for(dataset: Dataset, judge: JudgeIdentity | None = None) -> tuple
         dataset: what one's own runs are about.
         judge: only figures that this judge, with its metric, could have given. None: all.
     """
-    tables = [table for table in _read(_FILE) if table.dataset == dataset.benchmark]
+    file = benchmark_of(dataset).published
+    tables = _read(file) if file else ()
     if judge is not None:
-        tables = [table for table in tables if _grades_alike(judge, table)]
+        tables = tuple(table for table in tables if _grades_alike(judge, table))
     same = [table for table in tables if dataset.name in table.catalogue]
     return tuple(_figure(table, figure) for table in same or tables for figure in table.figures)
 
@@ -83,17 +84,18 @@ def _grades_alike(judge: JudgeIdentity, table: _Table) -> bool:
     return (judge.metric, judge.model) == (table.metric, table.graded_by) and (judge.official or ruled)
 
 
-def load_published(path: Path = _FILE) -> tuple[PublishedFigure, ...]:
+def load_published(path: Path | None = None) -> tuple[PublishedFigure, ...]:
     """All figures of a file.
 
     Args:
         path: a JSON list of tables, each `{"dataset", "variant", "catalogue", "metric", "n", "judge", "source",
-            "figures": [{"system", "value", "reader", "by_group", "note"}]}`.
+            "figures": [{"system", "value", "reader", "by_group", "note"}]}`; None: the files of all benchmarks.
 
     Raises:
         DataError: it is not of that form, a value is no fraction, a figure says nothing or stands there twice.
     """
-    return tuple(_figure(table, figure) for table in _read(path) for figure in table.figures)
+    files = [path] if path else [one.published for one in benchmarks() if one.published]
+    return tuple(_figure(table, figure) for file in files for table in _read(file) for figure in table.figures)
 
 
 @cache
@@ -111,6 +113,9 @@ def _read(path: Path) -> tuple[_Table, ...]:
         if times > 1:
             raise DataError(f"A published figure stands there {times} times: {' / '.join(name)}", where=str(path))
     for table in tables:
+        if table.dataset not in BENCHMARK_SPECS:
+            what = f"The published figures are on no benchmark '{table.dataset}'"
+            raise DataError(what, where=str(path), fix=nearest(table.dataset, BENCHMARK_SPECS.names()))
         for figure in table.figures:
             if figure.value is None and not figure.by_group:
                 what = f"The published figure of {figure.system!r} ({table.source}) has no value and no parts"

@@ -1,6 +1,5 @@
 """What has to be said under tables of runs."""
 
-from longmemeval.benchmarks.locomo.format import OPEN_ABSTENTION
 from longmemeval.embedding.registry import is_offline_fallback
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
 from longmemeval.evaluation.judges.standing import grading, judge_name
@@ -9,11 +8,6 @@ from longmemeval.pipeline.runs.gradings import Gradings
 from longmemeval.report.tables import percent
 
 ORACLE_NOTE = "oracle reads the gold evidence: it is a ceiling, not a memory system."
-OPEN_ABSTENTION_NOTE = (
-    "Open abstention: adversarial questions asked without their two options. These figures and those over all "
-    "five categories do not compare with published ones; `run --protocol official` offers the options, in our words "
-    "unless --template brings the official ones."
-)
 FALLBACK_NOTE = (
     "Embedder: hashing, the offline fallback. For real figures prepare with --embedder "
     "fastembed:BAAI/bge-small-en-v1.5, fastembed:FOLDER or openai:text-embedding-3-small."
@@ -39,8 +33,7 @@ def footnotes(summaries: list[RunSummary]) -> list[str]:
     )
     notes += dict.fromkeys(f"Not the whole data set: {summary.part}." for summary in summaries if summary.part)
     notes += dict.fromkeys(summary.protocol_note for summary in summaries if summary.protocol_note)
-    if any(OPEN_ABSTENTION in summary.metrics.by_type for summary in summaries):
-        notes.append(OPEN_ABSTENTION_NOTE)
+    notes += dict.fromkeys(note for summary in summaries for note in summary.type_notes)
     if any(summary.reads_gold for summary in summaries):
         notes.append(ORACLE_NOTE)
     if any(summary.embedder and is_offline_fallback(summary.embedder) for summary in summaries):

@@ -1,6 +1,6 @@
 """A question that asks about several things, as several queries: by one call of a chat model.
 
-Rules that did the same offline were removed: on LoCoMo they lowered what was found (docs/results.md).
+Rules that did the same offline were removed: they lowered what was found (docs/results.md).
 """
 
 import json

@@ -20,7 +20,7 @@ Counts = NDArray[np.float64]
 
 
 class LexicalParameters(Struct, frozen=True):
-    """Knobs of the lexical score. The defaults were chosen on LoCoMo; docs/results.md has the ablation."""
+    """Knobs of the lexical score. docs/results.md says how the defaults were chosen, and has the ablation."""
 
     k1: float = 1.5
     b: float = 0.75

@@ -75,16 +75,16 @@ def plain_script(path: Path) -> Measurement:
 
 
 def same_work(path: Path) -> Measurement:
+    from longmemeval.benchmarks.longmemeval import official_bm25
     from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
-    from longmemeval.pipeline.retrieval.official import OfficialRanking
-    from longmemeval.pipeline.retrieval.official_scoring import official_metrics
-    from longmemeval.retrieval import official_bm25
+    from longmemeval.benchmarks.longmemeval.official_retrieval import OfficialRanking
+    from longmemeval.benchmarks.longmemeval.official_scoring import official_metrics
 
     start = time.perf_counter()
     values: dict[str, list[float]] = defaultdict(list)
     dataset = LongMemEvalDataset(path)
     for record in dataset.user_side_records({question.question_id for question in dataset.questions()}):
-        ranking = OfficialRanking(record, "session", official_bm25.scores)
+        ranking = OfficialRanking(dataset, record, "session", official_bm25.scores)
         metrics = official_metrics([item.id for item in ranking.items()], "session")
         for name, value in metrics["session"].items():
             values[name].append(value)

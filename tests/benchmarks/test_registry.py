@@ -6,8 +6,8 @@ import pytest
 from longmemeval.benchmarks import catalogue as catalogue_module
 from longmemeval.benchmarks import registry
 from longmemeval.benchmarks.catalogue import CatalogueEntry, Source, catalogue, catalogue_entry, data_file
-from longmemeval.benchmarks.dataset_protocol import Dataset
 from longmemeval.benchmarks.registry import load_dataset
+from longmemeval.dataset import Dataset
 from longmemeval.errors import DataError
 from tests.benchmarks.convomem.files import batched_case, city_item, evidence_file, write_folder, write_json
 from tests.benchmarks.longmemeval.test_loader import make_record, write
@@ -35,9 +35,9 @@ def test_the_catalogue_lists_every_release() -> None:
         "longmemeval_oracle",
         "longmemeval_s_original",
         "longmemeval_m_original",
-        "locomo10",
-        "convomem",
         "sample",
+        "convomem",
+        "locomo10",
     ]
     for name, entry in entries.items():
         assert entry.name == name

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from longmemeval.benchmarks.locomo.benchmark import LOCOMO
 from longmemeval.benchmarks.locomo.loader import LocomoDataset
+from longmemeval.benchmarks.longmemeval.benchmark import LONGMEMEVAL
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.errors import HarnessError
 from longmemeval.evaluation.audit import Audit, audited_mean, ceiling, read_audit
@@ -62,7 +64,7 @@ def test_published_ids_become_ours(tmp_path: Path, dataset: LocomoDataset) -> No
             entry("locomo_0_qa0", "TEMPORAL_ERROR"),
         ],
     )
-    audit = read_audit(path, dataset)
+    audit = read_audit(path, dataset, LOCOMO.audit_id)
     assert audit == Audit(
         sha256_file(path), {"TEMPORAL_ERROR": ("conv-1/q1", "conv-1/q0"), "WRONG_CITATION": ("conv-3/q0",)}
     )
@@ -72,27 +74,29 @@ def test_published_ids_become_ours(tmp_path: Path, dataset: LocomoDataset) -> No
 
 def test_a_plain_list_disputes_without_saying_why(tmp_path: Path, dataset: LocomoDataset) -> None:
     path = audit_file(tmp_path, [{"question_id": "conv-3/q0"}, {"question_id": "conv-3/q0"}])
-    audit = read_audit(path, dataset)
+    audit = read_audit(path, dataset, LOCOMO.audit_id)
     assert audit.by_error_type == {"UNSPECIFIED": ("conv-3/q0",)}
     assert audit.score_corrupting == {"conv-3/q0"}
 
 
 @pytest.mark.parametrize("kind", ["HALLUCINATION", "TEMPORAL_ERROR", "ATTRIBUTION_ERROR", "AMBIGUOUS", "INCOMPLETE"])
 def test_a_disputed_answer_outweighs_a_wrong_citation(tmp_path: Path, dataset: LocomoDataset, kind: str) -> None:
-    audit = read_audit(audit_file(tmp_path, [entry("conv-1/q0", "WRONG_CITATION"), entry("conv-1/q0", kind)]), dataset)
+    audit = read_audit(
+        audit_file(tmp_path, [entry("conv-1/q0", "WRONG_CITATION"), entry("conv-1/q0", kind)]), dataset, LOCOMO.audit_id
+    )
     assert audit.score_corrupting == {"conv-1/q0"}
     assert audit.citation_only == set()
 
 
 def test_an_empty_audit_disputes_nothing(tmp_path: Path, dataset: LocomoDataset) -> None:
-    audit = read_audit(audit_file(tmp_path, []), dataset)
+    audit = read_audit(audit_file(tmp_path, []), dataset, LOCOMO.audit_id)
     assert audit.by_error_type == {}
     assert audit.score_corrupting == audit.citation_only == set()
 
 
 def test_other_benchmarks_are_audited_by_their_own_ids(tmp_path: Path) -> None:
     other = LongMemEvalDataset(write_dataset(tmp_path / "data.json", record("locomo_0_qa0"), record("q2")))
-    audit = read_audit(audit_file(tmp_path, [entry("locomo_0_qa0"), entry("q2")]), other)
+    audit = read_audit(audit_file(tmp_path, [entry("locomo_0_qa0"), entry("q2")]), other, LONGMEMEVAL.audit_id)
     assert audit.score_corrupting == {"locomo_0_qa0", "q2"}
 
 
@@ -117,13 +121,13 @@ def test_a_file_that_cannot_serve_is_refused(
 ) -> None:
     path = audit_file(tmp_path, content)
     with pytest.raises(HarnessError, match=message) as caught:
-        read_audit(path, dataset)
+        read_audit(path, dataset, LOCOMO.audit_id)
     assert str(path) in caught.value.where
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, dataset: LocomoDataset) -> None:
     with pytest.raises(HarnessError, match="cannot be read: No such file") as caught:
-        read_audit(tmp_path / "none.json", dataset)
+        read_audit(tmp_path / "none.json", dataset, LOCOMO.audit_id)
     assert caught.value.where == str(tmp_path / "none.json")
 
 
@@ -161,7 +165,7 @@ def test_ceilings_of_the_public_audit(tmp_path: Path) -> None:
             index = question.question_id.partition("/q")[2]
             identifier = f"locomo_{places[question.haystack_id]}_qa{index}"
             entries.append(entry(identifier, "AMBIGUOUS", question=question.text))
-    audit = read_audit(audit_file(tmp_path, entries), dataset)
+    audit = read_audit(audit_file(tmp_path, entries), dataset, LOCOMO.audit_id)
     assert len(audit.score_corrupting) == 99
     highest = ceiling([gold for gold in golds if not gold.abstention], audit.score_corrupting)
     assert {name: f"{share:.1%}" for name, share in highest.by_type.items()} == {
@@ -181,5 +185,5 @@ def test_published_entries_name_the_right_questions(tmp_path: Path) -> None:
         entry("locomo_0_qa1", "WRONG_CITATION", question="When did Melanie paint a sunrise?"),
         entry("locomo_1_qa31", "TEMPORAL_ERROR", question="How long did it take for Jon to open his studio?"),
     ]
-    audit = read_audit(audit_file(tmp_path, entries), dataset)
+    audit = read_audit(audit_file(tmp_path, entries), dataset, LOCOMO.audit_id)
     assert audit.by_error_type == {"TEMPORAL_ERROR": ("conv-30/q31",), "WRONG_CITATION": ("conv-26/q1",)}

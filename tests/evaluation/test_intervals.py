@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from longmemeval.benchmarks.locomo.benchmark import LOCOMO
 from longmemeval.evaluation.intervals import label_interval, score_interval
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
 from longmemeval.evaluation.metrics import compute_metrics
@@ -127,7 +128,9 @@ def test_every_row_draws_the_haystacks_of_its_own_questions() -> None:
     right |= {one.question_id: number < 4 for number, one in enumerate(lone)}
     judgements = {name: Judgement(name, label, "", JUDGE.id, "", "") for name, label in right.items()}
     hypotheses = dict.fromkeys(right, "I don't know.")
-    metrics = compute_metrics([*golds, *lone], judgements, JUDGE, haystacks=haystacks, hypotheses=hypotheses)
+    metrics = compute_metrics(
+        [*golds, *lone], judgements, JUDGE, haystacks=haystacks, hypotheses=hypotheses, types=LOCOMO.types
+    )
 
     def expected(group: list[Gold]) -> tuple[float, float]:
         ids = sorted(one.question_id for one in group)

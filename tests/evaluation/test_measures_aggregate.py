@@ -43,10 +43,11 @@ def test_without_values_there_is_no_mean(questions: list[QuestionValues]) -> Non
     assert mean_of(questions, recall @ 5) == Mean(None, 0, len(questions), None, None)
 
 
-def test_types_come_in_the_official_order_and_add_up() -> None:
+def test_types_come_in_the_order_given_and_add_up() -> None:
     kinds = ["temporal-reasoning", "own", "single-session-user", "another"]
     questions = [question(one, one / 8, kind=kinds[one % 4]) for one in range(8)]
-    by_type = aggregate(questions, [recall @ 5], "x").by_type
+    order = ("single-session-user", "temporal-reasoning")
+    by_type = aggregate(questions, [recall @ 5], "x", type_order=order).by_type
     assert list(by_type) == ["single-session-user", "temporal-reasoning", "another", "own"]
     assert by_type["own"]["recall@5"].mean == (1 / 8 + 5 / 8) / 2
     assert sum(means["recall@5"].n for means in by_type.values()) == 8

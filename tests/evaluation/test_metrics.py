@@ -6,9 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longmemeval.evaluation.judges.longmemeval import PARAMETERS, TEMPLATES_SHA256
+from longmemeval.benchmarks.locomo.benchmark import LOCOMO
+from longmemeval.benchmarks.longmemeval.benchmark import LONGMEMEVAL
+from longmemeval.benchmarks.longmemeval.judge import PARAMETERS, TEMPLATES_SHA256
+from longmemeval.benchmarks.longmemeval.official_figures import ORDER as OFFICIAL_TYPES
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
-from longmemeval.evaluation.metrics import OFFICIAL_TYPES, Metrics, Score, compute_metrics, official_figures
+from longmemeval.evaluation.metrics import Metrics, Score, compute_metrics
+from longmemeval.evaluation.question_types import ANY_TYPES, OfficialFigures, QuestionTypes
 from longmemeval.llm.endpoints import OWN_ENDPOINT
 from longmemeval.records import Gold, Judgement, Usage
 
@@ -42,8 +46,17 @@ def judgement(question_id: str, label: bool | None, served_model: str = "", late
     )
 
 
-def score(golds: Sequence[Gold], labels: Mapping[str, bool | None]) -> Metrics:
-    return compute_metrics(golds, {key: judgement(key, label) for key, label in labels.items()}, OFFICIAL)
+def score(
+    golds: Sequence[Gold], labels: Mapping[str, bool | None], types: QuestionTypes = LONGMEMEVAL.types
+) -> Metrics:
+    judgements = {key: judgement(key, label) for key, label in labels.items()}
+    return compute_metrics(golds, judgements, OFFICIAL, types=types)
+
+
+def official_figures(golds: Sequence[Gold], labels: Mapping[str, bool]) -> OfficialFigures:
+    figures = score(golds, labels).official_figures
+    assert figures is not None
+    return figures
 
 
 GOLDS = {"empty": [], "partial": [gold("a"), gold("b")], "full": [gold("a"), gold("b"), gold("c"), gold("d")]}
@@ -117,7 +130,9 @@ def test_no_task_average_while_an_official_type_is_missing() -> None:
 
 def test_other_vocabularies_average_over_the_types_present() -> None:
     golds = [gold("a", "single-hop"), gold("b", "single-hop"), gold("c", "temporal")]
-    assert score(golds, {"a": True, "b": False, "c": True}).task_averaged == 0.75
+    for types in (LOCOMO.types, ANY_TYPES):
+        metrics = score(golds, {"a": True, "b": False, "c": True}, types)
+        assert (metrics.task_averaged, metrics.official_figures) == (0.75, None)
 
 
 @given(
@@ -166,7 +181,9 @@ def test_the_json_document() -> None:
         "c_abs": judgement("c_abs", None, latency_ms=250.0),
         "of-another-run": judgement("of-another-run", True, latency_ms=9000.0),
     }
-    metrics = compute_metrics([gold("a"), gold("b"), gold("c_abs")], judgements, OFFICIAL, run="run-1")
+    metrics = compute_metrics(
+        [gold("a"), gold("b"), gold("c_abs")], judgements, OFFICIAL, run="run-1", types=LONGMEMEVAL.types
+    )
     document = json.loads(msgspec.json.encode(metrics))
     overall = document["overall"]
     low, high = overall.pop("interval")

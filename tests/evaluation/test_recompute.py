@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from longmemeval.benchmarks.judges import load_judge
+from longmemeval.benchmarks.longmemeval.benchmark import LONGMEMEVAL
 from longmemeval.errors import ModelError
 from longmemeval.evaluation.judges.imported import imported_identity
 from longmemeval.evaluation.judges.protocol import Judge
 from longmemeval.evaluation.recompute import recomputed
-from longmemeval.evaluation.registry import load_judge
 from longmemeval.llm.protocol import ChatReply, ChatRequest
 from longmemeval.records import Gold, Judgement, Question, Usage
 
@@ -42,7 +43,7 @@ class Model:
 
 
 def load(spec: str, *replies: str | None) -> Judge:
-    return load_judge(spec, lambda _: Model(replies), votes=max(1, len(replies)))
+    return load_judge(spec, lambda _: Model(replies), benchmark=LONGMEMEVAL, votes=max(1, len(replies)))
 
 
 def graded(judge: Judge, gold: Gold, hypothesis: str = "tulips") -> Judgement:

@@ -10,15 +10,20 @@ from hypothesis import strategies as st
 
 from longmemeval.benchmarks.locomo.format import CATEGORIES
 from longmemeval.benchmarks.longmemeval.loader import QUESTION_TYPES
+from longmemeval.benchmarks.specs import benchmarks
 from longmemeval.errors import HarnessError
+from longmemeval.evaluation.judges.definition import set_names
 from longmemeval.evaluation.judges.template_set import (
     READINGS,
     TemplateSet,
+    choices,
     load_template_set,
     read_reply,
-    shipped_sets,
 )
 from longmemeval.records import Gold, Question
+
+KNOWN = choices([one.types for one in benchmarks()])
+SETS = ("convomem", "lenient", "strict")
 
 CONTENT: dict[str, Any] = {
     "name": "mine",
@@ -46,7 +51,7 @@ def write(folder: Path, content: object, name: str = "set.json") -> str:
 
 
 def load(folder: Path, **changes: object) -> TemplateSet:
-    return load_template_set(write(folder, CONTENT | changes))
+    return load_template_set(write(folder, CONTENT | changes), KNOWN)
 
 
 def question(text: str = "What is my dog called?", appended: str = "", options: tuple[str, ...] = ()) -> Question:
@@ -255,12 +260,12 @@ EVERY_TYPE = (*QUESTION_TYPES, *CATEGORIES.values(), "open abstention", *CONVOME
 
 
 def test_the_shipped_sets() -> None:
-    assert shipped_sets() == ("convomem", "lenient", "strict")
-    assert [load_template_set(name).name for name in shipped_sets()] == list(shipped_sets())
-    assert len({load_template_set(name).sha256 for name in shipped_sets()}) == 3
+    assert set_names() == ["convomem", "lenient", "longmemeval", "strict"]
+    assert [load_template_set(name, KNOWN).name for name in SETS] == list(SETS)
+    assert len({load_template_set(name).sha256 for name in SETS}) == 3
 
 
-@pytest.mark.parametrize("name", shipped_sets())
+@pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("question_type", EVERY_TYPE)
 def test_a_shipped_set_grades_every_type(name: str, question_type: str) -> None:
     unanswerable = question_type in ("adversarial", "open abstention", "abstention")

@@ -7,8 +7,8 @@ from threading import Barrier
 
 import pytest
 
+from longmemeval.benchmarks.longmemeval.judge import LongMemEvalJudge
 from longmemeval.errors import FatalModelError, HarnessError, ModelError
-from longmemeval.evaluation.judges.longmemeval import LongMemEvalJudge
 from longmemeval.evaluation.judges.standing import first_of
 from longmemeval.evaluation.judges.template_judge import TemplateJudge
 from longmemeval.evaluation.judges.template_set import load_template_set

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from longmemeval.benchmarks.dataset_protocol import Dataset
+from longmemeval.dataset import Dataset
 from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
 from longmemeval.files import sha256_text
 from longmemeval.llm.endpoints import OWN_ENDPOINT

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from longmemeval.benchmarks.dataset_protocol import Dataset
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
+from longmemeval.dataset import Dataset
 from longmemeval.memory.definition import MEMORIES, MemoryDefinition
 from longmemeval.pipeline.answer.answering import RunReport
 from longmemeval.pipeline.answer.run import RunOptions, run

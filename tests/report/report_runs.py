@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from longmemeval.benchmarks.dataset_protocol import Dataset
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
+from longmemeval.dataset import Dataset
 from longmemeval.files import sha256_bytes
 from longmemeval.llm.protocol import ChatMessage
 from longmemeval.reading.reader import SentPrompt

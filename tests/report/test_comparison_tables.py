@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from longmemeval.benchmarks.dataset_protocol import Dataset
+from longmemeval.dataset import Dataset
 from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.report.comparison_document import comparison_document

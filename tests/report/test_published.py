@@ -102,7 +102,7 @@ def table(**changes: object) -> dict[str, Any]:
         ({"figures": [{"system": "s", "value": None}]}, "no value and no parts"),
         ({"figures": [{"system": "s", "value": 0.5}, {"system": "s", "value": 0.6}]}, "stands there 2 times"),
         ({"figures": []}, "length >= 1"),
-        ({"dataset": "locomoco"}, "Invalid enum value"),
+        ({"dataset": "locomoco"}, r"no benchmark 'locomoco'.*Did you mean 'locomo'"),
         ({"judge": ""}, "length >= 1"),
         ({"comment": "x"}, "unknown field `comment`"),
     ],

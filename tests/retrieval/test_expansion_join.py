@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longmemeval.benchmarks.longmemeval.official_join import CorpusItem, official_cache, official_join
 from longmemeval.errors import DataError
-from longmemeval.retrieval.expansion import CorpusItem, JoinMode, joined_words, official_cache, official_join
+from longmemeval.retrieval.expansion import JoinMode, joined_words
 from longmemeval.retrieval.lexical import UnitWords
 from longmemeval.retrieval.word_counts import count_words
 

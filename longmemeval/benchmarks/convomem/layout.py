@@ -78,6 +78,12 @@ def list_files(folder: Path) -> Listing:
     return Listing(tuple(files), tuple(passed_over))
 
 
+def claims_folder(folder: Path) -> bool:
+    """Whether a JSON file lies below it where ConvoMem's files lie."""
+    below = (_folders(path) for path in folder.rglob("*.json"))
+    return any(name in CATEGORIES or _EVIDENCE_FOLDER.fullmatch(name) for names in below for name in names)
+
+
 def _folders(path: Path) -> tuple[str, ...]:
     # Links stay: the files of a download cache are links to files that carry no name.
     return Path(os.path.abspath(path)).parent.parts

@@ -13,7 +13,6 @@ import msgspec
 from longmemeval.benchmarks.convomem.evidence import find_evidence
 from longmemeval.benchmarks.convomem.format import Case, read_cases
 from longmemeval.benchmarks.convomem.layout import CATEGORIES, Listing, Origin, list_files, origin_of
-from longmemeval.benchmarks.dataset_protocol import Benchmark
 from longmemeval.benchmarks.faults import problem_of_id
 from longmemeval.calendar_names import official_date
 from longmemeval.errors import DataError, nearest
@@ -58,7 +57,7 @@ class ConvoMemDataset:
         DataError: a file cannot be read, is not as the format demands, or lies in no category; no question is there.
     """
 
-    benchmark: Benchmark = "convomem"
+    benchmark = "convomem"
 
     def __init__(self, path: Path, name: str = "") -> None:
         self.path = path
@@ -137,6 +136,10 @@ class ConvoMemDataset:
             for index, (session_id, turns) in enumerate(zip(case.session_ids, case.sessions(), strict=True))
         )
         return Haystack(haystack_id, tuple(sessions))
+
+    def question_type(self, question_id: str) -> str:
+        """One of the types in `CATEGORIES`."""
+        return CATEGORIES[self._find(question_id)[0].origin.category]
 
     def gold(self, question_id: str) -> Gold:
         """The right answer to `question_id`, or the rubric it is graded by, and where its evidence stands."""

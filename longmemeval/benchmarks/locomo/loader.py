@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from longmemeval.benchmarks.dataset_protocol import Benchmark
 from longmemeval.benchmarks.faults import json_in
 from longmemeval.benchmarks.locomo.format import (
     ADVERSARIAL,
     CATEGORIES,
     Conversation,
+    QuestionRecord,
     SessionRecord,
     read_conversations,
 )
@@ -52,7 +52,7 @@ class LocomoDataset:
         DataError: the file cannot be read, is not as the format demands, or is the tainted copy.
     """
 
-    benchmark: Benchmark = "locomo"
+    benchmark = "locomo"
 
     def __init__(self, path: Path, name: str = "", captions: bool = True, *, allow_tainted: bool = False) -> None:
         self.path = path
@@ -92,6 +92,11 @@ class LocomoDataset:
         """Which of the copies in circulation the file is: `official`, another one and its difference, or unknown."""
         return next((copy for start, copy in _COPIES.items() if self.sha256.startswith(start)), "unknown copy")
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The one file."""
+        return (self.path,)
+
     def __len__(self) -> int:
         return len(self._questions)
 
@@ -113,11 +118,13 @@ class LocomoDataset:
             raise self._unknown("haystack", haystack_id, self._conversations)
         return Haystack(haystack_id, tuple(_session(conversation, session) for session in conversation.sessions))
 
+    def question_type(self, question_id: str) -> str:
+        """One of the names in `CATEGORIES`."""
+        return CATEGORIES[self._find(question_id)[1].category]
+
     def gold(self, question_id: str) -> Gold:
         """The right answer to `question_id` and its evidence, both as the data has it and repaired."""
-        if question_id not in self._questions:
-            raise self._unknown("question", question_id, self._questions)
-        conversation, question = self._questions[question_id]
+        conversation, question = self._find(question_id)
         turns = [message_id for text in question.evidence for message_id in conversation.references(text)]
         adversarial = question.category == ADVERSARIAL
         return Gold(
@@ -130,6 +137,11 @@ class LocomoDataset:
             trap=question.adversarial_answer if adversarial else None,
             evidence_raw=question.evidence,
         )
+
+    def _find(self, question_id: str) -> tuple[Conversation, QuestionRecord]:
+        if question_id not in self._questions:
+            raise self._unknown("question", question_id, self._questions)
+        return self._questions[question_id]
 
     def conversations(self) -> Iterator[Conversation]:
         """All records, answers included, with the fields that are used."""

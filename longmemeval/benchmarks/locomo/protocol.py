@@ -3,8 +3,7 @@
 The rules are those of `task_eval/gpt_utils.py` in the official repository, the words are this project's, or those of a
 file (`texts.py`). A temporal question asks for an approximate date. An adversarial one offers two answers, that the
 conversation does not mention it and the trap, in random order. There the order is drawn without a seed, here by seed
-and question id: the same for a question whatever else is asked. The answer is read back by
-`evaluation/judges/locomo.py`.
+and question id: the same for a question whatever else is asked. The answer is read back by `f1.py`.
 
 Which category a question has is a label, and the protocol tells it to the model: a score under it says nothing about
 whether a system notices by itself that something was never mentioned.
@@ -15,9 +14,8 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from longmemeval.benchmarks.dataset_protocol import Dataset
 from longmemeval.benchmarks.locomo.texts import OURS, Wording
-from longmemeval.errors import HarnessError
+from longmemeval.dataset import Dataset
 from longmemeval.records import Question
 
 
@@ -27,20 +25,11 @@ def official_questions(
     """The questions with what the official protocol adds, in `appended` and `options`; their texts stay.
 
     Args:
-        dataset: LoCoMo, or a data set of its shape. Of a question's gold only the category and the trap are read.
+        dataset: of LoCoMo's shape. Of a question's gold only the category and the trap are read.
         questions: of `dataset`.
         seed: decides the order of the two options of each adversarial question.
         wording: of a file; None: our own.
-
-    Raises:
-        HarnessError: the data set is not LoCoMo's.
     """
-    if dataset.benchmark != "locomo":
-        raise HarnessError(
-            f"The official LoCoMo protocol does not fit '{dataset.name}', a data set of {dataset.benchmark}",
-            where=str(dataset.path),
-            fix="Leave the protocol out, or choose locomo10",
-        )
     return [_official(dataset, question, seed, wording or OURS) for question in questions]
 
 

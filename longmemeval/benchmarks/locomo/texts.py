@@ -136,7 +136,7 @@ def recorded_texts(record: Mapping[str, Any]) -> ProtocolTexts | None:
     return texts
 
 
-def wording_note(record: Mapping[str, Any], *, official_metric: bool) -> str:
+def wording_note(record: Mapping[str, Any], official_metric: bool) -> str:
     """What has to be said wherever a score under the protocol is shown; empty for a run without it.
 
     Args:

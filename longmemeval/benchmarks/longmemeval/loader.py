@@ -18,7 +18,6 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from longmemeval.benchmarks.dataset_protocol import Benchmark
 from longmemeval.benchmarks.faults import Place, json_in, malformed, map_file, problem_of_id
 from longmemeval.calendar_names import WEEKDAYS
 from longmemeval.errors import DataError, nearest
@@ -143,7 +142,7 @@ class LongMemEvalDataset:
         DataError: the file cannot be read, is not a JSON array of records, or a question is not as the format demands.
     """
 
-    benchmark: Benchmark = "longmemeval"
+    benchmark = "longmemeval"
 
     def __init__(self, path: Path, name: str = "") -> None:
         self.path = path
@@ -186,6 +185,11 @@ class LongMemEvalDataset:
                 hashed = hasher.submit(digest.update, line)
         return digest.hexdigest()
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The one file."""
+        return (self.path,)
+
     def __len__(self) -> int:
         return len(self._entries)
 
@@ -205,6 +209,10 @@ class LongMemEvalDataset:
         history = self._history(self._number(haystack_id, "haystack"), _TURNS)
         sessions = map(Session, history.session_ids, history.dates, history.date_texts, history.sessions)
         return Haystack(haystack_id, tuple(sorted(sessions, key=attrgetter("date"))))
+
+    def question_type(self, question_id: str) -> str:
+        """One of `QUESTION_TYPES`."""
+        return self._entries[self._number(question_id, "question") - 1].question_type
 
     def gold(self, question_id: str) -> Gold:
         """The right answer to `question_id`, its evidence sessions and the message ids of its labelled turns."""

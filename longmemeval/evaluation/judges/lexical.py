@@ -25,6 +25,7 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.evaluation import refusal
+from longmemeval.evaluation.judges.definition import JudgeDefinition
 from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
 from longmemeval.evaluation.judges.rules import RuleJudge, Verdict
 from longmemeval.files import sha256_file, sha256_text
@@ -59,6 +60,9 @@ def lexical_judge() -> RuleJudge:
         official=False,
     )
     return RuleJudge(identity, lambda _, gold, hypothesis: grade(gold, hypothesis))
+
+
+LEXICAL = JudgeDefinition(rules=lexical_judge)
 
 
 def grade(gold: Gold, hypothesis: str) -> Verdict:
@@ -102,7 +106,7 @@ def _contains(words: Sequence[str], sought: Sequence[str]) -> bool:
 
 
 def _alternatives(answer: str) -> list[str]:
-    """The gold text, itself without remarks in parentheses, and what LongMemEval's golds allow beside it.
+    """The gold text, itself without remarks in parentheses, and what golds of the field allow beside it.
 
     Two forms occur: "25:50 (or 25 minutes and 50 seconds)" and "7 days. 8 days (…) is also acceptable."
     """

@@ -2,25 +2,32 @@
 
 from msgspec import structs
 
+from longmemeval.evaluation.judges.definition import prompts_of, rules_of
 from longmemeval.evaluation.judges.imported import IMPORTED, is_imported
-from longmemeval.evaluation.judges.longmemeval import DEFAULT_JUDGE, PARAMETERS, TEMPLATES_SHA256
 from longmemeval.evaluation.judges.protocol import JudgeIdentity, extended
-from longmemeval.evaluation.registry import RULES
 from longmemeval.llm.endpoints import OWN_ENDPOINT
 from longmemeval.llm.options import is_offline
 
 
 def is_official(judge: JudgeIdentity) -> bool:
     """Whether the identity is a benchmark's own judge: its rules, or its prompts, model, address and parameters."""
-    if judge.model in RULES:
-        rules = RULES[judge.model]().identity
-        return rules.official and rules.id == judge.id
-    return has_official_prompts(judge) and judge.model == DEFAULT_JUDGE and judge.endpoint == OWN_ENDPOINT
+    if rules := rules_of(judge.model):
+        return rules.identity.official and rules.identity.id == judge.id
+    prompts = prompts_of(judge)
+    asked = prompts is not None and judge.model == prompts.official_model and judge.endpoint == OWN_ENDPOINT
+    return asked and has_official_prompts(judge)
+
+
+def official_served_name(judge: JudgeIdentity) -> str:
+    """What the server calls the model with which the judge's prompts are official; empty where there is none."""
+    prompts = prompts_of(judge)
+    return prompts.official_model.partition("/")[2] if prompts else ""
 
 
 def has_official_prompts(judge: JudgeIdentity) -> bool:
-    """Whether the judge asks once, in LongMemEval's own words; of whom and where is not looked at."""
-    return judge.templates_sha256 == TEMPLATES_SHA256 and judge.parameters == PARAMETERS
+    """Whether the judge asks once, in the benchmark's own words; of whom and where is not looked at."""
+    prompts = prompts_of(judge)
+    return prompts is not None and bool(prompts.official_model) and judge.parameters == prompts.parameters
 
 
 def is_elsewhere(judge: JudgeIdentity) -> bool:
@@ -30,7 +37,11 @@ def is_elsewhere(judge: JudgeIdentity) -> bool:
 
 def address_unknown(judge: JudgeIdentity) -> bool:
     """Whether a chat model graded at an address that was not recorded, as an earlier version did not."""
-    return judge.endpoint is None and not is_offline(judge.model) and not is_imported(judge)
+    return judge.endpoint is None and not _needs_no_model(judge) and not is_imported(judge)
+
+
+def _needs_no_model(judge: JudgeIdentity) -> bool:
+    return is_offline(judge.model) or rules_of(judge.model) is not None
 
 
 def grading(judge: JudgeIdentity) -> int:
@@ -57,7 +68,7 @@ def judge_name(judge: JudgeIdentity) -> str:
     parts = [judge.model]
     if is_imported(judge):
         parts.append(IMPORTED)
-    elif not is_offline(judge.model) and judge.templates_sha256 != TEMPLATES_SHA256:
+    elif not _needs_no_model(judge) and prompts_of(judge) is None:
         parts.append(f"prompts: {judge.templates}")
     if "votes" in judge.parameters:
         parts.append(f"{judge.parameters['votes']} votes")

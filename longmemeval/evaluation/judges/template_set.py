@@ -25,7 +25,7 @@ A template has these places; the first two it must have. Braces that are text ar
 | `{question}` | the question, with the options where it offers some |
 | `{hypothesis}` | the answer to grade |
 | `{answer}` | the right answer, or the rubric |
-| `{evidence}` | the messages the answer stands in, each on a line of its own; only ConvoMem has them |
+| `{evidence}` | the messages the answer stands in, each on a line of its own; not every benchmark has them |
 
 Of `choose` the first entry counts that there is: "abstention" for a question without an answer, "TYPE, several
 evidence" for one with more than one evidence message, "TYPE", "default". The first and the last must be there: who
@@ -34,15 +34,14 @@ invents an answer would be right if an unanswerable question were graded like an
 | `reply` | right | wrong | both |
 |---|---|---|---|
 | `yes-no` | the word "yes" | the word "no" | unreadable |
-| `right-wrong` | "right" anywhere | "wrong" anywhere | wrong: ConvoMem's own rule (`EvaluationUtils.scala`) |
+| `right-wrong` | "right" anywhere | "wrong" anywhere | wrong |
 | `label-json` | `"label": "correct"` | `"label": "wrong"` | unreadable |
 
 Case does not matter. A reply with neither is unreadable as well: its question is not evaluated, and counted as that.
 """
 
 import re
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from string import Formatter
 from typing import Any, NamedTuple
@@ -50,28 +49,19 @@ from typing import Any, NamedTuple
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from longmemeval.benchmarks.locomo.format import CATEGORIES, OPEN_ABSTENTION
-from longmemeval.benchmarks.longmemeval.loader import QUESTION_TYPES
 from longmemeval.errors import HarnessError, nearest
+from longmemeval.evaluation.judges.definition import JUDGE_DEFINITIONS, set_names
+from longmemeval.evaluation.question_types import QuestionTypes
 from longmemeval.files import sha256_bytes
 from longmemeval.records import Gold, Question
 from longmemeval.text_files import UnreadableError, decode_json, load_yaml, read_text
 
-OFFICIAL_SET = "longmemeval"
-"""LongMemEval's own templates, which are kept byte for byte and apart from the sets (`judges/longmemeval.py`)."""
-
-_FOLDER = Path(__file__).with_name("sets")
 FILE_ENDINGS = (".json", ".yaml", ".yml")
 
 _PLACES = ("question", "answer", "hypothesis", "evidence")
 _NEEDED_PLACES = ("question", "hypothesis")
 _DEFAULT, _ABSTENTION = "default", "abstention"
 _SEVERAL = ", several evidence"
-_CONVOMEM_TYPES = ("user-facts", "assistant-facts", "changing-facts", "preferences", "implicit-connections")
-_CHOICES = (
-    *(_DEFAULT, _ABSTENTION, *QUESTION_TYPES, *CATEGORIES.values(), OPEN_ABSTENTION, *_CONVOMEM_TYPES),
-    *(question_type + _SEVERAL for question_type in _CONVOMEM_TYPES),
-)
 
 
 class _Reading(NamedTuple):
@@ -87,12 +77,6 @@ READINGS = {
     "right-wrong": _Reading(re.compile("right"), re.compile("wrong"), both=False),
     "label-json": _Reading(re.compile(r'"label"\s*:\s*"correct"'), re.compile(r'"label"\s*:\s*"wrong"')),
 }
-
-
-@cache
-def shipped_sets() -> tuple[str, ...]:
-    """The names of the sets that come with the package, sorted."""
-    return tuple(sorted(path.stem for path in _FOLDER.glob("*.json")))
 
 
 def read_reply(kind: str, reply: str) -> bool | None:
@@ -154,18 +138,32 @@ class TemplateSet(BaseModel):
         return next(self.choose[key] for key in keys if key in self.choose)
 
 
-def load_template_set(name_or_file: str) -> TemplateSet:
-    """A shipped set by its name, or the user's own by its file.
+def choices(types: Sequence[QuestionTypes]) -> tuple[str, ...]:
+    """All that `choose` can name a template for, where these are the types of all benchmarks."""
+    named = [name for one in types for name in one.order]
+    several = [name + _SEVERAL for one in types for name in one.several_evidence]
+    return tuple(dict.fromkeys((_DEFAULT, _ABSTENTION, *named, *several)))
+
+
+def load_template_set(name_or_file: str, known: Collection[str] | None = None) -> TemplateSet:
+    """A set that has a name in the door `longmemeval.judges`, or the user's own by its file.
+
+    Args:
+        name_or_file: of the set.
+        known: what `choose` can name a template for (`choices`); None: nobody knows, and any name will do.
 
     Raises:
         HarnessError: no such set or file, or one that is not as described above, with the nearest valid name.
     """
-    if name_or_file in shipped_sets():
-        return _load(_FOLDER / f"{name_or_file}.json")
     if not name_or_file.endswith(FILE_ENDINGS):
-        raise HarnessError(f"There is no template set '{name_or_file}'", fix=nearest(name_or_file, shipped_sets()))
-    templates = _load(Path(name_or_file))
-    if templates.name.lower() in (*shipped_sets(), OFFICIAL_SET):
+        if name_or_file not in JUDGE_DEFINITIONS:
+            raise HarnessError(f"There is no template set '{name_or_file}'", fix=nearest(name_or_file, set_names()))
+        file = JUDGE_DEFINITIONS.get(name_or_file).prompt_set
+        if file is None:
+            raise HarnessError(f"The judge '{name_or_file}' is no template set", fix=nearest("", set_names()))
+        return _load(file, known)
+    templates = _load(Path(name_or_file), known)
+    if templates.name.lower() in JUDGE_DEFINITIONS:
         raise HarnessError(
             f"The name '{templates.name}' belongs to a set that is shipped",
             where=name_or_file,
@@ -174,7 +172,7 @@ def load_template_set(name_or_file: str) -> TemplateSet:
     return templates
 
 
-def _load(path: Path) -> TemplateSet:
+def _load(path: Path, known: Collection[str] | None) -> TemplateSet:
     document = _read(path)
     try:
         templates = TemplateSet.model_validate(document)
@@ -185,7 +183,7 @@ def _load(path: Path) -> TemplateSet:
         raise HarnessError(what, where=f"{path}, reply", fix=nearest(templates.reply, READINGS))
     for name, text in templates.templates.items():
         _check_template(text, f"{path}, template '{name}'")
-    _check_choice(templates, f"{path}, choose")
+    _check_choice(templates, f"{path}, choose", known)
     return templates
 
 
@@ -250,15 +248,15 @@ def _places(text: str) -> list[str]:
     ]
 
 
-def _check_choice(templates: TemplateSet, where: str) -> None:
+def _check_choice(templates: TemplateSet, where: str, known: Collection[str] | None) -> None:
     for needed in (_ABSTENTION, _DEFAULT):
         if needed not in templates.choose:
             raise HarnessError(
                 f"No template is chosen for '{needed}'", where=where, fix=f'Add "{needed}" with the name of a template'
             )
     for key, name in templates.choose.items():
-        if key not in _CHOICES:
-            raise HarnessError(f"There is no question type '{key}'", where=where, fix=nearest(key, _CHOICES))
+        if known is not None and key not in known:
+            raise HarnessError(f"There is no question type '{key}'", where=where, fix=nearest(key, known))
         if name not in templates.templates:
             raise HarnessError(
                 f"There is no template '{name}', which '{key}' asks for",

@@ -1,6 +1,6 @@
 """Retrieval measures: declared in `notation` (and here), computed in `compute`, averaged in `aggregate`.
 
-`official` and `locomo` hold what the benchmarks' own code does.
+What only one benchmark's own code does stands in its folder.
 """
 
 from longmemeval.evaluation.measures.notation import (

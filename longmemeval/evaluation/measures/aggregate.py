@@ -7,7 +7,6 @@ from msgspec import Struct
 
 from longmemeval.evaluation.intervals import IntervalMethod, label_interval
 from longmemeval.evaluation.measures.notation import Measure
-from longmemeval.evaluation.metrics import OFFICIAL_TYPES
 from longmemeval.evaluation.resampling import bootstrap_mean, share_haystacks
 
 
@@ -62,7 +61,7 @@ def aggregate(
     measures: Sequence[Measure],
     rule: str,
     *,
-    type_order: Sequence[str] = OFFICIAL_TYPES,
+    type_order: Sequence[str] = (),
     intervals: IntervalOptions = DEFAULT_INTERVALS,
 ) -> RetrievalSummary:
     """Average the values of many questions; the order of the questions does not matter.

@@ -34,8 +34,8 @@ def compute(
         corpus: the ids of everything that could have been ranked, with repeats. `ndcg_official` needs it; for the
             others it caps the cutoff.
         empty_gold: for a question without gold: `undefined` gives None; `zero` gives 0; `official` gives what
-            LongMemEval's code does (`recall_any` 0, `recall_all` 1, `ndcg_official` 0) and None for the measures it
-            does not have.
+            the code of Wu et al. 2025 does (`recall_any` 0, `recall_all` 1, `ndcg_official` 0) and None for the
+            measures it does not have.
 
     Returns:
         A fraction between 0 and 1, or None when the measure has no value.
@@ -91,7 +91,7 @@ def ndcg(ranked: Sequence[str], gold: Collection[str], cutoff: int) -> float:
 
 
 def ndcg_official(ranked: Sequence[str], gold: Collection[str], corpus: Sequence[str], cutoff: int) -> float:
-    """LongMemEval's nDCG, equal to the official code's to the last bit.
+    """The nDCG of Wu et al. 2025, equal to their code's to the last bit.
 
     Every item of the corpus that has a gold id counts, so an id counts as often as the corpus holds it; a ranking that
     repeats it more often gains nothing. 0 when the corpus holds no gold.
@@ -103,7 +103,7 @@ def ndcg_official(ranked: Sequence[str], gold: Collection[str], corpus: Sequence
 
 
 def dcg_official(relevances: Sequence[float], cutoff: int) -> float:
-    """LongMemEval's DCG: discounts 1, 1, 1/log2(3), 1/log2(4), …; 0 without relevances."""
+    """The DCG of Wu et al. 2025: discounts 1, 1, 1/log2(3), 1/log2(4), …; 0 without relevances."""
     # numpy's log2 and its order of summation, which differ from the standard library's in the last bit.
     import numpy as np
 

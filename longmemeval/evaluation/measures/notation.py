@@ -70,7 +70,7 @@ class MeasureKind(Struct, frozen=True):
     binary: bool = False
     """Whether a question scores 0 or 1 and nothing between: the mean is a proportion."""
     official: bool = False
-    """Whether LongMemEval's own retrieval evaluation computes it, and so says what it is without gold."""
+    """Whether the retrieval evaluation of Wu et al. 2025 computes it, and so says what it is without gold."""
 
     def __matmul__(self, cutoff: int) -> Measure:
         return Measure(self.name, cutoff)
@@ -100,7 +100,7 @@ recall_any = MeasureKind(
     name="recall_any",
     meaning="Whether at least one gold item is among the first k.",
     formula="1 if G ∩ R_k is not empty, else 0",
-    source="LongMemEval, src/retrieval/eval_utils.py, evaluate_retrieval",
+    source="Wu et al. 2025 (ICLR), src/retrieval/eval_utils.py, evaluate_retrieval",
     binary=True,
     official=True,
 )
@@ -108,7 +108,7 @@ recall_all = MeasureKind(
     name="recall_all",
     meaning="Whether all gold items are among the first k.",
     formula="1 if G ⊆ R_k, else 0",
-    source="LongMemEval, src/retrieval/eval_utils.py, evaluate_retrieval",
+    source="Wu et al. 2025 (ICLR), src/retrieval/eval_utils.py, evaluate_retrieval",
     binary=True,
     official=True,
 )
@@ -141,7 +141,7 @@ ndcg_official = MeasureKind(
     name="ndcg_official",
     meaning="As ndcg, but ranks 1 and 2 weigh the same, and every item with a gold id counts, repeated ids too.",
     formula="DCG(R_k) / DCG(first k of the corpus, gold first), DCG(x) = x_1 + Σ_{r≥2} x_r/log2(r), x_r = 1 if gold",
-    source="LongMemEval, src/retrieval/eval_utils.py, ndcg: the discount of Järvelin and Kekäläinen 2002 with b = 2",
+    source="Wu et al. 2025, src/retrieval/eval_utils.py, ndcg; the discount of Järvelin and Kekäläinen 2002, b = 2",
     official=True,
 )
 

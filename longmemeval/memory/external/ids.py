@@ -1,6 +1,6 @@
 """Ids that tell nothing: what an external system gets instead of ours, and the way back.
 
-Session ids of the benchmarks say which sessions hold the evidence (`answer_…`). Ids that go out are hashes of a scope
+Session ids of the benchmarks can say which sessions hold the evidence. Ids that go out are hashes of a scope
 and a place in it, so they are the same for every system and every time, and differ from one history to the next.
 """
 

@@ -1,15 +1,15 @@
 """`run`: a model answers the selected questions from prepared fixtures under one memory configuration."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct, structs
 
-from longmemeval.benchmarks.dataset_protocol import Dataset
-from longmemeval.benchmarks.locomo.protocol import official_questions
-from longmemeval.benchmarks.locomo.texts import ProtocolTexts, protocol_record
+from longmemeval.benchmarks.spec import OfficialAnswering
+from longmemeval.benchmarks.specs import benchmark_of
+from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.llm.endpoints import endpoint
 from longmemeval.llm.limit import LimitedChatModel
@@ -17,6 +17,7 @@ from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.registry import load_chat_model
 from longmemeval.llm.tokens import context_window, token_counter
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, build_memory, preset_of
+from longmemeval.memory.gold import gold_for
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
 from longmemeval.pipeline.answer.answering import Answering, RunReport
 from longmemeval.pipeline.answer.detectable import detectable_note
@@ -52,7 +53,7 @@ class RunOptions(Struct, frozen=True):
     """Everything about `run` but the data, the memory and the model."""
 
     reading: ReadingConfiguration | None = None
-    """None: method `direct`, `short` under the official protocol; history format `nl`, the shipped template."""
+    """None: method `direct`, under an official protocol its own; history format `nl`, the shipped template."""
     prepared: str = "default"
     """Name of the preparation to read."""
     embedder: str | None = None
@@ -61,9 +62,9 @@ class RunOptions(Struct, frozen=True):
     query_model: str | None = None
     """Who analyses the questions where the memory wants a chat model for it; None: the answering model."""
     protocol: Protocol = "standard"
-    """`official`: LoCoMo's hints and the two options of adversarial questions, in an order drawn by `seed`."""
-    protocol_texts: ProtocolTexts | None = None
-    """The words of the official protocol and its prompts, in place of our own; None: ours."""
+    """`official`: how the benchmark's authors put their questions; what is drawn for it is drawn by `seed`."""
+    protocol_texts: Any = None
+    """The words of the official protocol and its prompts, as its `load_texts` reads them; None: our own."""
     seed: int = 0
     repeat: int = 1
     """Which repeat of the same run this is; it changes nothing but the record."""
@@ -108,9 +109,10 @@ def run(
     """
     where = where or folders()
     configuration = as_configuration(memory)
-    chosen = select(list(dataset.questions()), selection, lambda question_id: dataset.gold(question_id).question_type)
-    if options.protocol == "official":
-        chosen = official_questions(dataset, chosen, options.seed, options.protocol_texts)
+    chosen = select(list(dataset.questions()), selection, dataset.question_type)
+    official = _official(dataset, options)
+    if official:
+        chosen = official.questions(dataset, chosen, official.record(options.seed, options.protocol_texts))
     run_id = options.run_id or default_run_id(where.results_dir, dataset.name, configuration.name, model_spec)
     folder = where.results_dir / check_run_id(run_id)
     if options.must_exist:
@@ -175,7 +177,9 @@ class _PlannedRun:
         self._options = options
         account = run_account(folder, options.spending)
         self._model = load_chat_model(model_spec, options.model_options, account=account)
-        self._reading = _reading(options, model_spec)
+        official = _official(dataset, options)
+        self._protocol = official.record(options.seed, options.protocol_texts) if official else None
+        self._reading = _reading(options, model_spec, official)
         self.counter = token_counter(model_spec)
         self.fixtures = PreparedFixtures(dataset, options.prepared, where, configuration)
         self._embedder = self.fixtures.embedder_of(questions)
@@ -200,7 +204,7 @@ class _PlannedRun:
             status="running",
             dataset=dataset_record(self._dataset),
             settings={
-                **run_settings(self._configuration, self._spec, self._reading, self._options),
+                **run_settings(self._configuration, self._spec, self._reading, self._options, self._protocol),
                 "embedder": msgspec.to_builtins(self._embedder),
                 "token_counter": self.counter.name,
                 "save_prompts": self._options.save_prompts,
@@ -218,7 +222,7 @@ class _PlannedRun:
         """What recalls."""
         tools = MemoryTools(
             embed_query=self.vectors,
-            gold=self._dataset.gold if preset_of(self._configuration).reads_gold else None,
+            gold=gold_for(self._configuration, self._dataset),
             count_tokens=self.counter.count,
             analyse=self.analyses,
         )
@@ -230,26 +234,43 @@ class _PlannedRun:
         return Reader(self._reading, LimitedChatModel(self._model, self._options.concurrency), self.counter)
 
 
-def _reading(options: RunOptions, model_spec: str) -> ReadingConfiguration:
+def _official(dataset: Dataset, options: RunOptions) -> OfficialAnswering | None:
+    """The official protocol, where it is asked for."""
+    if options.protocol != "official":
+        return None
+    benchmark = benchmark_of(dataset)
+    if benchmark.answering is None:
+        raise HarnessError(
+            f"{benchmark.title} has no official protocol of answering",
+            where=f"data set '{dataset.name}'",
+            fix="Leave out --protocol",
+        )
+    return benchmark.answering
+
+
+def _reading(options: RunOptions, model_spec: str, official: OfficialAnswering | None) -> ReadingConfiguration:
     """How the model is asked: as given, with what was left open filled in."""
-    reading = options.reading or reading_configuration("short" if options.protocol == "official" else "direct")
+    reading = options.reading or reading_configuration(official.reading if official else "direct")
     if texts := options.protocol_texts:
-        if options.protocol != "official" or reading.method not in ("direct", "short"):
-            what = "are for --protocol official" if options.protocol != "official" else "have no place for notes"
+        if not official or not official.prompts or reading.method not in ("direct", "short"):
+            what = "are for --protocol official" if not official else "have no place for notes"
             raise HarnessError(
                 f"The texts of a protocol {what}",
                 fix="Give --protocol official, with --reading short or direct, or a --template of one prompt (.txt)",
             )
-        reading = structs.replace(
-            reading, template=template_of(texts.prompt), options_template=template_of(texts.adversarial_prompt)
-        )
+        usual, with_options = map(template_of, official.prompts(texts))
+        reading = structs.replace(reading, template=usual, options_template=with_options)
     if reading.context_window is None:
         reading = structs.replace(reading, context_window=context_window(model_spec))
     return reading
 
 
 def run_settings(
-    configuration: MemoryConfiguration, model_spec: str, reading: ReadingConfiguration, options: RunOptions
+    configuration: MemoryConfiguration,
+    model_spec: str,
+    reading: ReadingConfiguration,
+    options: RunOptions,
+    protocol: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """What decides an answer and can be told before anything is prepared. Texts of templates are told by their hash.
 
@@ -258,6 +279,7 @@ def run_settings(
         model_spec: the answering model.
         reading: how it is asked.
         options: of the run; their `reading` is not looked at.
+        protocol: what the official protocol records, where it is followed.
     """
     templates = {"template": reading.template.sha256}
     if reading.options_template:
@@ -282,15 +304,15 @@ def run_settings(
             **templates,
         },
         "preparation": options.prepared,
-        **_unusual(reading, options),
+        **_unusual(reading, options, protocol),
     }
 
 
-def _unusual(reading: ReadingConfiguration, options: RunOptions) -> dict[str, Any]:
+def _unusual(reading: ReadingConfiguration, options: RunOptions, protocol: Mapping[str, Any] | None) -> dict[str, Any]:
     """Settings that are recorded where they are not the usual ones."""
     settings: dict[str, Any] = {}
-    if options.protocol == "official":
-        settings["protocol"] = protocol_record(options.seed, options.protocol_texts)
+    if protocol:
+        settings["protocol"] = dict(protocol)
     if options.repeat > 1:
         settings["repeat"] = options.repeat
     if reading.abstain_below is not None:

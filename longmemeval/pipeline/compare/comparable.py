@@ -131,6 +131,7 @@ def _restricted(run: GradedRun, shared: set[str]) -> GradedRun:
         run=run.manifest.run_id,
         haystacks={question.question_id: question.haystack_id for question in asked.questions.values()},
         hypotheses={name: answer.hypothesis for name, answer in answers.items() if answer.status == "ok"},
+        types=asked.benchmark.types,
     )
     part = f"{len(shared):,} of {asked.total:,} questions, those that all runs share" if asked.part else ""
     summary = structs.replace(run.summary, metrics=metrics, part=part)

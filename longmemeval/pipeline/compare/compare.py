@@ -33,7 +33,6 @@ from longmemeval.pipeline.compare.comparison import (
 from longmemeval.pipeline.compare.graded_run import GradedRun, load_graded
 from longmemeval.pipeline.compare.losses import Losses, StoredSessions, losses
 from longmemeval.pipeline.runs.index import settings_sha256
-from longmemeval.records import Gold
 from longmemeval.settings import Folders, folders
 
 Credits = Mapping[str, float | None]
@@ -85,16 +84,16 @@ def compare_runs(graded: Sequence[GradedRun], where: Folders, *, seed: int = 0, 
         graded, notes = on_common_questions(graded)
     check_comparable(graded)
     credits = [credits_of(run) for run in graded]
-    golds = graded[0].asked.golds()
+    asked = graded[0].asked
     pairs = _pairs(graded, credits, seed)
     stored = StoredSessions(where)
-    lost = [losses(run, golds, stored) for run in graded]
+    lost = [losses(run, stored) for run in graded]
     haystacks = haystacks_of(graded[0])
     return Comparison(
         dataset=graded[0].manifest.dataset["name"],
         runs=tuple(_figures(run, one, pairs) for run, one in zip(graded, lost, strict=True)),
         pairs=tuple(pairs),
-        questions=tuple(_row(gold, credits, lost) for gold in golds),
+        questions=tuple(_row(one, asked.question_type(one), credits, lost) for one in asked.questions),
         repeats=tuple(_repeats(graded)),
         detectable=_detectable(credits, haystacks, labels=graded[0].metrics.judge.metric == "accuracy"),
         warnings=(*notes, *what_differs(graded), *_not_known(stored), *_too_few(len(pairs), haystacks)),
@@ -194,12 +193,12 @@ def _figures(run: GradedRun, lost: Losses, pairs: Sequence[PairResult]) -> RunFi
     )
 
 
-def _row(gold: Gold, credits: Sequence[Credits], lost: Sequence[Losses]) -> QuestionRow:
+def _row(question_id: str, question_type: str, credits: Sequence[Credits], lost: Sequence[Losses]) -> QuestionRow:
     return QuestionRow(
-        question_id=gold.question_id,
-        question_type=gold.question_type,
-        credits=tuple(one[gold.question_id] for one in credits),
-        stages=tuple(one.stages[gold.question_id] for one in lost),
+        question_id=question_id,
+        question_type=question_type,
+        credits=tuple(one[question_id] for one in credits),
+        stages=tuple(one.stages[question_id] for one in lost),
     )
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from longmemeval.benchmarks.locomo.texts import wording_note
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.evaluation.judges.standing import grading
 from longmemeval.evaluation.metrics import Latency, Metrics, latency
@@ -62,6 +61,8 @@ class RunSummary(Struct, frozen=True):
     """Of these answers by this judge, where there are several: the first is the score."""
     part: str = ""
     """How many questions of how many, and how they were chosen; empty for the whole data set."""
+    type_notes: tuple[str, ...] = ()
+    """What the benchmark has to say of question types that it shows."""
     protocol_note: str = ""
     """What the benchmark's own protocol, where the run followed it, means for these scores; empty without one."""
 
@@ -106,7 +107,8 @@ def _summary(run: CheckedRun, asked: AskedQuestions, metrics: Metrics, where: Fo
         latency_note=str(manifest.totals.get("load", {}).get("note", "")),
         gradings=gradings(run.folder, manifest, metrics.judge),
         part=asked.part,
-        protocol_note=wording_note(settings.get("protocol") or {}, official_metric=metrics.judge.official),
+        protocol_note=asked.protocol_note(metrics.judge.official),
+        type_notes=tuple(asked.benchmark.notes_on(metrics.by_type)),
     )
 
 

@@ -1,7 +1,6 @@
 """Where the wrongly answered questions of a run were lost, and how much of the evidence reached its prompts."""
 
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -71,15 +70,14 @@ def _thread_ids(
     return frozenset(meta.thread_ids) if meta and meta.dataset.sha256 == dataset_sha256 else None
 
 
-def losses(run: GradedRun, golds: Sequence[Gold], stored: StoredSessions) -> Losses:
+def losses(run: GradedRun, stored: StoredSessions) -> Losses:
     """Where a run lost its questions.
 
     Args:
         run: of any kind; of answers of another system nothing is known but which are missing.
-        golds: of its questions.
         stored: what the fixtures hold; shared by the runs of a comparison.
     """
-    disputed = _disputed(run)
+    disputed, golds = _disputed(run), run.asked.golds()
     stages = {gold.question_id: _stage(run, gold, stored, gold.question_id in disputed) for gold in golds}
     counted = Counter(stages.values())
     recalls = [evidence_recall(gold, run.answers.get(gold.question_id)) for gold in golds if run.manifest.kind == "run"]

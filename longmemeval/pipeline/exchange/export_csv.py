@@ -7,7 +7,6 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from longmemeval.evaluation.abilities import ability_of
 from longmemeval.evaluation.losses import evidence_recall
 from longmemeval.files import write_atomic
 from longmemeval.pipeline.compare.graded_run import GradedRun, load_graded
@@ -72,7 +71,7 @@ def export_csv(
 
 def _rows(run: GradedRun, judges: Sequence[str], where: Folders) -> list[dict[str, Cell]]:
     golds = run.asked.golds()
-    stages = losses(run, golds, StoredSessions(where)).stages
+    stages = losses(run, StoredSessions(where)).stages
     judged = {judge: current_judgements(run.folder, judge) for judge in judges}
     rows = []
     for gold in golds:
@@ -94,7 +93,7 @@ def _question(run: GradedRun, gold: Gold, answer: Answer | None) -> dict[str, Ce
     return {
         "question_id": gold.question_id,
         "question_type": gold.question_type,
-        "ability": ability_of(gold),
+        "ability": run.asked.benchmark.types.ability_of(gold),
         "question": question.text,
         "question_date": question.date_text,
         "gold": gold.answer,

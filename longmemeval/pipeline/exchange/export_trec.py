@@ -7,15 +7,16 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
+from longmemeval.benchmarks.retrieval_protocols import OfficialRanking, evidence
+from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.measures.official import official_gold
+from longmemeval.evaluation.measures.rankings import Ranking
 from longmemeval.files import write_atomic
-from longmemeval.pipeline.retrieval.scoring import evidence
 from longmemeval.pipeline.runs.asked import dataset_of
 from longmemeval.pipeline.runs.checks import check_files, refuse
 from longmemeval.pipeline.runs.journal import read_journal
 from longmemeval.pipeline.runs.manifest import RunManifest, read_manifest, run_folder
-from longmemeval.pipeline.runs.rankings import RANKINGS, Ranking
+from longmemeval.pipeline.runs.rankings import RANKINGS
 from longmemeval.settings import Folders, folders
 
 _SEPARATORS = re.compile(r"[\s%\x00-\x1f\x7f]")
@@ -38,7 +39,8 @@ def export_trec(
 
     Evaluators sort by score: scores are made of the ranks, so that they fall strictly and keep the order. An id that a
     ranking repeats is written once, where it stands first. White space and `%` in ids are percent-encoded. The qrels
-    are the evidence (LoCoMo: repaired); under the official protocol the corpus ids that are gold there.
+    are the evidence (repaired where that is needed); under an official protocol with its own corpus the ids that are
+    gold there.
 
     Args:
         run_id: a run of `retrieval`.
@@ -77,10 +79,11 @@ def _gold(
     rankings: Sequence[Ranking], manifest: RunManifest, dataset: str | None, where: Folders
 ) -> dict[str, Sequence[str]]:
     """Question id -> the ids that ought to be found, in a fixed order."""
-    if manifest.settings["protocol"] == "official":
-        # The whole corpus is ranked, so the ranking tells what is gold.
-        return {one.question_id: sorted(official_gold(item.id for item in one.ranked)) for one in rankings}
     data = dataset_of(manifest, dataset, where)
+    official = benchmark_of(data).official_retrieval
+    if manifest.settings["protocol"] == "official" and isinstance(official, OfficialRanking):
+        # The whole corpus is ranked, so the ranking tells what is gold.
+        return {one.question_id: sorted(official.gold_ids(item.id for item in one.ranked)) for one in rankings}
     return {one.question_id: evidence(data.gold(one.question_id), one.level) for one in rankings}
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from longmemeval.benchmarks.dataset_protocol import Dataset
+from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.files import sha256_bytes, write_atomic
 from longmemeval.pipeline.runs.answers import ANSWERS
@@ -83,7 +83,7 @@ def adopt_hypotheses(
     if not lines:
         raise HarnessError("The file holds no hypothesis", where=str(file))
     digest = sha256_bytes(data)
-    chosen = select(list(dataset.questions()), selection, lambda name: dataset.gold(name).question_type)
+    chosen = select(list(dataset.questions()), selection, dataset.question_type)
     question_ids = tuple(question.question_id for question in chosen)
     graded = sha256_bytes(msgspec.json.encode([digest, dataset.content_sha256, question_ids]))
     run_id = check_run_id(run_id or f"{_stem(file)}-{graded[:8]}")

@@ -10,10 +10,11 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from longmemeval.benchmarks.dataset_protocol import Dataset
+from longmemeval.benchmarks.spec import Benchmark
+from longmemeval.benchmarks.specs import benchmark_of
+from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.evaluation.judges.imported import imported_identity, is_imported
-from longmemeval.evaluation.judges.longmemeval import OFFICIAL_MODEL
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
 from longmemeval.evaluation.judges.standing import grading, judge_name
 from longmemeval.evaluation.metrics import Metrics
@@ -76,16 +77,16 @@ def import_official(
         repeated=tuple(adopted.repeated),
         unlabelled=tuple(name for name in adopted.lines if name not in labelled) if labelled else (),
         metrics=metrics,
-        script_stops=tuple(_script_stops(adopted, metrics)) if metrics else (),
+        script_stops=tuple(_script_stops(adopted, metrics, benchmark_of(dataset))) if metrics else (),
     )
 
 
-def _script_stops(adopted: Adopted, metrics: Metrics) -> Iterator[str]:
+def _script_stops(adopted: Adopted, metrics: Metrics, benchmark: Benchmark) -> Iterator[str]:
     """What the script asserts of a log, or takes for granted."""
-    if metrics.judge.model != OFFICIAL_MODEL:
-        yield f"its judge is {metrics.judge.model}, and the script takes {OFFICIAL_MODEL} alone"
-    elif metrics.official_figures is None:
-        yield "the questions are not of LongMemEval's types"
+    if not benchmark.log_judge:
+        yield f"the questions are {benchmark.title}'s, which has no such script"
+    elif metrics.judge.model != benchmark.log_judge:
+        yield f"its judge is {metrics.judge.model}, and the script takes {benchmark.log_judge} alone"
     if not adopted.is_jsonl:
         yield "not every line is one record"
     if adopted.unlabelled_lines:
@@ -176,31 +177,32 @@ def export_official(
     _write(path, (HypothesisLine(name, text) for name, text in texts.items()))
     labelled = [metrics.judge for metrics in scores if metrics.judge.metric == "accuracy"]
     judges = [judge for judge in labelled if grading(judge) == 1]
+    taken = asked.benchmark.log_judge
+    names = [_official_name(judge, taken) for judge in judges]
     return OfficialExport(
         hypotheses=str(path),
-        logs=tuple(_write_log(path, folder, judge, texts) for judge in judges),
+        logs=tuple(_write_log(path, folder, judge, name, texts) for judge, name in zip(judges, names, strict=True)),
         answers=len(texts),
         part=asked.part,
         unanswered=tuple(name for name in manifest.question_ids if name not in texts),
         later_gradings=tuple(judge.id for judge in labelled if grading(judge) > 1),
-        unofficial=tuple(dict.fromkeys(name for judge in judges if (name := _official_name(judge)) != OFFICIAL_MODEL)),
+        unofficial=tuple(dict.fromkeys(name for name in names if name != taken)),
     )
 
 
-def _official_name(judge: JudgeIdentity) -> str:
+def _official_name(judge: JudgeIdentity, taken: str) -> str:
     """The judge's model as a log names it; only the official judge has the name that the official script takes."""
     if judge.official or is_imported(judge):
         return judge.model.removeprefix("openai/")
     name = judge_name(judge).removeprefix("openai/")
-    return name if name != OFFICIAL_MODEL else f"{name}, by its own word another"
+    return name if name != taken else f"{name}, by its own word another"
 
 
-def _write_log(hypotheses: Path, folder: Path, judge: JudgeIdentity, texts: Mapping[str, str]) -> str:
+def _write_log(hypotheses: Path, folder: Path, judge: JudgeIdentity, model: str, texts: Mapping[str, str]) -> str:
     """The judged log of one judge; answers without a label have no line, as in the official script's logs."""
     judgements = current_judgements(folder, judge.id)
     labels = {name: one.label for name, one in judgements.items() if one.label is not None and name in texts}
     log = hypotheses.with_name(f"{hypotheses.name}.eval-results-{judge.id}")
-    model = _official_name(judge)
     _write(
         log,
         (

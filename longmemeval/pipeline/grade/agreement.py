@@ -28,7 +28,7 @@ class JudgeAgreement(Struct, frozen=True):
 def judge_agreements(asked: AskedQuestions, judges: Sequence[JudgeIdentity], where: Folders) -> list[JudgeAgreement]:
     """How far the judges of a run agree, pair by pair; without judges of scores, whose labels mean full credit."""
     folder = where.results_dir / asked.manifest.run_id
-    types = {gold.question_id: gold.question_type for gold in asked.golds()}
+    types = {one: asked.question_type(one) for one in asked.questions}
     labels = {
         judge.id: {name: judgement.label for name, judgement in current_judgements(folder, judge.id).items()}
         for judge in judges
@@ -65,9 +65,9 @@ def audit_scores(file: Path, asked: AskedQuestions, metrics: Sequence[Metrics], 
     Raises:
         HarnessError: the file is no audit, or of other questions.
     """
-    audit = read_audit(file, asked.dataset)
+    audit = read_audit(file, asked.dataset, asked.benchmark.audit_id)
     golds = asked.golds()
-    groups = {name: {gold.question_id for gold in golds if gold.question_type == name} for name in _types(metrics)}
+    groups = {name: {one for one in asked.questions if asked.question_type(one) == name} for name in _types(metrics)}
     return [_audited(one, audit, golds, groups, where.results_dir / asked.manifest.run_id) for one in metrics]
 
 

@@ -8,12 +8,13 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from longmemeval.benchmarks.dataset_protocol import Benchmark
+from longmemeval.benchmarks.judges import load_judge
+from longmemeval.benchmarks.spec import Benchmark
 from longmemeval.errors import EndpointDownError, HarnessError, SpendingLimitError
+from longmemeval.evaluation.judges.definition import rules_of
 from longmemeval.evaluation.judges.protocol import Judge, JudgeIdentity
 from longmemeval.evaluation.judges.standing import address_unknown, first_of
 from longmemeval.evaluation.metrics import Metrics
-from longmemeval.evaluation.registry import RULES, default_judge, load_judge
 from longmemeval.event_loop import complete
 from longmemeval.llm.call_counter import CallCounter
 from longmemeval.llm.limit import LimitedChatModel
@@ -40,7 +41,7 @@ class EvaluateOptions(Struct, frozen=True):
     """How to grade."""
 
     judge: str | None = None
-    """A judge's spec (`evaluation/registry.py`), or the id of one that has graded this run, whose labels are then
+    """A judge's spec (`benchmarks/judges.py`), or the id of one that has graded this run, whose labels are then
     scored without asking it; None: the benchmark's own."""
     votes: int = 1
     """How often a chat model is asked about each answer; the majority is the label."""
@@ -100,7 +101,7 @@ def evaluate(run_id: str, *, options: EvaluateOptions = EvaluateOptions(), where
     asked = AskedQuestions(manifest, dataset_of(manifest, options.dataset, where))
     for stored in stored_metrics(folder):
         made_again(run, asked, stored, grown=True)
-    judge = _chosen_judge(folder, asked.dataset.benchmark, answers, options)
+    judge = _chosen_judge(folder, asked.benchmark, answers, options)
     newly_judged = 0
     # Held while it is found out what there is to judge: another process may be judging.
     with Journal(judgements_file(folder, judge.identity.id), Judgement) as journal:
@@ -143,7 +144,7 @@ def _chosen_judge(
     folder: Path, benchmark: Benchmark, answers: Mapping[str, Answer], options: EvaluateOptions
 ) -> _ChosenJudge:
     """The judge to grade with; to judge anew, the next one that is not done with these answers."""
-    spec = default_judge(benchmark) if options.judge is None else options.judge
+    spec = benchmark.default_judge if options.judge is None else options.judge
     for metrics in stored_metrics(folder):
         if metrics.judge.id == spec:
             if options.rejudge:
@@ -192,7 +193,8 @@ def _tell_of_unused(folder: Path, judge: JudgeIdentity, options: EvaluateOptions
 def unlabelled(folder: Path, judge: JudgeIdentity, answers: Mapping[str, Answer]) -> list[str]:
     """The answered questions that a judge has yet to label. Rules that left one out will do so every time."""
     judged = current_judgements(folder, judge.id)
-    settled = {one for one, judgement in judged.items() if judgement.label is not None or judge.model in RULES}
+    by_rules = rules_of(judge.model) is not None
+    settled = {one for one, judgement in judged.items() if judgement.label is not None or by_rules}
     return [one for one, answer in answers.items() if answer.status == "ok" and one not in settled]
 
 

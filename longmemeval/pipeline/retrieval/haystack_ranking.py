@@ -9,12 +9,11 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.arrays import Vector
-from longmemeval.evaluation.measures.official import Granularity
+from longmemeval.evaluation.measures.rankings import Granularity, Ranked, Ranking
 from longmemeval.event_loop import complete
 from longmemeval.memory.configuration import MemoryConfiguration, build_memory
 from longmemeval.memory.protocol import MemorySystem, MemoryTools, RankingMemory
 from longmemeval.pipeline.fixtures.query_vectors import QueryVectors, VectorSource
-from longmemeval.pipeline.runs.rankings import Ranked, Ranking
 from longmemeval.records import Gold, Question, Recall, RecalledItem
 from longmemeval.retrieval.analysis import QuestionAnalysis
 from longmemeval.spending import Account

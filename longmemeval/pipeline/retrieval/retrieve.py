@@ -6,20 +6,22 @@ from typing import get_args
 
 from msgspec import Struct
 
-from longmemeval.benchmarks.dataset_protocol import Dataset
+from longmemeval.benchmarks.retrieval_protocols import OfficialRanking, OfficialScoring
+from longmemeval.benchmarks.spec import Benchmark
+from longmemeval.benchmarks.specs import benchmark_of
+from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.evaluation.measures.notation import Measure
-from longmemeval.evaluation.measures.official import Granularity
+from longmemeval.evaluation.measures.rankings import Granularity, RetrievalProtocol
 from longmemeval.executors.registry import EXECUTORS
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration
 from longmemeval.pipeline.answer.question_analysis import QueryModel
 from longmemeval.pipeline.retrieval.official import plan_official
-from longmemeval.pipeline.retrieval.scoring import chosen_measures, is_locomo
+from longmemeval.pipeline.retrieval.scoring import Scoring, chosen_measures, official_scoring, standard_scoring
 from longmemeval.pipeline.retrieval.standard import Planning, Workers, rank_all
 from longmemeval.pipeline.runs.accounts import AccountsOfRuns
 from longmemeval.pipeline.runs.manifest import check_run_id, default_run_id
-from longmemeval.pipeline.runs.rankings import RetrievalJob, RetrievalProtocol, RetrievalReport, RetrievalRun
+from longmemeval.pipeline.runs.rankings import RetrievalJob, RetrievalReport, RetrievalRun
 from longmemeval.pipeline.runs.selection import Selection, part_of, select
 from longmemeval.settings import Folders, folders
 from longmemeval.spending import SpendingLimit
@@ -29,12 +31,11 @@ class RetrievalOptions(Struct, frozen=True):
     """Everything about `retrieval` but the data and the memories."""
 
     protocol: RetrievalProtocol = "standard"
-    """`standard`: from prepared fixtures; `official`: LongMemEval's own corpus and measures, nothing prepared but
-    expansions."""
+    """`standard`: from prepared fixtures; `official`: the benchmark's own, where it has one."""
     granularity: Granularity | None = None
-    """None: turns for LoCoMo, else sessions."""
+    """None: what the protocol usually ranks."""
     measures: tuple[str, ...] = ()
-    """See `chosen_measures`; the official protocol has its own."""
+    """See `chosen_measures`; official protocols have their own."""
     cutoffs: tuple[int, ...] = ()
     prepared: str = "default"
     """Name of the preparation to read."""
@@ -54,7 +55,8 @@ class RetrievalOptions(Struct, frozen=True):
     """What calls about questions, and those of a remote embedder, may cost over all starts, all memories together;
     None: no limit."""
     jobs: int | None = None
-    """Workers; None: one per core when there are enough haystacks, else none. The official protocol works in one."""
+    """Workers; None: one per core when there are enough haystacks, else none. An official protocol with a corpus of
+    its own works in one."""
     executor: str | None = None
     """What runs them; None: `processes`, where there are to be workers."""
     tell: Callable[[str], None] | None = None
@@ -87,34 +89,49 @@ def retrieve(
         SpendingLimitError, EndpointDownError: the rest has to wait; what was ranked is kept.
     """
     where = where or folders()
-    _check(options, len(memories))
-    locomo = is_locomo(dataset)
-    chosen = select(list(dataset.questions()), selection, lambda question_id: dataset.gold(question_id).question_type)
-    level = options.granularity or ("turn" if locomo else "session")
-    measures = chosen_measures(options.measures, options.cutoffs, locomo=locomo)
+    _check(options)
+    benchmark = benchmark_of(dataset)
+    protocol = _official_protocol(benchmark, dataset) if options.protocol == "official" else None
+    chosen = select(list(dataset.questions()), selection, dataset.question_type)
+    level = options.granularity or (protocol or benchmark.retrieval).level
     configurations = [as_configuration(memory) for memory in memories]
     run_ids = _run_ids([one.name for one in configurations], dataset, level, options, where)
     accounts = AccountsOfRuns(where.results_dir, run_ids, options.spending)
     job = RetrievalJob(dataset, chosen, level, where, selection, accounts)
     named = list(zip(configurations, run_ids, strict=True))
     # All are planned before the first begins: a mistake about the last does not show after hours.
-    if options.protocol == "official":
-        runs = _official(job, named, options)
+    if isinstance(protocol, OfficialRanking):
+        _check_own_corpus(options, len(memories))
+        runs = _official(job, protocol, named, options)
     else:
-        runs = _standard(job, named, measures, options)
+        _check_prepared(options)
+        measures = chosen_measures(options.measures, options.cutoffs, benchmark.retrieval)
+        scoring = official_scoring(dataset, level, protocol) if protocol else standard_scoring(dataset, level, measures)
+        runs = _from_fixtures(job, named, scoring, options)
     part = part_of(selection, len(chosen), len(dataset))
-    return RetrievalReport(dataset.name, options.protocol, job.level, runs, part)
+    return RetrievalReport(dataset.name, options.protocol, job.level, runs, part, benchmark.name)
+
+
+def _official_protocol(benchmark: Benchmark, dataset: Dataset) -> OfficialScoring | OfficialRanking:
+    if benchmark.official_retrieval is None:
+        raise HarnessError(
+            f"{benchmark.title} has no official protocol of retrieval",
+            where=f"data set '{dataset.name}'",
+            fix="Use --protocol standard",
+        )
+    return benchmark.official_retrieval
 
 
 _Named = Sequence[tuple[MemoryConfiguration, str]]
 """Memories with the ids of their runs."""
 
 
-def _standard(
-    job: RetrievalJob, memories: _Named, measures: tuple[Measure, ...], options: RetrievalOptions
+def _from_fixtures(
+    job: RetrievalJob, memories: _Named, scoring: Scoring, options: RetrievalOptions
 ) -> tuple[RetrievalRun, ...]:
     planning = Planning(
         job,
+        protocol=scoring.protocol,
         prepared=options.prepared,
         embedder=options.embedder,
         query_model=QueryModel(options.query_model, options.model_options) if options.query_model else None,
@@ -124,13 +141,16 @@ def _standard(
     for advice in dict.fromkeys(plan.fixtures.advice for plan in plans):
         if advice and options.tell:
             options.tell(advice)
-    return rank_all(plans, measures, Workers(options.jobs, options.executor))
+    return rank_all(plans, scoring, Workers(options.jobs, options.executor))
 
 
-def _official(job: RetrievalJob, memories: _Named, options: RetrievalOptions) -> tuple[RetrievalRun, ...]:
+def _official(
+    job: RetrievalJob, protocol: OfficialRanking, memories: _Named, options: RetrievalOptions
+) -> tuple[RetrievalRun, ...]:
     plans = [
         plan_official(
             job,
+            protocol,
             configuration,
             run_id,
             embedder=options.embedder,
@@ -143,8 +163,8 @@ def _official(job: RetrievalJob, memories: _Named, options: RetrievalOptions) ->
     return tuple(execute() for execute in plans)
 
 
-def _check(options: RetrievalOptions, memories: int) -> None:
-    """Refuse what names nothing and what does not go together."""
+def _check(options: RetrievalOptions) -> None:
+    """Refuse what names nothing and what does not go together, whatever the benchmark."""
     for kind, given, valid in (
         ("protocol", options.protocol, get_args(RetrievalProtocol)),
         ("granularity", options.granularity, get_args(Granularity)),
@@ -154,20 +174,32 @@ def _check(options: RetrievalOptions, memories: int) -> None:
     official = options.protocol == "official"
     if official and (options.measures or options.cutoffs):
         raise HarnessError("The official protocol has its own measures and cutoffs", fix="Leave out --measure and --k")
-    if official and options.query_model:
-        raise HarnessError("The official protocol asks no chat model", fix="Leave out --query-model")
     if options.log and not official:
         raise HarnessError("--log writes the official log", fix="Give --protocol official with it")
     if options.expansion_cache and not official:
         raise HarnessError("--expansion-cache is read by the official protocol", fix="Give --protocol official with it")
-    if official and (options.jobs not in (None, 1) or options.executor):
-        raise HarnessError("The official protocol works in one process", fix="Leave out --jobs and --executor")
     if options.executor:
         EXECUTORS.get(options.executor)
     if options.jobs is not None and options.jobs < 1:
         raise HarnessError(f"{options.jobs} is no number of workers", fix="Give --jobs 1 or more")
+
+
+def _check_own_corpus(options: RetrievalOptions, memories: int) -> None:
+    """Refuse what a protocol with a corpus of its own does not take."""
+    if options.query_model:
+        raise HarnessError("The official protocol asks no chat model", fix="Leave out --query-model")
+    if options.jobs not in (None, 1) or options.executor:
+        raise HarnessError("The official protocol works in one process", fix="Leave out --jobs and --executor")
     if options.log and memories > 1:
         raise HarnessError(f"--log names one file for {memories} memories", fix="Give one --memory with it")
+
+
+def _check_prepared(options: RetrievalOptions) -> None:
+    """Refuse what a protocol takes only that has a corpus of its own."""
+    for name, given in (("--log", options.log), ("--expansion-cache", options.expansion_cache)):
+        if given:
+            what = f"{name} is for official protocols with a corpus of their own; here memories rank what is prepared"
+            raise HarnessError(what, fix=f"Leave out {name}")
 
 
 def _run_ids(

@@ -1,4 +1,4 @@
-"""The standard protocol of `retrieval`: memories rank the stored history of each question, haystack by haystack.
+"""Memories rank the stored history of each question, haystack by haystack: `retrieval` from what is prepared.
 
 All memories of a command are done with one haystack before the next begins: what they read of it is opened once, and
 an index that several of them want is made once.
@@ -16,12 +16,13 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from longmemeval.evaluation.measures.notation import Measure
+from longmemeval.evaluation.measures.rankings import Ranked, RetrievalProtocol
 from longmemeval.event_loop import complete
 from longmemeval.executors.protocol import Task
 from longmemeval.executors.registry import in_order, is_alone, run_tasks
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import MemoryConfiguration, build_memory, preset_of
+from longmemeval.memory.gold import gold_for
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
 from longmemeval.pipeline.answer.question_analysis import QueryModel, QuestionAnalyses, question_analyses
 from longmemeval.pipeline.fixtures.access import PreparedFixtures, open_fixtures
@@ -33,16 +34,10 @@ from longmemeval.pipeline.retrieval.haystack_ranking import (
     rank_haystack,
     rank_question,
 )
-from longmemeval.pipeline.retrieval.scoring import StandardScoring, history_ids
+from longmemeval.pipeline.retrieval.scoring import RankingScores, Scoring, history_ids
 from longmemeval.pipeline.runs.manifest import RunManifest
 from longmemeval.pipeline.runs.progress import progress
-from longmemeval.pipeline.runs.rankings import (
-    Ranked,
-    Rankings,
-    RetrievalJob,
-    RetrievalRun,
-    ranking_run,
-)
+from longmemeval.pipeline.runs.rankings import Rankings, RetrievalJob, RetrievalRun, ranking_run
 from longmemeval.pipeline.runs.totals import analysis_totals
 from longmemeval.records import Question
 
@@ -52,6 +47,7 @@ class Planning:
 
     Args:
         job: the data, the questions and the level.
+        protocol: by which the rankings are scored.
         prepared: the preparation to read.
         embedder: the one the fixtures were made with, under another name.
         query_model: who analyses the questions where a memory wants a chat model for it; None: nobody can.
@@ -62,12 +58,14 @@ class Planning:
         self,
         job: RetrievalJob,
         *,
+        protocol: RetrievalProtocol,
         prepared: str,
         embedder: str | None,
         query_model: QueryModel | None,
         reached_by: ModelOptions,
     ) -> None:
         self._job = job
+        self._protocol = protocol
         self._prepared = prepared
         self._embedder = embedder
         self._query_model = query_model
@@ -92,7 +90,7 @@ class Planning:
         settings = {
             "memory": configuration.model_dump(),
             "reads_gold": reads_gold,
-            "protocol": "standard",
+            "protocol": self._protocol,
             "granularity": job.level,
             "preparation": self._prepared,
             "embedder": msgspec.to_builtins(identity),
@@ -105,7 +103,7 @@ class Planning:
         if embeds:
             self._vectors[source] = source.vectors(job.questions, account)
         vectors = self._vectors[source]
-        tools = MemoryTools(vectors, job.dataset.gold if reads_gold else None, analyse=analyses)
+        tools = MemoryTools(vectors, gold_for(configuration, job.dataset), analyse=analyses)
         system = build_memory(configuration, tools)
         return Plan(job, configuration, manifest, fixtures, system, analyses, source, vectors, embeds, self._names_in)
 
@@ -144,14 +142,14 @@ class Plan:
     def task(self, questions: Sequence[Question]) -> MemoryTask:
         """The same for `questions` of one haystack, as a worker gets it."""
         ids = [question.question_id for question in questions]
-        reads_gold = preset_of(self.configuration).reads_gold
+        lent = gold_for(self.configuration, self.job.dataset)
         return MemoryTask(
             configuration=self.configuration,
             questions=tuple(questions),
             source=self.source,
             vectors={text: self.vectors(text) for question in questions for text in self.texts_for(question)},
             analyses={question.question_id: self.analyses(question) for question in questions} if self.analyses else {},
-            gold={one: self.job.dataset.gold(one) for one in ids} if reads_gold else {},
+            gold={one: lent(one) for one in ids} if lent else {},
             account=self.job.accounts.of(self.manifest.run_id),
         )
 
@@ -169,12 +167,12 @@ class Workers(Struct, frozen=True):
     """What runs them; None: `processes`, where there are to be workers."""
 
 
-def rank_all(plans: Sequence[Plan], measures: tuple[Measure, ...], workers: Workers) -> tuple[RetrievalRun, ...]:
+def rank_all(plans: Sequence[Plan], scoring: Scoring, workers: Workers) -> tuple[RetrievalRun, ...]:
     """Rank all questions by all memories, and score the rankings.
 
     Args:
         plans: one per memory, of one job; at least one.
-        measures: what to compute.
+        scoring: by what the rankings are scored.
         workers: who ranks.
 
     Raises:
@@ -184,7 +182,7 @@ def rank_all(plans: Sequence[Plan], measures: tuple[Measure, ...], workers: Work
     """
     job = plans[0].job
     history = history_ids(job.dataset, job.level)
-    scorings = [StandardScoring(job.dataset, job.level, measures, history) for _ in plans]
+    scores = [RankingScores(job.dataset, scoring, history) for _ in plans]
     with ExitStack() as stack:
         runs = [stack.enter_context(ranking_run(plan.folder, plan.manifest, job.level, plan.worked)) for plan in plans]
         _look_at_questions(plans, runs)
@@ -193,12 +191,12 @@ def rank_all(plans: Sequence[Plan], measures: tuple[Measure, ...], workers: Work
         for run in runs:
             run.bar = bar
         for questions, ranked in _by_haystack(plans, runs, workers, stack):
-            for run, scoring, rank in zip(runs, scorings, ranked, strict=True):
+            for run, own, rank in zip(runs, scores, ranked, strict=True):
                 for question in questions:
-                    scoring.add(question, run.ranking(question.question_id, partial(rank, question)))
+                    own.add(question, run.ranking(question.question_id, partial(rank, question)))
     return tuple(
-        job.finish(plan.manifest, run.new, scoring.results(plan.configuration.name))
-        for plan, run, scoring in zip(plans, runs, scorings, strict=True)
+        job.finish(plan.manifest, run.new, own.results(plan.configuration.name))
+        for plan, run, own in zip(plans, runs, scores, strict=True)
     )
 
 

@@ -4,14 +4,10 @@ from collections.abc import Sequence
 from copy import copy
 from pathlib import Path
 
-from msgspec import structs
-
 from longmemeval.benchmarks.catalogue import catalogue
-from longmemeval.benchmarks.dataset_protocol import Dataset
-from longmemeval.benchmarks.locomo.format import OPEN_ABSTENTION
-from longmemeval.benchmarks.locomo.protocol import official_questions
-from longmemeval.benchmarks.locomo.texts import recorded_texts
 from longmemeval.benchmarks.registry import load_dataset
+from longmemeval.benchmarks.specs import benchmark_of
+from longmemeval.dataset import Dataset
 from longmemeval.errors import DataError, HarnessError, IntegrityError
 from longmemeval.pipeline.runs.manifest import RunManifest
 from longmemeval.pipeline.runs.selection import part_of, select
@@ -30,14 +26,15 @@ class AskedQuestions:
     def __init__(self, manifest: RunManifest, dataset: Dataset) -> None:
         self.manifest = manifest
         self.dataset = dataset
+        self.benchmark = benchmark_of(dataset)
         everything = list(dataset.questions())
         self.total = len(everything)
         """Questions of the whole data set."""
         wanted = set(manifest.question_ids)
         asked = {question.question_id: question for question in everything if question.question_id in wanted}
         protocol = manifest.settings.get("protocol") or {}
-        if protocol.get("name") == "official":
-            offered = official_questions(dataset, list(asked.values()), protocol["seed"], recorded_texts(protocol))
+        if protocol.get("name") == "official" and (answering := self.benchmark.answering):
+            offered = answering.questions(dataset, list(asked.values()), protocol)
             asked = {question.question_id: question for question in offered}
         if strangers := wanted - asked.keys():
             raise IntegrityError(
@@ -67,20 +64,29 @@ class AskedQuestions:
         """How many questions these are of how many, and how they were chosen; empty for the whole data set."""
         return part_of(self.manifest.selection, len(self.questions), self.total)
 
+    def protocol_note(self, official_metric: bool) -> str:
+        """What tables have to say of how the questions were put; empty where the benchmark's protocol was not followed.
+
+        Args:
+            official_metric: whether the score is the benchmark's own.
+        """
+        record, answering = self.manifest.settings.get("protocol"), self.benchmark.answering
+        return answering.note(record, official_metric) if isinstance(record, dict) and answering else ""
+
     def gold(self, question_id: str) -> Gold:
-        """The gold of a question; an adversarial one whose two options were not shown is of another type."""
+        """The gold of a question as it was asked."""
         if question_id not in self._golds:
-            self._golds[question_id] = self._as_asked(self.dataset.gold(question_id))
+            gold, as_asked = self.dataset.gold(question_id), self.benchmark.gold_as_asked
+            self._golds[question_id] = as_asked(gold, self.questions[question_id]) if as_asked else gold
         return self._golds[question_id]
+
+    def question_type(self, question_id: str) -> str:
+        """The type of a question as it was asked."""
+        return self.gold(question_id).question_type
 
     def golds(self) -> list[Gold]:
         """All of them, in the order of the questions."""
         return [self.gold(question_id) for question_id in self.questions]
-
-    def _as_asked(self, gold: Gold) -> Gold:
-        if gold.trap is None or self.questions[gold.question_id].options:
-            return gold
-        return structs.replace(gold, question_type=OPEN_ABSTENTION)
 
 
 def check_selection(manifest: RunManifest, dataset: Dataset, questions: Sequence[Question]) -> None:
@@ -96,7 +102,7 @@ def check_selection(manifest: RunManifest, dataset: Dataset, questions: Sequence
     """
     if manifest.selection is None:
         return
-    chosen = select(questions, manifest.selection, lambda name: dataset.gold(name).question_type)
+    chosen = select(questions, manifest.selection, dataset.question_type)
     selected = {question.question_id for question in chosen}
     changed = [*(selected - set(manifest.question_ids)), *(set(manifest.question_ids) - selected)]
     if changed:

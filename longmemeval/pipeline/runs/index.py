@@ -5,7 +5,6 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from longmemeval.benchmarks.locomo.texts import wording_note
 from longmemeval.evaluation.judges.standing import grading
 from longmemeval.evaluation.metrics import Metrics
 from longmemeval.files import sha256_bytes
@@ -47,9 +46,11 @@ class IndexEntry(Struct, frozen=True):
     """What the benchmark's own protocol means for the score; empty without one."""
 
 
-def record_score(results_dir: Path, manifest: RunManifest, metrics: Metrics, part: str = "") -> None:
+def record_score(
+    results_dir: Path, manifest: RunManifest, metrics: Metrics, part: str = "", protocol_note: str = ""
+) -> None:
     """Append the score of a run unless that is what the index says of it already."""
-    entry = index_entry(manifest, metrics, part)
+    entry = index_entry(manifest, metrics, part, protocol_note)
     path = results_dir / INDEX
     with locked(path, wait=True), path.open("ab") as index:
         newest = {(one.run, one.judge): one for one in read_index(results_dir)}
@@ -73,13 +74,14 @@ def settings_sha256(manifest: RunManifest) -> str:
     return sha256_bytes(msgspec.json.encode(decisive, order="sorted"))
 
 
-def index_entry(manifest: RunManifest, metrics: Metrics, part: str = "") -> IndexEntry:
+def index_entry(manifest: RunManifest, metrics: Metrics, part: str = "", protocol_note: str = "") -> IndexEntry:
     """The line of a run as one judge graded it.
 
     Args:
         manifest: of the run.
         metrics: by the judge.
         part: of the data set (`AskedQuestions.part`).
+        protocol_note: what has to be said of its protocol (`AskedQuestions.protocol_note`).
     """
     settings = manifest.settings
     return IndexEntry(
@@ -101,5 +103,5 @@ def index_entry(manifest: RunManifest, metrics: Metrics, part: str = "") -> Inde
         part=part,
         grading=grading(metrics.judge),
         endpoint=metrics.judge.endpoint,
-        protocol_note=wording_note(settings.get("protocol") or {}, official_metric=metrics.judge.official),
+        protocol_note=protocol_note,
     )

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval import __version__
-from longmemeval.benchmarks.dataset_protocol import Dataset
+from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, IntegrityError, nearest
 from longmemeval.files import list_folders, safe_name, write_atomic
 from longmemeval.pipeline.runs.selection import Selection

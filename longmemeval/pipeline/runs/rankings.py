@@ -5,15 +5,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
 
-from longmemeval.benchmarks.dataset_protocol import Dataset
+from longmemeval.dataset import Dataset
 from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError, SpendingLimitError
-from longmemeval.evaluation.measures.aggregate import Mean
-from longmemeval.evaluation.measures.official import Granularity
+from longmemeval.evaluation.measures.rankings import Granularity, Ranked, Ranking, RetrievalProtocol, RetrievalResult
 from longmemeval.files import sha256_file, write_atomic
 from longmemeval.pipeline.runs.accounts import AccountsOfRuns
 from longmemeval.pipeline.runs.journal import Journal
@@ -34,41 +33,6 @@ from longmemeval.records import Question
 from longmemeval.settings import Folders
 
 RANKINGS = "rankings.jsonl"
-RetrievalProtocol = Literal["standard", "official"]
-
-
-class Ranked(Struct, frozen=True, gc=False):
-    """One item of a ranking."""
-
-    id: str
-    """Message id of a turn, thread id of a session; under the official protocol the official corpus id."""
-    score: float | None
-    """None for what was recalled without being ranked."""
-
-
-class Ranking(Struct, frozen=True):
-    """One line of `rankings.jsonl`, best item first."""
-
-    question_id: str
-    level: Granularity
-    ranked: tuple[Ranked, ...]
-
-
-class RetrievalResult(Struct, frozen=True, rename={"gold_rule": "gold"}):
-    """What one memory scored against one kind of gold over one denominator."""
-
-    memory: str
-    protocol: RetrievalProtocol
-    granularity: str
-    """`session` or `turn`; `turn2session` for an official ranking of turns that is scored as sessions."""
-    gold_rule: str
-    """What counted as right, in words."""
-    denominator: str
-    """What the means are over, in words."""
-    measures: dict[str, Mean]
-    by_type: dict[str, dict[str, Mean]]
-    without_labels: tuple[str, ...] = ()
-    """Official protocol: questions of the denominator of which the data does not say which turns are the evidence."""
 
 
 class RetrievalRun(Struct, frozen=True):
@@ -93,6 +57,8 @@ class RetrievalReport(Struct, frozen=True):
     runs: tuple[RetrievalRun, ...]
     part: str = ""
     """How many questions of how many, and how they were chosen; empty for the whole data set."""
+    benchmark: str = ""
+    """Whose data it is."""
 
 
 class Rankings:

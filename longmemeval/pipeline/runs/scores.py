@@ -70,7 +70,7 @@ def write_metrics(results_dir: Path, folder: Path, asked: AskedQuestions, identi
     metrics = metrics_from_files(folder, asked, identity, current_answers(read_journal(folder / ANSWERS, Answer)))
     path = folder / "metrics" / f"{identity.id}.json"
     write_atomic(path, msgspec.json.format(msgspec.json.encode(metrics), indent=2) + b"\n")
-    record_score(results_dir, asked.manifest, metrics, asked.part)
+    record_score(results_dir, asked.manifest, metrics, asked.part, asked.protocol_note(metrics.judge.official))
     return metrics
 
 
@@ -88,6 +88,7 @@ def metrics_from_files(
         hypotheses={answer.question_id: answer.hypothesis for answer in answers.values() if answer.status == "ok"},
         times=asked.manifest.settings.get("repeated_questions"),
         top_scores={answer.question_id: answer.top_score for answer in answers.values()},
+        types=asked.benchmark.types,
     )
     return structs.replace(
         metrics,

@@ -15,7 +15,8 @@ from longmemeval.llm.call_counter import Call, CallCounter, longest_reply
 from longmemeval.llm.options import is_offline
 from longmemeval.llm.registry import load_chat_model, model_warning
 from longmemeval.llm.tokens import context_window
-from longmemeval.memory.configuration import analysis_of, build_memory, preset_of
+from longmemeval.memory.configuration import analysis_of, build_memory
+from longmemeval.memory.gold import gold_for
 from longmemeval.memory.protocol import MemoryTools
 from longmemeval.pipeline.fixtures.access import PreparedFixtures
 from longmemeval.pipeline.fixtures.prepare import PrepareReport, prepare
@@ -156,7 +157,7 @@ def _prompts(state: SweepState, run: PlannedRun, questions: Sequence[Question]) 
     counter = CallCounter(run.model.spec)
     tools = MemoryTools(
         embed_query=embed,
-        gold=state.gold if preset_of(configuration).reads_gold else None,
+        gold=gold_for(configuration, state.dataset),
         count_tokens=counter.tokens.count,
         analyse=partial(analyse_by_rules, method=analysis),
     )

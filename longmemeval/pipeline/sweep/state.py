@@ -4,10 +4,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from longmemeval.benchmarks.judges import load_judge
 from longmemeval.benchmarks.registry import load_dataset
+from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.errors import HarnessError
 from longmemeval.evaluation.judges.protocol import Judge, JudgeIdentity
-from longmemeval.evaluation.registry import default_judge, load_judge
 from longmemeval.files import sha256_file, sha256_text
 from longmemeval.llm.call_counter import CallCounter
 from longmemeval.llm.protocol import ChatModel
@@ -44,11 +45,7 @@ class SweepState:
         self.plan = plan
         self.where = where
         self.dataset = load_dataset(plan.dataset, where.data_dir)
-        self.gold = self.dataset.gold
-        """By question id; for drawing samples by type, for judges, and lent to memories that read gold."""
-        self.questions = select(
-            list(self.dataset.questions()), plan.selection, lambda question_id: self.gold(question_id).question_type
-        )
+        self.questions = select(list(self.dataset.questions()), plan.selection, self.dataset.question_type)
         self._planned = RunManifest(
             format=FORMAT,
             run_id="",
@@ -63,7 +60,7 @@ class SweepState:
             selection=plan.selection,
         )
         self.asked = AskedQuestions(self._planned, self.dataset)
-        specs = plan.judges or (default_judge(self.dataset.benchmark),)
+        specs = plan.judges or (benchmark_of(self.dataset).default_judge,)
         self.judges: dict[str, JudgeIdentity] = {spec: self.judge(spec, CallCounter).identity for spec in specs}
         """By spec."""
 
@@ -71,7 +68,7 @@ class SweepState:
         """The judge of a spec, its chat models made by `model`."""
         planned = self.plan
         return load_judge(
-            spec, model, benchmark=self.dataset.benchmark, votes=planned.votes, options=planned.judge_options
+            spec, model, benchmark=benchmark_of(self.dataset), votes=planned.votes, options=planned.judge_options
         )
 
     def folder(self, run: PlannedRun) -> Path:

@@ -4,16 +4,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
-from longmemeval.benchmarks.dataset_protocol import Dataset
-from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
+from longmemeval.benchmarks.retrieval_protocols import OfficialRanking
+from longmemeval.benchmarks.specs import benchmark_of
+from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.evaluation.measures.notation import Measure
-from longmemeval.pipeline.retrieval.official_scoring import OfficialScoring
-from longmemeval.pipeline.retrieval.scoring import StandardScoring
+from longmemeval.evaluation.measures.rankings import Ranking, RetrievalResult
+from longmemeval.pipeline.retrieval.scoring import RankingScores, official_scoring, standard_scoring
 from longmemeval.pipeline.runs.journal import read_journal
 from longmemeval.pipeline.runs.manifest import RunManifest, differences
-from longmemeval.pipeline.runs.rankings import RANKINGS, Ranking, RetrievalResult
+from longmemeval.pipeline.runs.rankings import RANKINGS
 
 _RESULTS = msgspec.json.Decoder(tuple[RetrievalResult, ...])
 
@@ -58,18 +60,25 @@ def _results(
 ) -> tuple[RetrievalResult, ...]:
     """The results again, by the measures that are stored."""
     level, memory = manifest.settings["granularity"], manifest.settings["memory"]["name"]
-    if manifest.settings["protocol"] == "official" and isinstance(dataset, LongMemEvalDataset):
-        official = OfficialScoring(dataset, level)
-        for record in dataset.records():
-            if record.question_id in rankings:
-                official.add(record, [item.id for item in rankings[record.question_id].ranked])
-        return official.results(memory)
-    # The last result has all measures; LoCoMo's official one before it only the recalls.
-    standard = StandardScoring(dataset, level, tuple(map(Measure.parse, stored[-1].measures)))
+    official = benchmark_of(dataset).official_retrieval if manifest.settings["protocol"] == "official" else None
+    if isinstance(official, OfficialRanking):
+        ids = {name: [item.id for item in ranking.ranked] for name, ranking in rankings.items()}
+        return official.score(dataset, level, ids, memory)
+    if official:
+        scoring = official_scoring(dataset, level, official)
+    else:
+        # The last result has all measures; one before it may be by a kind of gold that has values for some alone.
+        scoring = standard_scoring(dataset, level, tuple(map(Measure.parse, stored[-1].measures)))
+    scores = RankingScores(dataset, scoring)
     for question in dataset.questions():
         if question.question_id in rankings:
-            standard.add(question, rankings[question.question_id])
-    return standard.results(memory)
+            scores.add(question, rankings[question.question_id])
+    called_then = {rule.name: rule.formerly for rule in scoring.rules}
+    stored_names = {result.gold_rule for result in stored}
+    return tuple(
+        replace(result, gold_rule=then) if (then := called_then[result.gold_rule]) in stored_names else result
+        for result in scores.results(memory)
+    )
 
 
 def _by_place(results: tuple[RetrievalResult, ...]) -> dict[str, object]:

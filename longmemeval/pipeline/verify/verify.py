@@ -173,7 +173,9 @@ def _check_metrics(
     elif not any(contradictions):
         yield of_an_earlier_version(folder, stored, again)
     if not older and stored.format == METRICS_FORMAT:
-        yield _check_index(index.get((folder.name, stored.judge.id)), index_entry(asked.manifest, again, asked.part))
+        note = asked.protocol_note(again.judge.official)
+        entry = index_entry(asked.manifest, again, asked.part, note)
+        yield _check_index(index.get((folder.name, stored.judge.id)), entry)
 
 
 def _check_index(indexed: IndexEntry | None, again: IndexEntry) -> str | None:

@@ -1,6 +1,6 @@
 """Key expansion: texts made from a session or a turn at prepare, by which retrieval finds it besides its own words.
 
-Method: LongMemEval (Wu et al. 2025, section 5.3), "index expansion".
+Method: Wu et al. 2025 (ICLR), section 5.3, "index expansion".
 """
 
 from longmemeval.retrieval.expansion.chat import chat_maker
@@ -12,7 +12,6 @@ from longmemeval.retrieval.expansion.keys import (
     ExpansionMaker,
     MadeExpansions,
 )
-from longmemeval.retrieval.expansion.official_join import CorpusItem, official_cache, official_join
 from longmemeval.retrieval.expansion.part import (
     ExpansionPart,
     decode,
@@ -30,7 +29,6 @@ from longmemeval.retrieval.expansion.vectors import (
 )
 
 __all__ = [
-    "CorpusItem",
     "Expansion",
     "ExpansionKind",
     "ExpansionLevel",
@@ -48,8 +46,6 @@ __all__ = [
     "keys_part",
     "keys_to_embed",
     "kind_and_level",
-    "official_cache",
-    "official_join",
     "part_name",
     "vectors_part",
 ]

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from longmemeval.benchmarks.convomem.loader import ConvoMemDataset
-from longmemeval.benchmarks.dataset_protocol import Dataset
+from longmemeval.dataset import Dataset
 
 Json = dict[str, Any]
 

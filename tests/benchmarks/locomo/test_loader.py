@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from longmemeval.benchmarks.catalogue import catalogue_entry
-from longmemeval.benchmarks.dataset_protocol import Dataset
 from longmemeval.benchmarks.locomo.format import CATEGORIES, dia_id_of, parse_date
 from longmemeval.benchmarks.locomo.loader import LocomoDataset
 from longmemeval.benchmarks.locomo.quirks import LocomoQuirks
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.benchmarks.stats import TypeCount, dataset_stats
 from longmemeval.cli.datasets import app
+from longmemeval.dataset import Dataset
 from longmemeval.errors import DataError
 from longmemeval.records import Gold, Question, Session, Turn
 from longmemeval.storage.messages import haystack_messages

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longmemeval.benchmarks.dataset_protocol import Dataset
 from longmemeval.benchmarks.longmemeval.loader import QUESTION_TYPES, LongMemEvalDataset, parse_date
 from longmemeval.calendar_names import official_date
+from longmemeval.dataset import Dataset
 from longmemeval.errors import DataError
 from longmemeval.records import Gold, Question, Session, Turn
 

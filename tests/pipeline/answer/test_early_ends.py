@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from longmemeval.benchmarks.dataset_protocol import Dataset
+from longmemeval.dataset import Dataset
 from longmemeval.errors import IntegrityError
 from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.answer.answering import RunReport

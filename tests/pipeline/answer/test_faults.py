@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from longmemeval.benchmarks.dataset_protocol import Dataset
+from longmemeval.dataset import Dataset
 from longmemeval.errors import EndpointDownError
 from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.answer.answering import RunReport

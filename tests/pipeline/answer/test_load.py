@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from longmemeval.benchmarks.dataset_protocol import Dataset
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
+from longmemeval.dataset import Dataset
 from longmemeval.event_loop import in_thread
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.tokens import TiktokenCounter, token_counter

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from longmemeval.benchmarks.dataset_protocol import Dataset
+from longmemeval.dataset import Dataset
 from longmemeval.errors import FatalModelError, FixtureError, HarnessError, IntegrityError
 from longmemeval.files import sha256_file
 from longmemeval.llm.options import ModelOptions

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from longmemeval.benchmarks.locomo.f1 import LOCOMO_F1
 from longmemeval.benchmarks.locomo.loader import LocomoDataset
 from longmemeval.benchmarks.locomo.texts import load_texts
 from longmemeval.errors import HarnessError, SpendingLimitError
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
-from longmemeval.evaluation.judges.locomo import LOCOMO_F1
 from longmemeval.files import sha256_text
 from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.answer.repeats import run_repeats
@@ -147,9 +147,9 @@ def test_texts_are_for_the_official_protocol_alone(
     assert not (tmp_path / "results").exists()
 
 
-def test_only_locomo_has_that_protocol(tmp_path: Path) -> None:
+def test_a_benchmark_without_such_a_protocol_is_named(tmp_path: Path) -> None:
     dataset, where = prepared_colours(tmp_path)
-    with pytest.raises(HarnessError, match="LoCoMo protocol does not fit"):
+    with pytest.raises(HarnessError, match="LongMemEval has no official protocol of answering"):
         run(dataset, "last-k", MODEL, options=RunOptions(protocol="official"), where=where)
 
 

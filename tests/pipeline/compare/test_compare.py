@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import longmemeval
-from longmemeval.benchmarks.dataset_protocol import Dataset
 from longmemeval.benchmarks.locomo.loader import LocomoDataset
+from longmemeval.benchmarks.longmemeval.judge import DEFAULT_JUDGE, OFFICIAL_MODEL, LongMemEvalJudge
+from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, IntegrityError
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
-from longmemeval.evaluation.judges.longmemeval import DEFAULT_JUDGE, OFFICIAL_MODEL, LongMemEvalJudge
 from longmemeval.evaluation.power import minimum_detectable_difference
 from longmemeval.evaluation.statistics import wilson_interval
 from longmemeval.llm.call_counter import CallCounter

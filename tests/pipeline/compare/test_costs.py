@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from longmemeval.benchmarks.dataset_protocol import Dataset
+from longmemeval.dataset import Dataset
 from longmemeval.evaluation.metrics import Metrics
 from longmemeval.files import sha256_file
 from longmemeval.llm.options import ModelOptions

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from longmemeval.benchmarks.dataset_protocol import Dataset
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
+from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
 from longmemeval.evaluation.judges.protocol import judge_id

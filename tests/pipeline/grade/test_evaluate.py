@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from longmemeval.benchmarks.dataset_protocol import Dataset
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
+from longmemeval.dataset import Dataset
 from longmemeval.errors import DataError, FatalModelError, HarnessError, IntegrityError
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
 from longmemeval.files import sha256_file

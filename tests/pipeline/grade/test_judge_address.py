@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from longmemeval.benchmarks.judges import load_judge
+from longmemeval.benchmarks.longmemeval.benchmark import LONGMEMEVAL
 from longmemeval.evaluation.judges.protocol import judge_id
-from longmemeval.evaluation.registry import load_judge
 from longmemeval.files import sha256_text
 from longmemeval.llm import endpoints
 from longmemeval.llm.call_counter import CallCounter
@@ -101,7 +102,9 @@ def test_labels_of_one_address_are_not_those_of_another(where: Folders, server: 
 def test_every_kind_of_judge_is_also_where_it_is_served(spec: str, votes: int, repeat: int) -> None:
     bases = [None, "https://api.openai.com/v1", "http://127.0.0.1:8000/v1", "http://127.0.0.1:8001/v1"]
     own, named, here, there = (
-        load_judge(spec, CallCounter, votes=votes, repeat=repeat, options=ModelOptions(api_base=base)).identity
+        load_judge(
+            spec, CallCounter, benchmark=LONGMEMEVAL, votes=votes, repeat=repeat, options=ModelOptions(api_base=base)
+        ).identity
         for base in bases
     )
     assert own == named

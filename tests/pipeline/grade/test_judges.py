@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from longmemeval.benchmarks.locomo.f1 import LOCOMO_F1
 from longmemeval.benchmarks.locomo.loader import LocomoDataset
+from longmemeval.benchmarks.locomo.mem0 import MEM0_F1
 from longmemeval.errors import HarnessError
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
-from longmemeval.evaluation.judges.locomo import LOCOMO_F1
-from longmemeval.evaluation.judges.mem0 import MEM0_F1
 from longmemeval.llm import endpoints
 from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.compare.compare import compare

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from longmemeval.benchmarks.dataset_protocol import Dataset
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.benchmarks.registry import load_dataset
+from longmemeval.dataset import Dataset
 from longmemeval.errors import FixtureError, HarnessError, IntegrityError
-from longmemeval.evaluation.measures.official import Granularity
+from longmemeval.evaluation.measures.rankings import Granularity, RetrievalResult
 from longmemeval.memory.definition import MemoryDefinition
 from longmemeval.memory.items import Hit, message_item
 from longmemeval.memory.parameters import Parameters
@@ -20,7 +20,6 @@ from longmemeval.memory.protocol import MemoryTools, Need, RankedUnit
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
 from longmemeval.pipeline.runs.manifest import read_manifest
-from longmemeval.pipeline.runs.rankings import RetrievalResult
 from longmemeval.pipeline.runs.selection import Selection
 from longmemeval.pipeline.verify.retrieval import check_retrieval
 from longmemeval.records import Question, Recall, RecalledItem

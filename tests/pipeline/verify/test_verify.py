@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from longmemeval.benchmarks.dataset_protocol import Dataset
+from longmemeval.dataset import Dataset
 from longmemeval.errors import DataError, HarnessError
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
 from longmemeval.evaluation.metrics import Metrics

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from longmemeval.errors import HarnessError, IntegrityError, nearest
 from longmemeval.evaluation.judges.asking import ask, readable
+from longmemeval.evaluation.judges.definition import JudgeDefinition, Prompts
 from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
 from longmemeval.files import sha256_bytes
 from longmemeval.llm.endpoints import OWN_ENDPOINT
@@ -22,7 +23,7 @@ TEMPERATURE = 0.0
 PARAMETERS = {"max_tokens": MAX_TOKENS, "n": 1, "temperature": TEMPERATURE}
 """Of each call. `n` is not sent: one reply is what every chat endpoint gives unless asked for more."""
 
-TEMPLATES_FILE = Path(__file__).with_name("longmemeval_templates.json")
+TEMPLATES_FILE = Path(__file__).with_name("judge_templates.json")
 TEMPLATES_SHA256 = "650f730c92a519e92e7165f769a02bc2c9684c50857a8a11e84e71b96e44a3b0"
 """Hash of the canonical JSON of {template name: sha256 of its text}."""
 
@@ -152,3 +153,8 @@ def _identity(spec: str, endpoint: str | None) -> JudgeIdentity:
         official=model == DEFAULT_JUDGE and endpoint == OWN_ENDPOINT,
         endpoint=endpoint,
     )
+
+
+OFFICIAL_PROMPTS = JudgeDefinition(
+    prompts=Prompts(TEMPLATES_SHA256, PARAMETERS, LongMemEvalJudge, official_label, DEFAULT_JUDGE)
+)

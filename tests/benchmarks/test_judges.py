@@ -1,11 +1,14 @@
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from longmemeval.benchmarks.dataset_protocol import Benchmark
+from longmemeval.benchmarks import judges
+from longmemeval.benchmarks.specs import BENCHMARK_SPECS
 from longmemeval.errors import FatalModelError, HarnessError
-from longmemeval.evaluation.registry import RULES, default_judge, load_judge
+from longmemeval.evaluation.judges.definition import rule_names
+from longmemeval.evaluation.judges.protocol import Judge
 from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
 from longmemeval.llm.registry import load_chat_model
 from longmemeval.records import Usage
@@ -23,20 +26,30 @@ def no_model(spec: str) -> ChatModel:
     raise AssertionError(f"made a model of {spec}")
 
 
+def load_judge(
+    spec: str, factory: Callable[[str], ChatModel], benchmark: str = "longmemeval", votes: int = 1, repeat: int = 1
+) -> Judge:
+    return judges.load_judge(spec, factory, benchmark=BENCHMARK_SPECS.get(benchmark), votes=votes, repeat=repeat)
+
+
+def default_judge(benchmark: str) -> str:
+    return BENCHMARK_SPECS.get(benchmark).default_judge
+
+
 RULE_SPECS = ["offline/lexical", "offline/locomo-f1", "offline/mem0-f1", "offline/mem0-bleu1"]
 
 
 @pytest.mark.parametrize("spec", RULE_SPECS)
 def test_rules_need_no_model(spec: str) -> None:
     assert load_judge(spec, no_model).identity.model == spec
-    assert set(RULES) == set(RULE_SPECS)
+    assert set(rule_names()) == set(RULE_SPECS)
 
 
 @pytest.mark.parametrize("spec", ["openai/gpt-4o-2024-08-06", "ollama/llama3.1", "offline/scripted:replies.jsonl"])
 @pytest.mark.parametrize(
     ("benchmark", "templates"), [("longmemeval", "LongMemEval"), ("locomo", "lenient"), ("convomem", "convomem")]
 )
-def test_a_chat_model_grades_with_the_prompts_of_the_benchmark(spec: str, benchmark: Benchmark, templates: str) -> None:
+def test_a_chat_model_grades_with_the_prompts_of_the_benchmark(spec: str, benchmark: str, templates: str) -> None:
     identity = load_judge(spec, Model, benchmark=benchmark).identity
     assert (identity.templates, identity.model) == (templates, spec)
 

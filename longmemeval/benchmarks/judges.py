@@ -2,55 +2,33 @@
 
 | spec | judge |
 |---|---|
-| `offline/lexical`, `offline/locomo-f1`, `offline/mem0-f1`, `offline/mem0-bleu1` | rules, no model |
+| a name of rules, such as `offline/lexical` | these rules, no model |
 | `MODEL` | the benchmark's own prompts on this chat model |
-| `SET@MODEL` | the prompts of a template set: `longmemeval` (official), a shipped one or a file of the user's |
+| `SET@MODEL` | other prompts: by their name in the door `longmemeval.judges`, or a template set of the user's |
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from longmemeval.benchmarks.dataset_protocol import Benchmark
+from longmemeval.benchmarks.spec import Benchmark
+from longmemeval.benchmarks.specs import benchmarks
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE, lexical_judge
-from longmemeval.evaluation.judges.locomo import LOCOMO_F1, locomo_f1_judge
-from longmemeval.evaluation.judges.longmemeval import DEFAULT_JUDGE, LongMemEvalJudge
-from longmemeval.evaluation.judges.mem0 import MEM0_BLEU1, MEM0_F1, mem0_bleu1_judge, mem0_f1_judge
+from longmemeval.evaluation.judges.definition import JUDGE_DEFINITIONS, rule_names, rules_of, set_names
 from longmemeval.evaluation.judges.protocol import Judge
-from longmemeval.evaluation.judges.rules import RuleJudge
 from longmemeval.evaluation.judges.template_judge import TemplateJudge
-from longmemeval.evaluation.judges.template_set import FILE_ENDINGS, OFFICIAL_SET, load_template_set, shipped_sets
+from longmemeval.evaluation.judges.template_set import FILE_ENDINGS, choices, load_template_set
 from longmemeval.evaluation.judges.votes import RepeatedJudge, VotingJudge
 from longmemeval.llm.endpoints import served_at
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatModel
 
-RULES: Mapping[str, Callable[[], RuleJudge]] = {
-    LEXICAL_JUDGE: lexical_judge,
-    LOCOMO_F1: locomo_f1_judge,
-    MEM0_F1: mem0_f1_judge,
-    MEM0_BLEU1: mem0_bleu1_judge,
-}
-"""The judges that need no model, by their specs."""
-
-_DEFAULT_JUDGES: Mapping[Benchmark, str] = {
-    "longmemeval": DEFAULT_JUDGE,
-    "locomo": LOCOMO_F1,
-    "convomem": "gemini/gemini-2.5-flash",
-}
-_OWN_SETS: Mapping[Benchmark, str] = {"longmemeval": OFFICIAL_SET, "locomo": "lenient", "convomem": "convomem"}
 _SCRIPTED = "offline/scripted:"
-
-
-def default_judge(benchmark: Benchmark) -> str:
-    """The spec of the judge that a benchmark's authors grade with."""
-    return _DEFAULT_JUDGES[benchmark]
 
 
 def load_judge(
     spec: str,
     model_factory: Callable[[str], ChatModel],
     *,
-    benchmark: Benchmark = "longmemeval",
+    benchmark: Benchmark,
     votes: int = 1,
     repeat: int = 1,
     options: ModelOptions = ModelOptions(),
@@ -71,11 +49,12 @@ def load_judge(
     """
     if votes < 1 or repeat < 1:
         raise HarnessError(f"A judge cannot grade {min(votes, repeat)} times", fix="Give votes and repeats from 1 on")
-    if spec in RULES:
+    make = JUDGE_DEFINITIONS.get(spec).rules if spec in JUDGE_DEFINITIONS else None
+    if make:
         if votes > 1 or repeat > 1:
             what = f"'{spec}' says the same however often it is asked"
             raise HarnessError(what, fix="Ask it once; several votes and judging anew are for chat models")
-        return RULES[spec]()
+        return make()
     judge = _model_judge(spec, model_factory, benchmark, options)
     if votes > 1:
         judge = VotingJudge(judge, votes)
@@ -85,19 +64,20 @@ def load_judge(
 def _model_judge(
     spec: str, model_factory: Callable[[str], ChatModel], benchmark: Benchmark, options: ModelOptions
 ) -> Judge:
-    templates, model = _split(spec, _OWN_SETS[benchmark])
+    name, model = _split(spec, benchmark.prompts)
     if not model or (model.startswith("offline/") and not model.startswith(_SCRIPTED)):
-        raise HarnessError(f"There is no judge '{spec}'", fix=nearest(model, [*RULES, f"{_SCRIPTED}FILE"]))
-    loaded = None if templates == OFFICIAL_SET else load_template_set(templates)
-    chat, endpoint = model_factory(model), served_at(model, options)
-    return TemplateJudge(loaded, chat, endpoint) if loaded else LongMemEvalJudge(chat, endpoint)
+        raise HarnessError(f"There is no judge '{spec}'", fix=nearest(model, [*rule_names(), f"{_SCRIPTED}FILE"]))
+    prompts = JUDGE_DEFINITIONS.get(name).prompts if name in JUDGE_DEFINITIONS else None
+    if prompts:
+        return prompts.judge(model_factory(model), served_at(model, options))
+    templates = load_template_set(name, choices([one.types for one in benchmarks()]))
+    return TemplateJudge(templates, model_factory(model), served_at(model, options))
 
 
 def _split(spec: str, own_set: str) -> tuple[str, str]:
-    """Template set and model of a spec. Names of models can hold an `@` too (`claude-3-5-sonnet@20240620`)."""
+    """Prompts and model of a spec. Names of models can hold an `@` too (`claude-3-5-sonnet@20240620`)."""
     left, at, right = spec.partition("@")
-    sets = (OFFICIAL_SET, *shipped_sets())
-    if at and (left in sets or left.endswith(FILE_ENDINGS)):
+    if at and (left.endswith(FILE_ENDINGS) or (left in JUDGE_DEFINITIONS and not rules_of(left))):
         if not right:
             raise HarnessError(f"The judge '{spec}' has no model", fix=f"Write {left}@MODEL")
         return left, right
@@ -106,6 +86,6 @@ def _split(spec: str, own_set: str) -> tuple[str, str]:
         raise HarnessError(
             f"There is no template set '{left}'",
             where=f"judge '{spec}'",
-            fix=f"{nearest(left, sets)}, or a file that ends in {' or '.join(FILE_ENDINGS)}",
+            fix=f"{nearest(left, set_names())}, or a file that ends in {' or '.join(FILE_ENDINGS)}",
         )
     return own_set, spec

@@ -5,8 +5,8 @@ from datetime import datetime
 
 import pytest
 
+from longmemeval.benchmarks.locomo.mem0 import MEM0_BLEU1, MEM0_F1, bleu1, mem0_bleu1_judge, mem0_f1_judge, set_f1
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.judges.mem0 import MEM0_BLEU1, MEM0_F1, bleu1, mem0_bleu1_judge, mem0_f1_judge, set_f1
 from longmemeval.evaluation.judges.rules import RuleJudge
 from longmemeval.files import safe_name, sha256_text
 from longmemeval.records import Gold, Question

@@ -2,8 +2,14 @@ import pytest
 
 from longmemeval.benchmarks.locomo.format import CATEGORIES
 from longmemeval.benchmarks.longmemeval.loader import QUESTION_TYPES
-from longmemeval.evaluation.abilities import ABILITIES, OTHER, ability_of
+from longmemeval.benchmarks.specs import benchmarks
+from longmemeval.evaluation.question_types import ABILITIES, ANY_TYPES, OTHER
 from longmemeval.records import Gold
+
+
+def ability_of(gold: Gold) -> str:
+    """By the benchmark that has the type."""
+    return next(one.types.ability_of(gold) for one in benchmarks() if gold.question_type in one.types.abilities)
 
 
 def gold(question_type: str, *, abstention: bool = False, facets: dict[str, int] | None = None) -> Gold:
@@ -60,5 +66,6 @@ def test_several_evidence_messages_make_a_fact_multi_hop(question_type: str, evi
 
 
 def test_a_type_of_no_known_benchmark_is_other() -> None:
-    assert ability_of(gold("my-own-type")) == OTHER
-    assert ability_of(gold("my-own-type", abstention=True)) == "abstention"
+    for types in (ANY_TYPES, *(one.types for one in benchmarks())):
+        assert types.ability_of(gold("my-own-type")) == OTHER
+        assert types.ability_of(gold("my-own-type", abstention=True)) == "abstention"

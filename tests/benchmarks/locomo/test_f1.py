@@ -7,10 +7,7 @@ from statistics import fmean
 
 import pytest
 
-from longmemeval.benchmarks.locomo.format import NOT_MENTIONED
-from longmemeval.benchmarks.locomo.loader import LocomoDataset
-from longmemeval.errors import HarnessError
-from longmemeval.evaluation.judges.locomo import (
+from longmemeval.benchmarks.locomo.f1 import (
     LOCOMO_F1,
     abstention_phrase,
     choice,
@@ -22,6 +19,9 @@ from longmemeval.evaluation.judges.locomo import (
     official_score,
     tokens,
 )
+from longmemeval.benchmarks.locomo.format import NOT_MENTIONED
+from longmemeval.benchmarks.locomo.loader import LocomoDataset
+from longmemeval.errors import HarnessError
 from longmemeval.files import safe_name, sha256_text
 from longmemeval.records import Gold, Question, Usage
 from tests.conftest import real_file

@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
+from longmemeval.benchmarks.longmemeval.official_measures import evaluate_retrieval, official_gold
+from longmemeval.benchmarks.longmemeval.official_scoring import ranking_scores
 from longmemeval.errors import HarnessError, IntegrityError
-from longmemeval.evaluation.measures.official import Granularity, evaluate_retrieval, official_gold
+from longmemeval.evaluation.measures.rankings import Granularity, RetrievalResult
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
-from longmemeval.pipeline.retrieval.official_scoring import ranking_scores
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
 from longmemeval.pipeline.runs.manifest import read_manifest
-from longmemeval.pipeline.runs.rankings import RetrievalReport, RetrievalResult
+from longmemeval.pipeline.runs.rankings import RetrievalReport
 from longmemeval.pipeline.runs.selection import Selection
 from longmemeval.pipeline.verify.retrieval import check_retrieval
 from longmemeval.report.retrieval_tables import retrieval_footnotes
-from tests.benchmarks.locomo.test_loader import make_conversation, open_conversations
 from tests.pipeline.helpers import colour_record, folders_in
 from tests.support import json_lines, tree, write_dataset
 
@@ -299,12 +299,6 @@ def test_other_memories_are_refused(tmp_path: Path, memory: MemoryConfiguration 
     with pytest.raises(HarnessError, match=told):
         official(tmp_path, many(tmp_path / "d.json"), memory=memory)
     assert not (tmp_path / "results").exists()
-
-
-def test_locomo_is_sent_to_the_standard_protocol(tmp_path: Path) -> None:
-    dataset = open_conversations(tmp_path, make_conversation())
-    with pytest.raises(HarnessError, match=r"LongMemEval's; 'data' has another shape.*--protocol standard"):
-        retrieve(dataset, ["bm25"], options=RetrievalOptions(protocol="official"), where=folders_in(tmp_path))
 
 
 @pytest.mark.parametrize("granularity", ["session", "turn"])

@@ -12,19 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset, Record
-from longmemeval.evaluation.measures.aggregate import QuestionValues, aggregate
-from longmemeval.evaluation.measures.notation import ndcg_official, recall_all, recall_any
-from longmemeval.evaluation.measures.official import (
+from longmemeval.benchmarks.longmemeval.official_figures import ORDER
+from longmemeval.benchmarks.longmemeval.official_measures import (
     DENOMINATORS,
     OFFICIAL_CUTOFFS,
     Denominator,
-    Granularity,
     OfficialScores,
     evaluate_turn_to_session,
     is_counted,
     official_gold,
 )
-from longmemeval.pipeline.runs.rankings import RetrievalResult
+from longmemeval.dataset import Dataset
+from longmemeval.errors import HarnessError
+from longmemeval.evaluation.measures.aggregate import QuestionValues, aggregate
+from longmemeval.evaluation.measures.notation import ndcg_official, recall_all, recall_any
+from longmemeval.evaluation.measures.rankings import Granularity, RetrievalResult
 
 _MEASURES = tuple(kind @ cutoff for cutoff in OFFICIAL_CUTOFFS for kind in (recall_any, recall_all, ndcg_official))
 _NAMES = tuple(map(str, _MEASURES))
@@ -133,10 +135,44 @@ class OfficialScoring:
     ) -> RetrievalResult:
         without = tuple(one.question_id for one in questions if one.question_id in self._unlabelled)
         left_out = f"; {len(without):,} without turn labels have no value" if without else ""
-        summary = aggregate(questions, _MEASURES, DENOMINATORS[denominator] + left_out)
+        summary = aggregate(questions, _MEASURES, DENOMINATORS[denominator] + left_out, type_order=ORDER)
         return RetrievalResult(
             memory, "official", view, _GOLD[view], summary.denominator, summary.measures, summary.by_type, without
         )
+
+
+def longmemeval_data(dataset: Dataset) -> LongMemEvalDataset:
+    """The data set, whose records the protocol reads.
+
+    Raises:
+        HarnessError: it is of another shape.
+    """
+    if not isinstance(dataset, LongMemEvalDataset):
+        raise HarnessError(
+            f"The official retrieval protocol reads LongMemEval's files; '{dataset.name}' is of another shape",
+            where=str(dataset.path),
+            fix="Use --protocol standard",
+        )
+    return dataset
+
+
+def scored_again(
+    dataset: Dataset, level: Granularity, rankings: Mapping[str, Sequence[str]], memory: str
+) -> tuple[RetrievalResult, ...]:
+    """The results of a run that is done.
+
+    Args:
+        dataset: what it ranked.
+        level: of the rankings.
+        rankings: question id to all corpus ids, best first.
+        memory: the memory's name.
+    """
+    data = longmemeval_data(dataset)
+    scoring = OfficialScoring(data, level)
+    for record in data.records():
+        if record.question_id in rankings:
+            scoring.add(record, rankings[record.question_id])
+    return scoring.results(memory)
 
 
 def official_metrics(ranked: Sequence[str], level: Granularity) -> dict[str, dict[str, float]]:

@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from longmemeval.benchmarks.longmemeval.loader import LabelledTurn, Record
 from longmemeval.evaluation.measures.compute import ndcg_official, recall_all, recall_any
+from longmemeval.evaluation.measures.rankings import Granularity
 
-Granularity = Literal["session", "turn"]
 Denominator = Literal["user-evidence", "answerable", "all"]
 
 OFFICIAL_CUTOFFS = (1, 3, 5, 10, 30, 50)

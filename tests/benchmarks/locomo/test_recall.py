@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from longmemeval.benchmarks.locomo.benchmark import LOCOMO
+from longmemeval.benchmarks.locomo.recall import locomo_recall, locomo_recall_strict
 from longmemeval.evaluation.measures import recall
 from longmemeval.evaluation.measures.aggregate import QuestionValues, aggregate
-from longmemeval.evaluation.measures.locomo import LOCOMO_TYPES, locomo_recall, locomo_recall_strict
 from tests.conftest import real_file
 
 
@@ -80,7 +81,7 @@ def test_ceilings_of_the_official_recall_on_the_real_file(
             value = locomo_recall(question["evidence"], everything)
             question_id, category = f"{sample['sample_id']}:{index}", CATEGORIES[question["category"]]
             questions.append(QuestionValues(question_id, category, sample["sample_id"], {"recall@5": value}))
-    summary = aggregate(questions, [recall @ 5], "empty evidence counts as 0", type_order=LOCOMO_TYPES)
+    summary = aggregate(questions, [recall @ 5], "empty evidence counts as 0", type_order=LOCOMO.types.order)
     assert summary.denominator == "1,986 questions: empty evidence counts as 0"
     assert list(summary.by_type) == list(CATEGORIES.values())
     means = [means["recall@5"].mean for means in summary.by_type.values()]

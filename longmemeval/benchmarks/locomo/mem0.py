@@ -20,7 +20,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from longmemeval.evaluation.judges.locomo import category_of
+from longmemeval.benchmarks.locomo.f1 import category_of
+from longmemeval.evaluation.judges.definition import JudgeDefinition
 from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
 from longmemeval.evaluation.judges.rules import RuleJudge, Verdict
 from longmemeval.files import sha256_text
@@ -44,6 +45,10 @@ def mem0_bleu1_judge() -> RuleJudge:
     """Grades by `bleu1`."""
     parameters = {"smoothing": "method1", "split_sentences": False, "weights": [1, 0, 0, 0]}
     return _judge("BLEU-1", MEM0_BLEU1, bleu1, parameters)
+
+
+SET_F1 = JudgeDefinition(rules=mem0_f1_judge)
+BLEU1 = JudgeDefinition(rules=mem0_bleu1_judge)
 
 
 def set_f1(prediction: str, gold: str) -> float:

@@ -1,17 +1,14 @@
 """What a data set offers to the rest of the harness."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 from longmemeval.records import Gold, Haystack, Question
 
-Benchmark = Literal["longmemeval", "locomo", "convomem"]
-"""Whose protocol and judges a data set belongs to."""
-
 
 class Dataset(Protocol):
-    """One benchmark file. `len()` counts its questions, of which several may be asked about one haystack."""
+    """The data of one benchmark. `len()` counts its questions, of which several may be asked about one haystack."""
 
     @property
     def name(self) -> str:
@@ -19,13 +16,18 @@ class Dataset(Protocol):
         ...
 
     @property
-    def benchmark(self) -> Benchmark:
-        """Whose protocol and judges it belongs to."""
+    def benchmark(self) -> str:
+        """The name of its benchmark (`benchmarks/spec.py`)."""
         ...
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """The file, or the folder of files."""
+        ...
+
+    @property
+    def files(self) -> Sequence[Path]:
+        """The files that were read."""
         ...
 
     @property
@@ -57,6 +59,14 @@ class Dataset(Protocol):
 
         Raises:
             DataError: there is none of that id, or its record is not as the format demands.
+        """
+        ...
+
+    def question_type(self, question_id: str) -> str:
+        """The type of one question, for samples that are stratified by it; nothing else of the gold.
+
+        Raises:
+            DataError: there is no such question.
         """
         ...
 

@@ -2,19 +2,10 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, get_args
 
 from longmemeval.benchmarks.longmemeval.loader import Record
-from longmemeval.errors import HarnessError
-from longmemeval.evaluation.measures.official import OfficialDocument
-from longmemeval.files import sha256_file
-from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
-from longmemeval.pipeline.fixtures.access import PreparedFixtures
-from longmemeval.pipeline.runs.rankings import RetrievalJob
-from longmemeval.retrieval.expansion.join import JoinMode
-from longmemeval.retrieval.expansion.keys import ExpansionKind, ExpansionLevel
-from longmemeval.retrieval.expansion.official_join import (
+from longmemeval.benchmarks.longmemeval.official_join import (
     CorpusItem,
     OfficialExpansion,
     official_cache,
@@ -23,6 +14,13 @@ from longmemeval.retrieval.expansion.official_join import (
     official_unit_id,
     read_official_cache,
 )
+from longmemeval.benchmarks.longmemeval.official_measures import OfficialDocument
+from longmemeval.benchmarks.retrieval_protocols import RankingRequest
+from longmemeval.errors import HarnessError
+from longmemeval.files import sha256_file
+from longmemeval.memory.configuration import resolve_configuration
+from longmemeval.retrieval.expansion.join import JoinMode
+from longmemeval.retrieval.expansion.keys import ExpansionKind, ExpansionLevel
 from longmemeval.retrieval.expansion.part import decode, part_name
 
 PARAMETERS = ("expansion", "expansion_level", "expansion_join")
@@ -52,21 +50,18 @@ class OfficialExpansions:
         return [OfficialDocument(*item) for item in joined]
 
 
-def official_expansions(
-    job: RetrievalJob, configuration: MemoryConfiguration, *, prepared: str, cache_file: Path | None
-) -> OfficialExpansions | None:
+def official_expansions(request: RankingRequest) -> OfficialExpansions | None:
     """The expansions that a configuration asks for; None when it asks for none.
 
     Args:
-        job: the data, the questions and the level.
-        configuration: its `expansion`, `expansion_level` and `expansion_join`.
-        prepared: the preparation to read them from.
-        cache_file: a file in the official format to read them from instead.
+        request: its configuration's `expansion`, `expansion_level` and `expansion_join`, from its preparation or its
+            file in the official format.
 
     Raises:
         HarnessError: the official code does not join them, or they are not there or damaged.
     """
-    kind: ExpansionKind | None = configuration.parameters.get("expansion")
+    parameters, cache_file = request.configuration.parameters, request.expansion_cache
+    kind: ExpansionKind | None = parameters.get("expansion")
     if kind is None:
         if cache_file:
             raise HarnessError(
@@ -74,14 +69,16 @@ def official_expansions(
                 fix=f"Add --set expansion=KIND ({', '.join(get_args(ExpansionKind)[:3])})",
             )
         return None
-    level: ExpansionLevel = configuration.parameters["expansion_level"]
-    mode: JoinMode = configuration.parameters["expansion_join"]
-    method = official_method(kind, level, job.level)
+    level: ExpansionLevel = parameters["expansion_level"]
+    mode: JoinMode = parameters["expansion_join"]
+    method = official_method(kind, level, request.level)
     if cache_file:
         cache = read_official_cache(cache_file, method)
         settings = {"method": method, "join": mode, "cache_sha256": sha256_file(cache_file)}
         return OfficialExpansions(level, mode, lambda _: cache, settings)
-    fixtures = _fixtures(job, kind, level, prepared)
+    # Nothing but the expansions is read, whatever the memory.
+    reader = resolve_configuration("bm25", [f"expansion={kind}", f"expansion_level={level}"])
+    fixtures = request.fixtures(reader)
     part = part_name(kind, level)
 
     def cache_of(haystack_id: str) -> _Cache:
@@ -89,14 +86,8 @@ def official_expansions(
         texts = decode(fixture.read_part(part), f"{fixture.path}, part {part}").texts
         return official_cache(kind, {official_unit_id(unit_id, level): own for unit_id, own in texts.items()})
 
-    settings = {"method": method, "join": mode, "preparation": prepared}
-    return OfficialExpansions(level, mode, cache_of, settings, fixtures.hashes(job.questions))
-
-
-def _fixtures(job: RetrievalJob, kind: ExpansionKind, level: ExpansionLevel, prepared: str) -> PreparedFixtures:
-    """The prepared fixtures, of which nothing but the expansions is read, whatever the memory."""
-    reader = resolve_configuration("bm25", [f"expansion={kind}", f"expansion_level={level}"])
-    return PreparedFixtures(job.dataset, prepared, job.where, reader)
+    settings = {"method": method, "join": mode, "preparation": request.prepared}
+    return OfficialExpansions(level, mode, cache_of, settings, fixtures.hashes(request.questions))
 
 
 def _units(record: Record, level: ExpansionLevel) -> Iterator[tuple[str, str]]:

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
-from longmemeval.evaluation.measures.official import Granularity, official_corpus
-from longmemeval.retrieval.official_bm25 import scores
+from longmemeval.benchmarks.longmemeval.official_bm25 import scores
+from longmemeval.benchmarks.longmemeval.official_measures import official_corpus
+from longmemeval.evaluation.measures.rankings import Granularity
 
 
 def official(documents: list[str], query: str) -> bytes:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 from longmemeval.benchmarks.locomo.format import ABSTENTION_PHRASES, CATEGORIES
 from longmemeval.errors import HarnessError, nearest
+from longmemeval.evaluation.judges.definition import JudgeDefinition
 from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
 from longmemeval.evaluation.judges.rules import RuleJudge, Verdict
 from longmemeval.files import sha256_text
@@ -57,6 +58,9 @@ def locomo_f1_judge() -> RuleJudge:
         metric="F1",
     )
     return RuleJudge(identity, grade)
+
+
+F1 = JudgeDefinition(rules=locomo_f1_judge)
 
 
 def grade(question: Question, gold: Gold, hypothesis: str) -> Verdict:

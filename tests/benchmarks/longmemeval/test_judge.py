@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from longmemeval.errors import FatalModelError, HarnessError, IntegrityError, ModelError, TransientModelError
-from longmemeval.evaluation.judges.longmemeval import (
+from longmemeval.benchmarks.longmemeval.judge import (
     DEFAULT_JUDGE,
     TEMPLATES_FILE,
     LongMemEvalJudge,
@@ -17,6 +16,7 @@ from longmemeval.evaluation.judges.longmemeval import (
     official_label,
     official_prompt,
 )
+from longmemeval.errors import FatalModelError, HarnessError, IntegrityError, ModelError, TransientModelError
 from longmemeval.files import safe_name, sha256_text
 from longmemeval.llm.endpoints import OWN_ENDPOINT
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest

@@ -1,0 +1,98 @@
+"""LoCoMo (Maharana et al. 2024): what it says of itself."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from longmemeval.benchmarks.locomo.format import OPEN_ABSTENTION
+from longmemeval.benchmarks.locomo.loader import LocomoDataset
+from longmemeval.benchmarks.locomo.protocol import official_questions
+from longmemeval.benchmarks.locomo.quirks import locomo_quirks
+from longmemeval.benchmarks.locomo.recall import OFFICIAL_RECALL, STANDARD
+from longmemeval.benchmarks.locomo.texts import (
+    FILE_ENDINGS,
+    load_texts,
+    protocol_record,
+    recorded_texts,
+    wording_note,
+)
+from longmemeval.benchmarks.spec import Benchmark, OfficialAnswering
+from longmemeval.evaluation.question_types import QuestionTypes
+from longmemeval.records import Gold, Question
+
+CITATION = """@inproceedings{maharana2024locomo,
+  title = {Evaluating Very Long-Term Conversational Memory of LLM Agents},
+  author = {Maharana, Adyasha and Lee, Dong-Ho and Tulyakov, Sergey and Bansal, Mohit and Barbieri, Francesco \
+and Fang, Yuwei},
+  booktitle = {Proceedings of the 62nd Annual Meeting of the Association for Computational Linguistics},
+  year = {2024},
+  eprint = {2402.17753},
+  archivePrefix = {arXiv}
+}"""
+ABILITIES = {
+    "single-hop": "fact-recall",
+    "multi-hop": "multi-hop",
+    "temporal": "temporal",
+    "open-domain": "inference",
+    "adversarial": "abstention",
+    OPEN_ABSTENTION: "abstention",
+}
+"""By category, in the order of the paper's tables (4, 1, 2, 3, 5) and of `evaluation_stats.py`."""
+
+_PUBLISHED_ID = re.compile(r"locomo_(\d{1,3})_qa(\d{1,6})", re.ASCII)
+
+
+def _gold_as_asked(gold: Gold, question: Question) -> Gold:
+    """An adversarial question whose two options were not shown is another task than the official one."""
+    if gold.trap is None or question.options:
+        return gold
+    return replace(gold, question_type=OPEN_ABSTENTION)
+
+
+def _audit_id(identifier: str, haystack_ids: Sequence[str]) -> str:
+    """Of the public audit (dial481/locomo-audit): the places of the conversation and in it, both counted from 0."""
+    match = _PUBLISHED_ID.fullmatch(identifier)
+    if match is None or int(match[1]) >= len(haystack_ids):
+        return identifier
+    return f"{haystack_ids[int(match[1])]}/q{int(match[2])}"
+
+
+LOCOMO = Benchmark(
+    name="locomo",
+    title="LoCoMo",
+    claims=lambda data: bool(data.keys & {"conversation", "qa"}),
+    load=LocomoDataset,
+    shape="records with sample_id, conversation and qa",
+    options=frozenset({"captions", "allow_tainted"}),
+    licence="CC BY-NC 4.0",
+    citation=CITATION,
+    catalogue=Path(__file__).with_name("catalogue.json"),
+    types=QuestionTypes(order=tuple(ABILITIES), abilities=ABILITIES),
+    default_judge="offline/locomo-f1",
+    prompts="lenient",
+    answering=OfficialAnswering(
+        record=protocol_record,
+        questions=lambda dataset, questions, record: official_questions(
+            dataset, questions, record["seed"], recorded_texts(record)
+        ),
+        note=wording_note,
+        reading="short",
+        load_texts=load_texts,
+        text_endings=FILE_ENDINGS,
+        prompts=lambda texts: (texts.prompt, texts.adversarial_prompt),
+    ),
+    gold_as_asked=_gold_as_asked,
+    retrieval=STANDARD,
+    official_retrieval=OFFICIAL_RECALL,
+    audit_id=_audit_id,
+    quirks=locomo_quirks,
+    copy=lambda dataset: dataset.copy,
+    footnotes={
+        OPEN_ABSTENTION: "Open abstention: adversarial questions asked without their two options. These figures and "
+        "those over all five categories do not compare with published ones; `run --protocol official` offers the "
+        "options, in our words unless --template brings the official ones."
+    },
+    published=Path(__file__).with_name("published.json"),
+)

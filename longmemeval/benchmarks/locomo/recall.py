@@ -1,0 +1,107 @@
+"""LoCoMo's own retrieval recall, of `task_eval/` in the official repository, and how rankings are scored by it.
+
+The official code ranks the turns of a conversation ("dialog") by a dense retriever, or summaries of its sessions. What
+it ranks and how it scores are the protocol; which retriever ranks is not: here any memory does.
+"""
+
+from collections.abc import Collection, Sequence
+
+from longmemeval.benchmarks.locomo.format import dia_id_of
+from longmemeval.benchmarks.retrieval_protocols import GoldRule, OfficialScoring, RetrievalRules, evidence
+from longmemeval.evaluation.measures.compute import compute, recall
+from longmemeval.evaluation.measures.notation import Measure
+from longmemeval.evaluation.measures.notation import recall as recall_at
+from longmemeval.evaluation.measures.rankings import Granularity
+from longmemeval.records import Gold
+
+TURN_CUTOFFS = (5, 10, 25, 50)
+SESSION_CUTOFFS = (2, 5, 10)
+"""Of the paper's Table 3."""
+
+
+def locomo_recall(evidence: Sequence[str], retrieved: Sequence[str]) -> float:
+    """The official recall of one question, rounded to 3 decimals as there.
+
+    Evidence counts as it stands in the data: a repeated id counts twice, a malformed one is never found. The reported
+    means are over all questions, and one without evidence enters them as 0, which is what it gets here.
+
+    Args:
+        evidence: the raw evidence strings, such as `D1:3`.
+        retrieved: ids of the units within the cutoff, flattened: an observation made from three turns brings three.
+            When the first begins with `S` the units are sessions (`S1`), and evidence is found by its session.
+
+    Returns:
+        A fraction between 0 and 1.
+    """
+    if not evidence:
+        return 0.0
+    if retrieved and retrieved[0].startswith("S"):
+        evidence = [f"S{_session_number(turn_id)}" for turn_id in evidence]
+    found = frozenset(retrieved)
+    return round(sum(identifier in found for identifier in evidence) / len(evidence), 3)
+
+
+def locomo_recall_strict(evidence: Collection[str], retrieved: Sequence[str]) -> float | None:
+    """Recall of repaired evidence: distinct ids that exist, nothing rounded, None without evidence.
+
+    Args:
+        evidence: repaired ids, of the same level (turns or sessions) as `retrieved`.
+        retrieved: ids of the units within the cutoff, flattened.
+    """
+    return recall(retrieved, evidence, len(retrieved)) if evidence else None
+
+
+def _session_number(turn_id: str) -> str:
+    """`1` of `D1:3`."""
+    return turn_id.partition(":")[0][1:]
+
+
+def _summary_id_of(thread_id: str) -> str:
+    """LoCoMo's id of a session: `session_3` → `S3`."""
+    return "S" + thread_id.removeprefix("session_")
+
+
+def official_rule(level: Granularity) -> GoldRule:
+    """Raw evidence strings, as `locomo_recall` scores them."""
+    name = dia_id_of if level == "turn" else _summary_id_of
+
+    def score(measure: Measure, ranked: Sequence[str], gold: Gold, _: Sequence[str]) -> float | None:
+        return locomo_recall(gold.evidence_raw, [name(identifier) for identifier in ranked[: measure.cutoff]])
+
+    return GoldRule(
+        "locomo official",
+        "all categories, those without evidence counted as 0",
+        score,
+        measures=lambda measure: measure.name == "recall",
+    )
+
+
+def strict_rule(level: Granularity) -> GoldRule:
+    """Repaired evidence; a question without any has no value."""
+
+    def score(measure: Measure, ranked: Sequence[str], gold: Gold, history: Sequence[str]) -> float | None:
+        if measure.name == "recall":
+            return locomo_recall_strict(evidence(gold, level), ranked[: measure.cutoff])
+        return compute(measure, ranked, evidence(gold, level), history)
+
+    return GoldRule("locomo strict (repaired evidence)", "all categories", score)
+
+
+STANDARD = RetrievalRules(
+    level="turn",
+    kinds=(recall_at,),
+    cutoffs=TURN_CUTOFFS,
+    whole=(),
+    rules=lambda level: (official_rule(level), strict_rule(level)),
+)
+"""Both: the official recall first, where a recall is asked for."""
+
+OFFICIAL_RECALL = OfficialScoring(
+    level="turn",
+    measures={
+        "turn": tuple(recall_at @ cutoff for cutoff in TURN_CUTOFFS),
+        "session": tuple(recall_at @ cutoff for cutoff in SESSION_CUTOFFS),
+    },
+    rules=lambda level: (official_rule(level),),
+    notes=("Official dialog recall: raw evidence ids, questions without evidence count as 0. Any memory may rank.",),
+)

@@ -1,0 +1,50 @@
+"""What `src/evaluation/print_qa_metrics.py` of the official repository prints of a judged log."""
+
+from collections.abc import Iterable
+
+from longmemeval.benchmarks.longmemeval.judge import OFFICIAL_MODEL
+from longmemeval.evaluation.judges.imported import is_imported
+from longmemeval.evaluation.question_types import Labels, OfficialFigures
+from longmemeval.records import Gold
+
+ORDER = (
+    "single-session-user",
+    "single-session-preference",
+    "single-session-assistant",
+    "multi-session",
+    "temporal-reasoning",
+    "knowledge-update",
+)
+"""The question types as the script prints them."""
+
+
+def official_figures(found: Labels) -> OfficialFigures | None:
+    """The script's figures, to set beside published ones; None for a judge whose log it does not take.
+
+    It asserts the name of the judge's model. Its figures differ from `compute_metrics` where labels are missing: the
+    script knows only the questions that were answered and judged, so each missing one leaves the denominator. It counts
+    a question as often as it stands in the log.
+    """
+    names_the_official = is_imported(found.judge) and found.judge.model == OFFICIAL_MODEL
+    if not found.official and not names_the_official:
+        return None
+    judged = [gold for gold in found.golds if gold.question_id in found.labels]
+    counted = found.times or {}
+
+    def mean(group: Iterable[Gold]) -> float | None:
+        values = [found.labels[gold.question_id] for gold in group for _ in range(counted.get(gold.question_id, 1))]
+        return sum(values) / len(values) if values else None
+
+    by_type = {name: mean(gold for gold in judged if gold.question_type == name) for name in ORDER}
+    accuracies = [accuracy for accuracy in by_type.values() if accuracy is not None]
+    complete = len(accuracies) == len(ORDER)
+    return OfficialFigures(
+        by_type={name: _rounded(accuracy) for name, accuracy in by_type.items()},
+        task_averaged=_rounded(sum(accuracies) / len(accuracies)) if complete else None,
+        overall=_rounded(mean(judged)),
+        abstention=_rounded(mean(gold for gold in judged if "_abs" in gold.question_id)),
+    )
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)

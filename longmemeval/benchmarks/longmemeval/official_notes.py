@@ -1,0 +1,65 @@
+"""What has to be said under tables of the official protocol of retrieval."""
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+
+from longmemeval.benchmarks.longmemeval.official_retrieval import CROSS_CHECKED, RETRIEVERS
+from longmemeval.benchmarks.retrieval_protocols import RankedRun
+
+_NAMED_QUESTIONS = 5
+_MERGE_FAULTS = (
+    "an empty list of facts takes its document out of the corpus, gold or not (without gold left recall_all is 1, the "
+    "others 0); unlabelled documents of evidence sessions (noans) are not expanded; a session that a haystack holds "
+    "twice is expanded twice."
+)
+_SEPARATE_FAULTS = (
+    "an expansion is one more document under the id as the data has it, so those of unlabelled documents of evidence "
+    "sessions (noans) count as gold."
+)
+
+
+def notes(runs: Sequence[RankedRun]) -> list[str]:
+    """What has to be said, a sentence or two each."""
+    return [
+        "Cutoffs 1, 3, 30 and 50 are in the metrics file and under --json.",
+        "Ties: the later document first (a stable sort, reversed).",
+        *_unlabelled_note(runs),
+        *_bm25_note(runs),
+        *_expansion_notes([run.settings for run in runs]),
+    ]
+
+
+def _unlabelled_note(runs: Sequence[RankedRun]) -> list[str]:
+    """Which questions have no value because the data does not tell their evidence."""
+    results = [result for run in runs for result in run.results]
+    without = list(dict.fromkeys(question_id for result in results for question_id in result.without_labels))
+    if not without:
+        return []
+    named = ", ".join(without[:_NAMED_QUESTIONS])
+    more = f" and {len(without) - _NAMED_QUESTIONS:,} more" if len(without) > _NAMED_QUESTIONS else ""
+    return [
+        f"Without turn labels (has_answer), and so without a value: {named}{more}. The official code stops at such "
+        "data; the standard protocol goes by answer_session_ids."
+    ]
+
+
+def _bm25_note(runs: Sequence[RankedRun]) -> list[str]:
+    """With what the scores of BM25 were compared."""
+    selected = [run.questions for run in runs if run.settings["retriever"] == RETRIEVERS["bm25"]]
+    checked = min(CROSS_CHECKED, max(selected, default=0))
+    if not checked:
+        return []
+    whose = f"the first {checked} questions" if checked > 1 else "the first question"
+    library = f"rank-bm25 {version('rank-bm25')}"
+    return [f"BM25 is our own code; its scores of {whose} equal those of {library} bit for bit (compared in this run)."]
+
+
+def _expansion_notes(settings: Sequence[Mapping[str, object]]) -> list[str]:
+    """What the official code does with expansions that a reader of the figures would not expect."""
+    found = [one["expansion"] for one in settings if one.get("expansion")]
+    joined = {one["join"]: one["method"] for one in found if isinstance(one, dict)}
+    return [
+        f"Expansions ({method}, {mode}) are joined as by the official code, its faults included: "
+        f"{_SEPARATE_FAULTS if mode == 'separate' else _MERGE_FAULTS}"
+        for mode, method in joined.items()
+    ]

@@ -1,0 +1,41 @@
+"""All benchmarks: those of this package and those of others."""
+
+from functools import lru_cache
+
+from longmemeval.benchmarks.spec import Benchmark
+from longmemeval.dataset import Dataset
+from longmemeval.errors import HarnessError
+from longmemeval.plugins import BENCHMARKS, Registry
+
+BENCHMARK_SPECS = Registry(BENCHMARKS, "benchmark", Benchmark)
+
+
+def benchmark_of(dataset: Dataset) -> Benchmark:
+    """What the benchmark of a data set says of itself.
+
+    Raises:
+        HarnessError: no benchmark of this name is installed, or it cannot be loaded.
+    """
+    return BENCHMARK_SPECS.get(dataset.benchmark)
+
+
+def benchmarks() -> tuple[Benchmark, ...]:
+    """All benchmarks that can be loaded: this package's, then others by name. What is broken breaks nothing here."""
+    return _loaded(tuple(BENCHMARK_SPECS.names()))
+
+
+@lru_cache(maxsize=8)
+def _loaded(names: tuple[str, ...]) -> tuple[Benchmark, ...]:
+    found = []
+    for name in names:
+        try:
+            found.append(BENCHMARK_SPECS.get(name))
+        except HarnessError:
+            if name in BENCHMARK_SPECS.built_in:
+                raise
+    return tuple(found)
+
+
+def broken_benchmarks() -> list[str]:
+    """Why the benchmarks of other packages cannot be used, a sentence each; empty where all can."""
+    return [plugin.problem for plugin in BENCHMARK_SPECS.plugins() if plugin.problem]

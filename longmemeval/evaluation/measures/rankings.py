@@ -1,0 +1,44 @@
+"""Rankings of a history and what they scored: the records that `retrieval` keeps."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from longmemeval.evaluation.measures.aggregate import Mean
+
+Granularity = Literal["session", "turn"]
+RetrievalProtocol = Literal["standard", "official"]
+
+
+class Ranked(Struct, frozen=True, gc=False):
+    """One item of a ranking."""
+
+    id: str
+    """Message id of a turn, thread id of a session; under an official protocol with its own corpus the id there."""
+    score: float | None
+    """None for what was recalled without being ranked."""
+
+
+class Ranking(Struct, frozen=True):
+    """One line of `rankings.jsonl`, best item first."""
+
+    question_id: str
+    level: Granularity
+    ranked: tuple[Ranked, ...]
+
+
+class RetrievalResult(Struct, frozen=True, rename={"gold_rule": "gold"}):
+    """What one memory scored against one kind of gold over one denominator."""
+
+    memory: str
+    protocol: RetrievalProtocol
+    granularity: str
+    """`session` or `turn`; `turn2session` for an official ranking of turns that is scored as sessions."""
+    gold_rule: str
+    """What counted as right, in words."""
+    denominator: str
+    """What the means are over, in words."""
+    measures: dict[str, Mean]
+    by_type: dict[str, dict[str, Mean]]
+    without_labels: tuple[str, ...] = ()
+    """Official protocol: questions of the denominator of which the data does not say which turns are the evidence."""

@@ -1,0 +1,45 @@
+"""How rankings of ConvoMem are scored, and that it has no official protocol of retrieval."""
+
+from pathlib import Path
+
+import pytest
+
+from longmemeval.benchmarks.registry import load_dataset
+from longmemeval.errors import HarnessError
+from longmemeval.evaluation.measures.rankings import Granularity
+from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
+from longmemeval.pipeline.runs.manifest import read_manifest
+from longmemeval.pipeline.verify.retrieval import check_retrieval
+from tests.benchmarks.convomem.files import write_folder
+from tests.pipeline.helpers import folders_in
+
+
+@pytest.mark.parametrize(
+    ("level", "gold", "formerly"),
+    [
+        ("session", "the question's evidence conversations", "answer_session_ids"),
+        ("turn", "messages that say an evidence text", "evidence turns (any role)"),
+    ],
+)
+def test_gold_is_named_by_what_it_is_and_older_runs_verify(
+    tmp_path: Path, level: Granularity, gold: str, formerly: str
+) -> None:
+    dataset, where = load_dataset(write_folder(tmp_path / "convomem")), folders_in(tmp_path)
+    prepare(dataset, ["last-k"], options=PrepareOptions(jobs=1), where=where)
+    options = RetrievalOptions(granularity=level, run_id="r")
+    (result,) = retrieve(dataset, ["last-k"], options=options, where=where).runs[0].results
+    assert result.gold_rule == gold
+    folder = where.results_dir / "r"
+    file = folder / "metrics" / f"retrieval-{level}.json"
+    for name, problems in ((formerly, 0), ("something else", 1)):
+        file.write_text(file.read_text().replace(f'"gold": "{gold}"', f'"gold": "{name}"'))
+        assert sum(bool(one) for one in check_retrieval(folder, read_manifest(folder), dataset)) == problems
+        gold = name
+
+
+def test_there_is_no_official_protocol(tmp_path: Path) -> None:
+    dataset = load_dataset(write_folder(tmp_path / "convomem"))
+    options = RetrievalOptions(protocol="official")
+    with pytest.raises(HarnessError, match="ConvoMem has no official protocol of retrieval"):
+        retrieve(dataset, ["bm25"], options=options, where=folders_in(tmp_path))
