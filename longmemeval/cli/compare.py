@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
 
 
 def compare(
-    run_ids: shared.RunIds,
+    runs: shared.Runs,
     places: shared.Places,
     judge: shared.JudgeId = None,
     dataset: shared.MovedDataset = None,
@@ -79,11 +79,12 @@ def compare(
     from longmemeval.report.comparison_tables import against_line
     from longmemeval.report.published import published_for
 
+    where = places.folders()
+    run_ids = runs.named(where)
     if save_baseline is not None and len(run_ids) > 1:
         raise typer.BadParameter("--save-baseline takes one run")
     if across and (against or save_baseline or published or common or questions):
         raise typer.BadParameter("--across takes no --against, --save-baseline, --published, --common or --questions")
-    where = places.folders()
     graded = load_graded(run_ids, where, judge=judge, dataset=dataset)
     if across:
         _show_across(graded, as_json=as_json)

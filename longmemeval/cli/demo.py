@@ -7,6 +7,7 @@ import typer
 
 from longmemeval.cli import options as shared
 from longmemeval.cli.groups import add_verb
+from longmemeval.cli.next_step import command_line
 from longmemeval.cli.output import err, print_json, print_lines, print_table
 from longmemeval.cli.panels import ADVANCED
 
@@ -52,4 +53,6 @@ def demo(
         f"{time.perf_counter() - started:.1f} s, {done}. Runs: {where.results_dir}/, fixtures: {where.prepared_dir}/."
     )
     first = outcome.evaluations[0].manifest.question_ids[0]
-    err.print(f"Next: longmemeval inspect {first} · longmemeval compare demo-hybrid demo-last-k demo-full-history")
+    read = command_line("inspect", first, places=shared.PreparedPlaces(prepared_dir=places.prepared_dir))
+    compare = command_line("compare", "demo-hybrid", "demo-last-k", "demo-full-history", places=places)
+    err.next(read, compare)

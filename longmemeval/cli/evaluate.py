@@ -8,7 +8,7 @@ import typer
 from msgspec import structs
 
 from longmemeval.cli import options as shared
-from longmemeval.cli.completion import complete_dataset, complete_judge, complete_run
+from longmemeval.cli.completion import complete_dataset, complete_judge
 from longmemeval.cli.groups import add_verb
 from longmemeval.cli.import_run import tell
 from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
@@ -17,23 +17,21 @@ from longmemeval.report.table import Table
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.grade.agreement import AuditedScore, JudgeAgreement
-    from longmemeval.pipeline.grade.evaluate import Evaluation
+    from longmemeval.pipeline.grade.evaluate import EvaluateOptions, Evaluation
     from longmemeval.pipeline.runs.selection import Selection
     from longmemeval.settings import Folders
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    add_verb(app, "evaluate", evaluate, example="longmemeval evaluate my-run --judge offline/lexical")
+    add_verb(app, "evaluate", evaluate, example="longmemeval evaluate demo-hybrid --judge offline/lexical")
 
 
 def evaluate(
+    runs: shared.Runs,
     calls: shared.Calls,
     questions: shared.Questions,
     places: shared.Places,
-    run_id: Annotated[
-        str | None, typer.Argument(metavar="RUN", autocompletion=complete_run, help="The run to grade.")
-    ] = None,
     hypotheses: Annotated[
         Path | None,
         typer.Option(metavar="FILE", rich_help_panel=WHAT, help="Grade the answers in this JSONL file instead."),
@@ -81,18 +79,20 @@ def evaluate(
     The answers stay as they are. Each judge writes a file of its own. docs/grading.md lists the judges.
     """
     from longmemeval.pipeline.grade import evaluate as pipeline
-    from longmemeval.pipeline.grade.agreement import audit_scores, judge_agreements
 
-    if (run_id is None) == (hypotheses is None):
-        raise typer.BadParameter("give a run id or --hypotheses FILE, one of them")
+    named = bool(runs.run_ids) or runs.sweep is not None
+    if named == (hypotheses is not None):
+        raise typer.BadParameter("name a RUN or give --hypotheses FILE, one of them")
     where = places.folders()
     chosen = questions.selection()
     if hypotheses is not None:
         if dataset is None:
             raise typer.BadParameter("--hypotheses needs --dataset: the questions the file answers")
-        run_id = _adopt(hypotheses, dataset, chosen, where)
+        run_ids = [_adopt(hypotheses, dataset, chosen, where)]
     elif chosen != shared.Questions(seed=questions.seed).selection():
         raise typer.BadParameter("a run is graded whole: the selection was made when it was run")
+    else:
+        run_ids = runs.named(where)
     options = pipeline.EvaluateOptions(
         votes=votes,
         rejudge=rejudge,
@@ -102,24 +102,42 @@ def evaluate(
         dataset=dataset,
         tell=lambda line: err.print(f"Note: {printable(line)}."),
     )
-    specs: Sequence[str | None] = judge or [None]
+    done = [_grade(run_id, judge or [None], options, audit, where, show_it=not as_json) for run_id in run_ids]
+    if as_json:
+        documents = [document for document, _ in done]
+        print_json(documents[0] if len(documents) == 1 else {"runs": documents})
+    if any(failed for _, failed in done):
+        raise typer.Exit(1)
+
+
+def _grade(
+    run_id: str,
+    specs: Sequence[str | None],
+    options: "EvaluateOptions",
+    audit: Path | None,
+    where: "Folders",
+    *,
+    show_it: bool,
+) -> tuple[object, bool]:
+    """Grade one run by each judge; the document of the figures, and whether answers have no label."""
+    from longmemeval.pipeline.grade import evaluate as pipeline
+    from longmemeval.pipeline.grade.agreement import audit_scores, judge_agreements
+
     evaluations = [
-        pipeline.evaluate(str(run_id), options=structs.replace(options, judge=spec), where=where) for spec in specs
+        pipeline.evaluate(run_id, options=structs.replace(options, judge=spec), where=where) for spec in specs
     ]
     asked, metrics = evaluations[0].asked, [one.metrics for one in evaluations]
     agreements = judge_agreements(asked, [one.judge for one in metrics], where)
     audited = audit_scores(audit, asked, metrics, where) if audit else []
-    if as_json:
-        print_json(_document(evaluations, agreements, audited, where))
-    else:
+    document = None if show_it else _document(evaluations, agreements, audited, where)
+    if show_it:
         for evaluation in evaluations:
             show(evaluation, where)
         show_agreements(agreements)
         show_audit(audited)
     for evaluation in evaluations:
         tell_unlabelled(evaluation, where.results_dir)
-    if any(one.failed for one in evaluations):
-        raise typer.Exit(1)
+    return document, any(one.failed for one in evaluations)
 
 
 def _document(

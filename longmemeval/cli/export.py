@@ -9,6 +9,7 @@ from longmemeval.cli import options as shared
 from longmemeval.cli.groups import add_verb
 from longmemeval.cli.output import err, out, print_json, printable
 from longmemeval.cli.panels import OUTPUT
+from longmemeval.plural import count_of
 
 if TYPE_CHECKING:
     from longmemeval.settings import Folders
@@ -20,7 +21,7 @@ def register(app: typer.Typer) -> None:
 
 
 def export(
-    run_id: shared.RunId,
+    runs: shared.Runs,
     format: Annotated[
         Literal["official", "trec", "csv"],
         typer.Option("--format", metavar="FORMAT", rich_help_panel=OUTPUT, help="official, trec or csv."),
@@ -42,55 +43,59 @@ def export(
     csv: one row per question. Cells that a spreadsheet would run as a formula begin with an apostrophe.
     """
     where = places.folders()
-    if format == "trec":
-        _trec(run_id, output, dataset, where, as_json)
-    elif format == "csv":
-        _csv(run_id, output, dataset, where, as_json)
-    else:
-        _official(run_id, output, dataset, where, as_json)
+    write = {"trec": _trec, "csv": _csv, "official": _official}[format]
+    run_ids = runs.named(where, rankings=format == "trec")
+    # Files of several runs do not take each other's place.
+    several = output is not None and len(run_ids) > 1
+    written = [
+        write(run_id, output / run_id if output and several else output, dataset, where, as_json) for run_id in run_ids
+    ]
+    if as_json:
+        print_json(written[0] if len(written) == 1 else {"runs": written})
 
 
-def _trec(run_id: str, output: Path | None, dataset: str | None, where: "Folders", as_json: bool) -> None:
+def _trec(run_id: str, output: Path | None, dataset: str | None, where: "Folders", as_json: bool) -> object:
     from longmemeval.pipeline.exchange.export_trec import export_trec
 
     written = export_trec(run_id, output, dataset=dataset, where=where)
     if as_json:
-        print_json(written)
-        return
-    out.print(f"Rankings of {written.questions:,} questions: {printable(written.run_file)}")
+        return written
+    out.print(f"Rankings of {count_of(written.questions, 'question')}: {printable(written.run_file)}")
     out.print(f"Evidence: {printable(written.qrels_file)}")
     if written.without_gold:
-        err.print(f"{written.without_gold:,} questions have no evidence: trec_eval passes them over.")
+        err.print(f"{count_of(written.without_gold, 'question')} without evidence: trec_eval skips them.")
+    return written
 
 
-def _csv(run_id: str, output: Path | None, dataset: str | None, where: "Folders", as_json: bool) -> None:
+def _csv(run_id: str, output: Path | None, dataset: str | None, where: "Folders", as_json: bool) -> object:
     from longmemeval.pipeline.exchange.export_csv import export_csv
 
     written = export_csv(run_id, output, dataset=dataset, where=where)
     if as_json:
-        print_json(written)
-        return
-    out.print(f"{written.part or f'{written.questions:,} questions'}: {printable(written.file)}")
+        return written
+    out.print(f"{written.part or count_of(written.questions, 'question')}: {printable(written.file)}")
     if written.protocol_note:
         err.print(printable(written.protocol_note))
+    return written
 
 
-def _official(run_id: str, output: Path | None, dataset: str | None, where: "Folders", as_json: bool) -> None:
+def _official(run_id: str, output: Path | None, dataset: str | None, where: "Folders", as_json: bool) -> object:
     from longmemeval.pipeline.exchange.official_logs import export_official
 
     written = export_official(run_id, output, dataset=dataset, where=where)
     if as_json:
-        print_json(written)
-        return
-    out.print(f"{written.answers:,} answers: {printable(written.hypotheses)}")
+        return written
+    out.print(f"{count_of(written.answers, 'answer')}: {printable(written.hypotheses)}")
     for log in written.logs:
         out.print(f"Judged log: {printable(log)}")
     if written.part:
         err.print(f"Not the whole data set: {written.part}.")
     if written.unanswered:
-        err.print(f"{len(written.unanswered):,} questions have no answer: the official script does not miss them.")
+        unanswered = count_of(len(written.unanswered), "question")
+        err.print(f"{unanswered} without an answer: the official script does not miss them.")
     if written.later_gradings:
         later = printable(", ".join(written.later_gradings))
         err.print(f"Left out are later gradings, as the first is the score: {later}")
     for model in written.unofficial:
         err.print(f"print_qa_metrics.py takes no log judged by {printable(model)}: it asks for the official judge.")
+    return written

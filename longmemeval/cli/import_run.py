@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from longmemeval.cli import next_step
 from longmemeval.cli import options as shared
 from longmemeval.cli.groups import add_verb
 from longmemeval.cli.output import err, out, print_json, print_table, printable
@@ -34,11 +35,13 @@ def import_run(
     The file has the official format. The run can be evaluated, compared and reported like any other.
     """
     from longmemeval.benchmarks.registry import load_dataset
+    from longmemeval.benchmarks.specs import benchmark_of
     from longmemeval.pipeline.exchange.official_logs import import_official
     from longmemeval.report.tables import score_table
 
     where = places.folders()
-    imported = import_official(file, load_dataset(dataset, where.data_dir), run_id=run_id, where=where)
+    data = load_dataset(dataset, where.data_dir)
+    imported = import_official(file, data, run_id=run_id, where=where)
     if as_json:
         print_json(imported)
     else:
@@ -51,7 +54,7 @@ def import_run(
     if as_json:
         return
     if metrics is None:
-        err.print(f"Next: longmemeval evaluate {printable(imported.run_id)}")
+        err.next(next_step.grade(imported.run_id, benchmark_of(data), "", places))
         return
     print_table(score_table(f"as judged by {metrics.judge.model}, taken over from the log", metrics))
     figures = metrics.official_figures

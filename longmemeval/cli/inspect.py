@@ -1,6 +1,5 @@
 """`longmemeval inspect`."""
 
-import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -8,8 +7,10 @@ import typer
 from longmemeval.cli import options as shared
 from longmemeval.cli.completion import complete_memory
 from longmemeval.cli.groups import add_verb
+from longmemeval.cli.next_step import command_line
 from longmemeval.cli.output import out, print_json, print_table, printable
-from longmemeval.cli.panels import WHAT
+from longmemeval.cli.panels import OUTPUT, WHAT
+from longmemeval.plural import count_of
 from longmemeval.report.table import Table
 
 if TYPE_CHECKING:
@@ -41,14 +42,20 @@ def inspect(
     session: Annotated[
         str | None, typer.Option(metavar="ID", rich_help_panel=WHAT, help="Show this session in full.")
     ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", rich_help_panel=OUTPUT, help="Sessions and what is stored, too.")
+    ] = False,
+    with_gold: Annotated[
+        bool, typer.Option("--gold", rich_help_panel=OUTPUT, help="The right answer and its evidence, too.")
+    ] = False,
     prepared: shared.Prepared = "default",
     query_model: shared.QueryModel = None,
     api_base: shared.ApiBase = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Show a question or haystack.
+    """Show a question or haystack, and what memories recall.
 
-    Its sessions, what is stored, and what each memory configuration would recall.
+    Without --memory, one line for each preset.
     """
     from longmemeval.benchmarks.registry import load_dataset
     from longmemeval.llm.options import ModelOptions
@@ -66,6 +73,7 @@ def inspect(
         preparation=prepared,
         where=where,
         query_model=QueryModel(query_model, ModelOptions(api_base=api_base)) if query_model else None,
+        with_gold=with_gold,
     )
     if as_json:
         print_json(inspection)
@@ -74,13 +82,20 @@ def inspect(
         _show_session(inspection, session)
         return
     _show_questions(inspection)
-    _show_stored(inspection)
     if memory is not None:
         _show_recalls(inspection)
-        return
-    _show_recall_table(inspection)
-    words = ["longmemeval", "inspect", identifier, *([] if dataset == "sample" else ["--dataset", dataset])]
-    out.print(f"All of one: {printable(shlex.join(words))} --memory NAME")
+    else:
+        _show_recall_table(inspection)
+    if everything:
+        _show_sessions(inspection)
+        _show_stored(inspection)
+    elif not inspection.stored:
+        out.print("Not prepared yet.")
+    if memory is None and not everything:
+        words = ["inspect", identifier, *([] if dataset == "sample" else ["--dataset", dataset])]
+        out.next(
+            command_line(*words, "--memory", "hybrid", places=places), command_line(*words, "--all", places=places)
+        )
 
 
 def _show_questions(inspection: "Inspection") -> None:
@@ -88,7 +103,14 @@ def _show_questions(inspection: "Inspection") -> None:
         date = printable(question.date_text)
         out.print(f"[bold]{printable(question.question_id)}[/]  {printable(question.text)}  (asked {date})")
     if len(inspection.questions) > 20:
-        out.print(f"… and {len(inspection.questions) - 20} more questions on this haystack")
+        out.print(f"… and {count_of(len(inspection.questions) - 20, 'more question')} on this haystack")
+    for one in inspection.answers:
+        evidence = ", ".join(one.evidence_sessions) or "none"
+        out.print(f"[bold]Answer[/] ({printable(one.question_type)}): {printable(one.answer)}")
+        out.print(f"[bold]Evidence[/]: {printable(evidence)}")
+
+
+def _show_sessions(inspection: "Inspection") -> None:
     rows = [
         [
             str(number),
@@ -99,7 +121,7 @@ def _show_questions(inspection: "Inspection") -> None:
         ]
         for number, one in enumerate(inspection.sessions, start=1)
     ]
-    title = f"Haystack {inspection.haystack_id}: {len(rows)} sessions"
+    title = f"Haystack {inspection.haystack_id}: {count_of(len(rows), 'session')}"
     columns = ["#", "session", "date", "turns", "begins"]
     print_table(Table(title, columns, rows, left=frozenset({1, 2, 4}), prose=frozenset({4})))
 
@@ -127,7 +149,7 @@ def _show_stored(inspection: "Inspection") -> None:
     for one in inspection.stored:
         parts = ", ".join(one.parts) or "none"
         out.print(f"Prepared as '{printable(one.preparation)}' in {printable(one.folder)}: parts {parts}")
-        out.print(f"{one.threads} threads, {one.messages} messages")
+        out.print(f"{count_of(one.threads, 'thread')}, {count_of(one.messages, 'message')}")
         if one.working_memory:
             out.print("[bold]Working memory[/]")
             out.print(printable(one.working_memory))
@@ -171,4 +193,4 @@ def _recall_row(one: "Recalled") -> list[str]:
 
 def _brief(text: str, length: int = 60) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= length else line[: length - 1] + "…"
+    return line if len(line) <= length else line[:length].rpartition(" ")[0] + " …"

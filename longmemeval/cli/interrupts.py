@@ -20,6 +20,14 @@ def handle_interrupts() -> None:
         signal.signal(signal.SIGINT, _first)
 
 
+_continue: list[str] = []
+
+
+def continue_with(command: str) -> None:
+    """Say this command line where the work is interrupted: the one that was given would begin anew."""
+    _continue[:] = [command]
+
+
 def leave() -> NoReturn:
     """Say that the work was interrupted, and end the process here and now.
 
@@ -28,7 +36,8 @@ def leave() -> NoReturn:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     remove_unfinished()
-    err.print("Interrupted. What was finished is kept; the same command again goes on from there.")
+    err.print("Interrupted. Finished work is kept" + ("." if _continue else "; run the same command to continue."))
+    err.next(*_continue)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(INTERRUPTED)

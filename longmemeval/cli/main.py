@@ -22,7 +22,6 @@ app = typer.Typer(
     help="Measure the memory systems of LLM agents: prepare fixtures once, run any memory configuration, grade with "
     "the benchmark's own judges.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     cls=Verbs,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -50,6 +49,7 @@ for _verb in (
     "run",
     "evaluate",
     "retrieval",
+    "runs",
     "inspect",
     "verify",
     "export",

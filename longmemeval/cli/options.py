@@ -44,7 +44,6 @@ Memories = Annotated[
         help="A preset, module:Class or YAML file; repeatable.",
     ),
 ]
-RunIds = Annotated[list[str], typer.Argument(metavar="RUN", autocompletion=complete_run, help="Graded runs.")]
 JudgeId = Annotated[
     str | None,
     typer.Option(
@@ -55,7 +54,10 @@ JudgeId = Annotated[
         help="Its id (or how it begins) or model [default: official, else newest].",
     ),
 ]
-RunId = Annotated[str, typer.Argument(metavar="RUN", autocompletion=complete_run, help="The run.")]
+Sweep = Annotated[
+    str | None,
+    typer.Option("--sweep", metavar="NAME", rich_help_panel=WHAT, help="All runs of this sweep."),
+]
 Prepared = Annotated[
     str, typer.Option("--prepared", metavar="NAME", rich_help_panel=WHAT, help="The preparation to read.")
 ]
@@ -116,6 +118,25 @@ Json = Annotated[bool, typer.Option("--json", rich_help_panel=OUTPUT, help="Prin
 
 
 @dataclass(frozen=True, kw_only=True)
+class Runs:
+    """Runs by name, by pattern or by sweep."""
+
+    run_ids: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="RUN", autocompletion=complete_run, help="Runs, or patterns such as 'demo-*'."),
+    ] = None
+    sweep: Sweep = None
+
+    def named(self, where: "Folders", *, rankings: bool = False) -> list[str]:
+        """The ids; patterns and sweeps leave out runs of `retrieval` unless `rankings`."""
+        from longmemeval.pipeline.runs.listing import named_runs
+
+        if not self.run_ids and self.sweep is None:
+            raise typer.BadParameter("name a RUN, a pattern such as 'demo-*', or --sweep NAME")
+        return named_runs(self.run_ids or (), where.results_dir, sweep=self.sweep, rankings=rankings)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Questions:
     """Which questions."""
 
@@ -139,6 +160,12 @@ class Questions:
             help="Seed of --sample. With one seed, a smaller sample lies inside a larger one.",
         ),
     ] = 0
+
+    def given(self) -> list[str]:
+        """The options that were given, as words of a command line."""
+        numbers = {"--limit": self.limit, "--sample": self.sample, "--seed": self.seed or None}
+        words = [word for name, number in numbers.items() if number is not None for word in (name, str(number))]
+        return words + [word for one in self.question_id or () for word in ("--question-id", one)]
 
     def selection(self) -> "Selection":
         """The selection these options name."""
@@ -264,6 +291,11 @@ class PreparedPlaces:
 
     data_dir: DataDir = None
     prepared_dir: PreparedDir = None
+
+    def given(self) -> list[str]:
+        """The options that were given, as words of a command line."""
+        named = {field.name.replace("_", "-"): getattr(self, field.name) for field in fields(self)}
+        return [word for name, path in named.items() if path is not None for word in (f"--{name}", str(path))]
 
     def folders(self) -> "Folders":
         """The folders these options name."""

@@ -53,6 +53,11 @@ class Terminal:
             what = _wrapped(Text.from_markup(what), self.width)
         self.console.print(what, overflow="ignore", crop=False)
 
+    def next(self, *commands: str) -> None:
+        """Print command lines to copy; none is broken, however long."""
+        for command in commands:
+            self.console.print(Text(f"Next: {_visible(command)}"), overflow="ignore", no_wrap=True, crop=False)
+
 
 def _wrapped(text: Text, width: int) -> Text:
     """The text with line ends instead of spaces where a line is full."""

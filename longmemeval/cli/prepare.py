@@ -7,8 +7,10 @@ import typer
 
 from longmemeval.cli import options as shared
 from longmemeval.cli.groups import add_verb
+from longmemeval.cli.next_step import command_line
 from longmemeval.cli.output import err, out, print_json, printable
 from longmemeval.cli.panels import ADVANCED, MODEL, OUTPUT, WHAT
+from longmemeval.plural import count_of
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.fixtures.prepare import PrepareReport
@@ -97,6 +99,7 @@ def prepare(
     from longmemeval.pipeline.fixtures import prepare as pipeline
 
     where = places.folders()
+    fresh = not where.cache_dir.exists()
     configurations = [resolve_configuration(one, settings or []) for one in memory]
     report = pipeline.prepare(
         load_dataset(dataset, where.data_dir),
@@ -125,17 +128,27 @@ def prepare(
     if as_json:
         print_json(report)
     else:
-        show(report, embedder)
+        show(report, embedder, fresh=fresh)
+        if not dry_run:
+            words = ["--dataset", dataset, "--memory", memory[0], "--model", "offline/extractive"]
+            words += ["--prepared", name] if name != "default" else []
+            out.next(command_line("run", *words, *questions.given(), places=places))
 
 
-def show(report: "PrepareReport", embedder: str) -> None:
-    """Print what was, or would be, done."""
+def show(report: "PrepareReport", embedder: str, *, fresh: bool = False) -> None:
+    """Print what was, or would be, done.
+
+    Args:
+        report: of the work.
+        embedder: its spec.
+        fresh: there was no cache before; what was not computed then stood there twice.
+    """
     from longmemeval.embedding.registry import is_offline_fallback
     from longmemeval.report.tables import usage_line
 
-    parts = ", ".join(report.parts) or "none"
+    parts, haystacks = ", ".join(report.parts) or "none", count_of(report.haystacks, "haystack")
     if report.dry_run:
-        out.print(f"Would prepare {report.prepared} of {report.haystacks} haystacks in {printable(report.folder)}")
+        out.print(f"Would prepare {report.prepared:,} of {haystacks} in {printable(report.folder)}")
         out.print(f"  parts: {parts}")
         for what, amount in report.estimate.items():
             out.print(f"  {what}: {amount:,.4g}" if amount < 1 else f"  {what}: {amount:,.0f}")
@@ -148,18 +161,18 @@ def show(report: "PrepareReport", embedder: str) -> None:
             f"{printable(report.folder)}/prepare.jsonl now, and the results are in the cache."
         )
     if report.prepared == 0:
-        out.print(f"Everything is prepared already: {report.haystacks} haystacks in {printable(report.folder)}")
+        out.print(f"Nothing to do, everything is prepared: {haystacks} in {printable(report.folder)}")
         return
+    there = f" ({report.already:,} were there already)" if report.already else ""
     out.print(
-        f"Prepared {report.prepared} haystacks ({report.already} were there) in {report.seconds:.1f} s: "
-        f"{report.messages:,} messages, parts {parts}, in {printable(report.folder)}"
+        f"Prepared {count_of(report.prepared, 'haystack')}{there} in {report.seconds:.1f} s: "
+        f"{count_of(report.messages, 'message')}, parts {parts}, in {printable(report.folder)}"
     )
     if "vector" in report.parts:
-        texts = report.embeddings_computed + report.embeddings_cached
-        share = report.embeddings_cached / texts if texts else 0.0
         computed, cached = report.embeddings_computed, report.embeddings_cached
+        others = f"; {cached:,} {'repeated' if fresh else 'from the cache or repeated'}" if cached else ""
         damaged = f"; {report.embeddings_damaged:,} damaged ones replaced" if report.embeddings_damaged else ""
-        out.print(f"Embeddings: {computed:,} computed, {cached:,} from the cache ({share:.0%}){damaged}")
+        out.print(f"Embeddings: {computed:,} computed{others}{damaged}")
         if is_offline_fallback(embedder):
             err.print("Embedder hashing is the offline fallback; real ones: fastembed:NAME or FOLDER, openai:MODEL.")
     if report.usage.calls:

@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
 
 
 def report(
-    run_ids: shared.RunIds,
+    runs: shared.Runs,
     places: shared.Places,
     judge: shared.JudgeId = None,
     dataset: shared.MovedDataset = None,
@@ -57,6 +57,7 @@ def report(
         published="all" if published == "all" else published is not None,
     )
     where = places.folders()
+    run_ids = runs.named(where)
     if output == Path("-"):
         if format == "html":
             raise typer.BadParameter("a page is not for standard output: name a file by --output")

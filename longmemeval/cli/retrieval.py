@@ -7,6 +7,7 @@ import typer
 
 from longmemeval.cli import options as shared
 from longmemeval.cli.groups import add_verb
+from longmemeval.cli.next_step import command_line
 from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
 from longmemeval.cli.panels import ADVANCED, OUTPUT, WHAT
 
@@ -124,10 +125,10 @@ def retrieval(
     if as_json:
         print_json(retrieval_document(report))
     else:
-        show(report)
+        show(report, places)
 
 
-def show(report: "RetrievalReport") -> None:
+def show(report: "RetrievalReport", places: shared.Places) -> None:
     """Print the figures, what they mean, and where the rankings are."""
     from longmemeval.report.retrieval_tables import retrieval_footnotes, retrieval_tables
 
@@ -136,4 +137,5 @@ def show(report: "RetrievalReport") -> None:
     print_lines(retrieval_footnotes(report))
     for run in report.runs:
         out.print(f"Run {printable(run.run_id)}: {run.newly_ranked:,} ranked now, in {printable(run.folder)}")
-    err.print(f"Next: longmemeval export {printable(report.runs[0].run_id)} --format trec")
+    export = command_line("export", report.runs[0].run_id, "--format", "trec", places=places)
+    err.next(export)

@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from longmemeval.cli import next_step
 from longmemeval.cli import options as shared
 from longmemeval.cli.completion import complete_memory, complete_run
 from longmemeval.cli.groups import add_verb
+from longmemeval.cli.interrupts import continue_with
 from longmemeval.cli.output import err, out, print_json, printable
 from longmemeval.cli.panels import ADVANCED, LIMITS, MODEL, OUTPUT, WHAT
+from longmemeval.plural import count_of
 
 if TYPE_CHECKING:
     from longmemeval.benchmarks.spec import Benchmark
@@ -172,6 +175,7 @@ def run(
     from longmemeval.memory.configuration import resolve_configuration
     from longmemeval.pipeline.answer import run as pipeline
     from longmemeval.pipeline.answer.repeats import run_repeats
+    from longmemeval.pipeline.runs.manifest import default_run_id
 
     if run_id and resume and run_id != resume:
         raise typer.BadParameter("--run-id and --resume name different runs")
@@ -187,6 +191,8 @@ def run(
     texts, answering = None, benchmark_of(data).answering
     if answering and answering.load_texts and reading.template and reading.template.suffix in answering.text_endings:
         texts = answering.load_texts(reading.template)
+    name = resume or run_id or default_run_id(where.results_dir, data.name, configuration.name, model)
+    continue_with(next_step.resume(name) if repeat == 1 else next_step.repeat_again(f"{name}-r1"))
     options = pipeline.RunOptions(
         reading=reading.configuration(protocol, None if texts else reading.template),
         prepared=prepared,
@@ -198,7 +204,7 @@ def run(
         seed=questions.seed,
         spending=shared.spending(calls.max_cost),
         concurrency=calls.concurrency,
-        run_id=resume or run_id,
+        run_id=name,
         must_exist=resume is not None,
         save_prompts=not no_save_prompts,
         tell=lambda line: err.print(printable(line)),
@@ -211,24 +217,26 @@ def run(
         print_json(reports[0] if repeat == 1 else {"runs": reports})
     else:
         for report in reports:
-            show(report, _judge_option(model, benchmark_of(data)))
+            show(report)
+        out.next(_next(reports, model, benchmark_of(data), places))
     if any(report.answered < report.questions for report in reports):
         raise typer.Exit(1)
 
 
-def _judge_option(model: str, benchmark: "Benchmark") -> str:
-    """What `evaluate` needs to be told after an offline run, so that grading is offline too."""
-    from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
-    from longmemeval.llm.options import is_offline
+def _next(reports: "list[RunReport]", model: str, benchmark: "Benchmark", places: shared.Places) -> str:
+    """The command that goes on: the same for questions without an answer, else the judge's."""
+    first = reports[0].run_id
+    if any(report.answered < report.questions for report in reports):
+        return next_step.resume(first) if len(reports) == 1 else next_step.repeat_again(first)
+    named = first if len(reports) == 1 else f"{first.rpartition('-r')[0]}-r*"
+    return next_step.grade(named, benchmark, model, places)
 
-    return f" --judge {LEXICAL_JUDGE}" if is_offline(model) and not is_offline(benchmark.default_judge) else ""
 
-
-def show(report: "RunReport", judge_option: str) -> None:
-    """Print what the run did and what comes next."""
+def show(report: "RunReport") -> None:
+    """Print what the run did."""
     from longmemeval.report.tables import usage_line
 
-    done = f"{report.answered} of {report.questions} questions answered"
+    done = f"{report.answered:,} of {count_of(report.questions, 'question')} answered"
     missing = report.questions - report.answered
     if report.newly_answered or missing:
         out.print(f"Run {report.run_id}: {done} in {report.seconds:.1f} s ({report.newly_answered} now)")
@@ -236,20 +244,17 @@ def show(report: "RunReport", judge_option: str) -> None:
         out.print(f"Run {report.run_id} is finished already: {done}")
     out.print(f"Model use: {usage_line(report.usage)}")
     if report.shortened:
-        out.print(f"{report.shortened} contexts were shortened to fit the model's window (see notes in answers.jsonl)")
+        shortened = count_of(report.shortened, "context")
+        out.print(f"Shortened to fit the model's context window: {shortened} (see the notes in answers.jsonl)")
     if report.cut:
-        out.print(f"{report.cut} answers were cut off at --max-tokens (finish reason: length)")
+        out.print(f"Cut off at --max-tokens (finish reason: length): {count_of(report.cut, 'answer')}")
     if report.load:
         err.print(f"Note: {report.load}.")
     if report.failed:
-        err.print(f"{report.failed} questions failed:")
+        err.print(f"{count_of(report.failed, 'question')} failed:")
         for line in report.errors:
             err.print(f"  {printable(line)}")
     if report.empty:
         more = f" and {len(report.empty) - 10} more" if len(report.empty) > 10 else ""
         named = ", ".join(report.empty[:10])
-        err.print(printable(f"{len(report.empty)} of them got nothing but empty replies: {named}{more}"))
-    if missing:
-        out.print(f"Next: the same command with --resume {report.run_id} asks the {missing} questions again")
-    else:
-        out.print(f"Next: longmemeval evaluate {report.run_id}{judge_option}")
+        err.print(printable(f"Nothing but empty replies: {count_of(len(report.empty), 'question')}: {named}{more}"))

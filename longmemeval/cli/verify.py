@@ -16,11 +16,12 @@ def register(app: typer.Typer) -> None:
 
 
 def verify(
-    subject: Annotated[
-        str,
-        typer.Argument(metavar="RUN|DATA[/NAME]", autocompletion=complete_run, help="A run or a preparation."),
-    ],
     places: shared.Places,
+    subjects: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="RUN|DATA[/NAME]", autocompletion=complete_run, help="Runs, patterns or preparations."),
+    ] = None,
+    sweep: shared.Sweep = None,
     dataset: shared.MovedDataset = None,
     as_json: shared.Json = False,
 ) -> None:
@@ -28,16 +29,22 @@ def verify(
 
     The exit code is 3 if a check fails.
     """
+    from longmemeval.pipeline.runs.listing import named_runs
     from longmemeval.pipeline.verify.verify import verify as check
 
+    if not subjects and sweep is None:
+        raise typer.BadParameter("name a RUN, a pattern such as 'demo-*', a preparation, or --sweep NAME")
     where = places.folders()
-    verification = check(subject, dataset=dataset, where=where)
+    names = named_runs(subjects or (), where.results_dir, sweep=sweep)
+    found = [check(name, dataset=dataset, where=where) for name in names]
     if as_json:
-        print_json(verification)
-    elif not verification.problems:
-        out.print(f"{printable(subject)}: all {verification.checked} checks hold")
-    for problem in verification.problems:
-        err.print(f"{printable(problem)}")
-    if verification.problems:
-        err.print(f"{printable(subject)}: {len(verification.problems)} of {verification.checked} checks do not hold")
+        print_json(found[0] if len(found) == 1 else {"subjects": found})
+    for one in found:
+        if not one.problems and not as_json:
+            out.print(f"{printable(one.subject)}: all {one.checked} checks hold")
+        for problem in one.problems:
+            err.print(f"{printable(problem)}")
+        if one.problems:
+            err.print(f"{printable(one.subject)}: {len(one.problems)} of {one.checked} checks do not hold")
+    if any(one.problems for one in found):
         raise typer.Exit(3)

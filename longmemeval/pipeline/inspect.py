@@ -39,8 +39,17 @@ class Recalled(Struct, frozen=True):
     problem: str = ""
 
 
-class Inspection(Struct, frozen=True):
-    """Everything `inspect` shows. Gold is not among it."""
+class GoldAnswer(Struct, frozen=True):
+    """What the data holds to be right, for those who ask to see it."""
+
+    question_id: str
+    question_type: str
+    answer: str
+    evidence_sessions: tuple[str, ...]
+
+
+class Inspection(Struct, frozen=True, omit_defaults=True):
+    """Everything `inspect` shows. Gold is not among it unless it was asked for."""
 
     haystack_id: str
     questions: tuple[Question, ...]
@@ -48,6 +57,8 @@ class Inspection(Struct, frozen=True):
     stored: tuple[StoredFixture, ...]
     recalled: tuple[Recalled, ...]
     """For the first of `questions`."""
+    answers: tuple[GoldAnswer, ...] = ()
+    """Only where they were asked for."""
 
 
 def inspect(
@@ -58,6 +69,7 @@ def inspect(
     preparation: str,
     where: Folders,
     query_model: QueryModel | None = None,
+    with_gold: bool = False,
 ) -> Inspection:
     """Look at one question or haystack.
 
@@ -68,6 +80,7 @@ def inspect(
         preparation: whose fixture the recall reads.
         where: the folders.
         query_model: who analyses the question where a configuration wants a chat model for it.
+        with_gold: whether to show the right answers.
 
     Raises:
         HarnessError: the data set has no such question or haystack.
@@ -86,7 +99,13 @@ def inspect(
         sessions=haystack.sessions,
         stored=tuple(_stored(dataset.name, haystack.haystack_id, where)),
         recalled=tuple(_recall(dataset, asked[0], one, preparation, where, query_model) for one in configurations),
+        answers=tuple(_gold(dataset, one) for one in asked) if with_gold else (),
     )
+
+
+def _gold(dataset: Dataset, question: Question) -> GoldAnswer:
+    gold = dataset.gold(question.question_id)
+    return GoldAnswer(question.question_id, gold.question_type, str(gold.answer), gold.evidence_sessions)
 
 
 def _stored(dataset: str, haystack_id: str, where: Folders) -> list[StoredFixture]:

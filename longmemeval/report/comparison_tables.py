@@ -8,6 +8,7 @@ from longmemeval.evaluation.power import DISCORDANT
 from longmemeval.pipeline.compare.baseline import AgainstBaseline
 from longmemeval.pipeline.compare.compare import points
 from longmemeval.pipeline.compare.comparison import COMMON_ONLY, Comparison, PairResult, QuestionRow, RunFigures
+from longmemeval.plural import count_of
 from longmemeval.report.effort_tables import cost_table, effort_notes, latency_table, ms
 from longmemeval.report.layout import letters
 from longmemeval.report.published import PublishedFigure
@@ -94,8 +95,8 @@ def question_count(comparison: Comparison) -> str:
     """How many questions are compared; of how many and how they were chosen, where that is not the whole data set."""
     summary = comparison.runs[0].summary
     if any(warning.startswith(COMMON_ONLY) for warning in comparison.warnings):
-        return f"{len(comparison.questions):,} common questions"
-    return summary.part or f"{len(comparison.questions):,} questions"
+        return count_of(len(comparison.questions), "common question")
+    return summary.part or count_of(len(comparison.questions), "question")
 
 
 _SETTINGS: tuple[tuple[str, Callable[[RunFigures], str]], ...] = (
@@ -232,7 +233,7 @@ def comparison_notes(comparison: Comparison, width: int | None = None) -> Iterat
 def detectable_line(comparison: Comparison) -> str:
     """The smallest difference these questions can show, and what that is based on."""
     metrics = comparison.runs[0].summary.metrics
-    n = f"{metrics.overall.n:,} question{'' if metrics.overall.n == 1 else 's'}"
+    n = count_of(metrics.overall.n, "question")
     shared = f" over {metrics.haystacks:,} haystacks" if metrics.haystacks else ""
     if comparison.detectable is None:
         return f"Minimum detectable difference: none. With {n}{shared} no difference can be shown, however large."
@@ -240,7 +241,8 @@ def detectable_line(comparison: Comparison) -> str:
         return ALIKE
     assumed = f"assuming that two runs part on {DISCORDANT * 100:.0f} % of them"
     basis = "by how far these runs part" if comparison.pairs else assumed
-    return f"Minimum detectable difference: {points(comparison.detectable)} ({n}{shared}, 80 % power, {basis})."
+    what = "Minimum detectable difference" if comparison.pairs else "Minimum detectable difference (a planning figure)"
+    return f"{what}: {points(comparison.detectable)} ({n}{shared}, 80 % power, {basis})."
 
 
 def question_lists(comparison: Comparison) -> Iterator[tuple[str, list[str]]]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from longmemeval.evaluation.abstention import Abstaining
 from longmemeval.evaluation.metrics import Metrics, Score
 from longmemeval.pipeline.compare.graded_run import RunSummary
+from longmemeval.plural import count_of
 from longmemeval.records import Usage
 from longmemeval.report.table import Table
 
@@ -114,6 +115,6 @@ def usage_line(usage: Usage) -> str:
     if usage.unpriced_calls:
         price = f"at least {price}" if usage.cost_usd else "cost not known"
     return (
-        f"{usage.calls:,} calls{cached}, {usage.prompt_tokens:,} prompt and {usage.completion_tokens:,} completion "
-        f"tokens, {price}"
+        f"{count_of(usage.calls, 'call')}{cached}, {usage.prompt_tokens:,} prompt and "
+        f"{usage.completion_tokens:,} completion tokens, {price}"
     )

@@ -78,7 +78,7 @@ def test_json_is_one_document(demo: tuple[Path, str, str]) -> None:
 
 def test_hints_can_be_followed(demo: tuple[Path, str, str]) -> None:
     folder, _, err = demo
-    hints = err.splitlines()[-1].removeprefix("Next: ").split(" · ")
+    hints = [line.removeprefix("Next: ") for line in err.splitlines() if line.startswith("Next: ")]
     assert len(hints) == 2
     for hint in hints:
         assert longmemeval(*hint.split()[1:], cwd=folder).stdout

@@ -28,7 +28,7 @@ def inspect(folder: Path, *arguments: str, code: int = 0) -> str:
 
 def test_question_shows_its_haystack_what_is_stored_and_what_is_recalled(folder: Path) -> None:
     before = tree(folder)
-    shown = inspect(folder, "q1")
+    shown = inspect(folder, "q1", "--all")
     assert "q1  What colour is my bicycle1?  (asked 2023/05/30 (Tue) 23:40)" in shown
     assert "3 sessions" in shown
     assert "answer_1" in shown
@@ -69,9 +69,32 @@ def test_recall_of_one_configuration_is_shown_in_full(folder: Path) -> None:
 
 
 def test_hint_can_be_followed(folder: Path) -> None:
-    hint = inspect(folder, "q1").splitlines()[-1].removeprefix("All of one: longmemeval ")
-    done = longmemeval(*shlex.split(hint.replace("NAME", "last-k")), cwd=folder)
-    assert "I painted my bicycle1 green today" in done.stdout
+    hints = [line for line in inspect(folder, "q1").splitlines() if line.startswith("Next: ")]
+    assert len(hints) == 2
+    for hint in hints:
+        done = longmemeval(*shlex.split(hint.removeprefix("Next: longmemeval ")), cwd=folder)
+        assert "I painted my bicycle1 green today" in done.stdout
+
+
+def test_recall_comes_first_and_the_rest_on_request(folder: Path) -> None:
+    short, whole = inspect(folder, "q1"), inspect(folder, "q1", "--all")
+    assert short.index("What each configuration would recall") < short.index("Next: ")
+    assert "Prepared as" not in short
+    assert "3 sessions" not in short
+    assert whole.index("What each configuration") < whole.index("3 sessions") < whole.index("Prepared as")
+
+
+def test_gold_is_shown_to_who_asks(folder: Path) -> None:
+    assert "Answer (single-session-user): green" in inspect(folder, "q1", "--gold")
+    document = json.loads(inspect(folder, "q1", "--gold", "--json"))
+    assert document["answers"] == [
+        {
+            "question_id": "q1",
+            "question_type": "single-session-user",
+            "answer": "green",
+            "evidence_sessions": ["answer_1"],
+        }
+    ]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +149,7 @@ def test_control_characters_and_markup_of_the_data_are_shown_escaped(tmp_path: P
         shown = inspect(tmp_path, "q[red]0", *arguments)
         assert escaped in shown
         assert not any(letter in shown for letter in "\x1b\x07\u202e")
-    assert "s[1]" in inspect(tmp_path, "q[red]0")
-    assert "s\\x1b[2m" in inspect(tmp_path, "q[red]0")
+    assert "s[1]" in inspect(tmp_path, "q[red]0", "--all")
+    assert "s\\x1b[2m" in inspect(tmp_path, "q[red]0", "--all")
     refused = inspect(tmp_path, "q[red]0", "--session", "\x1b[31m", code=2)
     assert "\x1b" not in refused

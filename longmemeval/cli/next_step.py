@@ -1,0 +1,46 @@
+"""What to do next: command lines that can be given as they are."""
+
+import os
+import shlex
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from longmemeval.benchmarks.spec import Benchmark
+    from longmemeval.cli.options import PreparedPlaces
+
+
+def command_line(*words: str, places: "PreparedPlaces | None" = None) -> str:
+    """A command line of ours, quoted; folders that were given are given again."""
+    return shlex.join(["longmemeval", *words, *(places.given() if places else [])])
+
+
+def grade(run: str, benchmark: "Benchmark", model: str, places: "PreparedPlaces") -> str:
+    """How to grade a run: offline where its model is, or where the benchmark's own judge has no key here."""
+    from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
+    from longmemeval.llm.options import is_offline
+
+    usual = benchmark.default_judge
+    keyless = not os.environ.get(f"{usual.split('/')[0].upper()}_API_KEY")
+    judge = ["--judge", LEXICAL_JUDGE] if not is_offline(usual) and (is_offline(model) or keyless) else []
+    return command_line("evaluate", run, *judge, places=places)
+
+
+def resume(run_id: str) -> str:
+    """The command line that was given, now continuing this run."""
+    return command_line(*_without(sys.argv[1:], "--run-id", "--resume"), "--resume", run_id)
+
+
+def repeat_again(run_id: str) -> str:
+    """The command line that was given with --repeat, now naming the runs it made; `run_id` is one of them."""
+    return command_line(*_without(sys.argv[1:], "--run-id"), "--run-id", run_id.rpartition("-r")[0])
+
+
+def _without(words: list[str], *options: str) -> list[str]:
+    """The words without options and their values."""
+    kept, skip = [], False
+    for word in words:
+        if not skip and word.split("=")[0] not in options:
+            kept.append(word)
+        skip = not skip and word in options
+    return kept

@@ -1,0 +1,123 @@
+"""`longmemeval runs`, patterns and sweeps wherever runs are named, and completion."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from longmemeval.pipeline.runs import listing
+from longmemeval.pipeline.runs.listing import RunFilter, list_runs, named_runs
+from longmemeval.text_files import decode_json
+from tests.cli.conftest import Command
+from tests.pipeline.graded_runs import graded_run, labels
+from tests.pipeline.helpers import colours, folders_in
+from tests.support import COMMAND, clean_environment
+
+
+@pytest.fixture(autouse=True)
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Graded runs over 10 questions, one of them of a sweep called `grid`, and a damaged one."""
+    dataset, where = colours(tmp_path / "d.json", 10), folders_in(tmp_path)
+    hybrid = {"memory": {"name": "hybrid", "parameters": {}}}
+    for run_id, right, settings in (("demo-a", 8, {}), ("demo-b", 5, hybrid), ("grid_hybrid_m_direct", 6, hybrid)):
+        graded_run(dataset, where, run_id, labels(right, 10 - right), settings=settings)
+    graded_run(dataset, where, "grid-like", labels(1, 9), settings=hybrid, status="interrupted")
+    (where.results_dir / "torn").mkdir()
+    (where.results_dir / "torn" / "run.json").write_text("{")
+    monkeypatch.chdir(tmp_path)
+    return where.results_dir
+
+
+def names(command: Command, line: str) -> list[str]:
+    return sorted(one["run"] for one in json.loads(command(f"runs {line} --json").stdout)["runs"])
+
+
+def test_all_runs_are_listed_with_their_score(command: Command) -> None:
+    document = json.loads(command("runs --json").stdout)
+    by_name = {one["run"]: one for one in document["runs"]}
+    assert set(by_name) == {"demo-a", "demo-b", "grid_hybrid_m_direct", "grid-like", "torn"}
+    assert (by_name["demo-a"]["scores"][0]["value"], by_name["demo-a"]["memory"]) == (0.8, "last-k")
+    assert by_name["torn"]["status"] == "damaged"
+    shown = command("runs").stdout
+    assert "5 runs" in shown
+    assert "80.0 %" in shown
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("--memory hybrid", ["demo-b", "grid-like", "grid_hybrid_m_direct"]),
+        ("--memory 'h*' --status completed", ["demo-b", "grid_hybrid_m_direct"]),
+        ("--sweep grid", ["grid_hybrid_m_direct"]),
+        ("--dataset other", []),
+        ("--status damaged", ["torn"]),
+        ("--model 'offline/*' --status interrupted", ["grid-like"]),
+        ("--since 2000-01-01 --memory last-k", ["demo-a"]),
+        ("--since 2999-01-01", []),
+    ],
+)
+def test_filters(command: Command, line: str, found: list[str]) -> None:
+    assert names(command, line) == found
+
+
+def test_mistakes_end_with_2(command: Command) -> None:
+    for line, said in (
+        ("runs --since yesterday", "is not a date"),
+        ("runs --status done", "--status"),
+        ("compare 'no*'", "No run matches 'no*'"),
+        ("compare --sweep gird", "no run of a sweep 'gird'"),
+        ("report", "--sweep"),
+        ("evaluate", "name a RUN"),
+        ("verify", "name a RUN"),
+        ("export --format csv", "name a RUN"),
+    ):
+        done = command(line)
+        assert (done.code, done.stdout) == (2, "")
+        assert said in done.stderr
+
+
+def test_each_manifest_is_read_once(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[bytes] = []
+
+    def decode(data: bytes, kind: type[object]) -> object:
+        read.append(data)
+        return decode_json(data, kind)
+
+    monkeypatch.setattr(listing, "decode_json", decode)
+    assert len(list_runs(workspace, RunFilter(memory="hybrid"))) == 3
+    assert len(read) == 5
+
+
+def test_patterns_and_sweeps_name_runs(command: Command, workspace: Path) -> None:
+    assert named_runs(["demo-*", "demo-a"], workspace) == ["demo-a", "demo-b", "demo-a"]
+    assert named_runs(["demo-b", "demo-*"], workspace) == ["demo-b", "demo-a"]
+    assert named_runs([], workspace, sweep="grid") == ["grid_hybrid_m_direct"]
+    compared = json.loads(command("compare 'demo-*' --sweep grid --json").stdout)
+    assert [run["run"] for run in compared["runs"]] == ["demo-a", "demo-b", "grid_hybrid_m_direct"]
+    assert command("report 'demo-*' --format md -o r.md").code == 0
+    exported = json.loads(command("export 'demo-*' --format csv --output out --json").stdout)
+    assert len(exported["runs"]) == 2
+    assert sorted(path.parent.name for path in Path("out").rglob("*.csv")) == ["demo-a", "demo-b"]
+    evaluated = json.loads(command("evaluate 'demo-*' --judge offline/lexical --json").stdout)
+    assert [one["run"] for one in evaluated["runs"]] == ["demo-a", "demo-b"]
+    assert "subjects" in json.loads(command("verify 'demo-*' --json").stdout)
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("compare demo-", ["demo-a", "demo-b"]),
+        ("run --memory hyb", ["hybrid"]),
+        ("prepare --dataset loc", ["locomo10"]),
+        ("evaluate demo-a --judge offline/lex", ["offline/lexical"]),
+        ("comp", ["compare"]),
+    ],
+)
+def test_completion(words: str, found: list[str], tmp_path: Path) -> None:
+    line = f"longmemeval {words}"
+    asked = {"_LONGMEMEVAL_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
+    environment = clean_environment(LONGMEMEVAL_RESULTS_DIR=str(folders_in(tmp_path).results_dir), **asked)
+    done = subprocess.run(COMMAND, env=environment, cwd=os.curdir, capture_output=True, text=True, check=False)
+    assert sorted(done.stdout.split()) == found
