@@ -30,7 +30,7 @@ def row(output: str, preset: str) -> list[str]:
 def test_table_has_every_preset_and_says_what_it_is_worth(demo: tuple[Path, str, str]) -> None:
     _, out, err = demo
     count = len(load_dataset("sample"))
-    assert f"Prepared {count} haystacks (0 were there)" in out
+    assert f"Prepared {count} haystacks in " in out
     assert f"sample, {count} questions, model offline/extractive" in out
     assert all(row(out, preset)[1] == "%" for preset in MEMORIES.built_in)
     assert "NOT the official judge" in out
@@ -49,7 +49,7 @@ def test_second_time_nothing_is_done_again(demo: tuple[Path, str, str]) -> None:
     folder, out, _ = demo
     before = tree(folder)
     again = longmemeval("demo", cwd=folder)
-    assert "Everything is prepared already" in again.stdout
+    assert "Nothing to do, everything is prepared" in again.stdout
     assert "everything was answered already" in again.stderr
     assert [row(again.stdout, preset) for preset in MEMORIES.built_in] == [
         row(out, preset) for preset in MEMORIES.built_in

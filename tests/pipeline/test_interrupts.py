@@ -1,6 +1,7 @@
 """Ctrl-C, once and twice: one sentence, exit code 130, nothing half-written, nothing lost."""
 
 import os
+import shlex
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from tests.pipeline.helpers import answer_all, colours, litter, prepared_colours
 from tests.pipeline.sweeps import written
 from tests.server import ModelServer
 
-SENTENCE = "Interrupted. What was finished is kept; the same command again goes on from there.\n"
+SENTENCE = "Interrupted. Finished work is kept; run the same command to continue.\n"
 FOREVER = "slow:25"
 
 
@@ -126,7 +127,11 @@ def test_twice_while_many_calls_are_under_way(server: ModelServer, tmp_path: Pat
     process = start(*commands[verb], cwd=tmp_path)
     wait_until(lambda: len(server.chat_requests) >= 8, process)
     told = interrupt(process, (0.0, 0.1))
-    assert told.endswith(SENTENCE)
+    if verb == "run":
+        resumed = shlex.join(map(str, ("run", *answering[:-2], *model, "--resume", "s")))
+        assert told.endswith(f"Interrupted. Finished work is kept.\nNext: longmemeval {resumed}\n")
+    else:
+        assert told.endswith(SENTENCE)
     assert process.returncode == 130
     assert "Traceback" not in told
     assert "never awaited" not in told

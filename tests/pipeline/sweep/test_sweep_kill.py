@@ -65,7 +65,7 @@ def test_interrupt_ends_the_whole_sweep_and_keeps_what_is_there(many: Path, tmp_
     process = start("sweep", "sweep.yaml", cwd=tmp_path)
     told = stop_when(process, lambda: lines_in(journal) >= 5, signal.SIGINT)
     assert process.returncode == 130
-    assert "Interrupted. What was finished is kept" in told
+    assert "Interrupted. Finished work is kept" in told
     assert "Traceback" not in told
     assert not (where.results_dir / "s_bm25_m_direct").exists()
     assert manifest(where, "s_full-history_m_con")["status"] == "interrupted"
