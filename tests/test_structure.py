@@ -44,7 +44,7 @@ HEAVY = {
     "scipy",
     "tiktoken",
 }
-# Only these may touch gold: what the benchmarks split it off with and grade by, grading, what shows graded runs, and
+# Only these may touch gold: what the benchmarks split it off with and grade by, grading, what shows it, and
 # the oracle. Samples by type ask the data set for the type alone.
 MAY_READ_GOLD = {
     "dataset.py",
@@ -57,6 +57,7 @@ MAY_READ_GOLD = {
     "pipeline/exchange/export_trec.py",
     "pipeline/grade/agreement.py",
     "pipeline/grade/evaluate.py",
+    "pipeline/inspect.py",
     "pipeline/retrieval/haystack_ranking.py",
     "pipeline/retrieval/scoring.py",
     "pipeline/runs/asked.py",
