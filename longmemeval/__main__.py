@@ -1,6 +1,31 @@
-"""`python -m longmemeval`."""
+"""The command `longmemeval`, also as `python -m longmemeval`.
 
-from longmemeval.cli.main import main
+Whatever takes time to load is imported in `main`: Ctrl-C means the same from the first moment on.
+"""
+
+import os
+import signal
+from contextlib import suppress
+from types import FrameType
+
+
+def main() -> None:
+    """Run the command line; see `longmemeval.cli.main`."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        # No exception: a library that is being loaded could swallow it, or tell of it.
+        signal.signal(signal.SIGINT, _too_early)
+    from longmemeval.cli.interrupts import handle_interrupts
+    from longmemeval.cli.main import main as command
+
+    handle_interrupts(instead_of=_too_early)
+    command()
+
+
+def _too_early(number: int, frame: FrameType | None) -> None:
+    with suppress(OSError):
+        os.write(2, b"Interrupted. Nothing was begun.\n")
+    os._exit(130)
+
 
 if __name__ == "__main__":
     main()

@@ -3,20 +3,26 @@
 import os
 import signal
 import sys
+from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn
 
 from longmemeval.cli.output import err
 from longmemeval.files import remove_unfinished
 
+Handler = Callable[[int, FrameType | None], object]
 INTERRUPTED = 130
 
 _SHOW_CURSOR = "\x1b[?25h"
 
 
-def handle_interrupts() -> None:
-    """Take over Ctrl-C for this process, unless it was told to ignore it."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+def handle_interrupts(instead_of: Handler = signal.default_int_handler) -> None:
+    """Take over Ctrl-C for this process, unless it was told to ignore it.
+
+    Args:
+        instead_of: who had it until now.
+    """
+    if signal.getsignal(signal.SIGINT) is instead_of:
         signal.signal(signal.SIGINT, _first)
 
 

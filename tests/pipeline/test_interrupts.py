@@ -3,7 +3,10 @@
 import os
 import shlex
 import signal
+import subprocess
+import sys
 import time
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +17,7 @@ from tests.forking import Forked
 from tests.pipeline.helpers import answer_all, colours, litter, prepared_colours, start
 from tests.pipeline.sweeps import written
 from tests.server import ModelServer
+from tests.support import ROOT, clean_environment
 
 SENTENCE = "Interrupted. Finished work is kept; run the same command to continue.\n"
 FOREVER = "slow:25"
@@ -136,3 +140,22 @@ def test_twice_while_many_calls_are_under_way(server: ModelServer, tmp_path: Pat
     assert "Traceback" not in told
     assert "never awaited" not in told
     assert litter(tmp_path) == []
+
+
+@pytest.mark.parametrize("library", ["typer", "rich", "msgspec"])
+@pytest.mark.parametrize("begun", [("-m", "longmemeval"), ("-c", "from longmemeval.__main__ import main; main()")])
+def test_while_python_is_still_importing(tmp_path: Path, library: str, begun: tuple[str, str]) -> None:
+    # In the place of a library that the command loads first: one during whose import Ctrl-C is pressed.
+    (tmp_path / f"{library}.py").write_text(
+        "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(9)\n"
+    )
+    environment = clean_environment() | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    done = subprocess.run(
+        [sys.executable, *begun, "--help"], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "Interrupted. Nothing was begun.\n")
+
+
+def test_the_installed_command_begins_where_interrupts_are_held() -> None:
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts == {"longmemeval": "longmemeval.__main__:main"}
