@@ -1,10 +1,11 @@
 """What many calls at once cost: latency, processor time and stops of the event loop, beside a plain LiteLLM script.
 
-    python scripts/benchmarks/load.py [--questions 64] [--seconds 1.0]
+    python scripts/benchmarks/load.py [--questions 64] [--seconds 1.0] [--shared]
 
 A server on the loopback, in a process of its own, answers every call after so many seconds. Asked are questions of the
 size of LongMemEval_S, each on a haystack of its own (the real one of the tests under many ids, with a word of its own
-in every message; else a made-up one), prepared before. The plain script sends the same prompts with
+in every message; else a made-up one), prepared before; with `--shared` all on one haystack, as LoCoMo's are, whose
+fixture is then opened once. The plain script sends the same prompts with
 `litellm.acompletion` and `asyncio.gather`, in a fresh process. On both sides one call is made before the clock is
 started, so that imports are left out. Processor time is that of the process, all threads together.
 """
@@ -27,7 +28,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
+from longmemeval.benchmarks.dataset_protocol import Dataset
+from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
@@ -100,30 +102,35 @@ def served(seconds: float) -> Iterator[str]:
             process.kill()
 
 
-def write_data(path: Path, questions: int) -> str:
-    """The data set; what it is made of."""
+def base_record() -> tuple[dict[str, Any], str]:
+    """One record of LongMemEval; what it is made of."""
     if REAL_FILE.exists():
-        base, made_of = json.loads(REAL_FILE.read_text())[0], REAL_FILE.name
-    else:
-        draw, words = (
-            random.Random(0),
-            ["green", "bicycle", "market", "bread", "cheese", "holiday", "train", "letter", "music", "garden"],
-        )
-        text = " ".join(draw.choices(words, k=140))
-        sessions = [[{"role": "user", "content": f"{turn} {text}"} for turn in range(11)] for _ in range(48)]
-        base, made_of = (
-            {
-                "question_type": "multi-session",
-                "question": "What colour is my bicycle?",
-                "question_date": "2023/05/30 (Tue) 23:40",
-                "answer": "green",
-                "answer_session_ids": ["s0"],
-                "haystack_dates": ["2023/05/20 (Sat) 02:21"] * len(sessions),
-                "haystack_session_ids": [f"s{number}" for number in range(len(sessions))],
-                "haystack_sessions": sessions,
-            },
-            "made-up messages",
-        )
+        return json.loads(REAL_FILE.read_text())[0], REAL_FILE.name
+    words = ["green", "bicycle", "market", "bread", "cheese", "holiday", "train", "letter", "music", "garden"]
+    text = " ".join(random.Random(0).choices(words, k=140))
+    sessions = [[{"role": "user", "content": f"{turn} {text}"} for turn in range(11)] for _ in range(48)]
+    record = {
+        "question_type": "multi-session",
+        "question": "What colour is my bicycle?",
+        "question_date": "2023/05/30 (Tue) 23:40",
+        "answer": "green",
+        "answer_session_ids": ["s0"],
+        "haystack_dates": ["2023/05/20 (Sat) 02:21"] * len(sessions),
+        "haystack_session_ids": [f"s{number}" for number in range(len(sessions))],
+        "haystack_sessions": sessions,
+    }
+    return record, "made-up messages"
+
+
+def write_data(path: Path, questions: int, *, shared: bool) -> str:
+    """The data set; what it is made of."""
+    base, made_of = base_record()
+    path.write_text(json.dumps(one_haystack(base, questions) if shared else own_haystacks(base, questions)))
+    return made_of
+
+
+def own_haystacks(base: dict[str, Any], questions: int) -> list[dict[str, Any]]:
+    """Records of LongMemEval."""
 
     def record(number: int) -> dict[str, Any]:
         sessions = [
@@ -132,11 +139,26 @@ def write_data(path: Path, questions: int) -> str:
         ]
         return base | {"question_id": f"q{number}", "haystack_sessions": sessions}
 
-    path.write_text(json.dumps([record(number) for number in range(questions)]))
-    return made_of
+    return [record(number) for number in range(questions)]
 
 
-def ours(where: Folders, dataset: LongMemEvalDataset, memory: str, concurrency: int, url: str) -> Figures:
+def one_haystack(base: dict[str, Any], questions: int) -> list[dict[str, Any]]:
+    """The same messages as one conversation of LoCoMo."""
+    conversation: dict[str, Any] = {"speaker_a": "user", "speaker_b": "assistant"}
+    for number, session in enumerate(base["haystack_sessions"], start=1):
+        conversation[f"session_{number}_date_time"] = f"1:00 pm on {number % 28 + 1} May, 2023"
+        conversation[f"session_{number}"] = [
+            {"speaker": turn["role"], "dia_id": f"D{number}:{place}", "text": turn["content"]}
+            for place, turn in enumerate(session, start=1)
+        ]
+    qa = [
+        {"question": f"{number}: {base['question']}", "answer": "green", "evidence": ["D1:1"], "category": 4}
+        for number in range(questions)
+    ]
+    return [{"sample_id": "shared", "conversation": conversation, "qa": qa}]
+
+
+def ours(where: Folders, dataset: Dataset, memory: str, concurrency: int, url: str) -> Figures:
     """A run; its longest stop is the one it tells of itself."""
 
     def ask(run_id: str, limit: int | None) -> None:
@@ -189,7 +211,7 @@ def plain_script(prompts: Path, concurrency: int, url: str) -> Figures:
     return msgspec.json.decode(done.stdout.splitlines()[-1], type=Figures)
 
 
-def retried(where: Folders, dataset: LongMemEvalDataset, url: str, timeout_s: float) -> int:
+def retried(where: Folders, dataset: Dataset, url: str, timeout_s: float) -> int:
     """Attempts beyond the first of `hybrid` at concurrency 31, when each may take so long."""
     options = RunOptions(
         run_id="timeouts", concurrency=31, model_options=ModelOptions(api_base=url, timeout_s=timeout_s)
@@ -199,15 +221,16 @@ def retried(where: Folders, dataset: LongMemEvalDataset, url: str, timeout_s: fl
     return sum(json.loads(line)["attempts"] - 1 for line in lines)
 
 
-def compare(questions: int, seconds: float) -> None:
+def compare(questions: int, seconds: float, *, shared: bool) -> None:
     load_litellm()
     with tempfile.TemporaryDirectory() as name, served(seconds) as url:
         folder = Path(name)
         where = Folders(data_dir=folder, prepared_dir=folder / "prepared", results_dir=folder / "results")
-        made_of = write_data(folder / "load.json", questions)
-        dataset = LongMemEvalDataset(folder / "load.json")
+        made_of = write_data(folder / "load.json", questions, shared=shared)
+        dataset = load_dataset(folder / "load.json")
         prepare(dataset, MEMORIES, options=PrepareOptions(jobs=1), where=where)
-        print(f"{questions} questions on haystacks of their own ({made_of}); the server takes {seconds} s\n")
+        on = "one haystack" if shared else "haystacks of their own"
+        print(f"{questions} questions on {on} ({made_of}); the server takes {seconds} s\n")
         print("                          |     longmemeval run           |     plain LiteLLM script      |")
         print("memory        concurrency |   p50    p95  cpu ms  stop ms |   p50    p95  cpu ms  stop ms | cpu, p50")
         for memory in MEMORIES:
@@ -228,6 +251,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measure a run's load beside a plain LiteLLM script.")
     parser.add_argument("--questions", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=1.0, help="what the server takes for an answer")
+    parser.add_argument("--shared", action="store_true", help="all questions on one haystack")
     for internal in ("--plain", "--url"):
         parser.add_argument(internal, default="", help=argparse.SUPPRESS)
     parser.add_argument("--concurrency", type=int, default=1, help=argparse.SUPPRESS)
@@ -241,7 +265,7 @@ def main() -> None:
         prompts = [json.loads(line)["messages"][0]["content"] for line in lines]
         print(msgspec.json.encode(asyncio.run(plain(prompts, arguments.concurrency, arguments.url))).decode())
     else:
-        compare(arguments.questions, arguments.seconds)
+        compare(arguments.questions, arguments.seconds, shared=arguments.shared)
 
 
 if __name__ == "__main__":
