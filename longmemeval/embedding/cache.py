@@ -7,6 +7,7 @@ from threading import Lock
 from typing import Protocol, runtime_checkable
 
 import numpy as np
+from msgspec import Struct
 
 from longmemeval.arrays import Vectors
 from longmemeval.embedding.protocol import Embedder
@@ -30,12 +31,30 @@ class Metered(Protocol):
 
 
 @runtime_checkable
+class Light(Protocol):
+    """An embedder that can say whether it is made from its spec in no time, asks nobody and loads no model.
+
+    Such a one may be made again wherever there is something to embed.
+    """
+
+    is_light: bool
+
+
+@runtime_checkable
 class Batching(Protocol):
     """An embedder that asks a server for some texts at a time."""
 
     def batches(self, texts: Sequence[str]) -> Iterator[list[int]]:
         """Positions of the texts of each call; those of texts that need none are left out."""
         ...
+
+
+class EmbeddedTexts(Struct, frozen=True):
+    """How many texts were embedded, and how."""
+
+    hits: int = 0
+    misses: int = 0
+    damaged: int = 0
 
 
 class CachedEmbedder:
@@ -65,6 +84,7 @@ class CachedEmbedder:
         self.fingerprint = embedder.fingerprint
         self.hits = 0
         self.misses = 0
+        self._damaged_elsewhere = 0
         self.receipts: Receipts | None = None
         self._embedder = embedder
         self._cache = SqliteCache(cache_path) if cache_path else None
@@ -96,12 +116,33 @@ class CachedEmbedder:
     @property
     def damaged(self) -> int:
         """Vectors found damaged in the file so far; they were computed again."""
-        return self._cache.damaged if self._cache else 0
+        return self._damaged_elsewhere + (self._cache.damaged if self._cache else 0)
+
+    def count(self, elsewhere: "EmbeddedTexts") -> None:
+        """Count what another object on the same file has embedded, in a worker, say."""
+        self.hits += elsewhere.hits
+        self.misses += elsewhere.misses
+        self._damaged_elsewhere += elsewhere.damaged
+
+    @property
+    def embedded(self) -> "EmbeddedTexts":
+        """What was embedded so far."""
+        return EmbeddedTexts(self.hits, self.misses, self.damaged)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._cache:
+            self._cache.close()
 
     @property
     def is_metered(self) -> bool:
         """Whether its calls cost money."""
         return isinstance(self._embedder, Metered)
+
+    @property
+    def is_light(self) -> bool:
+        """Whether each worker may have its own, see `Light`."""
+        return isinstance(self._embedder, Light) and self._embedder.is_light
 
     @property
     def usage(self) -> Usage:

@@ -50,6 +50,9 @@ class HashingEmbedder:
         HarnessError: the dimension is out of range.
     """
 
+    is_light = True
+    """See `cache.Light`."""
+
     def __init__(self, dimension: int = DEFAULT_DIMENSION) -> None:
         if not 1 <= dimension <= MAX_DIMENSION:
             raise HarnessError(

@@ -5,9 +5,7 @@ from pathlib import Path
 
 from longmemeval.embedding.cache import CachedEmbedder
 from longmemeval.embedding.hashing import HashingEmbedder
-from longmemeval.embedding.local import LocalEmbedder
 from longmemeval.embedding.protocol import Embedder
-from longmemeval.embedding.remote import RemoteEmbedder
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.spending import Account
 
@@ -40,6 +38,8 @@ def load_embedder(
     """
 
     def remote(model: str) -> Embedder:
+        from longmemeval.embedding.remote import RemoteEmbedder
+
         return RemoteEmbedder(model, api_base, account=account, give_up_after_s=give_up_after_s)
 
     return CachedEmbedder(_make(spec, remote), cache_path)
@@ -64,7 +64,11 @@ def _make(spec: str, remote: Callable[[str], Embedder]) -> Embedder:
     if not argument:
         example = "fastembed:BAAI/bge-small-en-v1.5" if kind == "fastembed" else "openai:text-embedding-3-small"
         raise HarnessError(f"The embedder '{kind}' needs a model", where=spec, fix=f"Write it like {example}")
-    return LocalEmbedder(argument) if kind == "fastembed" else remote(argument)
+    if kind == "openai":
+        return remote(argument)
+    from longmemeval.embedding.local import LocalEmbedder
+
+    return LocalEmbedder(argument)
 
 
 def _hashing(spec: str, dimension: str | None) -> Embedder:
