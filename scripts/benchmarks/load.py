@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from longmemeval.benchmarks.dataset_protocol import Dataset
 from msgspec import Struct
 
-from longmemeval.benchmarks.dataset_protocol import Dataset
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.answer.run import RunOptions, run
