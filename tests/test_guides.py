@@ -1,9 +1,12 @@
 """The commands on the guides' pages do what the pages say, offline, in the order in which they stand."""
 
+import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -37,3 +40,78 @@ def test_commands_of_a_guide_run_as_they_stand(page: str, tmp_path: Path) -> Non
         )
         assert done.returncode == 0, f"{line}\n{done.stderr}"
     assert (tmp_path / "report.html").stat().st_size > 100_000
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """The blocks of one language on a page."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / "docs" / page).read_text(), re.MULTILINE | re.DOTALL)
+
+
+def run_lines(page: str, at: Path, environment: dict[str, str]) -> dict[str, str]:
+    """What the commands on a page print, by their lines."""
+    printed = {}
+    for line in commands(page):
+        program, *arguments = shlex.split(line)
+        assert program == "longmemeval"
+        done = subprocess.run(
+            [sys.executable, "-m", "longmemeval", *arguments],
+            cwd=at,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, f"{line}\n{done.stderr}"
+        printed[line] = done.stdout
+    return printed
+
+
+def test_the_benchmark_of_its_guide_runs_from_outside(tmp_path: Path) -> None:
+    page = "add-a-benchmark.md"
+    (data,), (code,), (table,) = blocks(page, "json"), blocks(page, "python"), blocks(page, "toml")
+    assert len(code.splitlines()) < 120
+    (tmp_path / "diary.json").write_text(data)
+    site = tmp_path / "site-packages"
+    info = site / "diary_benchmark-1.0.dist-info"
+    info.mkdir(parents=True)
+    (site / "diary_benchmark.py").write_text(code)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: diary-benchmark\nVersion: 1.0\n")
+    points = tomllib.loads(table)["project"]["entry-points"]["longmemeval.benchmarks"]
+    lines = "".join(f"{name} = {target}\n" for name, target in points.items())
+    (info / "entry_points.txt").write_text(f"[longmemeval.benchmarks]\n{lines}")
+    environment = clean_environment()
+    environment["PYTHONPATH"] += f":{site}"
+    printed = run_lines(page, tmp_path, environment)
+    assert "diary-benchmark" in printed["longmemeval plugins"]
+    stats = printed["longmemeval datasets stats diary.json"]
+    assert re.search(r"unknown\s+│?\s*2\s+│?\s*2", stats), stats
+    ranked = printed["longmemeval retrieval --dataset diary.json --memory bm25"]
+    assert "evidence sessions" in ranked
+    scores = printed["longmemeval evaluate diary-bm25"]
+    assert re.search(r"fact.*change.*unknown", scores, re.DOTALL)
+
+
+def test_inside_the_tree_a_benchmark_is_its_folder(tmp_path: Path) -> None:
+    """Nothing but the folder is added to a copy of the package, and its data is known."""
+    page = "add-a-benchmark.md"
+    unwanted = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "longmemeval", tmp_path / "longmemeval", ignore=unwanted)
+    folder = tmp_path / "longmemeval" / "benchmarks" / "diary"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "benchmark.py").write_text(blocks(page, "python")[0])
+    (folder / "plugins.toml").write_text(
+        '["longmemeval.benchmarks"]\ndiary = "longmemeval.benchmarks.diary.benchmark:DIARY"\n'
+    )
+    (tmp_path / "diary.json").write_text(blocks(page, "json")[0])
+    environment = clean_environment() | {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-m", "longmemeval", "datasets", "stats", "diary.json", "--json"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["by_type"]["fact"] == {"total": 6, "abstention": 0}

@@ -17,9 +17,9 @@ from longmemeval.benchmarks.catalogue import (
     has_files,
 )
 from longmemeval.benchmarks.spec import Benchmark, Sniffed
-from longmemeval.benchmarks.specs import benchmarks, broken_benchmarks
+from longmemeval.benchmarks.specs import BENCHMARK_SPECS, benchmarks, broken_benchmarks
 from longmemeval.dataset import Dataset
-from longmemeval.errors import DataError, nearest
+from longmemeval.errors import DataError, HarnessError, nearest
 from longmemeval.settings import folders
 
 _FIRST_KEY = re.compile(rb'\s*\[?\s*\{\s*"(\w+)"')
@@ -53,7 +53,15 @@ def load_dataset(name_or_path: str | Path, data_dir: Path | None = None, **optio
         if option not in benchmark.options:
             what = f"Data of {benchmark.title} is loaded without an option '{option}'"
             raise DataError(what, fix=nearest(option, benchmark.options) if benchmark.options else "Leave it out")
-    return benchmark.load(path, name, **options)
+    try:
+        return benchmark.load(path, name, **options)
+    except HarnessError:
+        raise
+    except Exception as error:
+        if benchmark.name in BENCHMARK_SPECS.built_in:
+            raise
+        what = f"The loader of {benchmark.title} fails with {type(error).__name__}: {error}"
+        raise DataError(what, where=str(path), fix="Correct the data, or that benchmark's code") from error
 
 
 def is_path(text: str) -> bool:
@@ -67,7 +75,7 @@ def _whose(path: Path) -> Benchmark:
     """The benchmark that claims the data; of a file without records the first, whose loader says what is wrong."""
     # Not `path.is_dir()`: it raises for a name too long.
     sniffed = Sniffed(path, is_folder=True) if os.path.isdir(path) else Sniffed(path, keys=_keys_of_first_record(path))
-    claimants = [one for one in benchmarks() if one.claims(sniffed)]
+    claimants = [one for one in benchmarks() if _claims(one, sniffed)]
     if len(claimants) > 1:
         raise DataError(
             f"Several benchmarks claim this data: {', '.join(one.name for one in claimants)}",
@@ -111,7 +119,17 @@ def _keys_of_first_record(path: Path) -> frozenset[str]:
 
 
 def _claimed(path: Path, keys: frozenset[str]) -> bool:
-    return sum(one.claims(Sniffed(path, keys=keys)) for one in benchmarks()) == 1
+    return sum(_claims(one, Sniffed(path, keys=keys)) for one in benchmarks()) == 1
+
+
+def _claims(benchmark: Benchmark, sniffed: Sniffed) -> bool:
+    try:
+        return bool(benchmark.claims(sniffed))
+    except Exception:
+        if benchmark.name in BENCHMARK_SPECS.built_in:
+            raise
+        # Whose data it is not must not suffer from a benchmark that cannot tell.
+        return False
 
 
 def _first_record(data: bytes) -> dict[str, object] | None:

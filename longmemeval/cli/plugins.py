@@ -45,12 +45,12 @@ def plugins(
 
 def doors() -> "list[Registry[Any]]":
     """The registries of all doors."""
+    from longmemeval.benchmarks.specs import BENCHMARK_SPECS
+    from longmemeval.evaluation.judges.definition import JUDGE_DEFINITIONS
     from longmemeval.executors.registry import EXECUTORS
     from longmemeval.memory.definition import MEMORIES
-    from longmemeval.plugins import BENCHMARKS, JUDGES, Registry
 
-    names = {BENCHMARKS: "benchmark", JUDGES: "judge"}
-    return [MEMORIES, *(Registry[Any](group, what, object, {}) for group, what in names.items()), EXECUTORS]
+    return [MEMORIES, BENCHMARK_SPECS, JUDGE_DEFINITIONS, EXECUTORS]
 
 
 def _show(found: "list[Plugin]", problems: "list[Plugin]") -> None:
