@@ -12,7 +12,7 @@ from msgspec import structs
 
 from longmemeval.pipeline.runs.answers import ANSWERS
 from longmemeval.pipeline.runs.journal import read_journal
-from longmemeval.pipeline.runs.manifest import read_manifest
+from longmemeval.pipeline.runs.manifest import stored_manifest
 from longmemeval.records import Answer, Judgement, Usage
 from longmemeval.spending import SPENDING, Account, SpendingLimit, spent_in
 
@@ -76,5 +76,5 @@ def _usage_of_answers(folder: Path) -> Usage:
     usage = sum((answer.usage for answer in read_journal(folder / ANSWERS, Answer)), Usage())
     if not (folder / "run.json").exists():
         return usage
-    analyses = read_manifest(folder).totals.get("query_model", {})
+    analyses = stored_manifest(folder).totals.get("query_model", {})
     return usage + msgspec.convert(analyses.get("usage", {}), Usage)

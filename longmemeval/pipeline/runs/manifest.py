@@ -168,6 +168,23 @@ def read_manifest(folder: Path) -> RunManifest:
 
     Raises:
         HarnessError: it is of a newer format.
+        IntegrityError: it is damaged, or that of a run of another name than the folder's.
+    """
+    manifest = stored_manifest(folder)
+    if manifest.run_id != folder.name:
+        raise IntegrityError(
+            f"The folder '{folder.name}' holds run '{manifest.run_id}': it was renamed, or run.json is another run's",
+            where=str(folder),
+            fix=f"Rename the folder back to '{manifest.run_id}', the name by which its scores and the index know it",
+        )
+    return manifest
+
+
+def stored_manifest(folder: Path) -> RunManifest:
+    """The manifest in a folder, of whatever run it is.
+
+    Raises:
+        HarnessError: it is of a newer format.
         IntegrityError: it is damaged.
     """
     path = folder / "run.json"

@@ -9,7 +9,7 @@ import msgspec
 from longmemeval.errors import HarnessError, IntegrityError
 from longmemeval.files import sha256_file
 from longmemeval.pipeline.runs.journal import Journal
-from longmemeval.pipeline.runs.manifest import RunManifest, differences, read_manifest
+from longmemeval.pipeline.runs.manifest import RunManifest, differences, stored_manifest
 from longmemeval.retrieval.word_counts import WORDS_PART
 
 R = TypeVar("R")
@@ -30,7 +30,7 @@ def begun_or_new(folder: Path, journal: Journal[R], new: RunManifest) -> RunMani
         IntegrityError: they are not the ones the run left, or nothing says how they were made.
     """
     if (folder / "run.json").exists():
-        before = read_manifest(folder)
+        before = stored_manifest(folder)
         if before.run_id != new.run_id:
             raise HarnessError(
                 f"The folder of run '{new.run_id}' holds run '{before.run_id}'",

@@ -23,7 +23,7 @@ from longmemeval.pipeline.runs.checks import (
 )
 from longmemeval.pipeline.runs.index import INDEX, IndexEntry, index_entry, read_index
 from longmemeval.pipeline.runs.journal import iterate_journal, read_journal
-from longmemeval.pipeline.runs.manifest import RunManifest, check_run_id, read_manifest, run_ids
+from longmemeval.pipeline.runs.manifest import RunManifest, check_run_id, run_ids, stored_manifest
 from longmemeval.pipeline.runs.rankings import RANKINGS
 from longmemeval.pipeline.runs.scores import metrics_from_files, read_metrics
 from longmemeval.pipeline.verify.preparation import check_preparation
@@ -103,7 +103,10 @@ def _subjects(where: Folders) -> list[str]:
 
 
 def _check_run(folder: Path, dataset: str | None, where: Folders) -> Iterator[str | None]:
-    manifest = read_manifest(folder)
+    manifest = stored_manifest(folder)
+    if manifest.run_id != folder.name:
+        yield f"run.json: is of run '{manifest.run_id}'; rename the folder back, or restore the file"
+        return
     yield from check_files(folder, manifest)
     if manifest.kind == "retrieval":
         data = dataset_of(manifest, dataset, where)

@@ -99,6 +99,27 @@ def test_nothing_is_printed_of_changed_files(where: Folders, change: str) -> Non
     assert any(name in problem for problem in verify("r", where=where).problems)
 
 
+def test_a_run_goes_by_its_own_name_alone(where: Folders, tmp_path: Path) -> None:
+    folder = (where.results_dir / "r").rename(where.results_dir / "better")
+    told = "The folder 'better' holds run 'r': it was renamed"
+    for command in (
+        ("evaluate", "better", "--judge", LEXICAL_JUDGE),
+        ("compare", "better"),
+        ("report", "better", "--format", "md", "-o", "-"),
+        ("export", "better", "--format", "official"),
+    ):
+        done = longmemeval(*command, cwd=tmp_path, code=3)
+        said = " ".join(done.stderr.split())
+        assert told in said, command
+        assert "Rename the folder back to 'r'" in said
+    (problem,) = verify("better", where=where).problems
+    assert problem.startswith("run.json: is of run 'r'; rename the folder back")
+    folder.rename(where.results_dir / "r")
+    for read in READERS.values():
+        read(where)
+    assert verify("r", where=where).problems == ()
+
+
 def test_commands_end_with_3_and_name_the_file(where: Folders, tmp_path: Path) -> None:
     changed(where.results_dir / "r" / "prompts.jsonl", "bicycle2", "tricycle")
     commands = (
