@@ -6,8 +6,12 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.tiers import begins_something
+
 # How long an example takes says more of the machine than of what is tested.
 settings.register_profile("any machine", deadline=None)
+# Enough to find what is broken everywhere; the whole suite tries the usual hundred.
+settings.register_profile("fast", deadline=None, max_examples=20)
 settings.load_profile("any machine")
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -32,3 +36,17 @@ def real_file(name: str) -> Path:
 @pytest.fixture(scope="session")
 def real_longmemeval() -> Path:
     return real_file("longmemeval_e47becba.json")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Fewer examples where slow tests are left out."""
+    if config.option.markexpr == "not slow":
+        settings.load_profile("fast")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what begins processes or servers as slow."""
+    for item in items:
+        if begins_something(item.path, getattr(item, "originalname", None) or item.name):
+            item.add_marker(pytest.mark.slow)

@@ -59,9 +59,9 @@ def _checked(done: subprocess.CompletedProcess[str], code: int) -> subprocess.Co
 
 
 def processor_seconds(work: Callable[[], object]) -> float:
-    """What `work` takes of the processor, the least of five: other work of the machine only ever adds."""
+    """What `work` takes of the processor, the least of three: other work of the machine only ever adds."""
     seconds = []
-    for _ in range(5):
+    for _ in range(3):
         started = time.process_time()
         work()
         seconds.append(time.process_time() - started)

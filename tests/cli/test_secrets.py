@@ -126,6 +126,7 @@ PREPARE = f"prepare --dataset sample --memory semantic-recall --embedder openai:
 RUN = f"run --dataset sample --memory semantic-recall --model openai/m {QUESTIONS} --max-attempts 1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("user_information", ["", f"{USER_INFORMATION}@"], ids=["key", "user information"])
 def test_nothing_a_server_repeats_is_kept_or_shown(
     echo: Echo, folder: Path, command: Command, user_information: str

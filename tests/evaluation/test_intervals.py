@@ -101,6 +101,7 @@ def covered(haystacks: int, each: int, spread: float, trials: int = 400) -> tupl
     return ours / trials, wilsons / trials
 
 
+@pytest.mark.slow
 def test_intervals_of_labels_cover_the_truth() -> None:
     many, wilson_of_many = covered(60, 20, 0.12)
     assert many == pytest.approx(0.95, abs=0.04)

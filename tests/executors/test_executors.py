@@ -39,7 +39,8 @@ class Failing:
         raise ConnectionError("the scheduler is gone")
 
 
-NAMES = ["processes", "threads", f"{__name__}:Eager", f"{__name__}:Pool"]
+PROCESSES = pytest.param("processes", marks=pytest.mark.slow)
+NAMES = [PROCESSES, "threads", f"{__name__}:Eager", f"{__name__}:Pool"]
 
 
 def square(number: int) -> int:
@@ -72,7 +73,7 @@ def test_an_error_of_a_task_is_raised_whole(name: str | None) -> None:
     assert set(got) <= {9}
 
 
-@pytest.mark.parametrize("name", ["processes", "threads", f"{__name__}:Pool"])
+@pytest.mark.parametrize("name", [PROCESSES, "threads", f"{__name__}:Pool"])
 def test_what_has_begun_is_finished_before_an_error_is_raised(name: str, tmp_path: Path) -> None:
     """Of the one task beside the one that fails, and of the one before the tasks that cannot be made."""
     beside = Task(0, wait_and_count, tmp_path, 1)
@@ -144,6 +145,7 @@ def test_tasks_with_the_workers_are_bounded_by_their_bytes_and_number(monkeypatc
     assert sorted(map(str, got)) == sorted(map(str, range(len(sizes))))
 
 
+@pytest.mark.slow
 def test_workers_are_gone_when_nobody_wants_more(tmp_path: Path) -> None:
     """Closed in the middle: at once, not when the minute is over."""
     running = run_tasks((Task(key, sleep_there, tmp_path, 1) for key in range(4)), 4, name="processes", jobs=2)

@@ -46,6 +46,7 @@ def ask(url: str, count: int, *, concurrency: int = 16, **patience: object) -> l
     return asyncio.run(all_of_them())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dead", [nobody, black_hole])
 def test_nobody_there(dead: Callable[[], str] | Callable[[], AbstractContextManager[str]]) -> None:
     place = dead()

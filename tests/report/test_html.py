@@ -89,6 +89,7 @@ def test_hostile_texts_cannot_end_their_element(tmp_path: Path) -> None:
     assert row["text"].startswith("<script>window.harmed = 1</script></script><img")
 
 
+@pytest.mark.slow
 def test_full_leaves_nothing_out(tmp_path: Path) -> None:
     where = large_run(tmp_path, questions=120)
     folder = where.results_dir / "large"

@@ -60,6 +60,7 @@ def test_verify_holds_one_prompt_at_a_time(where: Folders) -> None:
     assert held < ROOM
 
 
+@pytest.mark.slow
 def test_report_holds_one_prompt_at_a_time(where: Folders, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     _, held = peak(lambda: write_report(["r"], page, where=where))

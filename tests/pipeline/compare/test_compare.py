@@ -442,6 +442,7 @@ def test_real_runs_on_a_selection(tmp_path: Path) -> None:
     assert [run.reading for run in found.runs] == ["direct, nl", "direct, nl"]
 
 
+@pytest.mark.slow
 def test_twenty_runs_of_five_hundred_questions(many: Dataset, where: Folders) -> None:
     source = random.Random(3)
     names = [f"run{number:02}" for number in range(20)]

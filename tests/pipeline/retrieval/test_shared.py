@@ -69,6 +69,7 @@ def ranked(
     return retrieve(dataset, memories, options=options, where=where)
 
 
+@pytest.mark.slow
 def test_any_number_of_workers_gives_the_same_files(talks: Dataset, where: Folders, tmp_path: Path) -> None:
     prepare(talks, MEMORIES, options=PrepareOptions(jobs=1), where=where)
     trees = []
@@ -170,6 +171,7 @@ def test_what_a_chat_model_made_of_the_questions_reaches_the_workers(
     assert first.runs[0].results == second.runs[0].results
 
 
+@pytest.mark.slow
 def test_a_fault_in_a_worker_stops_with_its_error_and_what_was_ranked_is_kept(tmp_path: Path, where: Folders) -> None:
     dataset = colours(tmp_path / "colours.json", 4)
     prepare(dataset, ["bm25", "last-k"], options=PrepareOptions(jobs=1), where=where)

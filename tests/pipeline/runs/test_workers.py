@@ -33,7 +33,9 @@ def parts(where: Folders) -> dict[str, bytes]:
     return tree(where.prepared_dir, without=("meta.json", "prepare.jsonl"))
 
 
-@pytest.mark.parametrize(("jobs", "executor"), [(2, None), (2, "threads"), (5, "threads")])
+@pytest.mark.parametrize(
+    ("jobs", "executor"), [pytest.param(2, None, marks=pytest.mark.slow), (2, "threads"), (5, "threads")]
+)
 def test_parts_are_equal_to_the_last_byte(alone: Folders, tmp_path: Path, jobs: int, executor: str | None) -> None:
     where = folders_in(tmp_path)
     options = PrepareOptions(jobs=jobs, executor=executor)
@@ -43,6 +45,7 @@ def test_parts_are_equal_to_the_last_byte(alone: Folders, tmp_path: Path, jobs: 
     assert parts(where) == parts(alone)
 
 
+@pytest.mark.slow
 def test_error_in_a_worker_process_reaches_the_user_whole(tmp_path: Path) -> None:
     where = folders_in(tmp_path)
     in_the_way = where.prepared_dir / "d" / "default" / "q3"
