@@ -75,5 +75,12 @@ _HOMES = {
 
 def __getattr__(name: str) -> object:
     if name in _HOMES:
-        return getattr(import_module(f"longmemeval.{_HOMES[name]}"), name)
+        found = getattr(import_module(f"longmemeval.{_HOMES[name]}"), name)
+        if not isinstance(found, type):
+            from longmemeval.arguments import checked
+
+            found = checked(found)
+        # The next time it is found without being asked for here.
+        globals()[name] = found
+        return found
     raise AttributeError(f"module 'longmemeval' has no attribute '{name}'")

@@ -26,7 +26,7 @@ class Selection(Struct, frozen=True):
         if sum(given) > 1:
             raise HarnessError("--limit, --sample and --question-id exclude each other", fix="Give one of them")
         for name, count in (("--limit", self.limit), ("--sample", self.sample)):
-            if count is not None and count < 1:
+            if count is not None and (type(count) is not int or count < 1):
                 raise HarnessError(f"{name} must be at least 1, not {count}")
 
 
