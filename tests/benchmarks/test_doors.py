@@ -27,8 +27,7 @@ from pathlib import Path
 from longmemeval.benchmarks.in_memory import InMemoryDataset, read_records
 from longmemeval.benchmarks.spec import Benchmark
 from longmemeval.evaluation.judges.definition import JudgeDefinition
-from longmemeval.evaluation.judges.rules import RuleJudge, Verdict
-from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
+from longmemeval.evaluation.judges.rules import Verdict, rule_judge
 from longmemeval.evaluation.question_types import QuestionTypes
 from longmemeval.records import Gold, Haystack, Question, Session, Turn
 
@@ -43,8 +42,10 @@ def load(path, name):
 
 
 def exact_judge():
-    identity = JudgeIdentity(judge_id("exact", "1", "exact", {}), "exact", "exact", "1", {}, True)
-    return RuleJudge(identity, lambda question, gold, said: Verdict(said == gold.answer, "compared"))
+    def grade(question, gold, said):
+        return Verdict(said == gold.answer, "compared")
+
+    return rule_judge("exact", grade, name="exact words", version="exact v1")
 
 
 EXACT = JudgeDefinition(rules=exact_judge)

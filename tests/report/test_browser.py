@@ -81,7 +81,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Runs A `good`, B `good-again`, C `bad`."""
     folder = tmp_path_factory.mktemp("report")
     file = folder / "report.html"
-    options = ReportOptions(judge="strict", published=True)
+    options = ReportOptions(judge="strict", published="all")
     write_report(["good", "good-again", "bad"], file, options=options, where=three_runs(folder))
     return file
 

@@ -27,9 +27,7 @@ from typing import TYPE_CHECKING
 from longmemeval.benchmarks.locomo.format import ABSTENTION_PHRASES, CATEGORIES
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.evaluation.judges.definition import JudgeDefinition
-from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
-from longmemeval.evaluation.judges.rules import RuleJudge, Verdict
-from longmemeval.files import sha256_text
+from longmemeval.evaluation.judges.rules import RuleJudge, Verdict, rule_judge
 from longmemeval.records import Gold, Question
 
 if TYPE_CHECKING:
@@ -47,17 +45,7 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 @cache
 def locomo_f1_judge() -> RuleJudge:
     """Grades by the rules above; official for LoCoMo."""
-    version_sha256 = sha256_text(_VERSION)
-    identity = JudgeIdentity(
-        id=judge_id("offline-locomo-f1", version_sha256, LOCOMO_F1, {}),
-        model=LOCOMO_F1,
-        templates="LoCoMo F1",
-        templates_sha256=version_sha256,
-        parameters={},
-        official=True,
-        metric="F1",
-    )
-    return RuleJudge(identity, grade)
+    return rule_judge(LOCOMO_F1, grade, name="LoCoMo F1", version=_VERSION, metric="F1", official=True)
 
 
 F1 = JudgeDefinition(rules=locomo_f1_judge)

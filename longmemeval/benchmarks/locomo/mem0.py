@@ -22,9 +22,7 @@ from typing import Any
 
 from longmemeval.benchmarks.locomo.f1 import category_of
 from longmemeval.evaluation.judges.definition import JudgeDefinition
-from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
-from longmemeval.evaluation.judges.rules import RuleJudge, Verdict
-from longmemeval.files import sha256_text
+from longmemeval.evaluation.judges.rules import RuleJudge, Verdict, rule_judge
 from longmemeval.records import Gold, Question
 
 MEM0_F1 = "offline/mem0-f1"
@@ -84,17 +82,6 @@ def _words(text: str) -> set[str]:
 
 def _judge(metric: str, spec: str, measure: Callable[[str, str], float], parameters: dict[str, Any]) -> RuleJudge:
     """A judge whose label says whether the credit is full; an adversarial question gets none."""
-    version = f"Mem0 {metric}"
-    version_sha256 = sha256_text(f"{version} v1: evaluation/metrics/utils.py at b3ede5b7c")
-    identity = JudgeIdentity(
-        id=judge_id(spec.replace("/", "-"), version_sha256, spec, parameters),
-        model=spec,
-        templates=version,
-        templates_sha256=version_sha256,
-        parameters=parameters,
-        official=False,
-        metric=metric,
-    )
 
     def grade(_: Question, gold: Gold, hypothesis: str) -> Verdict:
         if category_of(gold) == "adversarial":
@@ -102,4 +89,6 @@ def _judge(metric: str, spec: str, measure: Callable[[str, str], float], paramet
         score = measure(hypothesis, str(gold.answer))
         return Verdict(score == 1, f"{metric} {score:.3f}", score)
 
-    return RuleJudge(identity, grade)
+    name = f"Mem0 {metric}"
+    version = f"{name} v1: evaluation/metrics/utils.py at b3ede5b7c"
+    return rule_judge(spec, grade, name=name, version=version, metric=metric, parameters=parameters)
