@@ -20,7 +20,7 @@ from longmemeval.pipeline.runs.selection import Selection
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import answers, colours, folders_in, manifest
-from tests.server import Fault, ModelServer, mixed_faults
+from tests.server import Fault, ModelServer, black_hole, mixed_faults, nobody
 from tests.support import json_lines, longmemeval
 
 MANY = 500
@@ -128,6 +128,24 @@ def test_an_endpoint_that_is_dead_from_the_start(
     server.plan = lambda: None
     assert ask(server, dataset, where, SOME, **SOON).newly_answered == 60
     assert_all_answered(where, 60)
+
+
+@pytest.mark.parametrize("network", ["refuses", "swallows", "fails"])
+def test_judging_at_an_endpoint_that_is_dead_from_the_start(
+    server: ModelServer, workspace: tuple[Dataset, Folders], network: str
+) -> None:
+    dataset, where = workspace
+    ask(server, dataset, where, SOME)
+    server.plan = lambda: 500
+    with black_hole() as hole:
+        url = {"refuses": nobody(), "swallows": hole, "fails": server.url}[network]
+        options = ModelOptions(url, timeout_s=3.0, max_wait_s=0.05, give_up_after_s=4.0)
+        with pytest.raises(EndpointDownError, match=r"0 of 60 answers have a label and keep it"):
+            evaluate("r", options=EvaluateOptions("openai/judge", model_options=options, concurrency=32), where=where)
+    assert not (where.results_dir / "r" / "metrics").exists()
+    server.plan = lambda: None
+    assert judge(server, where).newly_judged == 60
+    assert verify("r", where=where).problems == ()
 
 
 def dying(server: ModelServer, after: int, fault: Fault) -> Callable[[], Fault | None]:
