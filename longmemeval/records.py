@@ -208,11 +208,15 @@ class DatasetIdentity(Struct, frozen=True):
     sha256: str
 
 
-class PartInfo(Struct, frozen=True):
+class PartInfo(Struct, frozen=True, omit_defaults=True):
     """One part of a fixture: the hash of its bytes and the recipe that made it."""
 
     sha256: str
+    """Of a directory the hash of its files' names and hashes."""
     recipe: dict[str, Any]
+    reproducible: bool = True
+    """Whether the same input gives the same bytes again."""
+    directory: bool = False
 
 
 class FixtureMeta(Struct, frozen=True):

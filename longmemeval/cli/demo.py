@@ -43,7 +43,7 @@ def demo(
     if as_json:
         print_json({"prepare": outcome.preparation, "runs": [run_document(summary) for summary in summaries]})
         return
-    show_preparation(outcome.preparation, outcome.embedder)
+    show_preparation(outcome.preparation)
     title = f"sample, {summaries[0].metrics.overall.n} questions, model {summaries[0].model}"
     print_table(memory_table(title, summaries))
     print_lines(footnotes(summaries))

@@ -1,14 +1,16 @@
 """Option groups: dataclasses whose fields are options, spread over a verb's signature and put together again."""
 
 import inspect
+import typing
 from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Annotated, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from longmemeval.cli.panels import ADVANCED, Verb, show_all
+from longmemeval.part_options import PartOptions, extra, flag_of
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -38,8 +40,8 @@ def spread(verb: Callable[..., None], *, all_options: bool = False) -> Callable[
     groups: dict[str, tuple[Callable[..., object], list[str]]] = {}
     for parameter in inspect.signature(verb, eval_str=True).parameters.values():
         group = parameter.annotation
-        if isinstance(group, type) and is_dataclass(group):
-            options = _options(group)
+        if isinstance(group, type) and (is_dataclass(group) or issubclass(group, PartOptions)):
+            options = _options(group) if is_dataclass(group) else _options_of_parts(group)
             groups[parameter.name] = group, list(options)
             own |= options
         else:
@@ -69,6 +71,27 @@ def _options(group: "type[DataclassInstance]") -> dict[str, inspect.Parameter]:
         )
         for field in fields(group)
     }
+
+
+_ANNOTATED: Any = typing.__dict__["Annotated"]
+"""For types that are known only when the module runs."""
+
+
+def _options_of_parts(group: type[PartOptions]) -> dict[str, inspect.Parameter]:
+    found = {}
+    for name, field in group.model_fields.items():
+        told = extra(field)
+        option = typer.Option(
+            flag_of(name, field),
+            metavar=told.get("metavar"),
+            rich_help_panel=told.get("panel", ADVANCED),
+            help=" ".join((field.description or "").split()),
+        )
+        annotation = _ANNOTATED[field.annotation, option]
+        found[name] = inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=annotation
+        )
+    return found
 
 
 _HELP_ALL = inspect.Parameter(

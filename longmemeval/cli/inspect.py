@@ -149,10 +149,10 @@ def _show_stored(inspection: "Inspection") -> None:
     for one in inspection.stored:
         parts = ", ".join(one.parts) or "none"
         out.print(f"Prepared as '{printable(one.preparation)}' in {printable(one.folder)}: parts {parts}")
-        out.print(f"{count_of(one.threads, 'thread')}, {count_of(one.messages, 'message')}")
-        if one.working_memory:
-            out.print("[bold]Working memory[/]")
-            out.print(printable(one.working_memory))
+        for part, text in one.shown.items():
+            out.print(printable(f"{part}: {text}") if "\n" not in text else f"[bold]{printable(part)}[/]")
+            if "\n" in text:
+                out.print(printable(text))
 
 
 def _show_recall_table(inspection: "Inspection") -> None:

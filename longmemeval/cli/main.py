@@ -43,6 +43,9 @@ def options(
     """Options before the verb; `--debug` is read by `main`."""
 
 
+# Else pydantic reads the entry points of all installed packages, and no verb works where one of them is damaged.
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+
 for _verb in (
     "demo",
     "prepare",

@@ -1,7 +1,6 @@
 """`longmemeval prepare`."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,7 +8,8 @@ from longmemeval.cli import options as shared
 from longmemeval.cli.groups import add_verb
 from longmemeval.cli.next_step import command_line
 from longmemeval.cli.output import err, out, print_json, printable
-from longmemeval.cli.panels import ADVANCED, MODEL, OUTPUT, WHAT
+from longmemeval.cli.panels import ADVANCED, OUTPUT, WHAT
+from longmemeval.part_options import PartOptions
 from longmemeval.plural import count_of
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def prepare(
     dataset: shared.DatasetName,
     memory: shared.Memories,
     questions: shared.Questions,
+    parts: PartOptions,
     places: shared.PreparedPlaces,
     settings: Annotated[
         list[str] | None,
@@ -33,51 +34,7 @@ def prepare(
     name: Annotated[
         str, typer.Option(metavar="NAME", rich_help_panel=WHAT, help="Name of the preparation.")
     ] = "default",
-    embedder: Annotated[
-        str,
-        typer.Option(metavar="SPEC", rich_help_panel=MODEL, help="hashing (offline), fastembed:NAME, openai:MODEL."),
-    ] = "hashing",
-    working_memory_model: Annotated[
-        str,
-        typer.Option(metavar="MODEL", rich_help_panel=MODEL, help="Who updates working memory; rules: offline."),
-    ] = "rules",
-    expansion_model: Annotated[
-        str | None, typer.Option(metavar="MODEL", rich_help_panel=MODEL, help="Chat model for key expansions.")
-    ] = None,
     api_base: shared.ApiBase = None,
-    embed_text: Annotated[
-        Literal["content", "speaker", "dated", "neighbours"],
-        typer.Option(
-            metavar="TEXT",
-            rich_help_panel=ADVANCED,
-            help="What is embedded of a message: content, speaker (name first), dated (date first) or neighbours "
-            "(with the messages around it).",
-        ),
-    ] = "content",
-    query_prefix: Annotated[
-        str,
-        typer.Option(
-            metavar="TEXT",
-            rich_help_panel=ADVANCED,
-            help="Prefix the embedding model expects before a question. The fixtures keep it for runs.",
-        ),
-    ] = "",
-    document_prefix: Annotated[
-        str,
-        typer.Option(
-            metavar="TEXT", rich_help_panel=ADVANCED, help="Prefix the embedding model expects before a stored text."
-        ),
-    ] = "",
-    index: Annotated[
-        Literal["hnsw", "exact"],
-        typer.Option(metavar="KIND", rich_help_panel=ADVANCED, help="Vector search: hnsw (a graph) or exact."),
-    ] = "hnsw",
-    working_memory_template: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", rich_help_panel=ADVANCED, help="Markdown file with the sections of the working memory."
-        ),
-    ] = None,
     max_cost: shared.MaxCost = None,
     give_up_after: shared.GiveUpAfter = 120.0,
     jobs: shared.Jobs = None,
@@ -106,15 +63,8 @@ def prepare(
         configurations,
         selection=questions.selection(),
         options=pipeline.PrepareOptions(
-            embedder=embedder,
-            embedded_text=embed_text,
-            query_prefix=query_prefix,
-            document_prefix=document_prefix,
-            index=index,
+            **dict(parts),
             name=name,
-            working_memory_model=working_memory_model,
-            working_memory_template=working_memory_template,
-            expansion_model=expansion_model,
             api_base=api_base,
             spending=shared.spending(max_cost),
             give_up_after_s=give_up_after,
@@ -128,19 +78,18 @@ def prepare(
     if as_json:
         print_json(report)
     else:
-        show(report, embedder, fresh=fresh)
+        show(report, fresh=fresh)
         if not dry_run:
             words = ["--dataset", dataset, "--memory", memory[0], "--model", "offline/extractive"]
             words += ["--prepared", name] if name != "default" else []
             out.next(command_line("run", *words, *questions.given(), places=places))
 
 
-def show(report: "PrepareReport", embedder: str, *, fresh: bool = False) -> None:
+def show(report: "PrepareReport", *, fresh: bool = False) -> None:
     """Print what was, or would be, done.
 
     Args:
         report: of the work.
-        embedder: its spec.
         fresh: there was no cache before; what was not computed then stood there twice.
     """
     from longmemeval.embedding.registry import is_offline_fallback
@@ -166,14 +115,15 @@ def show(report: "PrepareReport", embedder: str, *, fresh: bool = False) -> None
     there = f" ({report.already:,} were there already)" if report.already else ""
     out.print(
         f"Prepared {count_of(report.prepared, 'haystack')}{there} in {report.seconds:.1f} s: "
-        f"{count_of(report.messages, 'message')}, parts {parts}, in {printable(report.folder)}"
+        f"{count_of(report.messages, 'message')}, in {printable(report.folder)}"
     )
-    if "vector" in report.parts:
+    out.print(f"  parts: {parts}")
+    if report.embedder:
         computed, cached = report.embeddings_computed, report.embeddings_cached
         others = f"; {cached:,} {'repeated' if fresh else 'from the cache or repeated'}" if cached else ""
         damaged = f"; {report.embeddings_damaged:,} damaged ones replaced" if report.embeddings_damaged else ""
         out.print(f"Embeddings: {computed:,} computed{others}{damaged}")
-        if is_offline_fallback(embedder):
+        if is_offline_fallback(report.embedder):
             err.print("Embedder hashing is the offline fallback; real ones: fastembed:NAME or FOLDER, openai:MODEL.")
     if report.usage.calls:
         out.print(f"Model use: {usage_line(report.usage)}")

@@ -56,6 +56,9 @@ class EmbeddedTexts(Struct, frozen=True):
     misses: int = 0
     damaged: int = 0
 
+    def __add__(self, other: "EmbeddedTexts") -> "EmbeddedTexts":
+        return EmbeddedTexts(self.hits + other.hits, self.misses + other.misses, self.damaged + other.damaged)
+
 
 class CachedEmbedder:
     """Looks texts up under the embedder's fingerprint and computes the missing ones; itself an `Embedder`.

@@ -24,8 +24,6 @@ _CACHE_FILES = {
 
 ENCODINGS = ("cl100k_base", "o200k_base")
 """What models are counted by, and what `prepare` counts a whole history by."""
-TOKENS_PART = "tokens"
-"""The part of a fixture that holds the counts; nobody has to have it."""
 
 
 class TokenCounter(Protocol):

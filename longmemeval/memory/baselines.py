@@ -3,7 +3,9 @@
 from collections.abc import Callable, Collection
 
 from longmemeval.event_loop import in_thread
+from longmemeval.llm.tokens import TokenCounter
 from longmemeval.memory.items import message_item
+from longmemeval.memory.token_counts import learn_tokens
 from longmemeval.records import Gold, Question, Recall
 from longmemeval.storage.fixture import Fixture
 
@@ -22,6 +24,10 @@ class FullHistory:
     async def recall(self, question: Question, fixture: Fixture) -> Recall:
         """All messages, oldest first."""
         return await in_thread(_messages, fixture, None)
+
+    def learn_tokens(self, counter: TokenCounter, fixture: Fixture, recall: Recall) -> None:
+        """The tokens of the messages, as they were counted at prepare."""
+        learn_tokens(counter, fixture, recall)
 
 
 class Oracle:

@@ -8,6 +8,7 @@ from longmemeval.memory.items import Hit, items_at, last_positions, with_neighbo
 from longmemeval.memory.parameters import RetrievalParameters
 from longmemeval.memory.protocol import RankedUnit
 from longmemeval.memory.search import Search
+from longmemeval.memory.working_memory.part import DOCUMENT
 from longmemeval.records import Question, Recall, RecalledItem
 from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.memory_store import MemoryStore
@@ -103,7 +104,7 @@ def _document(fixture: Fixture, wanted: bool) -> tuple[RecalledItem, ...]:
     store = fixture.memory
     item = RecalledItem(
         kind="working-memory",
-        text=store.working_memory or "",
+        text=fixture.part(DOCUMENT),
         date=store.messages[-1].created_at if store.messages else None,
         thread_ids=tuple(thread.id for thread in store.threads),
     )

@@ -9,8 +9,9 @@ from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, Valid
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.memory.definition import MEMORIES, MemoryDefinition
 from longmemeval.memory.parameters import Parameters
-from longmemeval.memory.protocol import MemorySystem, MemoryTools, Need
+from longmemeval.memory.protocol import MemorySystem, MemoryTools
 from longmemeval.retrieval.analysis import AnalysisMethod
+from longmemeval.storage.parts import Part
 from longmemeval.text_files import UnreadableError, load_yaml, read_text
 
 _SHOWN = 60
@@ -80,11 +81,25 @@ def preset_of(configuration: MemoryConfiguration) -> MemoryDefinition[Any]:
     return _preset(configuration.preset)
 
 
-def needs_of(configuration: MemoryConfiguration) -> frozenset[Need]:
+def parts_of(configuration: MemoryConfiguration) -> tuple[Part[Any], ...]:
     """What the fixtures must hold for this configuration with its parameters."""
     parameters = _validate(configuration.preset, configuration.parameters)
-    needs = preset_of(configuration).needs | parameters.extra_parts
-    return needs | parameters.key_vector_parts if "vectors" in needs else needs
+    return tuple(preset_of(configuration).parts(parameters))
+
+
+def parameters_behind_parts(configuration: MemoryConfiguration) -> list[str]:
+    """The `key=value` of those parameters without which it would read other parts, or some that were made otherwise."""
+
+    def reads(parameters: dict[str, Any]) -> dict[str, dict[str, Any]] | None:
+        try:
+            parts = parts_of(configuration.model_copy(update={"parameters": parameters}))
+        except HarnessError:  # The usual value does not go with the others.
+            return None
+        return {part.name: part.settings() for part in parts}
+
+    own = configuration.parameters
+    usual = preset_of(configuration).parameters().model_dump(mode="json")
+    return [f"{key}={value}" for key, value in own.items() if reads(own | {key: usual[key]}) != reads(own)]
 
 
 def analysis_of(configuration: MemoryConfiguration) -> AnalysisMethod:

@@ -4,15 +4,18 @@ Names are listed without pydantic, which reads the entry points of all installed
 where one of them is damaged.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from longmemeval.memory.protocol import MemorySystem, MemoryTools, Need
+from longmemeval.errors import HarnessError
+from longmemeval.memory.protocol import MemorySystem, MemoryTools
 from longmemeval.plugins import MEMORY, Registry
 
 if TYPE_CHECKING:
     from longmemeval.memory.parameters import Parameters
+    from longmemeval.storage.parts import Part
 
 P = TypeVar("P", bound="Parameters")
 
@@ -24,22 +27,32 @@ class MemoryDefinition(Generic[P]):
     summary: str
     """What the answering model sees, for help texts and docs."""
     parameters: type[P]
-    needs: frozenset[Need]
+    parts: Callable[[P], "Iterable[Part[Any]]"]
+    """What the system reads of a fixture under these parameters."""
     build: Callable[[P, MemoryTools], MemorySystem]
     reads_gold: bool = False
     """May see which sessions are the evidence. Tables say so."""
+    recalls_everything: bool = False
+    """Recalls every message: how long its prompts are can be told from the data alone."""
+    may_read: "tuple[Part[Any], ...]" = ()
+    """Parts that only other parameters than the usual ones call for: `verify` and `inspect` know them from here."""
+
+    def all_parts(self) -> "dict[str, Part[Any]]":
+        """Every part that the system may read, by name."""
+        return {part.name: part for part in (*self.parts(self.parameters()), *self.may_read)}
 
 
 def _from_class(loaded: object) -> object:
-    """A class that recalls is a definition by itself: of its `Parameters`, its `needs` and its docstring."""
+    """A class that recalls is a definition by itself: of its `Parameters`, its `parts` and its docstring."""
     if not (isinstance(loaded, type) and callable(getattr(loaded, "recall", None))):
         return loaded
     from longmemeval.memory.parameters import Parameters
+    from longmemeval.storage.messages_part import MESSAGES
 
     parameters: type[Parameters] = getattr(loaded, "Parameters", Parameters)
-    needs = frozenset(getattr(loaded, "needs", {"messages"}))
+    parts = getattr(loaded, "parts", lambda parameters: (MESSAGES,))
     summary = (loaded.__doc__ or loaded.__name__).strip().splitlines()[0]
-    definition: MemoryDefinition[Any] = MemoryDefinition(summary, parameters, needs, loaded)
+    definition: MemoryDefinition[Any] = MemoryDefinition(summary, parameters, parts, loaded)
     return definition
 
 
@@ -63,3 +76,12 @@ MEMORIES: Registry[MemoryDefinition[Any]] = Registry(
     _from_class,
 )
 """Memory configurations by name; the built-in ones are the presets."""
+
+
+def known_parts() -> "dict[str, Part[Any]]":
+    """The parts of all memories that can be loaded, by name."""
+    found: dict[str, Part[Any]] = {}
+    for name in MEMORIES.names():
+        with suppress(HarnessError):  # `longmemeval plugins` tells what is wrong with it.
+            found |= MEMORIES.get(name).all_parts()
+    return found

@@ -1,19 +1,22 @@
 """What can be set on each preset. A name that is not declared is refused."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
 from longmemeval.retrieval.analysis import AnalysisMethod, Analyst
-from longmemeval.retrieval.dates import DATES_PART
+from longmemeval.retrieval.dates import DATES
 from longmemeval.retrieval.expansion.join import JoinMode
 from longmemeval.retrieval.expansion.keys import ExpansionKind, ExpansionLevel
-from longmemeval.retrieval.expansion.part import part_name
-from longmemeval.retrieval.expansion.vectors import vectors_part
+from longmemeval.retrieval.expansion.part import keys_part
+from longmemeval.retrieval.expansion.vectors import key_vectors_part
 from longmemeval.retrieval.fusion import Fusion
 from longmemeval.retrieval.history import Granularity, Side
-from longmemeval.retrieval.word_counts import WORDS_PART
+from longmemeval.retrieval.message_vectors import VECTORS
+from longmemeval.retrieval.word_counts import WORDS
+from longmemeval.storage.messages_part import MESSAGES
+from longmemeval.storage.parts import Part
 
 # YAML reads `off` as false and `on` as true.
 _OffIfFalse = BeforeValidator(lambda value: "off" if value is False else value)
@@ -38,16 +41,6 @@ class Parameters(BaseModel):
     """No parameters; the base of all others. Values are not converted: `yes` is no number."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
-
-    @property
-    def extra_parts(self) -> frozenset[str]:
-        """Fixture parts, by name, that these values call for besides what the preset needs."""
-        return frozenset()
-
-    @property
-    def key_vector_parts(self) -> frozenset[str]:
-        """Fixture parts that these values call for besides those where the preset reads vectors."""
-        return frozenset()
 
     @property
     def analysis(self) -> AnalysisMethod:
@@ -117,15 +110,15 @@ class RetrievalParameters(LastMessages):
     """Most tokens to recall, filled in rank order; without it, no bound. What is left out is noted."""
 
     @property
-    def extra_parts(self) -> frozenset[str]:
-        """The words of the messages, the expansions that are searched, and the days that messages mention."""
-        expansions = {part_name(self.expansion, self.expansion_level)} if self.expansion else set[str]()
-        return frozenset({WORDS_PART} | expansions | ({DATES_PART} if self.time_range != "off" else set[str]()))
+    def ranking_parts(self) -> tuple[Part[Any], ...]:
+        """What a ranking of all units by words reads."""
+        expanded = (keys_part(self.expansion, self.expansion_level),) if self.expansion else ()
+        return (MESSAGES, WORDS, *expanded, *((DATES,) if self.time_range != "off" else ()))
 
     @property
-    def key_vector_parts(self) -> frozenset[str]:
-        """The vectors of the expansions that are searched."""
-        return frozenset({vectors_part(part_name(self.expansion, self.expansion_level))} if self.expansion else ())
+    def dense_parts(self) -> tuple[Part[Any], ...]:
+        """What a ranking by vectors reads besides."""
+        return (VECTORS, *((key_vectors_part(self.expansion, self.expansion_level),) if self.expansion else ()))
 
     @property
     def analysis(self) -> AnalysisMethod:
@@ -143,11 +136,6 @@ class SemanticParameters(RetrievalParameters):
     """`nearest`: messages by cosine similarity alone, from the index; `dense` and `hybrid` rank the whole history."""
     scope: Literal["resource", "thread"] = "resource"
     """Search all threads of the resource, or the question's own thread only (`nearest`)."""
-
-    @property
-    def extra_parts(self) -> frozenset[str]:
-        """What a ranking reads; none where the nearest messages are all that is searched for."""
-        return super().extra_parts if self.retriever != "nearest" else frozenset()
 
     @field_validator("retriever")
     @classmethod

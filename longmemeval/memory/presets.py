@@ -1,9 +1,9 @@
 """The built-in memory configurations."""
 
 from collections.abc import Callable
+from typing import Any
 
 from longmemeval.errors import HarnessError
-from longmemeval.llm.tokens import TOKENS_PART
 from longmemeval.memory.baselines import FullHistory, NoMemory, Oracle
 from longmemeval.memory.combined import CombinedMemory, SearchingMemory
 from longmemeval.memory.definition import MemoryDefinition
@@ -17,7 +17,15 @@ from longmemeval.memory.parameters import (
 )
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
 from longmemeval.memory.search import NearestSearch, RankedSearch, Search
+from longmemeval.memory.token_counts import TOKENS
+from longmemeval.memory.working_memory.part import DOCUMENT
+from longmemeval.retrieval.dates import DATES
+from longmemeval.retrieval.expansion import ALL_KEY_VECTORS, ALL_KEYS
+from longmemeval.retrieval.message_vectors import VECTORS
 from longmemeval.retrieval.retriever import Method
+from longmemeval.retrieval.word_counts import WORDS
+from longmemeval.storage.messages_part import MESSAGES
+from longmemeval.storage.parts import Part
 
 
 def _oracle(parameters: Parameters, tools: MemoryTools) -> MemorySystem:
@@ -46,17 +54,26 @@ def _semantic(working_memory: bool) -> Callable[[SemanticParameters, MemoryTools
     return build
 
 
+def _semantic_parts(parameters: SemanticParameters) -> tuple[Part[Any], ...]:
+    """The nearest messages are searched for in the index alone."""
+    ranks = parameters.retriever != "nearest"
+    return (*(parameters.ranking_parts if ranks else (MESSAGES,)), *parameters.dense_parts)
+
+
+_RANKED: tuple[Part[Any], ...] = (VECTORS, WORDS, DATES, *ALL_KEYS, *ALL_KEY_VECTORS)
+
+
 NONE = MemoryDefinition(
     "the question only (floor)",
     Parameters,
-    frozenset(),
+    lambda parameters: (),
     lambda parameters, tools: NoMemory(),
 )
 
 ORACLE = MemoryDefinition(
     "the evidence sessions only (ceiling; reads the gold evidence)",
     Parameters,
-    frozenset({"messages"}),
+    lambda parameters: (MESSAGES,),
     _oracle,
     reads_gold=True,
 )
@@ -64,48 +81,53 @@ ORACLE = MemoryDefinition(
 FULL_HISTORY = MemoryDefinition(
     "the whole haystack, never cut silently",
     Parameters,
-    frozenset({"messages", TOKENS_PART}),
+    lambda parameters: (MESSAGES, TOKENS),
     lambda parameters, tools: FullHistory(),
+    recalls_everything=True,
 )
 
 LAST_K = MemoryDefinition(
     "the newest messages, across threads",
     LastMessages,
-    frozenset({"messages"}),
+    lambda parameters: (MESSAGES,),
     lambda parameters, tools: CombinedMemory(parameters.last_messages),
 )
 
 SEMANTIC_RECALL = MemoryDefinition(
     "recent messages and the nearest ones by embedding, each with its neighbours",
     SemanticParameters,
-    frozenset({"messages", "vectors"}),
+    _semantic_parts,
     _semantic(working_memory=False),
+    may_read=_RANKED,
 )
 
 WORKING_MEMORY = MemoryDefinition(
     "recent messages and the working-memory document kept at prepare",
     WorkingMemoryParameters,
-    frozenset({"messages", "working-memory"}),
+    lambda parameters: (MESSAGES, DOCUMENT),
     lambda parameters, tools: CombinedMemory(parameters.last_messages, working_memory=True),
 )
 
 COMBINED = MemoryDefinition(
     "recent messages, semantic recall and working memory",
     CombinedParameters,
-    frozenset({"messages", "working-memory", "vectors"}),
+    lambda parameters: (*_semantic_parts(parameters), DOCUMENT),
     _semantic(working_memory=True),
+    may_read=_RANKED,
 )
 
 BM25 = MemoryDefinition(
     "recent messages and the best ones by words, each with its neighbours",
     RetrievalParameters,
-    frozenset({"messages"}),
+    lambda parameters: parameters.ranking_parts,
     _ranked("bm25"),
+    may_read=_RANKED,
 )
 
 HYBRID = MemoryDefinition(
     "recent messages and the best ones by words and embedding together, each with its neighbours",
     RetrievalParameters,
-    frozenset({"messages", "vectors"}),
+    lambda parameters: (*parameters.ranking_parts, *parameters.dense_parts),
     _ranked("hybrid"),
+    may_read=_RANKED,
 )

@@ -7,13 +7,10 @@ from typing import Protocol, runtime_checkable
 from msgspec import Struct
 
 from longmemeval.arrays import Vector
-from longmemeval.llm.tokens import CharacterCounter
+from longmemeval.llm.tokens import CharacterCounter, TokenCounter
 from longmemeval.records import Gold, Question, Recall
 from longmemeval.retrieval.analysis import QuestionAnalysis
 from longmemeval.storage.fixture import Fixture
-
-Need = str
-"""What a fixture must hold: `messages`, `working-memory` (part `db`), `vectors` (part `vector`), or a part by name."""
 
 
 class MemorySystem(Protocol):
@@ -27,7 +24,7 @@ class MemorySystem(Protocol):
 
         Args:
             question: text, date and ids; nothing about the answer.
-            fixture: the prepared history; holds at least the parts the configuration declares as its needs.
+            fixture: the prepared history; holds at least the parts that the configuration declares.
 
         Returns:
             Items in the order the reader shows them, each with the messages it came from. `tokens` and
@@ -61,6 +58,15 @@ class EmbedsQuestions(Protocol):
 
     def texts_to_embed(self, question: Question, names: Sequence[str]) -> Sequence[str]:
         """What it embeds of `question`, asked of a history in which people of these `names` speak."""
+        ...
+
+
+@runtime_checkable
+class KnowsTokens(Protocol):
+    """A memory system whose texts were counted at prepare, so that a run need not count them again."""
+
+    def learn_tokens(self, counter: TokenCounter, fixture: Fixture, recall: Recall) -> None:
+        """Let `counter` know those of `recall`; may take some time."""
         ...
 
 

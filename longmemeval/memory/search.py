@@ -11,6 +11,7 @@ from longmemeval.memory.protocol import RankedUnit
 from longmemeval.records import Question
 from longmemeval.retrieval.analysis import QuestionAnalysis, analyse_by_rules
 from longmemeval.retrieval.lexical import LexicalParameters
+from longmemeval.retrieval.message_vectors import VECTORS
 from longmemeval.retrieval.rerank import load_reranker
 from longmemeval.retrieval.retriever import Method, Retriever, RetrieverParameters, text_to_embed
 from longmemeval.storage.fixture import Fixture
@@ -50,8 +51,9 @@ class NearestSearch:
     def rank(self, question: Question, fixture: Fixture, limit: int | None = None) -> list[RankedUnit]:
         """The nearest messages; without a limit every message that has a vector."""
         thread = question_thread_id(question.question_id)
-        found = fixture.vectors.query(
-            fixture.index_name,
+        vectors = fixture.part(VECTORS)
+        found = vectors.store.query(
+            vectors.name,
             self._embed_query(question.text),
             limit or max(1, len(fixture.memory.messages)),
             where=(lambda item: item.thread_id == thread) if self._within_thread else None,

@@ -7,9 +7,9 @@ from longmemeval.embedding.registry import DEFAULT_EMBEDDER
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
 from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.memory.definition import MEMORIES
+from longmemeval.part_options import IndexEngine
 from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, PrepareReport, prepare
-from longmemeval.pipeline.fixtures.recipes import IndexEngine
 from longmemeval.pipeline.grade.evaluate import EvaluateOptions, Evaluation, evaluate
 from longmemeval.settings import Folders
 

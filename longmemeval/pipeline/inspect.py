@@ -9,7 +9,8 @@ from longmemeval.errors import HarnessError, nearest
 from longmemeval.event_loop import complete
 from longmemeval.files import list_folders, safe_name
 from longmemeval.llm.tokens import token_counter
-from longmemeval.memory.configuration import MemoryConfiguration, build_memory
+from longmemeval.memory.configuration import MemoryConfiguration, build_memory, parts_of
+from longmemeval.memory.definition import known_parts
 from longmemeval.memory.gold import gold_for
 from longmemeval.memory.protocol import MemoryTools
 from longmemeval.pipeline.answer.question_analysis import QueryModel, question_analyses
@@ -17,7 +18,7 @@ from longmemeval.pipeline.fixtures.access import PreparedFixtures
 from longmemeval.pipeline.fixtures.query_vectors import query_vectors
 from longmemeval.records import PartInfo, Question, Recall, Session
 from longmemeval.settings import Folders
-from longmemeval.storage.fixture import Fixture, meta_of
+from longmemeval.storage.fixture import Fixture, StoredPart, meta_of
 
 
 class StoredFixture(Struct, frozen=True):
@@ -26,9 +27,8 @@ class StoredFixture(Struct, frozen=True):
     preparation: str
     folder: str
     parts: dict[str, PartInfo]
-    threads: int
-    messages: int
-    working_memory: str | None
+    shown: dict[str, str]
+    """What parts say of themselves, by part: how much they hold, or a document."""
 
 
 class Recalled(Struct, frozen=True):
@@ -97,7 +97,7 @@ def inspect(
         haystack_id=haystack.haystack_id,
         questions=tuple(asked),
         sessions=haystack.sessions,
-        stored=tuple(_stored(dataset.name, haystack.haystack_id, where)),
+        stored=tuple(_stored(dataset.name, haystack.haystack_id, where, configurations)),
         recalled=tuple(_recall(dataset, asked[0], one, preparation, where, query_model) for one in configurations),
         answers=tuple(_gold(dataset, one) for one in asked) if with_gold else (),
     )
@@ -108,24 +108,20 @@ def _gold(dataset: Dataset, question: Question) -> GoldAnswer:
     return GoldAnswer(question.question_id, gold.question_type, str(gold.answer), gold.evidence_sessions)
 
 
-def _stored(dataset: str, haystack_id: str, where: Folders) -> list[StoredFixture]:
+def _stored(
+    dataset: str, haystack_id: str, where: Folders, configurations: Sequence[MemoryConfiguration]
+) -> list[StoredFixture]:
+    known = known_parts() | {part.name: part for one in configurations for part in parts_of(one)}
     found = []
     for root in list_folders(where.prepared_dir / safe_name(dataset)):
         folder = root / safe_name(haystack_id)
         meta = meta_of(folder, haystack_id)
         if meta is None:
             continue
-        store = Fixture(folder, meta).memory if "db" in meta.parts else None
-        found.append(
-            StoredFixture(
-                preparation=root.name,
-                folder=str(folder),
-                parts=meta.parts,
-                threads=len(store.threads) if store else 0,
-                messages=len(store.messages) if store else 0,
-                working_memory=store.working_memory if store else None,
-            )
-        )
+        fixture = Fixture(folder, meta)
+        shown = {name: part.shown(StoredPart(fixture, part)) for name, part in known.items() if part.info(meta)}
+        said = {name: text for name, text in shown.items() if text}
+        found.append(StoredFixture(preparation=root.name, folder=str(folder), parts=meta.parts, shown=said))
     return found
 
 

@@ -36,6 +36,12 @@ def footnotes(summaries: list[RunSummary]) -> list[str]:
     notes += dict.fromkeys(note for summary in summaries for note in summary.type_notes)
     if any(summary.reads_gold for summary in summaries):
         notes.append(ORACLE_NOTE)
+    notes += dict.fromkeys(
+        f"{summary.memory} reads parts that would not come out the same if they were prepared again: "
+        f"{', '.join(summary.not_reproducible)}."
+        for summary in summaries
+        if summary.not_reproducible
+    )
     if any(summary.embedder and is_offline_fallback(summary.embedder) for summary in summaries):
         notes.append(FALLBACK_NOTE)
     for summary in summaries:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import date
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -9,9 +10,9 @@ from msgspec import Struct
 from longmemeval.records import Message
 from longmemeval.retrieval.dates_in_text.mentions import MentionedDate, mentioned_dates
 from longmemeval.storage.format import FORMAT, decode_versioned
+from longmemeval.storage.parts import Made, Part, PartTools, Source, Stored
 
-DATES_PART = "dates"
-DATES_RECIPE = {"version": 1}
+_RECIPE = {"version": 1}
 """To be raised when the rules of `mentioned_dates` change."""
 
 Interval = tuple[date, date]
@@ -51,3 +52,28 @@ def decode_dates(data: bytes, where: str) -> DatesPart:
         FixtureError: newer format, or not such a part.
     """
     return decode_versioned(data, DatesPart, where)
+
+
+class MentionedDates(Part[DatesPart]):
+    """The days that messages mention."""
+
+    name = "dates"
+
+    def recipe(self, tools: PartTools) -> dict[str, Any]:
+        """The version of the rules."""
+        return _RECIPE
+
+    def make(self, source: Source, tools: PartTools) -> Made:
+        """The days of all messages."""
+        return Made(encode_dates(source.messages))
+
+    def open(self, stored: Stored) -> DatesPart:
+        """The days.
+
+        Raises:
+            FixtureError: the part is damaged.
+        """
+        return decode_dates(stored.data(), stored.where)
+
+
+DATES = MentionedDates()

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from longmemeval.arrays import Vector
 from longmemeval.retrieval.analysis import QuestionAnalysis
-from longmemeval.retrieval.dates import DATES_PART, Interval, decode_dates
+from longmemeval.retrieval.dates import DATES, Interval
 from longmemeval.retrieval.decompose import fuse_parts
 from longmemeval.retrieval.dense import DENSE_WINDOW, DenseIndex
 from longmemeval.retrieval.expansion.join import JoinMode, joined_words
@@ -17,11 +17,12 @@ from longmemeval.retrieval.expansion.keys import ExpansionKind, ExpansionLevel
 from longmemeval.retrieval.fusion import Fusion, fuse, order
 from longmemeval.retrieval.history import Granularity, HistoryView, Scores, Side
 from longmemeval.retrieval.lexical import LexicalIndex, LexicalParameters, UnitWords
+from longmemeval.retrieval.message_vectors import VECTORS
 from longmemeval.retrieval.priors import Priors, without_names
 from longmemeval.retrieval.rerank import Reranker, rerank
 from longmemeval.retrieval.time_range import apply_range, in_range
 from longmemeval.retrieval.unit_keys import UnitKeys
-from longmemeval.retrieval.word_counts import words_of
+from longmemeval.retrieval.word_counts import WORDS
 from longmemeval.storage.fixture import Fixture
 
 Method = Literal["bm25", "dense", "hybrid"]
@@ -85,7 +86,7 @@ class Retriever:
         units = (parameters.granularity, parameters.side)
         keys = (parameters.expansion, parameters.expansion_level, parameters.expansion_join)
         self.history = fixture.kept(
-            ("history", units), lambda: HistoryView(fixture.memory, *units, words=words_of(fixture))
+            ("history", units), lambda: HistoryView(fixture.memory, *units, words=fixture.part(WORDS))
         )
         self._priors = fixture.kept(("priors", units), partial(Priors, self.history))
         self._lexical: list[LexicalIndex] = []
@@ -140,8 +141,7 @@ class Retriever:
         return self._fixture.kept(("days", self.history.granularity, self.history.side), self._read_days)
 
     def _read_days(self) -> list[list[Interval]]:
-        name = f"{self._fixture.path}, part {DATES_PART}"
-        mentioned = decode_dates(self._fixture.read_part(DATES_PART), name).intervals
+        mentioned = self._fixture.part(DATES).intervals
         days: list[list[Interval]] = []
         for unit in self.history.units:
             messages = self.history.messages(unit)
@@ -163,7 +163,7 @@ class Retriever:
         return [LexicalIndex(self.history, self._parameters.lexical, words) for words in found_by]
 
     def _dense_index(self) -> DenseIndex:
-        items, vectors = self._fixture.vectors.rows(self._fixture.index_name)
+        items, vectors = self._fixture.part(VECTORS).rows()
         keys, parameters = self._keys(), self._parameters
         key_vectors = keys.vectors() if keys else None
         return DenseIndex(self.history, items, vectors, parameters.dense_window, key_vectors, parameters.expansion_join)

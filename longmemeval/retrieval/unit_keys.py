@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from longmemeval.arrays import Vectors
 from longmemeval.errors import HarnessError
 from longmemeval.retrieval.expansion.keys import ExpansionKind, ExpansionLevel
-from longmemeval.retrieval.expansion.part import decode, part_name
-from longmemeval.retrieval.expansion.vectors import decode_key_vectors, vectors_part
+from longmemeval.retrieval.expansion.part import keys_part
+from longmemeval.retrieval.expansion.vectors import key_owners, key_vectors_part
 from longmemeval.retrieval.history import HistoryView
 from longmemeval.storage.fixture import Fixture
 
@@ -44,7 +44,7 @@ class UnitKeys:
                 fix="Set granularity=session, or expansion_level=turn",
             )
         self._fixture = fixture
-        self._part = part_name(kind, level)
+        self._keys, self._key_vectors = keys_part(kind, level), key_vectors_part(kind, level)
         self._unit_ids = [unit.unit_id for unit in history.units]
         self._places = (
             {unit.thread_id: place for place, unit in enumerate(history.units)}
@@ -59,18 +59,15 @@ class UnitKeys:
     def texts(self) -> dict[str, list[str]]:
         """Unit id to the texts of its keys; units without any are left out."""
         texts: dict[str, list[str]] = defaultdict(list)
-        for item in decode(self._fixture.read_part(self._part), self._where(self._part)).items:
+        for item in self._fixture.part(self._keys).items:
             if item.texts and item.unit_id in self._places:
                 texts[self._unit_ids[self._places[item.unit_id]]] += item.texts
         return texts
 
     def vectors(self) -> KeyVectors:
         """The vectors of all keys that serve a unit."""
-        name = vectors_part(self._part)
-        owners, vectors = decode_key_vectors(self._fixture.read_part(name), self._where(name))
+        opened = self._fixture.part(self._key_vectors)
+        owners, vectors = key_owners(opened), opened.rows()[1]
         serving = [row for row, owner in enumerate(owners) if owner in self._places]
         units = np.array([self._places[owners[row]] for row in serving], dtype=np.int64)
         return KeyVectors(vectors[serving], units)
-
-    def _where(self, part: str) -> str:
-        return f"{self._fixture.path}, part {part}"

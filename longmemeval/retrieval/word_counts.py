@@ -14,12 +14,12 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from longmemeval.errors import FixtureError
-from longmemeval.records import FixtureMeta, Message
-from longmemeval.storage.fixture import Fixture
+from longmemeval.records import FixtureMeta, Message, PartInfo
 from longmemeval.storage.format import FORMAT, REMAKE, decode_versioned
+from longmemeval.storage.messages_part import MESSAGES
+from longmemeval.storage.parts import Made, Part, PartTools, Source, Stored
 from longmemeval.words import content_words
 
-WORDS_PART = "words"
 WORDS_RECIPE: dict[str, Any] = {"version": 2}
 """To be raised when the rules of `content_words` change, or what counts as a question here, or the file."""
 _READ = (WORDS_RECIPE, {"version": 1})
@@ -164,28 +164,39 @@ def _integers(data: bytes) -> Integers:
     return np.frombuffer(data[: len(data) // 4 * 4], dtype="<i4").astype(np.int32, copy=False)
 
 
-def has_words(meta: FixtureMeta) -> bool:
-    """Whether a fixture has the part, made by the present rules; another one is not read."""
-    return WORDS_PART in meta.parts and meta.parts[WORDS_PART].recipe in _READ
+class WordsPart(Part[WordCounts]):
+    """The words of all messages; where a fixture has none, or those of other rules, counted when it is read."""
+
+    name = "words"
+    derived = True
+
+    def info(self, meta: FixtureMeta) -> PartInfo | None:
+        """One by rules that are not read is none."""
+        info = super().info(meta)
+        return info if info and info.recipe in _READ else None
+
+    def recipe(self, tools: PartTools) -> dict[str, Any]:
+        """The version of the rules."""
+        return WORDS_RECIPE
+
+    def make(self, source: Source, tools: PartTools) -> Made:
+        """The words of the messages."""
+        return Made(encode_words(source.messages))
+
+    def open(self, stored: Stored) -> WordCounts:
+        """The counts.
+
+        Raises:
+            FixtureError: the part is damaged, or counts other messages than the fixture holds.
+        """
+        messages = stored.part(MESSAGES).messages
+        if stored.info is None:
+            return count_words([message.content for message in messages])
+        counted = decode_words(stored.data(), stored.where)
+        if counted.texts != len(messages):
+            what = f"The part counts {counted.texts} messages, db.json has {len(messages)}"
+            raise FixtureError(what, where=stored.where, fix=REMAKE)
+        return counted
 
 
-def words_of(fixture: Fixture) -> WordCounts:
-    """The counts of a fixture's messages: its part, or where it has none counted now. Kept with the fixture.
-
-    Raises:
-        FixtureError: the part is damaged, or counts other messages than the fixture holds.
-    """
-    return fixture.kept(WORDS_PART, lambda: _open(fixture))
-
-
-def _open(fixture: Fixture) -> WordCounts:
-    messages = fixture.memory.messages
-    if not has_words(fixture.meta):
-        return count_words([message.content for message in messages])
-    where = f"{fixture.path}, part {WORDS_PART}"
-    counted = decode_words(fixture.read_part(WORDS_PART), where)
-    if counted.texts != len(messages):
-        raise FixtureError(
-            f"The part counts {counted.texts} messages, db.json has {len(messages)}", where=where, fix=REMAKE
-        )
-    return counted
+WORDS = WordsPart()

@@ -7,6 +7,7 @@ whichever of its two files has the hash that `meta.json` names. One process at a
 """
 
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,12 +15,23 @@ import msgspec
 
 from longmemeval.errors import FixtureError, nearest
 from longmemeval.files import leads_nowhere, safe_name, sha256_bytes, write_atomic
-from longmemeval.records import FixtureMeta
+from longmemeval.records import FixtureMeta, PartInfo
 from longmemeval.shared_cache import SharedCache
-from longmemeval.storage.format import FORMAT, REMAKE, decode_versioned
+from longmemeval.storage.format import FORMAT, decode_versioned
 from longmemeval.storage.memory_store import MemoryStore
-from longmemeval.storage.vector_file import EmbedderIdentity, VectorFile
-from longmemeval.storage.vector_store import VectorStore
+from longmemeval.storage.messages_part import MESSAGES
+from longmemeval.storage.part_files import (
+    new_path,
+    part_file,
+    part_path,
+    place_new,
+    read_file,
+    remove,
+    settle_new,
+    sha256_directory,
+    whole_part,
+)
+from longmemeval.storage.parts import Part
 
 __all__ = [
     "FORMAT",
@@ -28,6 +40,7 @@ __all__ = [
     "fixture_folder",
     "meta_of",
     "part_file",
+    "part_is_there",
     "read_meta",
     "tidy_fixture",
     "write_fixture",
@@ -43,11 +56,6 @@ def fixture_folder(prepared_dir: Path, dataset_name: str, preparation: str, hays
     return prepared_dir / safe_name(dataset_name) / safe_name(preparation) / safe_name(haystack_id)
 
 
-def part_file(name: str) -> str:
-    """The file name of a part: `db` is in `db.json`."""
-    return f"{safe_name(name)}.json"
-
-
 def read_meta(path: Path) -> FixtureMeta | None:
     """`meta.json` of a fixture folder, which may be a link; None if there is none, which means: no fixture.
 
@@ -56,7 +64,7 @@ def read_meta(path: Path) -> FixtureMeta | None:
             nowhere.
     """
     file = path / _META
-    data = _read(file)
+    data = read_file(file)
     if data is None and leads_nowhere(path):
         raise _lost(path)
     return None if data is None else decode_versioned(data, FixtureMeta, str(file))
@@ -89,6 +97,12 @@ def _misplaced(path: Path, meta: FixtureMeta) -> FixtureError:
         where=str(path),
         fix="Remove it from there and prepare again",
     )
+
+
+def part_is_there(path: Path, name: str, info: PartInfo) -> bool:
+    """Whether a part that `meta.json` names has its file or directory, under either of its names."""
+    here = part_path(path, name, info)
+    return here.exists() or new_path(here).exists()
 
 
 class Fixture:
@@ -125,11 +139,29 @@ class Fixture:
         return cls(path, meta)
 
     def read_part(self, name: str) -> bytes:
-        """The bytes of a part.
+        """The bytes of a part that is a file.
 
         Raises:
             FixtureError: the fixture has no such part, or it is missing or damaged on disk.
         """
+        content = self._whole(name)
+        if isinstance(content, Path):
+            raise FixtureError(f"Part '{name}' is a directory", where=str(content))
+        self.bytes_read += len(content)
+        return content
+
+    def part_folder(self, name: str) -> Path:
+        """The directory of a part that is one. To be read only.
+
+        Raises:
+            FixtureError: as `read_part`.
+        """
+        content = self._whole(name)
+        if isinstance(content, bytes):
+            raise FixtureError(f"Part '{name}' is no directory", where=str(self.path))
+        return content
+
+    def _whole(self, name: str) -> bytes | Path:
         if name not in self.meta.parts:
             raise FixtureError(
                 f"The fixture has no part '{name}'",
@@ -137,9 +169,15 @@ class Fixture:
                 fix="Run `longmemeval prepare` again with a memory that needs it: it adds what is missing. "
                 + nearest(name, self.meta.parts),
             )
-        data = _read_whole(self.path, name, self.meta.parts[name].sha256)
-        self.bytes_read += len(data)
-        return data
+        return whole_part(self.path, name, self.meta.parts[name])
+
+    def part(self, part: Part[T]) -> T:
+        """A part, opened once and kept as long as the fixture is.
+
+        Raises:
+            FixtureError: it is not there, or it is damaged.
+        """
+        return self.kept(("part", part.name), lambda: part.open(StoredPart(self, part)))
 
     def kept(self, key: Hashable, make: Callable[[], T]) -> T:
         """What `make` makes of this fixture (an index, say): made once, and kept as long as the fixture is.
@@ -153,56 +191,52 @@ class Fixture:
 
     @property
     def memory(self) -> MemoryStore:
-        """The messages, from part `db`."""
-        return self.kept("memory", self._open_memory)
+        """The messages: `part(MESSAGES)`."""
+        return self.part(MESSAGES)
 
-    def _open_memory(self) -> MemoryStore:
-        where = str(self.path / part_file("db"))
-        store = MemoryStore.hydrate(self.read_part("db"), where)
-        if store.resource.id != self.meta.resource_id:
-            raise FixtureError(
-                f"The part belongs to '{store.resource.id}', the fixture to '{self.meta.resource_id}'",
-                where=where,
-                fix=REMAKE,
-            )
-        return store
+
+@dataclass(frozen=True)
+class StoredPart:
+    """A part as it lies in a fixture; see `Stored`."""
+
+    fixture: Fixture
+    of: Part[Any]
 
     @property
-    def vectors(self) -> VectorStore:
-        """The index over the messages, from part `vector`."""
-        return self.kept("vectors", self._open_vectors)
-
-    def _open_vectors(self) -> VectorStore:
-        file, where = self._vector_file, str(self.path / part_file("vector"))
-        known = self.memory.positions
-        stranger = next((item.id for item in file.items if item.id not in known), None)
-        if stranger is not None:
-            raise FixtureError(f"The index holds message '{stranger}', which db.json does not", where=where, fix=REMAKE)
-        return VectorStore.from_file(file, where)
+    def meta(self) -> FixtureMeta:
+        """The fixture's."""
+        return self.fixture.meta
 
     @property
-    def embedder(self) -> EmbedderIdentity:
-        """The embedder that made the vectors; a query must be embedded by the same."""
-        return self._vector_file.embedder
+    def info(self) -> PartInfo | None:
+        """Hash and recipe; None where the fixture does not have it."""
+        return self.of.info(self.fixture.meta)
 
     @property
-    def index_name(self) -> str:
-        """The name of the index in `vectors`."""
-        return self._vector_file.index.name
+    def where(self) -> str:
+        """The file or directory."""
+        return str(self.fixture.path / part_file(self.of.stored_as(self.meta), directory=self.of.directory))
 
-    @property
-    def _vector_file(self) -> VectorFile:
-        where = str(self.path / part_file("vector"))
-        return self.kept("vector file", lambda: VectorFile.decode(self.read_part("vector"), where))
+    def data(self) -> bytes:
+        """The file's bytes."""
+        return self.fixture.read_part(self.of.stored_as(self.meta))
+
+    def folder(self) -> Path:
+        """The directory."""
+        return self.fixture.part_folder(self.of.stored_as(self.meta))
+
+    def part(self, part: Part[T]) -> T:
+        """Another part of the fixture, opened."""
+        return self.fixture.part(part)
 
 
-def write_fixture(path: Path, meta: FixtureMeta, new_parts: Mapping[str, bytes]) -> None:
+def write_fixture(path: Path, meta: FixtureMeta, new_parts: Mapping[str, bytes | Path]) -> None:
     """Make a fixture, or add and replace parts of one. Dying at any moment leaves the old fixture or the new one.
 
     Args:
         path: the fixture's folder; made when needed.
         meta: the new `meta.json`; lists all parts, those that stay included.
-        new_parts: the parts to write, by name.
+        new_parts: the parts to write, by name: their bytes, or a directory inside `path`, which is moved.
 
     Raises:
         ValueError: `meta` does not list a new part with its hash, or a part is named `meta`.
@@ -211,20 +245,21 @@ def write_fixture(path: Path, meta: FixtureMeta, new_parts: Mapping[str, bytes])
     """
     if "meta" in new_parts:
         raise ValueError("no part can be named 'meta': meta.json is the fixture's own")
-    for name, data in new_parts.items():
-        if name not in meta.parts or meta.parts[name].sha256 != sha256_bytes(data):
+    for name, content in new_parts.items():
+        sha256 = sha256_bytes(content) if isinstance(content, bytes) else sha256_directory(content)
+        if name not in meta.parts or meta.parts[name].sha256 != sha256:
             raise ValueError(f"meta does not list part {name!r} with the hash of its bytes")
     check_link(path, meta.haystack_id)
     try:
         tidy_fixture(path)
         for name, info in meta.parts.items():
             if name not in new_parts:
-                _read_whole(path, name, info.sha256)
-        for name, data in new_parts.items():
-            write_atomic(_new_file(path, name), data)
+                whole_part(path, name, info)
+        for name, content in new_parts.items():
+            place_new(path, name, content)
         write_atomic(path / _META, msgspec.json.format(msgspec.json.encode(meta), indent=2) + b"\n")
         for name in new_parts:
-            _new_file(path, name).replace(path / part_file(name))
+            settle_new(part_path(path, name, meta.parts[name]))
     except OSError as error:
         raise FixtureError(
             f"The fixture cannot be written: {error.strerror}",
@@ -262,41 +297,11 @@ def tidy_fixture(path: Path) -> None:
         # Nothing can be told from it; a part that is to stay is checked by the hash the new meta.json gives it.
         return
     for name, info in meta.parts.items() if meta else ():
-        new = _new_file(path, name)
-        data = _read(new)
-        if data is not None and sha256_bytes(data) == info.sha256:
-            new.replace(path / part_file(name))
+        here = part_path(path, name, info)
+        new = new_path(here)
+        data = None if info.directory else read_file(new)
+        found = sha256_directory(new) if new.is_dir() else sha256_bytes(data) if data is not None else ""
+        if found == info.sha256:
+            settle_new(here)
     for leftover in [*path.glob("*.new"), *path.glob(".*.tmp")]:
-        leftover.unlink()
-
-
-def _new_file(path: Path, name: str) -> Path:
-    return path / f"{part_file(name)}.new"
-
-
-def _read_whole(path: Path, name: str, sha256: str) -> bytes:
-    """A part whose hash holds, from `<file>.new` or `<file>`."""
-    file = path / part_file(name)
-    # `.new` first: a writer renames in that direction, so a part cannot slip past a reader that looks at both.
-    for candidate in (_new_file(path, name), file):
-        data = _read(candidate)
-        if data is not None and sha256_bytes(data) == sha256:
-            return data
-    data = _read(file)
-    if data is None:
-        raise FixtureError(f"Part '{name}' is missing", where=str(file), fix=REMAKE)
-    raise FixtureError(
-        f"Part '{name}' is damaged: its sha256 begins {sha256_bytes(data)[:12]}, meta.json says {sha256[:12]}",
-        where=str(file),
-        fix=REMAKE,
-    )
-
-
-def _read(file: Path) -> bytes | None:
-    """A file's bytes; None if there is no such file."""
-    try:
-        return file.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise FixtureError(f"The file cannot be read: {error.strerror}", where=str(file)) from error
+        remove(leftover)

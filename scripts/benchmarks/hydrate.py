@@ -16,6 +16,7 @@ import numpy as np
 from longmemeval.arrays import Vectors
 from longmemeval.files import sha256_bytes
 from longmemeval.records import DatasetIdentity, FixtureMeta, Haystack, PartInfo, Session, Turn
+from longmemeval.retrieval.message_vectors import VECTORS
 from longmemeval.storage.fixture import FORMAT, Fixture, write_fixture
 from longmemeval.storage.graph import Graph, GraphParameters
 from longmemeval.storage.memory_store import MemoryStore
@@ -86,7 +87,7 @@ def main() -> None:
 
     def hydrate(folder: Path) -> Fixture:
         fixture = Fixture.open(folder)
-        if len(fixture.memory.messages) != fixture.vectors.describe("messages").count:
+        if len(fixture.memory.messages) != len(fixture.part(VECTORS).rows()[0]):
             raise SystemExit("the fixture lost something")
         return fixture
 
@@ -95,7 +96,7 @@ def main() -> None:
         fixture = write(folder, memory, vectors)
         size = len(fixture.read_part("vector"))
         opening = milliseconds(lambda: hydrate(folder))
-        searching = milliseconds(lambda: hydrate(folder).vectors.query("messages", vectors[0], 10))
+        searching = milliseconds(lambda: hydrate(folder).part(VECTORS).store.query("messages", vectors[0], 10))
     parsing = milliseconds(lambda: json.loads(numbers))
     building = milliseconds(lambda: Graph.build(vectors, GraphParameters(m=16, ef_construction=200, seed=0)))
 

@@ -24,7 +24,8 @@ from longmemeval.files import sha256_bytes
 from longmemeval.memory.configuration import build_memory, resolve_configuration
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
 from longmemeval.records import DatasetIdentity, FixtureMeta, Haystack, PartInfo, Question, Session, Turn
-from longmemeval.retrieval.word_counts import WORDS_PART, WORDS_RECIPE, encode_words
+from longmemeval.retrieval.message_vectors import VECTORS
+from longmemeval.retrieval.word_counts import WORDS, WORDS_RECIPE, encode_words
 from longmemeval.storage.fixture import Fixture, write_fixture
 from longmemeval.storage.memory_store import MemoryStore
 from longmemeval.storage.vector_store import VectorItem, VectorStore
@@ -61,8 +62,8 @@ def fixture(folder: Path, messages: int, generator: np.random.Generator) -> tupl
     index.upsert("messages", items, vectors)
     parts = {"db": store.persist(), "vector": index.persist("messages", "random", "random")}
     building = time.perf_counter() - started
-    parts[WORDS_PART] = encode_words(store.messages)
-    recipes = {WORDS_PART: WORDS_RECIPE}
+    parts[WORDS.name] = encode_words(store.messages)
+    recipes = {WORDS.name: WORDS_RECIPE}
     infos = {name: PartInfo(sha256_bytes(data), recipes.get(name, {})) for name, data in parts.items()}
     threads = tuple(thread.id for thread in store.threads)
     identity = DatasetIdentity("benchmark", "0" * 64)
@@ -102,7 +103,7 @@ async def measure(messages: int) -> None:
             rest = sorted(times[1:])
             p50, p95 = statistics.median(rest), rest[int(len(rest) * 0.95)]
             print(f"  {name:16} warm: p50 {p50:.2f} ms, p95 {p95:.2f} ms; fresh: {await fresh(memory, asked, opened)}")
-        restoring = min(milliseconds_of(lambda: Fixture.open(Path(folder)).vectors) for _ in range(5))
+        restoring = min(milliseconds_of(lambda: Fixture.open(Path(folder)).part(VECTORS)) for _ in range(5))
         print(f"  opening the fixture with its index takes {restoring:.1f} ms, ", end="")
         print(f"building and writing the index {building * 1000 / restoring:.0f} times as long")
 
@@ -110,7 +111,7 @@ async def measure(messages: int) -> None:
 async def fresh(memory: MemorySystem, asked: list[Question], opened: Fixture) -> str:
     """Processor time of the first recall on a haystack, fastest of some."""
     meta = opened.meta
-    uncounted = structs.replace(meta, parts={name: info for name, info in meta.parts.items() if name != WORDS_PART})
+    uncounted = structs.replace(meta, parts={name: info for name, info in meta.parts.items() if name != WORDS.name})
     found = []
     for present in (meta, uncounted):
         times = [await recall_ms(memory, asked[0], Fixture(opened.path, present)) for _ in range(FRESH)]

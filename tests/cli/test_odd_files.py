@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from longmemeval.benchmarks.registry import load_dataset
+from longmemeval.memory.working_memory.part import DOCUMENT
 from longmemeval.storage.fixture import Fixture
 from tests.benchmarks.convomem.files import city_item, evidence_file, write_json
 from tests.cli.conftest import Command, Outcome
@@ -88,7 +89,7 @@ def test_haystack_folder_elsewhere_is_read_and_written_there(prepared: Path, com
     well(command("verify d"))
     well(command(f"{PREPARE} working-memory --force"))
     assert (prepared / "q1").is_symlink()
-    assert Fixture.open(prepared / "q1").memory.working_memory is not None
+    assert Fixture.open(prepared / "q1").part(DOCUMENT)
     assert sorted(path.name for path in elsewhere.iterdir()) == ["db.json", "meta.json"]
 
 

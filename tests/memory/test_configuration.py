@@ -13,7 +13,7 @@ from longmemeval.memory.configuration import (
     as_configuration,
     build_memory,
     given_parameters,
-    needs_of,
+    parts_of,
     preset_of,
     resolve_configuration,
 )
@@ -102,15 +102,20 @@ def test_ranking_retrievers_take_what_nearest_refuses() -> None:
         resolve_configuration("semantic-recall", wanted)
 
 
-def test_needs_follow_from_the_parameters() -> None:
+def test_parts_follow_from_the_parameters() -> None:
+    def names(preset: str, *overrides: str) -> set[str]:
+        return {part.name for part in parts_of(resolve_configuration(preset, overrides))}
+
     keys, vectors = "expansions-fact-turn", "expansions-fact-turn-vectors"
-    assert needs_of(resolve_configuration("bm25", ["expansion=fact"])) == {"messages", "words", keys}
-    ranked = {"messages", "vectors", "words"}
-    assert needs_of(resolve_configuration("hybrid", ["expansion=fact"])) == ranked | {keys, vectors}
-    assert needs_of(resolve_configuration("hybrid", ["time_range=boost"])) == ranked | {"dates"}
-    assert needs_of(resolve_configuration("semantic-recall")) == {"messages", "vectors"}
-    assert needs_of(resolve_configuration("semantic-recall", ["retriever=dense"])) == ranked
-    assert needs_of(resolve_configuration("combined", ["retriever=hybrid"])) == ranked | {"working-memory"}
+    assert names("none") == set()
+    assert names("bm25", "expansion=fact") == {"db", "words", keys}
+    ranked = {"db", "vector", "words"}
+    assert names("hybrid", "expansion=fact") == ranked | {keys, vectors}
+    assert names("hybrid", "time_range=boost") == ranked | {"dates"}
+    assert names("semantic-recall") == {"db", "vector"}
+    assert names("semantic-recall", "retriever=dense") == ranked
+    assert names("combined", "retriever=hybrid") == ranked | {"working-memory"}
+    assert names("full-history") == {"db", "tokens"}
 
 
 @pytest.mark.parametrize(

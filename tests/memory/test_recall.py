@@ -18,21 +18,24 @@ from longmemeval.llm.tokens import CharacterCounter
 from longmemeval.memory.configuration import build_memory, resolve_configuration
 from longmemeval.memory.definition import MEMORIES
 from longmemeval.memory.items import Hit, items_at
-from longmemeval.memory.protocol import MemoryTools, Need
-from longmemeval.pipeline.fixtures.build import Embedded, FixtureTask, UpdaterConfiguration, build_fixture
+from longmemeval.memory.protocol import MemoryTools
+from longmemeval.memory.working_memory.part import DOCUMENT
+from longmemeval.part_options import PartOptions
+from longmemeval.pipeline.fixtures.build import FixtureTask, build_fixture
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.fixtures.recipes import recipes_for
-from longmemeval.pipeline.fixtures.wording import Wording
+from longmemeval.pipeline.fixtures.recipes import PlannedPart
+from longmemeval.pipeline.fixtures.tools import Tools, ToolSettings
 from longmemeval.reading.history import HISTORY_FORMATS
 from longmemeval.reading.reader import Reader, reading_configuration
 from longmemeval.records import DatasetIdentity, Gold, Haystack, Question, Recall, Session, Turn
+from longmemeval.retrieval.message_vectors import VECTORS
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, fixture_folder
-from longmemeval.storage.messages import haystack_messages
-from longmemeval.storage.vector_store import VectorItem
+from longmemeval.storage.messages_part import MESSAGES
+from longmemeval.storage.parts import FixtureEmbedder, Part
 from tests.support import record, write_dataset
 
-NEEDS: frozenset[Need] = frozenset({"messages", "working-memory", "vectors"})
+PARTS: tuple[Part[Any], ...] = (MESSAGES, DOCUMENT, VECTORS)
 ASKED = datetime(2023, 6, 1, 12, 0)
 QUESTION = Question("q1", "Where do I live?", ASKED, "2023/06/01 (Thu) 12:00", "h")
 
@@ -64,17 +67,7 @@ def direction(similarity: float) -> list[float]:
 
 @pytest.fixture(scope="module")
 def fixture(tmp_path_factory: pytest.TempPathFactory) -> Fixture:
-    updater = UpdaterConfiguration()
-    recipes = recipes_for(
-        NEEDS,
-        working_memory=updater.build().recipe,
-        embedder="by hand",
-        index="hnsw",
-        wording=Wording(),
-        expansions={},
-    )
-    messages = haystack_messages(HAYSTACK)
-    items = [VectorItem(message.message_id, message.thread_id, message.index) for message in messages]
+    tools = ToolSettings(PartOptions(), FixtureEmbedder("by hand", "by hand"))
     vectors = np.array([direction(similarity) for similarity in SIMILARITIES], np.float32)
     folder = tmp_path_factory.mktemp("fixture")
     build_fixture(
@@ -83,11 +76,10 @@ def fixture(tmp_path_factory: pytest.TempPathFactory) -> Fixture:
             dataset=DatasetIdentity("d", "0" * 64),
             haystack=HAYSTACK,
             question_ids=("q1",),
-            recipes=recipes.parts,
-            kept={},
-            updater=updater,
-            embedder_spec="by hand",
-            embedded={"vector": Embedded("messages", items, vectors)},
+            parts=tuple(PlannedPart(part, part.recipe(Tools(tools))) for part in PARTS),
+            meta=None,
+            tools=tools,
+            vectors={VECTORS.name: vectors},
         )
     )
     return Fixture.open(folder)
@@ -257,7 +249,7 @@ def test_blank_message_is_stored_and_shown_but_has_no_vector(tmp_path: Path) -> 
         haystack_dates=["2023/05/20 (Sat) 02:21"],
     )
     data, fixture = prepared(tmp_path, one)
-    assert fixture.vectors.describe(fixture.index_name).count == 1
+    assert len(fixture.part(VECTORS).rows()[0]) == 1
     everything = ["answer_1:0", "answer_1:1"]
     assert message_ids(recall_prepared(data, fixture, "full-history")) == everything
     hits = recall_prepared(data, fixture, "semantic-recall", "last_messages=0", "message_range=0")

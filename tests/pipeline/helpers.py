@@ -13,6 +13,7 @@ import pytest
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.dataset import Dataset
+from longmemeval.memory.configuration import MemoryConfiguration
 from longmemeval.memory.definition import MEMORIES, MemoryDefinition
 from longmemeval.pipeline.answer.answering import RunReport
 from longmemeval.pipeline.answer.run import RunOptions, run
@@ -87,7 +88,7 @@ def answer_all(
     where: Folders,
     run_id: str = "r",
     *,
-    memory: str = "last-k",
+    memory: MemoryConfiguration | str = "last-k",
     selection: Selection = Selection(),
 ) -> RunReport:
     """A finished offline run."""

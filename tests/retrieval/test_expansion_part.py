@@ -6,7 +6,7 @@ from datetime import date
 import pytest
 
 from longmemeval.errors import FixtureError
-from longmemeval.retrieval.expansion import Expansion, decode, encode, part_name
+from longmemeval.retrieval.expansion import Expansion, decode, encode, keys_part
 
 FACTS = (Expansion("s:0", ("I have a cat", "it is 3\u00a0years old")), Expansion("s:1", ()))
 EVENTS = (Expansion("s", ("moved", "will move"), (date(2023, 5, 1), None)),)
@@ -24,7 +24,7 @@ def test_the_file_is_readable_and_named_by_kind_and_level() -> None:
     data = encode("event", "session", EVENTS)
     assert data.startswith(b'{\n  "format": 1,\n  "kind": "event",\n  "level": "session",\n  "items": [\n    {')
     assert json.loads(data)["items"] == [{"id": "s", "texts": ["moved", "will move"], "dates": ["2023-05-01", None]}]
-    assert part_name("event", "session") == "expansions-event-session"
+    assert keys_part("event", "session").name == "expansions-event-session"
 
 
 def changed(**changes: object) -> bytes:

@@ -6,25 +6,22 @@ from datetime import date
 import numpy as np
 import pytest
 
-from longmemeval.errors import FixtureError
 from longmemeval.retrieval.dense import DenseIndex
 from longmemeval.retrieval.expansion import (
     Expansion,
     decode,
-    decode_key_vectors,
     encode,
-    is_expansion_part,
-    is_vectors_part,
+    key_owners,
+    key_vectors_part,
     keys_part,
     keys_to_embed,
-    part_name,
-    vectors_part,
 )
 from longmemeval.retrieval.expansion.join import JoinMode
-from longmemeval.retrieval.expansion.vectors import INDEX_NAME
 from longmemeval.retrieval.history import HistoryView
 from longmemeval.retrieval.unit_keys import KeyVectors
+from longmemeval.storage.vector_file import EmbedderIdentity
 from longmemeval.storage.vector_store import VectorItem, VectorStore
+from longmemeval.storage.vectors_part import OpenVectors
 from tests.retrieval.support import history
 
 X, Y, Z = np.eye(3, dtype=np.float32)
@@ -91,26 +88,16 @@ def test_every_key_that_says_something_is_embedded_once() -> None:
 def test_what_is_written_is_read_with_its_units() -> None:
     items = [VectorItem("s:0#1#0", "s", 0), VectorItem("s:0#1#12", "s", 12)]
     store = VectorStore()
-    store.create(INDEX_NAME, 3, engine="exact")
-    store.upsert(INDEX_NAME, items, np.array([X, Y]))
-    owners, vectors = decode_key_vectors(store.persist(INDEX_NAME, "by hand", "by hand"), "f")
-    assert owners == ["s:0#1", "s:0#1"]
-    assert vectors.tolist() == [X.tolist(), Y.tolist()]
-    with pytest.raises(FixtureError):
-        decode_key_vectors(b"{}", "f")
+    store.create("keys", 3, engine="exact")
+    store.upsert("keys", items, np.array([X, Y]))
+    opened = OpenVectors(store, "keys", EmbedderIdentity("by hand", "by hand"))
+    assert key_owners(opened) == ["s:0#1", "s:0#1"]
+    assert opened.rows()[1].tolist() == [X.tolist(), Y.tolist()]
 
 
 def test_names_of_parts() -> None:
-    name = part_name("fact", "turn")
-    assert vectors_part(name) == "expansions-fact-turn-vectors"
-    assert keys_part(vectors_part(name)) == name
-    assert (is_vectors_part(vectors_part(name)), is_vectors_part(name), is_vectors_part("vector")) == (
-        True,
-        False,
-        False,
-    )
-    assert (is_expansion_part(name), is_expansion_part(vectors_part(name)), is_expansion_part("dates")) == (
-        True,
-        False,
-        False,
-    )
+    keys = keys_part("fact", "turn")
+    vectors = key_vectors_part("fact", "turn")
+    assert (keys.name, vectors.name) == ("expansions-fact-turn", "expansions-fact-turn-vectors")
+    assert vectors.needs == (keys,)
+    assert vectors.need_key(keys) == "keys_sha256"

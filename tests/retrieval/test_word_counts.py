@@ -18,14 +18,13 @@ from longmemeval.retrieval.history import Granularity, HistoryView, Side
 from longmemeval.retrieval.lexical import LexicalIndex, LexicalParameters
 from longmemeval.retrieval.priors import Priors
 from longmemeval.retrieval.word_counts import (
-    WORDS_PART,
+    WORDS,
     WORDS_RECIPE,
     SortedWords,
     WordCounts,
     count_words,
     decode_words,
     encode_words,
-    has_words,
 )
 from longmemeval.storage.memory_store import MemoryStore
 from longmemeval.words import content_words
@@ -101,14 +100,14 @@ def test_a_part_of_the_first_version_is_read() -> None:
     read = decode_words(json.dumps(FIRST_VERSION).encode(), "here")
     made = count_words([message.content for message in history(*CHAT).messages])
     assert [counted(read, place) for place in range(5)] == [counted(made, place) for place in range(5)]
-    assert has_words(meta(WORDS_RECIPE))
-    assert has_words(meta({"version": 1}))
-    assert not has_words(meta({"version": 0}))
+    assert WORDS.info(meta(WORDS_RECIPE))
+    assert WORDS.info(meta({"version": 1}))
+    assert not WORDS.info(meta({"version": 0}))
 
 
 def meta(recipe: dict[str, Any]) -> FixtureMeta:
     """Of a fixture with counted words."""
-    return FixtureMeta(1, DatasetIdentity("d", ""), "h", (), "r", (), {WORDS_PART: PartInfo("", recipe)})
+    return FixtureMeta(1, DatasetIdentity("d", ""), "h", (), "r", (), {WORDS.name: PartInfo("", recipe)})
 
 
 @given(st.sets(st.text(alphabet="aéß's€😀z", min_size=1), max_size=9), st.text(max_size=3))

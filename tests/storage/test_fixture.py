@@ -14,8 +14,10 @@ import pytest
 from longmemeval.errors import FixtureError, HarnessError
 from longmemeval.files import sha256_bytes
 from longmemeval.records import DatasetIdentity, FixtureMeta, Haystack, PartInfo, Session, Turn
+from longmemeval.retrieval.message_vectors import VECTORS
 from longmemeval.storage.fixture import Fixture, fixture_folder, part_file, read_meta, write_fixture
 from longmemeval.storage.memory_store import MemoryStore
+from longmemeval.storage.vector_file import EmbedderIdentity
 from longmemeval.storage.vector_store import Engine, VectorItem, VectorStore
 
 Parts = Mapping[str, bytes]
@@ -75,8 +77,9 @@ def test_what_is_written_is_read(folder: Path) -> None:
 
     assert fixture.meta == meta_of(OLD)
     assert [message.content for message in fixture.memory.messages] == ["I bought a kite", "What colour?", "Red"]
-    assert (fixture.embedder.spec, fixture.embedder.fingerprint) == ("hashing:3", "f" * 64)
-    hits = fixture.vectors.query(fixture.index_name, np.array([0, 2, 0], dtype=np.float32), 1)
+    vectors = fixture.part(VECTORS)
+    assert vectors.embedder == EmbedderIdentity("hashing:3", "f" * 64)
+    hits = vectors.store.query(vectors.name, np.array([0, 2, 0], dtype=np.float32), 1)
     assert [hit.item.id for hit in hits] == ["s1:1"]
     assert fixture.memory is fixture.memory
     assert sorted(path.name for path in folder.iterdir()) == ["db.json", "meta.json", "vector.json"]
@@ -130,7 +133,7 @@ def test_a_missing_part_is_named_and_the_others_can_be_read(folder: Path) -> Non
 
     assert fixture.memory.messages
     with pytest.raises(FixtureError, match=r"Part 'vector' is missing.*vector\.json.*prepare --force"):
-        _ = fixture.vectors
+        _ = fixture.part(VECTORS)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +170,7 @@ def test_a_newer_format_is_refused_by_name(folder: Path, name: str) -> None:
         write_fixture(folder, meta_of(parts), parts)
 
     with pytest.raises(FixtureError, match=r"format 2 is newer than this version understands \(1\): upgrade") as caught:
-        _ = Fixture.open(folder).vectors
+        _ = Fixture.open(folder).part(VECTORS)
     assert caught.value.where == str(file)
 
 
@@ -176,12 +179,12 @@ def test_a_part_of_another_haystack_is_refused(folder: Path, tmp_path: Path) -> 
 
     (folder / "vector.json").write_bytes(foreign["vector"])
     with pytest.raises(FixtureError, match="Part 'vector' is damaged"):
-        _ = Fixture.open(folder).vectors
+        _ = Fixture.open(folder).part(VECTORS)
 
     with_foreign_vectors = OLD | {"vector": foreign["vector"]}
     write_fixture(tmp_path / "v", meta_of(with_foreign_vectors), with_foreign_vectors)
     with pytest.raises(FixtureError, match=r"holds message 's9:0', which db\.json does not"):
-        _ = Fixture.open(tmp_path / "v").vectors
+        _ = Fixture.open(tmp_path / "v").part(VECTORS)
 
     with_foreign_db = OLD | {"db": foreign["db"]}
     write_fixture(tmp_path / "d", meta_of(with_foreign_db), with_foreign_db)
@@ -196,10 +199,10 @@ def test_a_fixture_with_a_graph_needs_hnswlib_and_an_exact_one_does_not(
     write_fixture(tmp_path / "exact", meta_of(exact), exact)
     monkeypatch.setitem(sys.modules, "hnswlib", None)
 
-    assert Fixture.open(tmp_path / "exact").vectors.describe("messages").count == 3
+    assert Fixture.open(tmp_path / "exact").part(VECTORS).store.describe("messages").count == 3
     assert Fixture.open(folder).memory.messages
     with pytest.raises(HarnessError, match="pip install hnswlib"):
-        _ = Fixture.open(folder).vectors
+        _ = Fixture.open(folder).part(VECTORS)
 
 
 def test_parts_are_added_and_replaced_and_the_others_kept(folder: Path) -> None:

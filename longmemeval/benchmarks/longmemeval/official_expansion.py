@@ -21,7 +21,7 @@ from longmemeval.files import sha256_file
 from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.retrieval.expansion.join import JoinMode
 from longmemeval.retrieval.expansion.keys import ExpansionKind, ExpansionLevel
-from longmemeval.retrieval.expansion.part import decode, part_name
+from longmemeval.retrieval.expansion.part import keys_part
 
 PARAMETERS = ("expansion", "expansion_level", "expansion_join")
 """Those of a memory that the official protocol knows."""
@@ -79,11 +79,10 @@ def official_expansions(request: RankingRequest) -> OfficialExpansions | None:
     # Nothing but the expansions is read, whatever the memory.
     reader = resolve_configuration("bm25", [f"expansion={kind}", f"expansion_level={level}"])
     fixtures = request.fixtures(reader)
-    part = part_name(kind, level)
+    part = keys_part(kind, level)
 
     def cache_of(haystack_id: str) -> _Cache:
-        fixture = fixtures.open(haystack_id)
-        texts = decode(fixture.read_part(part), f"{fixture.path}, part {part}").texts
+        texts = fixtures.open(haystack_id).part(part).texts
         return official_cache(kind, {official_unit_id(unit_id, level): own for unit_id, own in texts.items()})
 
     settings = {"method": method, "join": mode, "preparation": request.prepared}

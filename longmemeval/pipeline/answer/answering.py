@@ -13,12 +13,11 @@ from longmemeval.errors import EndpointDownError, HarnessError, SpendingLimitErr
 from longmemeval.event_loop import complete, in_thread, own_time
 from longmemeval.files import sha256_file
 from longmemeval.llm.tokens import TokenCounter
-from longmemeval.memory.protocol import MemorySystem
+from longmemeval.memory.protocol import KnowsTokens, MemorySystem
 from longmemeval.pipeline.answer.load import LoadMonitor
 from longmemeval.pipeline.answer.question_analysis import QuestionAnalyses
 from longmemeval.pipeline.fixtures.access import PreparedFixtures
 from longmemeval.pipeline.fixtures.query_vectors import NamesIn, QueryVectors
-from longmemeval.pipeline.fixtures.token_part import learn_tokens
 from longmemeval.pipeline.runs.answers import ANSWERS, PROMPTS, current_answers, is_cut, is_empty, total_usage
 from longmemeval.pipeline.runs.journal import Journal, read_journal
 from longmemeval.pipeline.runs.manifest import RunManifest, RunStatus, now, write_manifest
@@ -151,7 +150,10 @@ class Answering:
         with own_time() as stopwatch:
             recall = await self.memory.recall(question, fixture)
         recall = structs.replace(recall, milliseconds=stopwatch.milliseconds)
-        return await self.reader.read(question, recall, partial(learn_tokens, self.counter, fixture, recall))
+        learn = self.memory.learn_tokens if isinstance(self.memory, KnowsTokens) else None
+        return await self.reader.read(
+            question, recall, partial(learn, self.counter, fixture, recall) if learn else None
+        )
 
     def _close(self, status: RunStatus, seconds: float) -> None:
         """Write the manifest with what there is now; seconds add up over resumed sessions."""

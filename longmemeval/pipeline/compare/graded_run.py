@@ -63,6 +63,8 @@ class RunSummary(Struct, frozen=True):
     """How many questions of how many, and how they were chosen; empty for the whole data set."""
     type_notes: tuple[str, ...] = ()
     """What the benchmark has to say of question types that it shows."""
+    not_reproducible: tuple[str, ...] = ()
+    """Parts read that would not come out the same if they were prepared again."""
     protocol_note: str = ""
     """What the benchmark's own protocol, where the run followed it, means for these scores; empty without one."""
 
@@ -109,6 +111,7 @@ def _summary(run: CheckedRun, asked: AskedQuestions, metrics: Metrics, where: Fo
         part=asked.part,
         protocol_note=asked.protocol_note(metrics.judge.official),
         type_notes=tuple(asked.benchmark.notes_on(metrics.by_type)),
+        not_reproducible=tuple(settings.get("not_reproducible", ())),
     )
 
 

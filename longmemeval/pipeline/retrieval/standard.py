@@ -94,6 +94,7 @@ class Planning:
             "granularity": job.level,
             "preparation": self._prepared,
             "embedder": msgspec.to_builtins(identity),
+            **fixtures.marks,
             **(analyses.settings if analyses else {}),
         }
         manifest = job.manifest(run_id, settings, fixtures.hashes(job.questions))

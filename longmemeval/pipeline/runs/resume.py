@@ -10,7 +10,6 @@ from longmemeval.errors import HarnessError, IntegrityError
 from longmemeval.files import sha256_file
 from longmemeval.pipeline.runs.journal import Journal
 from longmemeval.pipeline.runs.manifest import RunManifest, differences, stored_manifest
-from longmemeval.retrieval.word_counts import WORDS_PART
 
 R = TypeVar("R")
 _Parts = Mapping[str, Mapping[str, str]]
@@ -62,16 +61,15 @@ def _check_same(before: RunManifest, new: RunManifest) -> None:
 
 
 def _other_parts(before: _Parts, new: _Parts) -> list[str]:
-    """Where other parts are read; words that one of the two counted for itself are no other ones."""
+    """Where other parts are read; one that only one of the two tells of (words it counted for itself) is no other."""
 
-    def compared(parts: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:
-        return {part: digest for part, digest in parts.items() if part != WORDS_PART or part in others}
+    def compared(parts: _Parts, others: _Parts) -> dict[str, dict[str, str]]:
+        return {
+            name: {part: digest for part, digest in own.items() if part in others.get(name, {})}
+            for name, own in parts.items()
+        }
 
-    return differences(
-        {name: compared(parts, new.get(name, {})) for name, parts in before.items()},
-        {name: compared(parts, before.get(name, {})) for name, parts in new.items()},
-        "fixtures.",
-    )
+    return differences(compared(before, new), compared(new, before), "fixtures.")
 
 
 def _check_untouched(before: RunManifest, path: Path) -> None:

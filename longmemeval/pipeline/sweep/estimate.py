@@ -15,19 +15,18 @@ from longmemeval.llm.call_counter import Call, CallCounter, longest_reply
 from longmemeval.llm.options import is_offline
 from longmemeval.llm.registry import load_chat_model, model_warning
 from longmemeval.llm.tokens import context_window
-from longmemeval.memory.configuration import analysis_of, build_memory
+from longmemeval.memory.configuration import analysis_of, build_memory, preset_of
 from longmemeval.memory.gold import gold_for
 from longmemeval.memory.protocol import MemoryTools
 from longmemeval.pipeline.fixtures.access import PreparedFixtures
 from longmemeval.pipeline.fixtures.prepare import PrepareReport, prepare
-from longmemeval.pipeline.fixtures.query_vectors import FixtureEmbedder, query_vectors
+from longmemeval.pipeline.fixtures.query_vectors import query_vectors
 from longmemeval.pipeline.sweep.plan import PlannedRun
 from longmemeval.pipeline.sweep.state import SweepState
 from longmemeval.prices import price
 from longmemeval.reading.reader import Reader
 from longmemeval.records import Question
 from longmemeval.retrieval.analysis import analyse_by_rules
-from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.messages import haystack_messages
 
 SAMPLED = 20
@@ -90,7 +89,7 @@ def estimate_sweep(state: SweepState) -> SweepEstimate:
         state.dataset,
         plan.configurations,
         selection=plan.selection,
-        options=structs.replace(plan.prepare, dry_run=True),
+        options=plan.prepare.replaced(dry_run=True),
         where=state.where,
     )
     incomplete = [run for run in plan.runs if not state.is_complete(run)]
@@ -136,7 +135,7 @@ def _answering(state: SweepState, run: PlannedRun, left: Sequence[Question]) -> 
         return _work(spec, calls, share, f"{_share_of(sampled, left)} prompts{manner}")
     except FixtureError:
         pass
-    if run.configuration.preset == "full-history" and run.reading.configuration.note_template is None:
+    if preset_of(run.configuration).recalls_everything and run.reading.configuration.note_template is None:
         return _work(spec, _histories(state, run, sampled), share, f"the size of {_share_of(sampled, left)} haystacks")
     return Work(spec, None, None, None, 0.0 if is_offline(spec) else None, "known after prepare")
 
@@ -150,7 +149,7 @@ def _prompts(state: SweepState, run: PlannedRun, questions: Sequence[Question]) 
     configuration, reading = run.configuration, run.reading.configuration
     fixtures = PreparedFixtures(state.dataset, state.plan.prepare.name, state.where, configuration)
     opened = {question.haystack_id: fixtures.open(question.haystack_id) for question in questions}
-    embed, manner = _vectors(state, questions, fixtures.embedder_of(questions), next(iter(opened.values())))
+    embed, manner = _vectors(state, questions, fixtures)
     analysis = analysis_of(configuration)
     if analysis.asks_model:
         manner += "; asking the model about the questions first is not counted"
@@ -179,12 +178,13 @@ def _prompts(state: SweepState, run: PlannedRun, questions: Sequence[Question]) 
 
 
 def _vectors(
-    state: SweepState, questions: Sequence[Question], identity: FixtureEmbedder | None, fixture: Fixture
+    state: SweepState, questions: Sequence[Question], fixtures: PreparedFixtures
 ) -> tuple[Callable[[str], Vector], str]:
     """How questions are embedded: as in the run, unless that would cost something."""
+    identity = fixtures.embedder_of(questions)
     if identity is None or not is_remote(identity.spec):
         return query_vectors(questions, identity, state.plan.prepare.embedder, None, state.where), ""
-    stand_in = HashingEmbedder(fixture.vectors.describe(fixture.index_name).dimension)
+    stand_in = HashingEmbedder(fixtures.dimension_of(questions))
     return lambda text: stand_in.embed([text])[0], ", searched with other vectors than the embedder's"
 
 

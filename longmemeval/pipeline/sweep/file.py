@@ -19,8 +19,7 @@ from pydantic import (
 )
 
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.pipeline.fixtures.recipes import IndexEngine
-from longmemeval.pipeline.fixtures.wording import EmbeddedText
+from longmemeval.part_options import PartOptions
 from longmemeval.reading.history import HistoryFormat
 from longmemeval.reading.overflow import OverflowPolicy
 from longmemeval.reading.reader import ReadingMethod
@@ -54,21 +53,18 @@ class SelectionSection(_Section):
     question_ids: list[str] = []
 
 
-class PrepareSection(_Section):
-    """As the options of `prepare`."""
+class PrepareSection(PartOptions):
+    """As the options of `prepare`; one without a value is as if it were not there."""
 
-    embedder: str | None = None
-    embedded_text: EmbeddedText | None = None
-    query_prefix: str | None = None
-    document_prefix: str | None = None
-    index: IndexEngine | None = None
-    name: str | None = None
-    working_memory_model: str | None = None
-    working_memory_template: str | None = None
-    expansion_model: str | None = None
+    name: str = "default"
     api_base: str | None = None
     jobs: PositiveInt | None = None
     executor: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_empty(cls, value: object) -> object:
+        return {key: one for key, one in value.items() if one is not None} if isinstance(value, dict) else value
 
 
 class MemoryEntry(_Entry):
@@ -125,7 +121,7 @@ class SweepFile(_Section):
     api_base: str | None = None
 
 
-_SECTIONS: dict[int | str, type[_Section]] = {
+_SECTIONS: dict[int | str, type[BaseModel]] = {
     "selection": SelectionSection,
     "prepare": PrepareSection,
     "memories": MemoryEntry,

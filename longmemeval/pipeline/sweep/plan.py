@@ -12,7 +12,7 @@ from longmemeval.benchmarks.catalogue import catalogue
 from longmemeval.errors import HarnessError
 from longmemeval.files import sha256_text
 from longmemeval.llm.options import ModelOptions
-from longmemeval.memory.configuration import MemoryConfiguration, needs_of, preset_of, resolve_configuration
+from longmemeval.memory.configuration import MemoryConfiguration, parts_of, preset_of, resolve_configuration
 from longmemeval.pipeline.fixtures.plan import PrepareOptions
 from longmemeval.pipeline.runs.manifest import check_run_id
 from longmemeval.pipeline.runs.selection import Selection
@@ -140,7 +140,7 @@ def _expanded(entry: MemoryEntry, file: Path) -> Iterator[MemoryConfiguration]:
 def _checked(base: MemoryConfiguration, parameters: Mapping[str, Any]) -> MemoryConfiguration:
     """`base` with other values for some parameters."""
     given = base.model_copy(update={"parameters": {**base.parameters, **parameters}})
-    needs_of(given)
+    parts_of(given)
     whole = preset_of(given).parameters.model_validate(given.parameters)
     return given.model_copy(update={"parameters": whole.model_dump(mode="json")})
 
@@ -171,10 +171,10 @@ def _reading(entry: ReadingEntry, folder: Path) -> PlannedReading:
 
 def _prepare(content: SweepFile, file: Path) -> PrepareOptions:
     usual = {"api_base": content.api_base, "give_up_after_s": content.give_up_after}
-    given: dict[str, Any] = usual | content.prepare.model_dump(exclude_none=True)
-    if "working_memory_template" in given:
-        given["working_memory_template"] = file.parent / given["working_memory_template"]
-    return PrepareOptions(**given)
+    given: dict[str, Any] = usual | content.prepare.model_dump(exclude_unset=True)
+    # Paths are meant as seen from the file.
+    seen = {key: file.parent / value for key, value in given.items() if isinstance(value, Path)}
+    return PrepareOptions(**(given | seen))
 
 
 def _dataset(name: str, file: Path) -> str | Path:

@@ -132,7 +132,7 @@ def _prepare(
     if pending := estimate.preparation.prepared:
         tell(f"Preparing {pending} haystacks for {len(planned.configurations)} memory configurations")
     limit = state.limit(dollars, spent_in(state.account_file) or 0.0)
-    options = structs.replace(planned.prepare, spending=limit, account_file=state.account_file)
+    options = planned.prepare.replaced(spending=limit, account_file=state.account_file)
     return prepare(
         state.dataset, planned.configurations, selection=planned.selection, options=options, where=state.where
     )

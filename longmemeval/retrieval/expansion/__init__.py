@@ -12,23 +12,12 @@ from longmemeval.retrieval.expansion.keys import (
     ExpansionMaker,
     MadeExpansions,
 )
-from longmemeval.retrieval.expansion.part import (
-    ExpansionPart,
-    decode,
-    encode,
-    is_expansion_part,
-    kind_and_level,
-    part_name,
-)
-from longmemeval.retrieval.expansion.vectors import (
-    decode_key_vectors,
-    is_vectors_part,
-    keys_part,
-    keys_to_embed,
-    vectors_part,
-)
+from longmemeval.retrieval.expansion.part import ALL_KEYS, ExpansionPart, decode, encode, keys_part
+from longmemeval.retrieval.expansion.vectors import ALL_KEY_VECTORS, key_owners, key_vectors_part, keys_to_embed
 
 __all__ = [
+    "ALL_KEYS",
+    "ALL_KEY_VECTORS",
     "Expansion",
     "ExpansionKind",
     "ExpansionLevel",
@@ -38,14 +27,10 @@ __all__ = [
     "MadeExpansions",
     "chat_maker",
     "decode",
-    "decode_key_vectors",
     "encode",
-    "is_expansion_part",
-    "is_vectors_part",
     "joined_words",
+    "key_owners",
+    "key_vectors_part",
     "keys_part",
     "keys_to_embed",
-    "kind_and_level",
-    "part_name",
-    "vectors_part",
 ]

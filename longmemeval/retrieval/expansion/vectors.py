@@ -1,30 +1,47 @@
-"""The fixture part with the vectors of key expansions: `expansions-<kind>-<level>-vectors.json`.
+"""The parts with the vectors of key expansions: `expansions-<kind>-<level>-vectors.json`.
 
-It has the format of `vector.json`, without a graph, and one item per key: its id is that of the unit with the key's
+They have the format of `vector.json`, without a graph, and one item per key: its id is that of the unit with the key's
 number behind.
 """
 
-from longmemeval.arrays import Vectors
-from longmemeval.retrieval.expansion.part import ExpansionPart
-from longmemeval.storage.vector_store import VectorItem, VectorStore
+from typing import Any
 
-INDEX_NAME = "keys"
-_SUFFIX = "-vectors"
-
-
-def vectors_part(keys_part: str) -> str:
-    """The name of the part with the vectors of the keys in the part `keys_part`."""
-    return keys_part + _SUFFIX
+from longmemeval.part_options import PartOptions
+from longmemeval.retrieval.expansion.keys import ExpansionKind, ExpansionLevel
+from longmemeval.retrieval.expansion.part import ALL_KEYS, ExpansionKeys, ExpansionPart
+from longmemeval.storage.parts import Part, Source
+from longmemeval.storage.vector_store import VectorItem
+from longmemeval.storage.vectors_part import OpenVectors, VectorsPart
 
 
-def is_vectors_part(name: str) -> bool:
-    """Whether a part of this name holds vectors of keys."""
-    return name.startswith("expansions-") and name.endswith(_SUFFIX)
+class KeyVectors(VectorsPart):
+    """The vectors of the keys of one part."""
+
+    index_name = "keys"
+    exact = True
+
+    def __init__(self, keys: ExpansionKeys) -> None:
+        self.keys = keys
+        self.needs = (keys,)
+        self.name = f"{keys.name}-vectors"
+
+    def entries(self, source: Source, options: PartOptions) -> tuple[list[VectorItem], list[str]]:
+        """Each of a unit's keys once, and no blank one."""
+        return keys_to_embed(source.part(self.keys))
+
+    def need_key(self, need: Part[Any]) -> str:
+        """As recipes have always named it."""
+        return "keys_sha256"
 
 
-def keys_part(name: str) -> str:
-    """The part whose keys have their vectors in the part `name`."""
-    return name.removesuffix(_SUFFIX)
+_VECTORS = {(keys.kind, keys.level): KeyVectors(keys) for keys in ALL_KEYS}
+ALL_KEY_VECTORS = tuple(_VECTORS.values())
+"""The parts of all kinds and levels."""
+
+
+def key_vectors_part(kind: ExpansionKind, level: ExpansionLevel) -> KeyVectors:
+    """The part with the vectors of the keys of one kind at one level."""
+    return _VECTORS[kind, level]
 
 
 def keys_to_embed(part: ExpansionPart) -> tuple[list[VectorItem], list[str]]:
@@ -39,16 +56,6 @@ def keys_to_embed(part: ExpansionPart) -> tuple[list[VectorItem], list[str]]:
     return items, texts
 
 
-def decode_key_vectors(data: bytes, where: str) -> tuple[list[str], Vectors]:
-    """For every key the id of its unit, and its vector of length 1, shape (keys, dimension).
-
-    Args:
-        data: the part's bytes.
-        where: the part, for errors.
-
-    Raises:
-        FixtureError: newer format, not such a part, or one that contradicts itself.
-        HarnessError: the file holds another index.
-    """
-    items, vectors = VectorStore.hydrate(data, where).rows(INDEX_NAME)
-    return [item.id.removesuffix(f"#{item.index}") for item in items], vectors
+def key_owners(opened: OpenVectors) -> list[str]:
+    """For every key, in the order of the rows, the id of its unit."""
+    return [item.id.removesuffix(f"#{item.index}") for item in opened.rows()[0]]

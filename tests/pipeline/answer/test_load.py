@@ -19,7 +19,6 @@ from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.tokens import TiktokenCounter, token_counter
 from longmemeval.memory.definition import MemoryDefinition
 from longmemeval.memory.parameters import Parameters
-from longmemeval.memory.protocol import Need
 from longmemeval.pipeline.answer import answering
 from longmemeval.pipeline.answer.answering import RunReport
 from longmemeval.pipeline.answer.run import RunOptions, run
@@ -32,6 +31,7 @@ from longmemeval.records import Question, Recall
 from longmemeval.settings import Folders
 from longmemeval.spending import SpendingLimit
 from longmemeval.storage.fixture import Fixture
+from longmemeval.storage.messages_part import MESSAGES
 from tests.pipeline.helpers import add_memory, answers, folders_in, manifest, prepared_colours
 from tests.server import ModelServer
 from tests.support import json_lines, longmemeval_anew, record, write_dataset
@@ -231,8 +231,8 @@ class Blocks:
 
 
 def use(monkeypatch: pytest.MonkeyPatch, memory: Sleeps | Blocks) -> str:
-    needs = frozenset[Need]({"messages"})
-    return add_memory(monkeypatch, "own", MemoryDefinition("", Parameters, needs, lambda parameters, tools: memory))
+    definition = MemoryDefinition("", Parameters, lambda parameters: (MESSAGES,), lambda parameters, tools: memory)
+    return add_memory(monkeypatch, "own", definition)
 
 
 def test_recall_time_is_that_of_the_recall_itself(small: Made, monkeypatch: pytest.MonkeyPatch) -> None:

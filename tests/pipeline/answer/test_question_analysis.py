@@ -276,7 +276,12 @@ def test_a_limit_holds_for_the_questions_of_all_memories_over_all_starts(tmp_pat
 def test_a_limit_holds_for_the_embedding_of_questions(tmp_path: Path, server: ModelServer) -> None:
     dataset, where = colours(tmp_path / "d.json", 6), folders_in(tmp_path)
     embedder = "openai:text-embedding-3-small"
-    prepare(dataset, ["semantic-recall"], options=PrepareOptions(embedder, api_base=server.url, jobs=1), where=where)
+    prepare(
+        dataset,
+        ["semantic-recall"],
+        options=PrepareOptions(embedder=embedder, api_base=server.url, jobs=1),
+        where=where,
+    )
     before = len(server.requests)
     with pytest.raises(SpendingLimitError):
         retrieve(dataset, ["semantic-recall"], options=asking(server, SpendingLimit(1e-9)), where=where)

@@ -63,10 +63,11 @@ def test_fixture_is_whole_and_readable(workspace: Path) -> None:
     db = json.loads((folder / "db.json").read_text())
     meta = json.loads((folder / "meta.json").read_text())
     vector = json.loads((folder / "vector.json").read_text())
+    document = json.loads((folder / "working-memory.json").read_text())["document"]
     assert len(db["threads"]) == 53
     assert len(db["messages"]) == 550
     assert db["messages"][0]["created_at"] == "2023-05-20T02:21:00"
-    assert "Business Administration" in db["resource"]["working_memory"]
+    assert "Business Administration" in document
     assert vector["index"]["dimension"] == 384
     assert vector["index"]["count"] == 550
     for part in ("db", "vector"):

@@ -165,10 +165,8 @@ def test_preparing_with_a_chat_model_is_covered_over_its_workers(
 ) -> None:
     dataset, where = colours(tmp_path / "d.json", 8), folders_in(tmp_path)
     server.responder = lambda body: json.dumps({"edits": []}) + " word" * 100
-    options = structs.replace(
-        PrepareOptions(working_memory_model=PRICED, api_base=server.url, jobs=jobs),
-        executor=executor,
-        spending=SpendingLimit(0.004),
+    options = PrepareOptions(working_memory_model=PRICED, api_base=server.url, jobs=jobs).replaced(
+        executor=executor, spending=SpendingLimit(0.004)
     )
     for _ in range(2):
         with pytest.raises(SpendingLimitError) as caught:
@@ -177,7 +175,7 @@ def test_preparing_with_a_chat_model_is_covered_over_its_workers(
     root = where.prepared_dir / "d" / "default"
     assert 0 < len(server.chat_requests) < 24
     assert 0.002 < spent_on_preparation(root) <= 0.004
-    more = structs.replace(options, spending=SpendingLimit(1.0))
+    more = options.replaced(spending=SpendingLimit(1.0))
     report = prepare(dataset, ["working-memory"], options=more, where=where)
     assert report.already + report.prepared == 8
     # Replies that were paid for are remembered; what was cancelled on the way may have been asked again.
@@ -188,13 +186,11 @@ def test_preparing_with_a_remote_embedder_is_covered(tmp_path: Path, server: Mod
     dataset, where = colours(tmp_path / "d.json", 80), folders_in(tmp_path)
     options = PrepareOptions(embedder="openai:text-embedding-3-small", api_base=server.url, jobs=1)
     with pytest.raises(SpendingLimitError):
-        prepare(
-            dataset, ["semantic-recall"], options=structs.replace(options, spending=SpendingLimit(3e-5)), where=where
-        )
+        prepare(dataset, ["semantic-recall"], options=options.replaced(spending=SpendingLimit(3e-5)), where=where)
     root = where.prepared_dir / "d" / "default"
     spent = spent_on_preparation(root)
     assert 0 < spent <= 3e-5
-    prepare(dataset, ["semantic-recall"], options=structs.replace(options, spending=SpendingLimit(1.0)), where=where)
+    prepare(dataset, ["semantic-recall"], options=options.replaced(spending=SpendingLimit(1.0)), where=where)
     batches = [one.body["input"] for one in server.requests if one.path.endswith("/embeddings")]
     words = sum(len(text.split()) for batch in batches for text in batch)
     assert spent_on_preparation(root) == pytest.approx(words * 0.02e-6)
@@ -207,7 +203,7 @@ def test_an_embedder_without_a_price_is_refused_at_the_providers_own_address(
     options = PrepareOptions(embedder="openai:of-ones-own", jobs=1, spending=SpendingLimit(1.0))
     with pytest.raises(FatalModelError, match="price of openai:of-ones-own is not known"):
         prepare(dataset, ["semantic-recall"], options=options, where=where)
-    prepare(dataset, ["semantic-recall"], options=structs.replace(options, api_base=server.url), where=where)
+    prepare(dataset, ["semantic-recall"], options=options.replaced(api_base=server.url), where=where)
 
 
 def test_a_sweep_counts_what_it_prepares(tmp_path: Path, server: ModelServer) -> None:

@@ -16,7 +16,7 @@ from longmemeval.evaluation.measures.rankings import Granularity, RetrievalResul
 from longmemeval.memory.definition import MemoryDefinition
 from longmemeval.memory.items import Hit, message_item
 from longmemeval.memory.parameters import Parameters
-from longmemeval.memory.protocol import MemoryTools, Need, RankedUnit
+from longmemeval.memory.protocol import MemoryTools, RankedUnit
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
 from longmemeval.pipeline.runs.manifest import read_manifest
@@ -25,6 +25,7 @@ from longmemeval.pipeline.verify.retrieval import check_retrieval
 from longmemeval.records import Question, Recall, RecalledItem
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture
+from longmemeval.storage.messages_part import MESSAGES
 from tests.benchmarks.locomo.test_loader import make_conversation, open_conversations
 from tests.conftest import real_file
 from tests.pipeline.helpers import add_memory, colour_record, folders_in, prepared_colours
@@ -56,7 +57,7 @@ def fixed(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[str], Sequence
         def build(parameters: Parameters, tools: MemoryTools) -> Fixed:
             return Fixed(orders)
 
-        return add_memory(monkeypatch, "fixed", MemoryDefinition("", Parameters, frozenset({"messages"}), build))
+        return add_memory(monkeypatch, "fixed", MemoryDefinition("", Parameters, lambda parameters: (MESSAGES,), build))
 
     return make
 
@@ -122,8 +123,9 @@ def test_ranked_items_come_before_the_others(
     workspace: tuple[Dataset, Folders], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset, where = workspace
-    needs = frozenset[Need]({"messages"})
-    add_memory(monkeypatch, "recalls", MemoryDefinition("", Parameters, needs, lambda parameters, tools: Recalls()))
+    reads = (MESSAGES,)
+    definition = MemoryDefinition("", Parameters, lambda parameters: reads, lambda parameters, tools: Recalls())
+    add_memory(monkeypatch, "recalls", definition)
     results(dataset, where, "recalls", granularity="turn")
     line = json_lines(where.results_dir / "r" / "rankings.jsonl")[0]
     assert [(item["id"], item["score"]) for item in line["ranked"]] == [

@@ -151,7 +151,9 @@ PREPARATION_CHANGES: dict[str, Callable[[Path], str]] = {
     "data set": of_fixture("meta.json", lambda meta: meta["dataset"].update(sha256="0" * 64)),
     "embedder": of_fixture("meta.json", lambda meta: meta["parts"]["vector"]["recipe"].update(embedder="other")),
     "index": of_fixture("meta.json", lambda meta: meta["parts"]["vector"]["recipe"].update(index="exact")),
-    "working memory": of_fixture("meta.json", lambda meta: meta["parts"]["db"]["recipe"].update(working_memory=None)),
+    "working memory": of_fixture(
+        "meta.json", lambda meta: meta["parts"]["db"]["recipe"].update(working_memory={"version": 1})
+    ),
     "newer format": of_fixture("meta.json", lambda meta: meta.update(format=9)),
     "meta spoilt": lambda root: f"q1/{changed(root / 'q1' / 'meta.json', '{', '[')}",
 }

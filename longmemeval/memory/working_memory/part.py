@@ -1,0 +1,108 @@
+"""The part `working-memory`: the document about a person that is kept while sessions are ingested."""
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.llm.tokens import CharacterCounter
+from longmemeval.memory.working_memory.build import WorkingMemoryUpdater, build_working_memory
+from longmemeval.memory.working_memory.chat import chat_updater
+from longmemeval.memory.working_memory.document import load_template
+from longmemeval.memory.working_memory.rules import rules_updater
+from longmemeval.part_options import PartOptions
+from longmemeval.records import FixtureMeta, PartInfo
+from longmemeval.storage.format import FORMAT, decode_versioned
+from longmemeval.storage.messages_part import DOCUMENT as RECIPE_IN_MESSAGES
+from longmemeval.storage.messages_part import MESSAGES
+from longmemeval.storage.parts import Expected, Made, Part, PartTools, Source, Stored
+
+_SHARE, _TEMPLATE_BYTES = 0.03, 800
+"""Of the characters of a haystack, what the document takes, and of an empty one."""
+
+# The document is shown with every session; 500 tokens are a usual size. A reply of edits has about 150.
+_DOCUMENT_TOKENS, _REPLY_TOKENS = 1000, 150
+
+
+class _File(Struct, frozen=True):
+    format: int
+    document: str
+
+
+class DocumentPart(Part[str]):
+    """The document, markdown. An earlier version kept it in `db.json`, where it is still read."""
+
+    name = "working-memory"
+    asks = True
+    once_in = MESSAGES.name
+
+    def models(self, options: PartOptions) -> tuple[str, ...]:
+        """The one that keeps it, unless rules do."""
+        return () if options.working_memory_model == "rules" else (options.working_memory_model,)
+
+    def recipe(self, tools: PartTools) -> dict[str, Any]:
+        """Updater, template and their versions."""
+        return self._updater(tools).recipe
+
+    def make(self, source: Source, tools: PartTools) -> Made:
+        """All sessions, oldest first, taken into one document."""
+        update = build_working_memory(source.haystack, self._updater(tools))
+        file = msgspec.json.encode(_File(FORMAT, update.document))
+        return Made(msgspec.json.format(file, indent=2) + b"\n", notes=update.notes)
+
+    def open(self, stored: Stored) -> str:
+        """The document.
+
+        Raises:
+            FixtureError: the part is damaged.
+        """
+        if self.name not in stored.meta.parts:
+            return stored.part(MESSAGES).working_memory or ""
+        return decode_versioned(stored.data(), _File, stored.where).document
+
+    def stored_as(self, meta: FixtureMeta) -> str:
+        """Its own name; for an earlier version that of the messages."""
+        return self.name if self.name in meta.parts or self.info(meta) is None else self.once_in
+
+    def info(self, meta: FixtureMeta) -> PartInfo | None:
+        """Of the messages, where an earlier version kept it there."""
+        messages = meta.parts.get(self.once_in)
+        within = messages.recipe.get(RECIPE_IN_MESSAGES) if messages else None
+        earlier = PartInfo(messages.sha256, within) if messages and within else None
+        return meta.parts.get(self.name) or earlier
+
+    def expected(self, source: Source, options: PartOptions) -> Expected | None:
+        """A call for each session."""
+        if not self.models(options):
+            return None
+        sessions = len(source.haystack.sessions)
+        tokens = sum(CharacterCounter().count(message.content) for message in source.messages)
+        return Expected(
+            "working memory",
+            options.working_memory_model,
+            calls=sessions,
+            prompt_tokens=tokens + _DOCUMENT_TOKENS * sessions,
+            completion_tokens=_REPLY_TOKENS * sessions,
+            figures={"sessions for the working-memory model": sessions, "tokens of those sessions": tokens},
+        )
+
+    def size(self, source: Source, options: PartOptions, dimension: int) -> float:
+        """The template and a share of what was said."""
+        return _SHARE * source.characters + _TEMPLATE_BYTES
+
+    def flags(self, stored: Stored | None) -> dict[str, str]:
+        """The chat model that keeps it, if one does."""
+        recipe = stored.info.recipe if stored and stored.info else {}
+        return {"working_memory_model": str(recipe["model"])} if "model" in recipe else {}
+
+    def shown(self, stored: Stored) -> str:
+        """The document."""
+        return stored.part(self)
+
+    def _updater(self, tools: PartTools) -> WorkingMemoryUpdater:
+        template: str | None = load_template(tools.options.working_memory_template)
+        model = tools.options.working_memory_model
+        return rules_updater(template) if model == "rules" else chat_updater(tools.chat_model(model), template)
+
+
+DOCUMENT = DocumentPart()

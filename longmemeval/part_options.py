@@ -1,0 +1,82 @@
+"""The options of the built-in parts, declared once: the command line, a sweep's file and Python take them from here.
+
+What belongs to a memory system of another package is a parameter of that memory (`--set`), not an option of this class.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
+
+from longmemeval.errors import HarnessError, nearest
+
+EmbeddedText = Literal["content", "speaker", "dated", "neighbours"]
+IndexEngine = Literal["hnsw", "exact"]
+
+
+class PartOptions(BaseModel):
+    """How the parts of fixtures are made. Values are not converted: `yes` is no number."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
+
+    embedder: str = Field(default="hashing", json_schema_extra={"metavar": "SPEC", "panel": "Model"})
+    """hashing (offline), fastembed:NAME, openai:MODEL."""
+    embedded_text: EmbeddedText = Field(
+        default="content", json_schema_extra={"flag": "--embed-text", "metavar": "TEXT"}
+    )
+    """What is embedded of a message: content, speaker (name first), dated (date first) or neighbours (with the messages
+    around it)."""
+    query_prefix: str = Field(default="", json_schema_extra={"metavar": "TEXT"})
+    """Prefix the embedding model expects before a question. The fixtures keep it for runs."""
+    document_prefix: str = Field(default="", json_schema_extra={"metavar": "TEXT"})
+    """Prefix the embedding model expects before a stored text."""
+    index: IndexEngine = Field(default="hnsw", json_schema_extra={"metavar": "KIND"})
+    """Vector search: hnsw (a graph) or exact."""
+    working_memory_model: str = Field(default="rules", json_schema_extra={"metavar": "MODEL", "panel": "Model"})
+    """Who updates working memory; rules: offline."""
+    working_memory_template: Path | None = Field(default=None, strict=False, json_schema_extra={"metavar": "FILE"})
+    """Markdown file with the sections of the working memory."""
+    expansion_model: str | None = Field(default=None, json_schema_extra={"metavar": "MODEL", "panel": "Model"})
+    """Chat model for key expansions."""
+
+
+def extra(field: FieldInfo) -> dict[str, str]:
+    """What the command line knows of a field besides its description: flag, metavar and panel, where they are set."""
+    told = field.json_schema_extra
+    return {key: str(value) for key, value in told.items()} if isinstance(told, dict) else {}
+
+
+def flag_of(name: str, field: FieldInfo) -> str:
+    """The option on the command line by which a field is given."""
+    return extra(field).get("flag", f"--{name.replace('_', '-')}")
+
+
+def as_flags(values: dict[str, str]) -> list[str]:
+    """Values of fields as words of a command; those that are the usual ones are left out."""
+    fields = PartOptions.model_fields
+    return [
+        word
+        for name, value in values.items()
+        if value != fields[name].default
+        for word in (flag_of(name, fields[name]), value)
+    ]
+
+
+def refusal(error: ValidationError, fields: Mapping[str, FieldInfo], what: str) -> HarnessError:
+    """What to say of the first value that is not as a field wants it.
+
+    Args:
+        error: what validation found.
+        fields: the known ones, by name.
+        what: whose fields they are.
+    """
+    problem = error.errors()[0]
+    key, given = str(problem["loc"][0]) if problem["loc"] else "", problem["input"]
+    if problem["type"] == "extra_forbidden":
+        return HarnessError(f"{what} cannot be '{key}'", fix=nearest(key, fields))
+    expected = re.findall(r"'([^']*)'", str(problem.get("ctx", {}).get("expected", "")))
+    fix = nearest(str(given), expected) if expected else problem["msg"]
+    return HarnessError(f"{what} cannot have {key} = {given!r}", fix=fix)

@@ -1,0 +1,80 @@
+"""The part `vector`: an index over the messages, and what is embedded of each."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from longmemeval.errors import FixtureError
+from longmemeval.part_options import EmbeddedText, PartOptions
+from longmemeval.records import Message
+from longmemeval.storage.format import REMAKE
+from longmemeval.storage.messages_part import MESSAGES
+from longmemeval.storage.parts import Source, Stored
+from longmemeval.storage.vector_store import VectorItem
+from longmemeval.storage.vectors_part import OpenVectors, VectorsPart
+
+
+class MessageVectors(VectorsPart):
+    """The messages that are not blank, by an HNSW graph or exactly."""
+
+    name = "vector"
+    index_name = "messages"
+
+    def entries(self, source: Source, options: PartOptions) -> tuple[list[VectorItem], list[str]]:
+        """The messages with what is embedded of them."""
+        documents = list(embedded_texts(source.messages, options.embedded_text))
+        items = [VectorItem(message.message_id, message.thread_id, message.index) for message, _ in documents]
+        return items, [text for _, text in documents]
+
+    def worded(self, options: PartOptions) -> dict[str, Any]:
+        """What of a message is embedded."""
+        return {"text": options.embedded_text}
+
+    def open(self, stored: Stored) -> OpenVectors:
+        """The index.
+
+        Raises:
+            FixtureError: it is damaged, or holds a message that is not stored.
+        """
+        opened = super().open(stored)
+        known = stored.part(MESSAGES).positions
+        stranger = next((item.id for item in opened.rows()[0] if item.id not in known), None)
+        if stranger is not None:
+            what = f"The index holds message '{stranger}', which db.json does not"
+            raise FixtureError(what, where=stored.where, fix=REMAKE)
+        return opened
+
+    def flags(self, stored: Stored | None) -> dict[str, str]:
+        """With what is embedded of a message."""
+        recipe: Mapping[str, Any] = stored.info.recipe if stored and stored.info else {}
+        return super().flags(stored) | ({"embedded_text": str(recipe["text"])} if "text" in recipe else {})
+
+
+VECTORS = MessageVectors()
+
+
+def embedded_texts(messages: Sequence[Message], what: EmbeddedText) -> Iterator[tuple[Message, str]]:
+    """The messages of one history that get a vector, all but blank ones, each with the text that is embedded.
+
+    Args:
+        messages: of the whole history, in order.
+        what: `content`: what was said; `speaker`: who said it in front; `dated`: the day of the session in front;
+            `neighbours`: between the turns before and after it in its session.
+    """
+    for place, message in enumerate(messages):
+        if message.content.strip():
+            yield message, _text(messages, place, what)
+
+
+def _text(messages: Sequence[Message], place: int, what: EmbeddedText) -> str:
+    message = messages[place]
+    match what:
+        case "content":
+            return message.content
+        case "speaker":
+            return f"{message.speaker or message.role}: {message.content}"
+        case "dated":
+            return f"{message.created_at.date().isoformat()}: {message.content}"
+        case "neighbours":
+            around = messages[max(0, place - 1) : place + 2]
+            near = (one.content for one in around if one.thread_id == message.thread_id and one.content.strip())
+            return "\n".join(near)

@@ -1,0 +1,86 @@
+"""The part `db`: the messages of a haystack."""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from longmemeval.errors import FixtureError
+from longmemeval.part_options import PartOptions
+from longmemeval.records import PartInfo
+from longmemeval.storage.format import REMAKE
+from longmemeval.storage.memory_store import MemoryStore
+from longmemeval.storage.parts import Made, Part, PartTools, Source, Stored
+
+DOCUMENT = "working_memory"
+"""In recipes of an earlier version: how the working memory was made, which stood in `db.json` then."""
+
+# Indented JSON: what a message and a thread take beside their compact JSON.
+_MESSAGE_INDENT, _THREAD_BYTES = 65, 175
+
+
+class MessagesPart(Part[MemoryStore]):
+    """All messages, by threads."""
+
+    name = "db"
+
+    def recipe(self, tools: PartTools) -> dict[str, Any]:
+        """Nothing can be set."""
+        return {"version": 1, DOCUMENT: None}
+
+    def make(self, source: Source, tools: PartTools) -> Made:
+        """The haystack as `db.json`."""
+        return Made(MemoryStore.from_haystack(source.haystack).persist())
+
+    def open(self, stored: Stored) -> MemoryStore:
+        """The messages.
+
+        Raises:
+            FixtureError: they are another haystack's.
+        """
+        store = MemoryStore.hydrate(stored.data(), stored.where)
+        if store.resource.id != stored.meta.resource_id:
+            raise FixtureError(
+                f"The part belongs to '{store.resource.id}', the fixture to '{stored.meta.resource_id}'",
+                where=stored.where,
+                fix=REMAKE,
+            )
+        return store
+
+    def size(self, source: Source, options: PartOptions, dimension: int) -> float:
+        """By the form of the file."""
+        text = len(msgspec.json.encode(source.messages))
+        return text + _MESSAGE_INDENT * len(source.messages) + _THREAD_BYTES * len(source.haystack.sessions)
+
+    def common(self, recipe: Mapping[str, Any]) -> dict[str, Any]:
+        """Whether a working memory stands in it does not matter to who reads messages."""
+        return {**recipe, DOCUMENT: None}
+
+    def check_replaced(self, info: PartInfo, made: Collection[str], where: str) -> None:
+        """Refuse to drop a working memory that an earlier version wrote: it may have been paid for.
+
+        Raises:
+            FixtureError: it would be dropped.
+        """
+        if info.recipe.get(DOCUMENT) and "working-memory" not in made:
+            raise FixtureError(
+                "Making part 'db' again for these configurations alone would drop its working memory",
+                where=where,
+                fix="Add --memory working-memory, or choose another --name",
+            )
+
+    def contradictions(self, stored: Stored) -> Iterator[str]:
+        """Where `meta.json` says something else."""
+        store = stored.part(self)
+        if tuple(thread.id for thread in store.threads) != stored.meta.thread_ids:
+            yield "names other threads than db.json has"
+        if stored.info and (store.working_memory is not None) != bool(stored.info.recipe.get(DOCUMENT)):
+            yield "tells of another working memory than db.json has"
+
+    def shown(self, stored: Stored) -> str:
+        """How many there are."""
+        opened = stored.part(self)
+        return f"{len(opened.threads)} threads, {len(opened.messages)} messages"
+
+
+MESSAGES = MessagesPart()

@@ -1,0 +1,120 @@
+"""What parts that hold vectors have in common: the format of `vector.json`, and how questions are embedded."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from longmemeval.arrays import Vectors
+from longmemeval.part_options import PartOptions
+from longmemeval.records import Message
+from longmemeval.storage.parts import FixtureEmbedder, Made, Part, PartTools, Source, Stored
+from longmemeval.storage.vector_file import EmbedderIdentity, VectorFile
+from longmemeval.storage.vector_store import VectorItem, VectorStore
+
+# HNSW construction parameters; a change of any of them is another recipe.
+_GRAPH = {"m": 16, "ef_construction": 200, "seed": 0}
+_ITEM_BYTES = 58
+"""Indented JSON: what an item of an index takes beside its ids."""
+
+
+class OpenVectors(NamedTuple):
+    """An index, opened."""
+
+    store: VectorStore
+    name: str
+    """Of the index in `store`."""
+    embedder: EmbedderIdentity
+
+    def rows(self) -> tuple[list[VectorItem], Vectors]:
+        """All items with their unit vectors, shape (items, dimension)."""
+        return self.store.rows(self.name)
+
+    @property
+    def dimension(self) -> int:
+        """Numbers in a vector."""
+        return self.store.describe(self.name).dimension
+
+
+class VectorsPart(Part[OpenVectors]):
+    """One index over texts that follow from the haystack or from needed parts."""
+
+    embeds = True
+    index_name: str
+    exact: bool = False
+    """Whether the index never has a graph."""
+
+    def entries(self, source: Source, options: PartOptions) -> tuple[list[VectorItem], list[str]]:
+        """What gets a vector, and the text of each, without a prefix."""
+        raise NotImplementedError
+
+    def worded(self, options: PartOptions) -> dict[str, Any]:
+        """What the recipe tells of the texts."""
+        return {}
+
+    def recipe(self, tools: PartTools) -> dict[str, Any]:
+        """Embedder, index, texts and prefixes."""
+        options = tools.options
+        exact = self.exact or options.index == "exact"
+        made = {"version": 1, "embedder": tools.embedder.fingerprint, "index": "exact" if exact else "hnsw"}
+        return {**made, **self.worded(options), **({} if exact else _GRAPH), **_prefixes(options)}
+
+    def texts(self, source: Source, options: PartOptions) -> Sequence[str]:
+        """The texts with their prefix."""
+        return [options.document_prefix + text for text in self.entries(source, options)[1]]
+
+    def make(self, source: Source, tools: PartTools) -> Made:
+        """The index; its graph is built single-threaded with a seed."""
+        options = tools.options
+        items = self.entries(source, options)[0]
+        vectors = tools.embed(self.texts(source, options))
+        exact = self.exact or options.index == "exact"
+        store = VectorStore()
+        store.create(self.index_name, vectors.shape[1], engine="exact" if exact else "hnswlib", **_GRAPH)
+        store.upsert(self.index_name, items, vectors)
+        return Made(store.persist(self.index_name, tools.embedder.spec, tools.embedder.fingerprint))
+
+    def open(self, stored: Stored) -> OpenVectors:
+        """The index; its graph is restored, not built.
+
+        Raises:
+            FixtureError: it is damaged.
+        """
+        file = VectorFile.decode(stored.data(), stored.where)
+        return OpenVectors(VectorStore.from_file(file, stored.where), file.index.name, file.embedder)
+
+    def embedder(self, stored: Stored) -> FixtureEmbedder:
+        """As file and recipe tell it."""
+        made_by = stored.part(self).embedder
+        prefix = stored.info.recipe.get("query_prefix", "") if stored.info else ""
+        return FixtureEmbedder(made_by.spec, made_by.fingerprint, prefix)
+
+    def size(self, source: Source, options: PartOptions, dimension: int) -> float:
+        """By the form of the file; where the texts are not known yet, one for each message is supposed."""
+        known = all(source.holds(need) for need in self.needs)
+        items: Sequence[VectorItem | Message] = self.entries(source, options)[0] if known else source.messages
+        names = sum(2 * len(item.thread_id) + 2 for item in items)
+        links = _GRAPH["m"]
+        exact = self.exact or options.index == "exact"
+        graph = 0 if exact else 4 * (2 * links + 1) + 4 + 4 * (links + 1) / links
+        return len(items) * ((4 * dimension + graph) * 4 / 3 + _ITEM_BYTES - 15) + names
+
+    def flags(self, stored: Stored | None) -> dict[str, str]:
+        """Embedder, index and prefixes of the one that is there."""
+        if stored is None or stored.info is None:
+            return {}
+        recipe, embedder = stored.info.recipe, self.embedder(stored)
+        index = {} if self.exact else {"index": str(recipe["index"])}
+        prefixes = {str(name): str(recipe[name]) for name in ("query_prefix", "document_prefix") if name in recipe}
+        return {"embedder": embedder.spec, **index, **prefixes}
+
+    def contradictions(self, stored: Stored) -> Iterator[str]:
+        """Where `meta.json` names another embedder."""
+        made_by = self.embedder(stored).fingerprint
+        told = stored.info.recipe.get("embedder") if stored.info else None
+        if made_by != told:
+            yield f"names the embedder '{told}', {self.name}.json says '{made_by}'"
+
+
+def _prefixes(options: PartOptions) -> dict[str, str]:
+    """The prefixes that are set; recipes name no others."""
+    both = {"query_prefix": options.query_prefix, "document_prefix": options.document_prefix}
+    return {name: prefix for name, prefix in both.items() if prefix}
