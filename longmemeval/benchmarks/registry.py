@@ -101,7 +101,7 @@ def _of_no_shape(sniffed: Sniffed) -> DataError:
 def _keys_of_first_record(path: Path) -> frozenset[str]:
     """Keys of the first record of an array, or of an object, found without reading the whole file; none without one.
 
-    A first key that one benchmark alone claims is enough: a whole file can be one record.
+    Of a record that is cut off, or longer than `_LONGEST_RECORD`, the first key alone: a whole file can be one record.
     """
     data, size = b"", _FIRST_PIECE
     # A file that cannot be read is the loader's to explain.
@@ -113,13 +113,8 @@ def _keys_of_first_record(path: Path) -> frozenset[str]:
             size = 3 * len(data)
             if record := _first_record(data):
                 return frozenset(record)
-            if (first := _FIRST_KEY.match(data)) and _claimed(path, key := frozenset({first[1].decode()})):
-                return key
-    return frozenset()
-
-
-def _claimed(path: Path, keys: frozenset[str]) -> bool:
-    return sum(_claims(one, Sniffed(path, keys=keys)) for one in benchmarks()) == 1
+    first = _FIRST_KEY.match(data)
+    return frozenset({first[1].decode()}) if first else frozenset()
 
 
 def _claims(benchmark: Benchmark, sniffed: Sniffed) -> bool:

@@ -104,6 +104,17 @@ def test_its_data_is_recognised_and_listed(install: Install, tmp_path: Path) -> 
     assert load_dataset(write(tmp_path / "mine.json", make_record())).benchmark == "longmemeval"
 
 
+def test_common_keys_are_nobodys(install: Install, tmp_path: Path) -> None:
+    install("riddles = plug_riddles:RIDDLES", "")
+    file = tmp_path / "data.json"
+    record = {"asked": "x" * 3_000_000, "said": "yes", "question": "?", "answer": "!", "question_id": "q"}
+    file.write_text(json.dumps([record]))
+    assert load_dataset(file).benchmark == "riddles"
+    file.write_text('[{"question": "?", "answer": "!"}]')
+    with pytest.raises(DataError, match="the keys of its first record are"):
+        load_dataset(file)
+
+
 def test_two_that_claim_a_file_are_both_named(install: Install, tmp_path: Path) -> None:
     install("greedy = plug_riddles:GREEDY; riddles = plug_riddles:RIDDLES")
     with pytest.raises(DataError, match="Several benchmarks claim this data: longmemeval, greedy"):
