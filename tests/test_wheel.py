@@ -1,46 +1,84 @@
-"""An installed wheel, away from the source tree, does all that the source tree does."""
+"""Installed wheels, away from the source tree: the package itself, and plug-ins beside it."""
 
+import re
+import shlex
+import shutil
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
+
+import pytest
 
 from tests.support import ROOT, clean_environment
 
+EXAMPLE = ROOT / "examples" / "plugin"
 
-def test_demo_runs_from_a_wheel_in_another_folder(tmp_path: Path) -> None:
-    subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        timeout=120,
-    )
-    (wheel,) = tmp_path.glob("longmemeval-*.whl")
-    installed, elsewhere = tmp_path / "installed", tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(installed)
-        names = archive.namelist()
-    # Everything a running program reads is inside: templates, judge prompts, catalogue, sample.
-    for needed in (
-        "reading/templates/direct.txt",
-        "benchmarks/longmemeval/judge_templates.json",
-        "benchmarks/locomo/plugins.toml",
-        "benchmarks/convomem/catalogue.json",
-        "py.typed",
-    ):
-        assert f"longmemeval/{needed}" in names
-    assert any(name.endswith("licenses/LICENSE") for name in names)
-    environment = clean_environment() | {"PYTHONPATH": str(installed)}
-    where = subprocess.run(
-        [sys.executable, "-c", "import longmemeval; print(longmemeval.__file__)"],
-        cwd=elsewhere, env=environment, check=True, capture_output=True, text=True,
-    )  # fmt: skip
-    assert where.stdout.startswith(str(installed))
+
+def build(source: Path, at: Path) -> Path:
+    """The wheel of a source tree."""
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(at)]
+    subprocess.run(command, cwd=source, check=True, capture_output=True, timeout=120)
+    (wheel,) = at.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fresh folder of packages: longmemeval and the example of plug-ins."""
+    folder = tmp_path_factory.mktemp("wheels")
+    shutil.copytree(EXAMPLE, folder / "example")
+    wheels = [build(ROOT, folder / "own"), build(folder / "example", folder / "plug-in")]
+    packages = folder / "site-packages"
+    pip = [sys.executable, "-m", "pip", "install", "--no-index", "--no-deps", "--quiet", "--target", str(packages)]
+    subprocess.run([*pip, *map(str, wheels)], check=True, capture_output=True, timeout=120)
+    return packages
+
+
+def run_there(packages: Path, cwd: Path, *arguments: str) -> str:
+    """What a command of the installed packages prints."""
     done = subprocess.run(
-        [sys.executable, "-m", "longmemeval", "demo"],
-        cwd=elsewhere, env=environment, check=True, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert "semantic-recall" in done.stdout
-    assert (elsewhere / "results" / "demo-combined" / "answers.jsonl").exists()
+        [sys.executable, "-m", *arguments],
+        cwd=cwd,
+        env=clean_environment() | {"PYTHONPATH": str(packages)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, f"{shlex.join(arguments)}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def test_demo_runs_from_a_wheel_in_another_folder(installed: Path, tmp_path: Path) -> None:
+    # Everything a running program reads is inside: templates, judge prompts, catalogue, sample.
+    for needed in ("reading/templates/direct.txt", "benchmarks/longmemeval/judge_templates.json", "py.typed"):
+        assert (installed / "longmemeval" / needed).exists()
+    assert list(installed.glob("longmemeval-*.dist-info/licenses/LICENSE"))
+    (tmp_path / "where.py").write_text("import longmemeval\nprint(longmemeval.__file__)")
+    assert run_there(installed, tmp_path, "where").startswith(str(installed))
+    assert "semantic-recall" in run_there(installed, tmp_path, "longmemeval", "demo")
+    assert (tmp_path / "results" / "demo-combined" / "answers.jsonl").exists()
+
+
+def test_the_example_of_plug_ins_runs_as_its_page_says(installed: Path, tmp_path: Path) -> None:
+    """Every command of the README, by the names that the package registers."""
+    shutil.copytree(EXAMPLE, tmp_path / "examples" / "plugin")
+    (block,) = re.findall(r"^```sh\n(.*?)^```$", (EXAMPLE / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    printed = {}
+    for line in block.splitlines()[1:]:
+        _, verb, *arguments = shlex.split(line)
+        printed[verb] = run_there(installed, tmp_path, "longmemeval", verb, *arguments)
+    listed = [line.split() for line in printed["plugins"].splitlines() if "longmemeval-example" in line]
+    assert [line[1] for line in listed] == ["notebook", "pantry", "offline/pantry", "pool"]
+    assert (tmp_path / "prepared-data" / "pantry" / "default" / "maple" / "notebook.json").exists()
+    assert "judged by offline/pantry" in printed["evaluate"]
+    assert re.search(r"stock.*latest.*never-said", printed["compare"], re.DOTALL)
+    run_there(installed, tmp_path, "longmemeval", "verify", "notebook")
+
+
+def test_the_tests_of_the_example_pass(installed: Path, tmp_path: Path) -> None:
+    shutil.copytree(EXAMPLE, tmp_path / "plugin")
+    done = run_there(
+        installed, tmp_path / "plugin", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "tests"
+    )
+    assert "4 passed" in done

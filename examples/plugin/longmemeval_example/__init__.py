@@ -1,0 +1,1 @@
+"""Plug-ins for longmemeval, each in one file."""
