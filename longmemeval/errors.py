@@ -104,6 +104,12 @@ class EmptyReplyError(ModelError):
     """A call was answered with nothing, also when it was repeated."""
 
 
+class RecallError(HarnessError):
+    """A memory system failed at one history or one question; others may succeed."""
+
+    exit_code = 1
+
+
 class EndpointDownError(HarnessError):
     """An endpoint answered nothing but failures for as long as was to be waited. What was finished is kept."""
 

@@ -189,6 +189,17 @@ _stopwatch: ContextVar[Stopwatch | None] = ContextVar("stopwatch", default=None)
 
 
 @contextmanager
+def not_its_own_time() -> Iterator[None]:
+    """What is awaited inside is not counted by the `own_time` around it: waiting for a place, opening what was kept."""
+    started = time.perf_counter()
+    try:
+        yield
+    finally:
+        if stopwatch := _stopwatch.get():
+            stopwatch.waited += time.perf_counter() - started
+
+
+@contextmanager
 def own_time() -> Iterator[Stopwatch]:
     """Measures what is awaited inside, without the time it waits for the work thread to be free.
 

@@ -60,6 +60,7 @@ class Registry(Generic[T]):
         kind: what a loaded object must be.
         built_in: names to `module:attribute`; None: what the folders of this package register (`plugins.toml`).
         adapt: makes a `kind` of other forms in which it may be written (a class, say); anything else stays as it is.
+        spelled: makes one of a name that is no name but says everything (an address, say); None for all others.
     """
 
     def __init__(
@@ -69,8 +70,10 @@ class Registry(Generic[T]):
         kind: type[T],
         built_in: Mapping[str, str] | None = None,
         adapt: Callable[[object], object] = lambda loaded: loaded,
+        spelled: Callable[[str], object] = lambda name: None,
     ) -> None:
-        self.group, self.what, self.kind, self.adapt = group, what, kind, adapt
+        self.group, self.what, self.kind = group, what, kind
+        self.adapt, self.spelled = adapt, spelled
         self._built_in = built_in
         self._loaded: dict[str, T] = {}
 
@@ -110,10 +113,12 @@ class Registry(Generic[T]):
         if name in self.built_in:
             return None
         self.get(name)
+        if self.spelled(name) is not None:
+            return {"target": name}
         point = self._only(name)
         target = point.value if point else name
         installed = {"package": _package(point), "version": _version(_package(point))} if point else {}
-        return {"target": target, **installed, "source_sha256": _source_sha256(target.partition(":")[0])}
+        return {"target": target, **installed, "source_sha256": source_sha256(target.partition(":")[0])}
 
     def plugins(self, *, check_built_in: bool = False) -> list[Plugin]:
         """Where every name comes from, and what is wrong with those that cannot be used.
@@ -162,6 +167,8 @@ class Registry(Generic[T]):
         if point := self._only(name):
             source = f"{self.what} '{name}' of the package {_package(point)}"
             return self._checked(load_object(point.value, source), name)
+        if (made := self.spelled(name)) is not None:
+            return self._checked(made, name)
         if ":" in name:
             return self._checked(load_object(name, self.what), name)
         raise HarnessError(f"There is no {self.what} '{name}'", fix=nearest(name, self.names()))
@@ -252,7 +259,8 @@ def _name(distribution: Distribution) -> str:
         return "an unknown package"
 
 
-def _source_sha256(module: str) -> str:
+def source_sha256(module: str) -> str:
+    """The hash of an imported module's code, or where it stands in a package of all Python files there."""
     loaded = sys.modules[module]
     files = [Path(file)] if (file := getattr(loaded, "__file__", None)) else []
     if files and loaded.__package__:

@@ -81,6 +81,7 @@ class Message(Struct, frozen=True, gc=False, rename={"message_id": "id"}):
     index: int
 
 
+Provenance = Literal["message", "session", "none"]
 ItemKind = Literal["message", "fact", "summary", "working-memory"]
 
 
@@ -111,6 +112,8 @@ class Recall(Struct, frozen=True):
     """What was cut or could not be done, and why."""
     left_out_ids: tuple[str, ...] = ()
     """Messages that were found but had no room in a budget."""
+    provenance: Provenance | None = "message"
+    """The finest level on which every item says where it is from; None where there are no items."""
 
 
 class Usage(Struct, frozen=True):
@@ -155,6 +158,10 @@ class Answer(Struct, frozen=True):
     """Ids of all messages that reached the prompt, in prompt order."""
     cut_ids: tuple[str, ...] = ()
     """Ids of the messages that were found but kept out of the prompt, by a budget or by the overflow policy."""
+    provenance: Provenance | None = "message"
+    """As of the recall. Below `message`, `recall_ids` do not tell all that was found."""
+    recall_sessions: tuple[str, ...] = ()
+    """Threads of what reached the prompt, where the memory says no more than those."""
     top_score: float | None = None
     """The best score of a recalled item; None where the memory gives none."""
     recall_tokens: int = 0
@@ -217,6 +224,10 @@ class PartInfo(Struct, frozen=True, omit_defaults=True):
     reproducible: bool = True
     """Whether the same input gives the same bytes again."""
     directory: bool = False
+    failed: str = ""
+    """Why there is nothing in it; the next `prepare` tries again."""
+    told: dict[str, Any] = {}
+    """What manifests and tables tell of it."""
 
 
 class FixtureMeta(Struct, frozen=True):

@@ -83,6 +83,8 @@ def prepare(
             words = ["--dataset", dataset, "--memory", memory[0], "--model", "offline/extractive"]
             words += ["--prepared", name] if name != "default" else []
             out.next(command_line("run", *words, *questions.given(), places=places))
+    if report.failed:
+        raise typer.Exit(1)
 
 
 def show(report: "PrepareReport", *, fresh: bool = False) -> None:
@@ -127,6 +129,13 @@ def show(report: "PrepareReport", *, fresh: bool = False) -> None:
             err.print("Embedder hashing is the offline fallback; real ones: fastembed:NAME or FOLDER, openai:MODEL.")
     if report.usage.calls:
         out.print(f"Model use: {usage_line(report.usage)}")
+    for one in report.failed[:5]:
+        err.print(f"Failed: {printable(one)}")
+    if report.failed:
+        err.print(
+            f"{len(report.failed)} of {report.prepared} haystacks failed: their questions count, and have no "
+            "answer. The same command tries them again."
+        )
     for note in report.notes[:5]:
         err.print(f"Note: {printable(note)}")
     if len(report.notes) > 5:

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable
 from typing import Literal
 
+from msgspec import structs
+
 from longmemeval.records import Answer, Gold
 
 Stage = Literal[
@@ -13,6 +15,7 @@ Stage = Literal[
     "disputed",
     "no evidence label",
     "not answered",
+    "no provenance",
 ]
 
 
@@ -30,12 +33,14 @@ def stage_of(gold: Gold, answer: Answer | None, *, stored: Callable[[str], bool]
     """
     if answer is None or answer.status == "error":
         return "not answered"
-    evidence = _evidence(gold)
+    if answer.provenance == "none":
+        return "no provenance"
+    evidence = _evidence(gold, answer)
     if not evidence:
         return "no evidence label"
     if not all(stored(one) for one in evidence):
         return "not stored"
-    missing = evidence - _found(gold, answer.recall_ids)
+    missing = evidence - _reached(gold, answer)
     if not missing:
         return "disputed" if disputed else "in the prompt"
     return "retrieved but cut" if missing <= _found(gold, answer.cut_ids) else "not retrieved"
@@ -45,17 +50,29 @@ def evidence_recall(gold: Gold, answer: Answer | None) -> float | None:
     """Fraction of the evidence, as in `stage_of`, that reached the prompt.
 
     Returns:
-        None where the question has no labelled evidence; 0 where there is no answer.
+        None where the question has no labelled evidence, or the memory does not say where anything is from; 0 where
+        there is no answer.
     """
-    evidence = _evidence(gold)
-    if not evidence:
+    evidence = _evidence(gold, answer)
+    if not evidence or (answer and answer.provenance == "none"):
         return None
-    reached = _found(gold, answer.recall_ids) if answer else set()
-    return len(evidence & reached) / len(evidence)
+    return len(evidence & _reached(gold, answer)) / len(evidence) if answer else 0.0
 
 
-def _evidence(gold: Gold) -> set[str]:
-    return set(gold.evidence_turns or gold.evidence_sessions)
+def by_session(answer: Answer) -> Answer:
+    """The same answer as that of a memory which says no more than from which sessions something is."""
+    sessions = (*answer.recall_sessions, *(message_id.rpartition(":")[0] for message_id in answer.recall_ids))
+    return structs.replace(answer, provenance="session", recall_sessions=tuple(dict.fromkeys(sessions)))
+
+
+def _evidence(gold: Gold, answer: Answer | None) -> set[str]:
+    """Sessions also where the memory does not say which of their messages it found."""
+    sessions = answer is not None and answer.provenance == "session"
+    return set(gold.evidence_sessions if sessions else gold.evidence_turns or gold.evidence_sessions)
+
+
+def _reached(gold: Gold, answer: Answer) -> set[str]:
+    return set(answer.recall_sessions) if answer.provenance == "session" else _found(gold, answer.recall_ids)
 
 
 def _found(gold: Gold, message_ids: Iterable[str]) -> set[str]:

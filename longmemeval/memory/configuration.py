@@ -49,7 +49,7 @@ def resolve_configuration(name_or_file: str, overrides: Sequence[str] = ()) -> M
     name, preset, parameters = _read_yaml(Path(where)) if where else (name_or_file, name_or_file, {})
     parameters |= parsed_overrides(overrides)
     checked = _validate(preset, parameters, where).model_dump(mode="json")
-    shown = name.rpartition(":")[2] if name == preset else name
+    shown = (_preset(preset).label or name.rpartition(":")[2]) if name == preset else name
     return MemoryConfiguration(name=shown, preset=preset, parameters=checked, source=MEMORIES.origin(preset))
 
 
@@ -99,7 +99,15 @@ def parameters_behind_parts(configuration: MemoryConfiguration) -> list[str]:
 
     own = configuration.parameters
     usual = preset_of(configuration).parameters().model_dump(mode="json")
-    return [f"{key}={value}" for key, value in own.items() if reads(own | {key: usual[key]}) != reads(own)]
+
+    def without(key: str) -> dict[str, Any]:
+        return {
+            name: usual.get(name) if name == key else value
+            for name, value in own.items()
+            if name != key or key in usual
+        }
+
+    return [f"{key}={value}" for key, value in own.items() if reads(without(key)) != reads(own)]
 
 
 def analysis_of(configuration: MemoryConfiguration) -> AnalysisMethod:

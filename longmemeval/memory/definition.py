@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from longmemeval.errors import HarnessError
+from longmemeval.memory.external.spelling import is_memory_class, is_service
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
-from longmemeval.plugins import MEMORY, Registry
+from longmemeval.plugins import MEMORY, Registry, load_object
 
 if TYPE_CHECKING:
     from longmemeval.memory.parameters import Parameters
@@ -32,6 +33,8 @@ class MemoryDefinition(Generic[P]):
     build: Callable[[P, MemoryTools], MemorySystem]
     reads_gold: bool = False
     """May see which sessions are the evidence. Tables say so."""
+    label: str = ""
+    """How tables call it; empty: by its name."""
     recalls_everything: bool = False
     """Recalls every message: how long its prompts are can be told from the data alone."""
     may_read: "tuple[Part[Any], ...]" = ()
@@ -43,7 +46,12 @@ class MemoryDefinition(Generic[P]):
 
 
 def _from_class(loaded: object) -> object:
-    """A class that recalls is a definition by itself: of its `Parameters`, its `parts` and its docstring."""
+    """A class that recalls is a definition by itself: of its `Parameters`, its `parts` and its docstring.
+
+    One that adds and searches is a memory service in this process.
+    """
+    if isinstance(loaded, type) and is_memory_class(loaded) and not hasattr(loaded, "recall"):
+        return _defined_outside("class_definition", loaded)
     if not (isinstance(loaded, type) and callable(getattr(loaded, "recall", None))):
         return loaded
     from longmemeval.memory.parameters import Parameters
@@ -53,6 +61,18 @@ def _from_class(loaded: object) -> object:
     parts = getattr(loaded, "parts", lambda parameters: (MESSAGES,))
     summary = (loaded.__doc__ or loaded.__name__).strip().splitlines()[0]
     definition: MemoryDefinition[Any] = MemoryDefinition(summary, parameters, parts, loaded)
+    return definition
+
+
+def _from_address(name: str) -> object:
+    """The definition of a child process or an address; None for any other name."""
+    return _defined_outside("address_definition", name) if is_service(name) else None
+
+
+def _defined_outside(function: str, argument: object) -> object:
+    """A definition made by the room of memories from outside, which is imported like any plug-in: it imports this."""
+    define: Any = load_object(f"longmemeval.memory.external.memory:{function}", "memory")
+    definition: object = define(argument)
     return definition
 
 
@@ -74,6 +94,7 @@ MEMORIES: Registry[MemoryDefinition[Any]] = Registry(
     MemoryDefinition,
     {name: f"longmemeval.memory.presets:{attribute}" for name, attribute in _BUILT_IN.items()},
     _from_class,
+    _from_address,
 )
 """Memory configurations by name; the built-in ones are the presets."""
 

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from longmemeval.calendar_names import official_date, weekday_of
-from longmemeval.records import Recall, RecalledItem
+from longmemeval.records import ItemKind, Recall, RecalledItem
 
 HistoryFormat = Literal["nl", "json", "official-nl", "official-json"]
 HISTORY_FORMATS: tuple[HistoryFormat, ...] = get_args(HistoryFormat)
@@ -18,7 +18,7 @@ HISTORY_FORMATS: tuple[HistoryFormat, ...] = get_args(HistoryFormat)
 class Chunk(Struct, frozen=True):
     """Messages of one session that are shown together, or the note that stands for them."""
 
-    date: datetime
+    date: datetime | None
     items: tuple[RecalledItem, ...]
     note: str | None = None
 
@@ -26,14 +26,14 @@ class Chunk(Struct, frozen=True):
 def message_chunks(recall: Recall) -> list[Chunk]:
     """The recalled messages, one chunk per session, in the order of the recall (time order)."""
     messages = [item for item in recall.items if item.kind == "message"]
-    grouped = (tuple(group) for _, group in groupby(messages, key=lambda item: item.thread_ids))
-    return [Chunk(items[0].date or datetime.min, items) for items in grouped]
+    grouped = (tuple(group) for _, group in groupby(messages, key=lambda item: (item.thread_ids, item.date)))
+    return [Chunk(items[0].date, items) for items in grouped]
 
 
 def note_chunks(recall: Recall) -> list[Chunk]:
     """For a recall whose messages are notes, each on one session: a chunk per note."""
     notes = [item for item in recall.items if item.kind == "message"]
-    return [Chunk(item.date or datetime.min, (item,), item.text) for item in notes]
+    return [Chunk(item.date, (item,), item.text) for item in notes]
 
 
 def render_history(recall: Recall, chunks: Sequence[Chunk], layout: HistoryFormat) -> str:
@@ -46,15 +46,26 @@ def render_history(recall: Recall, chunks: Sequence[Chunk], layout: HistoryForma
             the benchmark's own reader (`src/generation/run_generation.py`, `prepare_prompt`).
     """
     documents = "".join(
-        f"# {_DOCUMENT_TITLES[item.kind]}\n\n{item.text.strip()}\n\n" for item in recall.items if item.kind != "message"
+        f"# {title}\n\n{body}\n\n" for kind, title in _DOCUMENT_TITLES.items() if (body := _document(recall, kind))
     )
-    history = _LAYOUTS[layout](chunks)
     if not documents:
-        return history
-    return f"{documents}# Earlier messages\n\n{history}"
+        return _LAYOUTS[layout](chunks)
+    return f"{documents}# Earlier messages\n\n{_LAYOUTS[layout](chunks)}" if chunks else documents.rstrip()
 
 
-_DOCUMENT_TITLES = {"working-memory": "What is known about the user", "fact": "Fact", "summary": "Summary"}
+_DOCUMENT_TITLES: dict[ItemKind, str] = {
+    "working-memory": "What is known about the user",
+    "fact": "Facts",
+    "summary": "Summaries",
+}
+
+
+def _document(recall: Recall, kind: ItemKind) -> str:
+    """All items of one kind; facts and summaries are a list, each with its day where it has one."""
+    items = [item for item in recall.items if item.kind == kind]
+    if kind == "working-memory":
+        return "\n\n".join(item.text.strip() for item in items)
+    return "\n".join(f"- {f'{item.date:%Y-%m-%d}: ' if item.date else ''}{item.text.strip()}" for item in items)
 
 
 def render_chunk(chunk: Chunk, layout: HistoryFormat) -> str:
@@ -65,7 +76,15 @@ def render_chunk(chunk: Chunk, layout: HistoryFormat) -> str:
 
 
 def _day(chunk: Chunk) -> str:
+    if chunk.date is None:
+        return "Date unknown"
     return f"{weekday_of(chunk.date)}, {chunk.date:%Y-%m-%d}"
+
+
+def _time(chunk: Chunk, *, line: bool = False) -> str:
+    """The time of day; empty where the date is not known."""
+    shown = f"{chunk.date:%H:%M}" if chunk.date else ""
+    return f"{shown}\n" if line and shown else shown
 
 
 def _nl(chunks: Sequence[Chunk]) -> str:
@@ -73,7 +92,7 @@ def _nl(chunks: Sequence[Chunk]) -> str:
         return "(no earlier messages)"
     days = []
     for day, group in groupby(chunks, key=_day):
-        sessions = "\n\n".join(f"{chunk.date:%H:%M}\n{_nl_body(chunk)}" for chunk in group)
+        sessions = "\n\n".join(f"{_time(chunk, line=True)}{_nl_body(chunk)}" for chunk in group)
         days.append(f"## {day}\n\n{sessions}")
     return "\n\n".join(days)
 
@@ -81,12 +100,14 @@ def _nl(chunks: Sequence[Chunk]) -> str:
 def _nl_body(chunk: Chunk) -> str:
     if chunk.note is not None:
         return f"notes: {chunk.note}"
-    return "\n".join(f"{item.speaker}: {item.text.strip()}" for item in chunk.items)
+    return "\n".join(
+        f"{item.speaker}: {item.text.strip()}" if item.speaker else item.text.strip() for item in chunk.items
+    )
 
 
 def _json(chunks: Sequence[Chunk]) -> str:
     days = [
-        {"day": day, "sessions": [{"time": f"{chunk.date:%H:%M}", **_json_body(chunk)} for chunk in group]}
+        {"day": day, "sessions": [{"time": _time(chunk), **_json_body(chunk)} for chunk in group]}
         for day, group in groupby(chunks, key=_day)
     ]
     return json.dumps(days, ensure_ascii=False)
@@ -100,9 +121,13 @@ def _json_body(chunk: Chunk) -> dict[str, object]:
 
 def _official(chunks: Sequence[Chunk], content: Callable[[Chunk], str]) -> str:
     return "".join(
-        f"\n### Session {number}:\nSession Date: {official_date(chunk.date)}\nSession Content:\n{content(chunk)}\n"
+        f"\n### Session {number}:\nSession Date: {_official_day(chunk)}\nSession Content:\n{content(chunk)}\n"
         for number, chunk in enumerate(chunks, start=1)
     )
+
+
+def _official_day(chunk: Chunk) -> str:
+    return official_date(chunk.date) if chunk.date else "unknown"
 
 
 def _official_json(chunk: Chunk) -> str:

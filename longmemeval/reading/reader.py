@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.calendar_names import official_date
-from longmemeval.errors import EmptyReplyError, HarnessError, ModelError
+from longmemeval.errors import EmptyReplyError, HarnessError, ModelError, RecallError
 from longmemeval.event_loop import in_thread
 from longmemeval.files import sha256_bytes
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatReply, ChatRequest
@@ -103,7 +103,7 @@ class Reading(Struct, frozen=True):
 
     answer: Answer
     prompts: tuple[SentPrompt, ...]
-    failure: ModelError | None = None
+    failure: ModelError | RecallError | None = None
     """Why there is no answer; its kind says whether other questions will fare alike."""
 
 
@@ -157,10 +157,9 @@ class Reader:
             prompt_sha256 = prompt.sent.sha256
             replies.append(await self._model.complete(prompt.request))
             latency_ms += replies[-1].latency_ms
-            hypothesis, finish_reason = replies[-1].text.strip(), replies[-1].finish_reason
-            if not hypothesis:
-                finish_reason = finish_reason or UNKNOWN_REASON
-                failure = _empty(replies[-1], finish_reason)
+            hypothesis = replies[-1].text.strip()
+            finish_reason = replies[-1].finish_reason or ("" if hypothesis else UNKNOWN_REASON)
+            failure = None if hypothesis else _empty(replies[-1], finish_reason)
         except ModelError as error:
             failure = error
         answer = Answer(
@@ -168,6 +167,8 @@ class Reader:
             hypothesis=hypothesis,
             status="error" if failure else "ok",
             recall_ids=_message_ids(shown),
+            provenance=recall.provenance,
+            recall_sessions=_threads(shown) if recall.provenance == "session" else (),
             cut_ids=_cut(begun.found, _message_ids(shown)),
             top_score=begun.top_score,
             recall_tokens=begun.recall_tokens,
@@ -231,7 +232,7 @@ class Reader:
             session = render_chunk(Chunk(chunk.date, shown.items), self._configuration.history_format)
             return template.fill(
                 {
-                    "session_date": official_date(chunk.date),
+                    "session_date": official_date(chunk.date) if chunk.date else "unknown",
                     "session": session,
                     "question_date": question.date_text,
                     "question": _asked(question),
@@ -298,6 +299,7 @@ def _abstention(question: Question, recall: Recall, begun: "_Begun", top_score: 
         question_id=question.question_id,
         hypothesis=ABSTENTION,
         status="ok",
+        provenance=recall.provenance,
         cut_ids=tuple(dict.fromkeys(begun.found)),
         top_score=top_score,
         recall_tokens=begun.recall_tokens,
@@ -311,6 +313,10 @@ def _cut(found: Sequence[str], shown: Collection[str]) -> tuple[str, ...]:
     """The messages that were found and did not reach the model."""
     reached = set(shown)
     return tuple(message_id for message_id in dict.fromkeys(found) if message_id not in reached)
+
+
+def _threads(items: tuple[RecalledItem, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(thread_id for item in items for thread_id in item.thread_ids))
 
 
 def _message_ids(items: tuple[RecalledItem, ...]) -> tuple[str, ...]:

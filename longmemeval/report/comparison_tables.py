@@ -75,7 +75,7 @@ def _runs(comparison: Comparison, names: Sequence[str]) -> Table:
     shown += [
         (f"{_metric(comparison)},\n95 % interval", _score),
         ("not\nevaluated", lambda run: str(run.summary.metrics.overall.not_evaluated)),
-        ("evidence\nrecall", lambda run: UNKNOWN if run.evidence_recall is None else percent(run.evidence_recall)),
+        ("evidence\nrecall", shown_recall),
         ("prompt\ntokens", lambda run: _rounded(run.summary.mean_prompt_tokens)),
         ("cost", lambda run: dollars(run.summary.costs.total.usd)),
         ("latency\np50, ms", lambda run: ms(run.summary.latency.total.p50)),
@@ -225,9 +225,24 @@ def comparison_notes(comparison: Comparison, width: int | None = None) -> Iterat
     if (pairs := len(comparison.pairs)) > len(_shown_pairs(comparison)):
         yield f"Shown are the pairs with the first run; all {pairs}, for which Holm adjusts, are under --json."
     summaries = [run.summary for run in comparison.runs]
+    if any(run.provenance == "session" for run in comparison.runs):
+        yield BY_SESSION_NOTE
     yield from (note for note in footnotes(summaries) if note != ORACLE_NOTE)
     yield from effort_notes(summaries)
     yield from comparison.warnings
+
+
+BY_SESSION_NOTE = (
+    "(s): evidence recall by session, where the memory does not say which messages it found; it does not compare with "
+    "recall by message."
+)
+
+
+def shown_recall(run: RunFigures) -> str:
+    """The evidence recall, marked where it is by session."""
+    if run.evidence_recall is None:
+        return UNKNOWN
+    return percent(run.evidence_recall) + (" (s)" if run.provenance == "session" else "")
 
 
 def detectable_line(comparison: Comparison) -> str:

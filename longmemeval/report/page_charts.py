@@ -136,7 +136,8 @@ def recall_curves(graded: Sequence[GradedRun], letters: Sequence[str]) -> Chart 
     for index, (letter, run) in enumerate(zip(letters, graded, strict=True)):
         longest = max((len(answer.recall_ids) for answer in run.answers.values()), default=0)
         labelled = [gold for gold in run.asked.golds() if evidence_recall(gold, None) is not None]
-        if not longest or not labelled:
+        by_message = all(answer.provenance in ("message", None) for answer in run.answers.values())
+        if not longest or not labelled or not by_message:
             continue
         cutoffs = [*(k for k in _CUTOFFS if k < longest), longest]
         shares = []

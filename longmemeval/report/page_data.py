@@ -9,7 +9,7 @@ from longmemeval.pipeline.compare.comparison import Comparison, PairResult, RunF
 from longmemeval.pipeline.compare.graded_run import GradedRun
 from longmemeval.pipeline.grade.agreement import judge_agreements
 from longmemeval.pipeline.runs.scores import stored_metrics
-from longmemeval.report.comparison_tables import detectable_line
+from longmemeval.report.comparison_tables import detectable_line, shown_recall
 from longmemeval.report.distributions import milliseconds
 from longmemeval.report.effort_tables import effort_notes, kinds, work_line
 from longmemeval.report.layout import letter_of
@@ -95,7 +95,7 @@ def figure_cells(figures: RunFigures) -> dict[str, str]:
         "correct" if metric == "accuracy" else "full credit": f"{overall.correct:,} of {overall.n:,}",
         "not evaluated": f"{overall.not_evaluated:,}",
         "abstention": percent(abstention.accuracy) if abstention else NOTHING,
-        "evidence recall": NOTHING if figures.evidence_recall is None else percent(figures.evidence_recall),
+        "evidence recall": NOTHING if figures.evidence_recall is None else shown_recall(figures),
         "prompt tokens": NOTHING if tokens is None else f"{tokens:,.0f}",
         "cost": dollars(summary.costs.total.usd),
         "latency p50": _latency(summary.latency.total.p50),

@@ -11,6 +11,7 @@ from longmemeval.evaluation.measures.notation import Measure
 from longmemeval.evaluation.measures.rankings import RetrievalResult
 from longmemeval.pipeline.runs.manifest import read_manifest
 from longmemeval.pipeline.runs.rankings import RetrievalReport
+from longmemeval.report.part_notes import part_notes
 from longmemeval.report.summary import FALLBACK_NOTE, ORACLE_NOTE
 from longmemeval.report.table import Table
 
@@ -95,6 +96,9 @@ def retrieval_footnotes(report: RetrievalReport) -> list[str]:
         notes.append(
             "Ties: in the order of the history. What a memory recalls without ranking it follows, newest first."
         )
+    notes.extend(dict.fromkeys(note for run in report.runs for result in run.results for note in result.notes))
+    told = ((run.memory, read_manifest(Path(run.folder)).settings.get("parts", {})) for run in report.runs)
+    notes.extend(note for memory, parts in told for note in part_notes(memory, parts))
     if any(run.reads_gold for run in report.runs):
         notes.append(ORACLE_NOTE)
     if any(run.embedder and is_offline_fallback(run.embedder) for run in report.runs):

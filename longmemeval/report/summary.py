@@ -5,6 +5,7 @@ from longmemeval.evaluation.judges.protocol import JudgeIdentity
 from longmemeval.evaluation.judges.standing import grading, judge_name
 from longmemeval.pipeline.compare.graded_run import RunSummary
 from longmemeval.pipeline.runs.gradings import Gradings
+from longmemeval.report.part_notes import part_notes
 from longmemeval.report.tables import percent
 
 ORACLE_NOTE = "oracle reads the gold evidence: it is a ceiling, not a memory system."
@@ -42,6 +43,7 @@ def footnotes(summaries: list[RunSummary]) -> list[str]:
         for summary in summaries
         if summary.not_reproducible
     )
+    notes += dict.fromkeys(note for summary in summaries for note in part_notes(summary.memory, summary.parts_told))
     if any(summary.embedder and is_offline_fallback(summary.embedder) for summary in summaries):
         notes.append(FALLBACK_NOTE)
     for summary in summaries:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from longmemeval.errors import FixtureError, nearest
+from longmemeval.errors import FixtureError, RecallError, nearest
 from longmemeval.files import leads_nowhere, safe_name, sha256_bytes, write_atomic
 from longmemeval.records import FixtureMeta, PartInfo
 from longmemeval.shared_cache import SharedCache
@@ -176,7 +176,11 @@ class Fixture:
 
         Raises:
             FixtureError: it is not there, or it is damaged.
+            RecallError: it could not be made of this haystack.
         """
+        info = part.info(self.meta)
+        if info and info.failed:
+            raise RecallError(f"Part '{part.name}' of haystack '{self.meta.haystack_id}' failed: {info.failed}")
         return self.kept(("part", part.name), lambda: part.open(StoredPart(self, part)))
 
     def kept(self, key: Hashable, make: Callable[[], T]) -> T:

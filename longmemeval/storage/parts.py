@@ -64,6 +64,10 @@ class Made(Struct, frozen=True):
     """Of models that were not called by `PartTools`: those are counted there."""
     notes: tuple[str, ...] = ()
     """What could not be done, and why."""
+    told: dict[str, Any] = {}
+    """What manifests and tables tell of it: numbers are added up over the haystacks."""
+    failed: str = ""
+    """Why this haystack has none: its questions have no answer. Others go on, and the next `prepare` tries again."""
 
 
 class Expected(Struct, frozen=True):

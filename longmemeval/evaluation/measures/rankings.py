@@ -19,12 +19,16 @@ class Ranked(Struct, frozen=True, gc=False):
     """None for what was recalled without being ranked."""
 
 
-class Ranking(Struct, frozen=True):
+class Ranking(Struct, frozen=True, omit_defaults=True):
     """One line of `rankings.jsonl`, best item first."""
 
     question_id: str
     level: Granularity
     ranked: tuple[Ranked, ...]
+    unknown: bool = False
+    """The memory does not say on this level where what it found is from: no measure has a value."""
+    error: str = ""
+    """Why the memory found nothing. It counts as that."""
 
 
 class RetrievalResult(Struct, frozen=True, rename={"gold_rule": "gold"}):
@@ -42,3 +46,5 @@ class RetrievalResult(Struct, frozen=True, rename={"gold_rule": "gold"}):
     by_type: dict[str, dict[str, Mean]]
     without_labels: tuple[str, ...] = ()
     """Official protocol: questions of the denominator of which the data does not say which turns are the evidence."""
+    notes: tuple[str, ...] = ()
+    """What has to be said of the memory under a table."""

@@ -5,7 +5,7 @@ from typing import NoReturn, Protocol
 
 import msgspec
 
-from longmemeval.errors import HarnessError
+from longmemeval.errors import RecallError
 from longmemeval.memory.external.messages import Fault, Progress
 from longmemeval.memory.external.serve import Fault as ServedFault
 from longmemeval.memory.external.serve import MemoryServer
@@ -15,16 +15,18 @@ LARGEST_MESSAGE = 16 * 1024 * 1024
 """Bytes that a service may write for one call."""
 
 
-class ServiceError(HarnessError):
+FINAL = ("gone", "silent", "garbage")
+"""Codes of our own for a service of which nothing more is to be expected."""
+
+
+class ServiceError(RecallError):
     """A memory service failed at one thing; others may succeed.
 
     Args:
         what: as of every error, like `where`.
-        code: of the protocol's `Fault`; `gone`, `silent` and `garbage` are our own.
+        code: of the protocol's `Fault`, or one of `FINAL`.
         retryable: whether the same call may succeed a little later.
     """
-
-    exit_code = 1
 
     def __init__(self, what: str, *, where: str = "", fix: str = "", code: str = "", retryable: bool = False) -> None:
         super().__init__(what, where=where, fix=fix)

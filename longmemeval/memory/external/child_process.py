@@ -4,6 +4,7 @@ import asyncio
 import os
 import shlex
 import signal
+from collections.abc import Sequence
 from contextlib import suppress
 
 import msgspec
@@ -33,11 +34,11 @@ class ChildProcess:
     """One child. It is begun at the first call and ended alone, with all processes it began.
 
     Args:
-        command: as one would type it; no shell is involved.
+        command: its words; no shell is involved.
         on_progress: told of its notifications.
     """
 
-    def __init__(self, command: str, on_progress: OnProgress) -> None:
+    def __init__(self, command: Sequence[str], on_progress: OnProgress) -> None:
         self._command = command
         self._on_progress = on_progress
         self._process: asyncio.subprocess.Process | None = None
@@ -80,7 +81,7 @@ class ChildProcess:
     async def _start(self) -> None:
         try:
             self._process = await asyncio.create_subprocess_exec(
-                *shlex.split(self._command),
+                *self._command,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
@@ -95,7 +96,7 @@ class ChildProcess:
 
     @property
     def _where(self) -> str:
-        return redact(f"process:{self._command}")
+        return redact(f"process:{shlex.join(self._command)}")
 
     async def _read_answers(self) -> None:
         process = self._process

@@ -9,20 +9,8 @@ from longmemeval.memory.external.child_process import ChildProcess
 from longmemeval.memory.external.http_service import HttpService
 from longmemeval.memory.external.serve import MemoryServer
 from longmemeval.memory.external.service import MemoryService, Patience
+from longmemeval.memory.external.spelling import HTTP, PROCESS, command_of, is_memory_class
 from longmemeval.plugins import load_object
-
-PROCESS = "process:"
-HTTP = ("http://", "https://")
-
-
-def is_service(spec: str) -> bool:
-    """Whether `spec` names a child process or an address."""
-    return spec.startswith((PROCESS, *HTTP))
-
-
-def is_memory_class(loaded: object) -> bool:
-    """Whether it is a class with `add` and `search`."""
-    return isinstance(loaded, type) and all(callable(getattr(loaded, name, None)) for name in ("add", "search"))
 
 
 def connect(spec: str, patience: Patience | None = None) -> MemoryService:
@@ -40,7 +28,7 @@ def connect(spec: str, patience: Patience | None = None) -> MemoryService:
 
 def _carrier(spec: str) -> Callable[[OnProgress], Carrier]:
     if spec.startswith(PROCESS):
-        return lambda on_progress: ChildProcess(spec.removeprefix(PROCESS).strip(), on_progress)
+        return lambda on_progress: ChildProcess(command_of(spec), on_progress)
     if spec.startswith(HTTP):
         return lambda on_progress: HttpService(spec)
     loaded: Any = load_object(spec, "memory")

@@ -2,14 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Literal
 
 from longmemeval.memory.external.carriers import ServiceError
 from longmemeval.memory.external.ids import OpaqueIds
 from longmemeval.memory.external.messages import SearchItem
-from longmemeval.records import RecalledItem
-
-Provenance = Literal["message", "session", "none"]
+from longmemeval.records import Provenance, RecalledItem
 
 
 def recalled_items(

@@ -196,7 +196,8 @@ class MemoryServer:
         if params.get("protocol") != PROTOCOL:
             raise Fault("unknown_protocol", f"this service speaks protocol {PROTOCOL}")
         packages = {name: _version(name) for name in getattr(self._class, "packages", ())}
-        usual = {"dates": "native", "provenance": "message", "persist": "directory" if self._persists else "none"}
+        persist = "directory" if self._persists else "none"
+        usual = {"dates": "native", "provenance": "message", "persist": persist, "max_parallel": 8}
         told = dict(getattr(self._class, "capabilities", {}))
         return {
             "protocol": PROTOCOL,

@@ -11,6 +11,7 @@ from weakref import WeakSet
 import msgspec
 from msgspec import Struct
 
+from longmemeval.event_loop import not_its_own_time
 from longmemeval.memory.external.background import complete_in_background, in_background
 from longmemeval.memory.external.carriers import Carrier, OnProgress, ServiceError
 from longmemeval.memory.external.messages import (
@@ -75,6 +76,7 @@ class MemoryService:
         self._carrier: Carrier | None = None
         self._told: HelloResult | None = None
         self._connecting: asyncio.Lock | None = None
+        self._places: asyncio.Semaphore | None = None
         self._progress: dict[str, tuple[int, float]] = {}
         self.beginnings = 0
         """How often a service was begun; scopes that were opened before the last one are not open any more."""
@@ -116,8 +118,18 @@ class MemoryService:
             wait = min(wait * 1.5, _LONGEST_WAIT_S)
 
     async def search(self, request: Search) -> SearchResult:
-        """Search a scope."""
-        return await self._ask("search", request, SearchResult)
+        """Search a scope; as many searches at once as the service takes."""
+        return await in_background(self._search(request))
+
+    async def _search(self, request: Search) -> SearchResult:
+        told = await self._hello()
+        self._places = self._places or asyncio.Semaphore(told.capabilities.max_parallel)
+        with not_its_own_time():
+            await self._places.acquire()
+        try:
+            return await self._answered("search", request, SearchResult)
+        finally:
+            self._places.release()
 
     async def snapshot(self, scope: str) -> SnapshotResult:
         """Write everything and close the scope."""

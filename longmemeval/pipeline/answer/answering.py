@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from longmemeval.errors import EndpointDownError, HarnessError, SpendingLimitError
+from longmemeval.errors import EndpointDownError, HarnessError, RecallError, SpendingLimitError
 from longmemeval.event_loop import complete, in_thread, own_time
 from longmemeval.files import sha256_file
 from longmemeval.llm.tokens import TokenCounter
@@ -147,8 +147,12 @@ class Answering:
         fixture = self.fixtures.opened(haystack_id)
         if fixture is None:
             fixture = await in_thread(self.fixtures.open, haystack_id)
-        with own_time() as stopwatch:
-            recall = await self.memory.recall(question, fixture)
+        try:
+            with own_time() as stopwatch:
+                recall = await self.memory.recall(question, fixture)
+        except RecallError as error:
+            failed = Answer(question.question_id, "", "error", error=str(error))
+            return Reading(failed, (), error)
         recall = structs.replace(recall, milliseconds=stopwatch.milliseconds)
         learn = self.memory.learn_tokens if isinstance(self.memory, KnowsTokens) else None
         return await self.reader.read(

@@ -208,7 +208,7 @@ class _PlannedRun:
                 "embedder": msgspec.to_builtins(self._embedder),
                 "token_counter": self.counter.name,
                 "save_prompts": self._options.save_prompts,
-                **self.fixtures.marks,
+                **self.fixtures.marks(self._questions),
                 **(self.analyses.settings if self.analyses else {}),
             },
             question_ids=tuple(question.question_id for question in self._questions),

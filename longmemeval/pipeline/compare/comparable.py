@@ -14,6 +14,8 @@ from longmemeval.pipeline.runs.asked import AskedQuestions
 
 _SHOWN = 4
 """Run ids named in one message before the rest is counted."""
+_OF_MEMORY = ("memory", "not_reproducible", "parts")
+"""Settings that differ because the memories do."""
 _NOT_DECISIVE = ("repeat", "save_prompts", "preparation", "reads_gold")
 """Settings that may differ without a word: they do not change what an answer is worth."""
 
@@ -175,7 +177,9 @@ def _decisive(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     parameters = settings.get("memory", {}).get("parameters", {})
     if "budget" in parameters:
         yield "budget", parameters["budget"]
-    yield from _leaves({name: value for name, value in settings.items() if name not in ("memory", *_NOT_DECISIVE)})
+    yield from _leaves(
+        {name: value for name, value in settings.items() if name not in _OF_MEMORY and name not in _NOT_DECISIVE}
+    )
 
 
 def _leaves(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -188,6 +188,7 @@ def _figures(run: GradedRun, lost: Losses, pairs: Sequence[PairResult]) -> RunFi
         reading=", ".join(str(reading[key]) for key in ("method", "history_format") if key in reading),
         settings_sha256=settings_sha256(run.manifest),
         evidence_recall=lost.evidence_recall,
+        provenance=lost.provenance,
         lost=lost.counts,
         marks="" if to_first is None or not to_first.significant else "▼" if to_first.difference > 0 else "▲",
     )

@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from longmemeval.evaluation.spread import Spread
 from longmemeval.pipeline.compare.graded_run import RunSummary
+from longmemeval.records import Provenance
 
 INSIDE_THE_NOISE = "inside the noise"
 """The verdict on two runs whose difference is not significant: neither is better."""
@@ -26,6 +27,8 @@ class RunFigures(Struct, frozen=True):
     """How many wrongly answered questions were lost at each stage (`evaluation/losses.py`), in the stages' order."""
     marks: str
     """`▲` or `▼` where the run is significantly better or worse than the first one, else empty."""
+    provenance: Provenance = "message"
+    """The level of `evidence_recall`: `session` where the memory does not say which messages it found."""
 
 
 class Discordant(Struct, frozen=True):

@@ -65,6 +65,8 @@ class RunSummary(Struct, frozen=True):
     """What the benchmark has to say of question types that it shows."""
     not_reproducible: tuple[str, ...] = ()
     """Parts read that would not come out the same if they were prepared again."""
+    parts_told: dict[str, dict[str, Any]] = {}
+    """What those parts tell of themselves, by name; see `Made.told`."""
     protocol_note: str = ""
     """What the benchmark's own protocol, where the run followed it, means for these scores; empty without one."""
 
@@ -112,6 +114,7 @@ def _summary(run: CheckedRun, asked: AskedQuestions, metrics: Metrics, where: Fo
         protocol_note=asked.protocol_note(metrics.judge.official),
         type_notes=tuple(asked.benchmark.notes_on(metrics.by_type)),
         not_reproducible=tuple(settings.get("not_reproducible", ())),
+        parts_told=settings.get("parts", {}),
     )
 
 

@@ -1,17 +1,18 @@
 """Where the wrongly answered questions of a run were lost, and how much of the evidence reached its prompts."""
 
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import get_args
 
 from msgspec import Struct
 
 from longmemeval.errors import FixtureError
-from longmemeval.evaluation.losses import Stage, evidence_recall, stage_of
+from longmemeval.evaluation.losses import Stage, by_session, evidence_recall, stage_of
 from longmemeval.pipeline.compare.graded_run import GradedRun
 from longmemeval.pipeline.runs.judgements import current_judgements
 from longmemeval.pipeline.runs.scores import stored_metrics
-from longmemeval.records import Gold
+from longmemeval.records import Answer, Gold, Provenance
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import fixture_folder, meta_of
 
@@ -25,6 +26,8 @@ class Losses(Struct, frozen=True):
     """Questions lost at each stage, in the order of the stages; stages without any are absent."""
     evidence_recall: float | None
     """Mean share of a question's evidence that reached the prompt; None where that is not known."""
+    provenance: Provenance
+    """On which level the memory says where it found things; the level of `evidence_recall`."""
 
 
 class StoredSessions:
@@ -80,13 +83,25 @@ def losses(run: GradedRun, stored: StoredSessions) -> Losses:
     disputed, golds = _disputed(run), run.asked.golds()
     stages = {gold.question_id: _stage(run, gold, stored, gold.question_id in disputed) for gold in golds}
     counted = Counter(stages.values())
-    recalls = [evidence_recall(gold, run.answers.get(gold.question_id)) for gold in golds if run.manifest.kind == "run"]
+    provenance = _provenance(run.answers.values())
+    known = golds if run.manifest.kind == "run" and provenance != "none" else ()
+    answers = run.answers
+    if provenance == "session":
+        answers = {question_id: by_session(answer) for question_id, answer in answers.items()}
+    recalls = [evidence_recall(gold, answers.get(gold.question_id)) for gold in known]
     labelled = [recall for recall in recalls if recall is not None]
     return Losses(
         stages=stages,
         counts={stage: counted[stage] for stage in get_args(Stage) if counted[stage]},
         evidence_recall=sum(labelled) / len(labelled) if labelled else None,
+        provenance=provenance,
     )
+
+
+def _provenance(answers: Iterable[Answer]) -> Provenance:
+    """The coarsest of all answers: one figure has one meaning."""
+    told = {answer.provenance for answer in answers}
+    return "none" if "none" in told else "session" if "session" in told else "message"
 
 
 def _stage(run: GradedRun, gold: Gold, stored: StoredSessions, disputed: bool) -> Stage | None:

@@ -1,7 +1,7 @@
 """What a worker of `retrieval` does: rank the questions of one haystack by several memories, over one open fixture."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 
@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.arrays import Vector
+from longmemeval.errors import RecallError
 from longmemeval.evaluation.measures.rankings import Granularity, Ranked, Ranking
 from longmemeval.event_loop import complete
 from longmemeval.memory.configuration import MemoryConfiguration, build_memory
@@ -80,10 +81,7 @@ def _rank_all(task: MemoryTask, fixture: Fixture, level: Granularity) -> MemoryR
         analyse=(lambda question: task.analyses[question.question_id]) if task.analyses else None,
     )
     system = build_memory(task.configuration, tools)
-    rankings = [
-        Ranking(question.question_id, level, tuple(rank_question(system, question, fixture, level)))
-        for question in task.questions
-    ]
+    rankings = [rank_question(system, question, fixture, level) for question in task.questions]
     return MemoryRankings(msgspec.json.encode(rankings), time.perf_counter() - started)
 
 
@@ -105,25 +103,31 @@ class _SentVectors:
         return self._task.source.vectors(account=self._task.account)
 
 
-def rank_question(system: MemorySystem, question: Question, fixture: Fixture, level: Granularity) -> list[Ranked]:
-    """The history in the order a memory prefers it for `question`, as turns or as sessions."""
-    return _reduce_to(level, _ranked_turns(system, question, fixture))
-
-
-def _ranked_turns(system: MemorySystem, question: Question, fixture: Fixture) -> Iterator[Ranked]:
-    """The stored turns in the order a memory prefers them, best first; a turn may come back.
+def rank_question(system: MemorySystem, question: Question, fixture: Fixture, level: Granularity) -> Ranking:
+    """The history in the order a memory prefers it for `question`, as turns or as sessions.
 
     A `RankingMemory` ranks the whole history. Of any other, what it recalls is ranked: its ranked items first, then
-    the others, newest first. Items without messages (documents) are passed over.
+    the others, newest first. Items without messages (documents) are passed over. What says which sessions it is from,
+    and no more, is ranked as sessions.
     """
+    question_id = question.question_id
     if isinstance(system, RankingMemory):
-        for unit in system.rank(question, fixture):
-            for message_id in unit.message_ids:
-                yield Ranked(message_id, unit.score)
-        return
-    for item in _best_first(complete(system.recall(question, fixture)), fixture):
-        for message_id in item.message_ids:
-            yield Ranked(message_id, item.score)
+        units = system.rank(question, fixture)
+        turns = (Ranked(message_id, unit.score) for unit in units for message_id in unit.message_ids)
+        return Ranking(question_id, level, _reduce_to(level, turns))
+    try:
+        recall = complete(system.recall(question, fixture))
+    except RecallError as error:
+        return Ranking(question_id, level, (), error=str(error))
+    if recall.provenance == "none" or (recall.provenance == "session" and level == "turn"):
+        return Ranking(question_id, level, (), unknown=True)
+    if recall.provenance == "session":
+        ranked = sorted(recall.items, key=lambda item: item.rank or 0)
+        sessions = (Ranked(thread_id, item.score) for item in ranked for thread_id in item.thread_ids)
+        return Ranking(question_id, level, _each_once(sessions))
+    found = _best_first(recall, fixture)
+    turns = (Ranked(message_id, item.score) for item in found for message_id in item.message_ids)
+    return Ranking(question_id, level, _reduce_to(level, turns))
 
 
 def _best_first(recall: Recall, fixture: Fixture) -> list[RecalledItem]:
@@ -138,10 +142,15 @@ def _best_first(recall: Recall, fixture: Fixture) -> list[RecalledItem]:
     return sorted(items, key=place)
 
 
-def _reduce_to(level: Granularity, turns: Iterable[Ranked]) -> list[Ranked]:
+def _reduce_to(level: Granularity, turns: Iterable[Ranked]) -> tuple[Ranked, ...]:
     """A ranking of turns, each once; or of sessions, each where its first turn stands, with that turn's score."""
+    if level == "turn":
+        return _each_once(turns)
+    return _each_once(Ranked(turn.id.rpartition(":")[0], turn.score) for turn in turns)
+
+
+def _each_once(ranked: Iterable[Ranked]) -> tuple[Ranked, ...]:
     best: dict[str, Ranked] = {}
-    for turn in turns:
-        identifier = turn.id if level == "turn" else turn.id.rpartition(":")[0]
-        best.setdefault(identifier, Ranked(identifier, turn.score))
-    return list(best.values())
+    for one in ranked:
+        best.setdefault(one.id, one)
+    return tuple(best.values())

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from longmemeval.benchmarks.retrieval_protocols import OfficialRanking, RankingRequest
+from longmemeval.benchmarks.retrieval_protocols import OfficialRanking, RankedQuestion, RankingRequest
 from longmemeval.embedding.protocol import Embedder
 from longmemeval.embedding.registry import DEFAULT_EMBEDDER, load_embedder
+from longmemeval.evaluation.measures.rankings import Granularity, Ranking
 from longmemeval.memory.configuration import MemoryConfiguration
 from longmemeval.pipeline.fixtures.access import PreparedFixtures
 from longmemeval.pipeline.runs.progress import progress
@@ -74,13 +76,17 @@ def plan_official(
             _log_file(log) if log else nullcontext() as lines,
         ):
             for question in ranker.questions():
-                ranking = rankings.ranking(question.question_id, question.items)
+                ranking = rankings.ranking(question.question_id, partial(_ranking, question, job.level))
                 ranker.add(question, [item.id for item in ranking.ranked])
                 if lines:
                     lines.write(question.log_line())
         return job.finish(manifest, rankings.new, ranker.results(configuration.name))
 
     return execute
+
+
+def _ranking(question: RankedQuestion, level: Granularity) -> Ranking:
+    return Ranking(question.question_id, level, tuple(question.items()))
 
 
 @contextmanager

@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from msgspec import structs
+
 from longmemeval.benchmarks.retrieval_protocols import GoldRule, OfficialScoring, RetrievalRules
 from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.dataset import Dataset
@@ -78,12 +80,14 @@ class _Ledger:
     measures: tuple[Measure, ...]
     questions: list[QuestionValues] = field(default_factory=list)
 
-    def result(self, memory: str, scoring: Scoring) -> RetrievalResult:
+    def result(self, memory: str, scoring: Scoring, *, unknown: bool) -> RetrievalResult:
+        """The means; where it is `unknown` of some question what was found, there are none."""
         undefined = sum(None in question.values.values() for question in self.questions)
         left_out = f"; {undefined:,} without evidence have no value" if undefined else ""
-        summary = aggregate(
-            self.questions, self.measures, self.rule.denominator + left_out, type_order=scoring.type_order
-        )
+        questions = self.questions
+        if unknown:
+            questions = [structs.replace(one, values=dict.fromkeys(one.values)) for one in questions]
+        summary = aggregate(questions, self.measures, self.rule.denominator + left_out, type_order=scoring.type_order)
         return RetrievalResult(
             memory,
             scoring.protocol,
@@ -115,9 +119,12 @@ class RankingScores:
         ledgers = (_Ledger(rule, tuple(filter(rule.measures, scoring.measures))) for rule in scoring.rules)
         self._ledgers = [ledger for ledger in ledgers if ledger.measures]
         self._history = history or history_ids(dataset, scoring.level)
+        self._unknown = self._failed = 0
 
     def add(self, question: Question, ranking: Ranking) -> None:
         """Score one question."""
+        self._unknown += ranking.unknown
+        self._failed += bool(ranking.error)
         gold, history = self._dataset.gold(question.question_id), self._history(question.haystack_id)
         ranked = [item.id for item in ranking.ranked]
         for ledger in self._ledgers:
@@ -127,7 +134,17 @@ class RankingScores:
 
     def results(self, memory: str) -> tuple[RetrievalResult, ...]:
         """The means over all questions that were added."""
-        return tuple(ledger.result(memory, self._scoring) for ledger in self._ledgers)
+        results = (ledger.result(memory, self._scoring, unknown=self._unknown > 0) for ledger in self._ledgers)
+        return tuple(structs.replace(result, notes=self._notes(memory)) for result in results)
+
+    def _notes(self, memory: str) -> tuple[str, ...]:
+        unit = "messages" if self._scoring.level == "turn" else "sessions"
+        notes = []
+        if self._unknown:
+            notes.append(f"{memory} does not say which {unit} what it finds is from: its recall is not known.")
+        if self._failed:
+            notes.append(f"{memory} failed at {self._failed:,} questions: they count, as nothing found.")
+        return tuple(notes)
 
 
 def history_ids(dataset: Dataset, level: Granularity) -> Callable[[str], Sequence[str]]:

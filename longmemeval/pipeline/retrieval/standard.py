@@ -5,7 +5,7 @@ an index that several of them want is made once.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from longmemeval.evaluation.measures.rankings import Ranked, RetrievalProtocol
+from longmemeval.evaluation.measures.rankings import Ranking, RetrievalProtocol
 from longmemeval.event_loop import complete
 from longmemeval.executors.protocol import Task
 from longmemeval.executors.registry import in_order, is_alone, run_tasks
@@ -94,7 +94,7 @@ class Planning:
             "granularity": job.level,
             "preparation": self._prepared,
             "embedder": msgspec.to_builtins(identity),
-            **fixtures.marks,
+            **fixtures.marks(job.questions),
             **(analyses.settings if analyses else {}),
         }
         manifest = job.manifest(run_id, settings, fixtures.hashes(job.questions))
@@ -136,7 +136,7 @@ class Plan:
         analysed = self.analyses.totals if self.analyses else None
         return analysis_totals(analysed, before) | (self.vectors.totals(before) if self.embeds else {})
 
-    def rank(self, question: Question) -> list[Ranked]:
+    def rank(self, question: Question) -> Ranking:
         """The ranking for `question`, made in this process."""
         return rank_question(self.system, question, self.fixtures.open(question.haystack_id), self.job.level)
 
@@ -201,7 +201,7 @@ def rank_all(plans: Sequence[Plan], scoring: Scoring, workers: Workers) -> tuple
     )
 
 
-_Rank = Callable[[Question], Iterable[Ranked]]
+_Rank = Callable[[Question], Ranking]
 
 
 def _by_haystack(
@@ -225,7 +225,7 @@ def _by_haystack(
 
 def _received(run: Rankings, received: MemoryRankings | None) -> _Rank:
     """Hands out what a worker made."""
-    rankings = {one.question_id: one.ranked for one in received.decoded()} if received else {}
+    rankings = {one.question_id: one for one in received.decoded()} if received else {}
     run.seconds += received.seconds if received else 0.0
     return lambda question: rankings[question.question_id]
 

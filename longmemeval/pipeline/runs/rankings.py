@@ -1,7 +1,7 @@
 """Runs of `retrieval`: `rankings.jsonl`, one line per question, appended and never rewritten; and what was measured."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from longmemeval.dataset import Dataset
 from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError, SpendingLimitError
-from longmemeval.evaluation.measures.rankings import Granularity, Ranked, Ranking, RetrievalProtocol, RetrievalResult
+from longmemeval.evaluation.measures.rankings import Granularity, Ranking, RetrievalProtocol, RetrievalResult
 from longmemeval.files import sha256_file, write_atomic
 from longmemeval.pipeline.runs.accounts import AccountsOfRuns
 from longmemeval.pipeline.runs.journal import Journal
@@ -88,12 +88,12 @@ class Rankings:
         """Whether the ranking of a question is on disk from before."""
         return question_id in self._kept
 
-    def ranking(self, question_id: str, rank: Callable[[], Iterable[Ranked]]) -> Ranking:
+    def ranking(self, question_id: str, rank: Callable[[], Ranking]) -> Ranking:
         """The ranking of one question: the one on disk, else what `rank` makes, which is then on disk too."""
         if question_id in self._kept:
             return self._kept[question_id]
         started = time.perf_counter()
-        ranking = Ranking(question_id, self._level, tuple(rank()))
+        ranking = rank()
         self._journal.append(ranking)
         self.seconds += time.perf_counter() - started
         self.new += 1

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
-from longmemeval.errors import HarnessError, ModelError, SpendingLimitError, TransientModelError
+from longmemeval.errors import HarnessError, ModelError, RecallError, SpendingLimitError, TransientModelError
 from longmemeval.event_loop import take_turn
 from longmemeval.records import Question
 
@@ -63,9 +63,9 @@ class Outcomes:
     def __init__(self, succeeded: bool, pieces: str = "questions") -> None:
         self._succeeded = succeeded
         self._pieces = pieces
-        self._failures: list[ModelError] = []
+        self._failures: list[ModelError | RecallError] = []
 
-    def add(self, failure: ModelError | None) -> None:
+    def add(self, failure: ModelError | RecallError | None) -> None:
         """Take in how one piece ended; None: well."""
         if failure is None:
             self._succeeded = True

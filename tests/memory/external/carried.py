@@ -91,7 +91,7 @@ def memory_service(
             yield lambda on_progress: InProcess(server_of(target))
         else:
             command = f"node {NODE}" if carrier == "node" else f"{SERVE} {target}"
-            yield lambda on_progress: ChildProcess(command, on_progress)
+            yield lambda on_progress: ChildProcess(command.split(), on_progress)
 
     with connected() as connect:
 

@@ -48,7 +48,7 @@ for line in sys.stdin:
 def child(tmp_path: Path, fault: str, patience: Patience = PATIENT) -> MemoryService:
     file = tmp_path / "child.py"
     file.write_text(CHILD.replace("FAULT", fault))
-    return MemoryService(lambda on_progress: ChildProcess(f"{sys.executable} {file}", on_progress), patience)
+    return MemoryService(lambda on_progress: ChildProcess([sys.executable, str(file)], on_progress), patience)
 
 
 def failure(service: MemoryService, *, ended: bool = True) -> ServiceError:
@@ -148,7 +148,7 @@ def test_a_scope_that_stays_pending_is_given_up(tmp_path: Path) -> None:
 
 
 def test_a_command_that_cannot_be_started(tmp_path: Path) -> None:
-    service = MemoryService(lambda on_progress: ChildProcess("no-such-memory --x", on_progress))
+    service = MemoryService(lambda on_progress: ChildProcess(["no-such-memory", "--x"], on_progress))
     with pytest.raises(ServiceError, match=r"cannot be started: .*no-such-memory"):
         asyncio.run(service.hello())
 

@@ -1,0 +1,180 @@
+"""Filling one scope of a memory service: batch by batch, going on where an earlier attempt was stopped."""
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from filelock import FileLock, Timeout
+from msgspec import Struct
+
+from longmemeval.files import write_atomic
+from longmemeval.memory.external.batches import batches
+from longmemeval.memory.external.carriers import FINAL, ServiceError
+from longmemeval.memory.external.ids import OpaqueIds
+from longmemeval.memory.external.messages import FailedBatch, HelloResult, Open, ReportedUsage
+from longmemeval.memory.external.service import MemoryService
+from longmemeval.records import Message
+
+_STATE, _JOURNAL, _RECORD = "state", "batches.jsonl", "ingested.json"
+_LOOK_AGAIN_S = 0.2
+
+
+class Ingested(Struct, frozen=True):
+    """`ingested.json`: what became of one history at a memory service."""
+
+    told: HelloResult
+    """Name, package versions and capabilities of the service as it was then."""
+    batches: int
+    """Sent, the failed ones included; 0 where the service keeps nothing."""
+    failed: tuple[FailedBatch, ...] = ()
+    refs: dict[str, tuple[str, ...]] = {}
+    """What the service calls things it stored, by the opaque ids of the messages they were made from."""
+    reference: str = ""
+    """Where the service itself keeps the scope."""
+    usage: ReportedUsage | None = None
+    """As the service tells it."""
+
+
+class _Line(Struct, frozen=True):
+    """A batch that was added, in the journal of an attempt."""
+
+    batch_id: str
+    refs: dict[str, tuple[str, ...]] = {}
+    usage: ReportedUsage | None = None
+
+
+class Scope(Struct, frozen=True):
+    """One history on its way to a service."""
+
+    scope: str
+    folder: Path
+    """What the part holds: the service's own directory, and beside it our record."""
+    configuration: dict[str, Any]
+    ids: OpaqueIds
+    messages: Sequence[Message]
+
+    @property
+    def state(self) -> Path:
+        """The service's directory in the part, when all is done."""
+        return self.folder / _STATE
+
+    @property
+    def workplace(self) -> Path:
+        """The service's directory until then, which it is told: the path of the fixture holds the haystack's id."""
+        return self.folder.parent.parent / ".scopes" / self.scope
+
+
+async def ingest(service: MemoryService, scope: Scope) -> Ingested:
+    """Add the whole history, wait until it can be found, and have it written.
+
+    Raises:
+        ServiceError: the service is gone, silent or broken, or could add nothing at all. What was added is kept for
+            the next attempt as far as the service keeps it.
+    """
+    told = await service.hello()
+    persist = told.capabilities.persist
+    scope.workplace.mkdir(parents=True, exist_ok=True)
+    there = (await service.open(Open(scope.scope, str(scope.workplace), "prepare", scope.configuration))).batch_ids
+    if persist == "none":
+        ingested = Ingested(told, 0)
+    else:
+        if persist == "service" and not there:
+            with suppress(ServiceError):  # It may have no reset; its scopes are new ones then.
+                await service.reset(scope.scope)
+        ingested = await _added(service, scope, told, there)
+    await asyncio.to_thread(_write, scope, ingested)
+    return ingested
+
+
+async def _added(service: MemoryService, scope: Scope, told: HelloResult, there: Sequence[str]) -> Ingested:
+    journal = scope.folder / _JOURNAL
+    lines = {line.batch_id: line for line in _read(journal) if line.batch_id in set(there)}
+    todo = list(batches(scope.scope, scope.messages, scope.ids, told.capabilities.unit))
+    failed: dict[str, FailedBatch] = {}
+    with journal.open("wb") as file:
+        file.writelines(msgspec.json.encode(line) + b"\n" for line in lines.values())
+        for batch in todo:
+            if batch.batch_id in there:
+                continue
+            try:
+                added = await service.add(batch)
+            except ServiceError as error:
+                if error.code in FINAL:
+                    raise
+                failed[batch.batch_id] = FailedBatch(batch.batch_id, str(error).rstrip("."))
+                continue
+            lines[batch.batch_id] = _Line(batch.batch_id, added.refs, added.usage)
+            file.write(msgspec.json.encode(lines[batch.batch_id]) + b"\n")
+            file.flush()
+    ready = await service.ready(scope.scope)
+    failed |= {one.batch_id: one for one in ready.failed}
+    if todo and (len(failed) == len(todo) or (ready.state == "failed" and not ready.failed)):
+        why = next(iter(failed.values())).error if failed else "it does not say why"
+        raise ServiceError(f"The memory could add nothing: {why}")
+    kept = await service.snapshot(scope.scope)
+    refs = {ref: ids for line in lines.values() for ref, ids in line.refs.items()}
+    usage = [line.usage for line in lines.values() if line.usage]
+    return Ingested(told, len(todo), tuple(failed.values()), refs, kept.reference, _sum(usage) if usage else None)
+
+
+async def replay(service: MemoryService, scope: Scope) -> None:
+    """Add the whole history to a scope that is open, where the service keeps nothing.
+
+    Raises:
+        ServiceError: a batch cannot be added.
+    """
+    unit = (await service.hello()).capabilities.unit
+    for batch in batches(scope.scope, scope.messages, scope.ids, unit):
+        await service.add(batch)
+    await service.ready(scope.scope)
+
+
+@asynccontextmanager
+async def place(root: Path, name: str, count: int) -> AsyncIterator[None]:
+    """Wait for one of `count` places that all processes share, and keep it.
+
+    Args:
+        root: a folder that all of them know.
+        name: of the service.
+        count: how many scopes may be worked on at once.
+    """
+    locks = [FileLock(root / f".{name}-{number}.lock", thread_local=False) for number in range(count)]
+    while True:
+        for lock in locks:
+            with suppress(Timeout):
+                lock.acquire(timeout=0)
+                try:
+                    yield
+                finally:
+                    lock.release()
+                return
+        await asyncio.sleep(_LOOK_AGAIN_S)
+
+
+def _write(scope: Scope, ingested: Ingested) -> None:
+    shutil.rmtree(scope.state, ignore_errors=True)
+    scope.workplace.rename(scope.state)
+    with suppress(OSError):  # Others may be at work there.
+        scope.workplace.parent.rmdir()
+    document = msgspec.json.format(msgspec.json.encode(ingested), indent=1)
+    write_atomic(scope.folder / _RECORD, document + b"\n")
+    (scope.folder / _JOURNAL).unlink(missing_ok=True)
+
+
+def _read(journal: Path) -> list[_Line]:
+    if not journal.exists():
+        return []
+    whole = journal.read_bytes().rpartition(b"\n")[0]  # The last line may be half written.
+    return [msgspec.json.decode(line, type=_Line) for line in whole.splitlines()]
+
+
+def _sum(usage: Sequence[ReportedUsage]) -> ReportedUsage:
+    return ReportedUsage(
+        sum(one.calls for one in usage),
+        sum(one.prompt_tokens for one in usage),
+        sum(one.completion_tokens for one in usage),
+    )

@@ -1,0 +1,136 @@
+"""Memory systems from outside as memory configurations: prepared once, searched on a scratch copy."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from pydantic import ConfigDict, Field
+
+from longmemeval.event_loop import in_thread
+from longmemeval.memory.definition import MemoryDefinition
+from longmemeval.memory.external.opened import OpenedHistory
+from longmemeval.memory.external.part import ServicePart, shared_service
+from longmemeval.memory.external.recalled import provenance_of
+from longmemeval.memory.external.spelling import label_of, source_of
+from longmemeval.memory.parameters import Parameters
+from longmemeval.memory.protocol import MemoryTools
+from longmemeval.plugins import source_sha256
+from longmemeval.records import Question, Recall, RecalledItem
+from longmemeval.storage.fixture import Fixture
+from longmemeval.storage.messages_part import MESSAGES
+
+
+class ServiceParameters(Parameters):
+    """What can be set on every memory from outside; everything else goes to the memory itself."""
+
+    model_config = ConfigDict(extra="allow")
+
+    limit: int = Field(10, ge=1)
+    """Most items to recall."""
+    budget: int | None = Field(None, ge=1)
+    """Most tokens to recall, filled in rank order; without it, no bound. What is left out is noted."""
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """What is set on the memory itself."""
+        return dict(self.model_extra or {})
+
+
+def service_definition(
+    spec: str, label: str, summary: str, source: dict[str, str] | None = None
+) -> MemoryDefinition[ServiceParameters]:
+    """The definition of a memory from outside.
+
+    Args:
+        spec: see `connect`.
+        label: how tables call it.
+        summary: of it, for help texts.
+        source: of a class, where its code is from and the hash of it.
+    """
+
+    def part(parameters: ServiceParameters) -> ServicePart:
+        return ServicePart(label, spec, parameters.configuration, source)
+
+    return MemoryDefinition(
+        summary,
+        ServiceParameters,
+        lambda parameters: (MESSAGES, part(parameters)),
+        lambda parameters, tools: ServiceMemory(part(parameters), parameters, tools),
+        label=label,
+    )
+
+
+def class_definition(loaded: type) -> MemoryDefinition[ServiceParameters]:
+    """The definition of a class with `add` and `search`."""
+    summary = (loaded.__doc__ or loaded.__name__).strip().splitlines()[0]
+    source = {"source_sha256": source_sha256(loaded.__module__)}
+    return service_definition(f"{loaded.__module__}:{loaded.__qualname__}", loaded.__name__, summary, source)
+
+
+def address_definition(spec: str) -> MemoryDefinition[ServiceParameters]:
+    """The definition of `process:COMMAND` or an address.
+
+    Raises:
+        HarnessError: it is neither, or says more than a manifest may hold.
+    """
+    label = label_of(spec)
+    return service_definition(spec, label, f"a memory service: {label}", source_of(spec))
+
+
+class ServiceMemory:
+    """Searches the histories of one memory service.
+
+    Args:
+        part: where they are.
+        parameters: how much is recalled.
+        tools: count tokens.
+    """
+
+    def __init__(self, part: ServicePart, parameters: ServiceParameters, tools: MemoryTools) -> None:
+        self._part, self._parameters, self._tools = part, parameters, tools
+
+    async def recall(self, question: Question, fixture: Fixture) -> Recall:
+        """What the service finds, best first in rank, in time order where everything has a date.
+
+        Raises:
+            RecallError: the history could not be ingested, or the service failed.
+        """
+        history = await in_thread(self._history, fixture)
+        limit, budget = self._parameters.limit, self._parameters.budget
+        found = await history.search(question, limit, budget)
+        kept = await in_thread(self._fitting, found)
+        notes = [f"budget: {len(found) - len(kept)} items left out, {budget} tokens allowed"] if kept != found else []
+        left_out = (one for item in found[len(kept) :] for one in item.message_ids)
+        return Recall(
+            items=_in_time(kept),
+            notes=tuple(notes),
+            left_out_ids=tuple(dict.fromkeys(left_out)),
+            provenance=provenance_of(found),
+        )
+
+    def _history(self, fixture: Fixture) -> OpenedHistory:
+        return fixture.kept(("service", self._part.name), partial(self._opened, fixture))
+
+    def _opened(self, fixture: Fixture) -> OpenedHistory:
+        ingested = fixture.part(self._part)
+        folder = fixture.part_folder(self._part.name)
+        messages = list(fixture.part(MESSAGES).messages)
+        scope = self._part.scope(fixture.meta.haystack_id, messages, folder)
+        return OpenedHistory(shared_service(self._part.spec), scope, ingested)
+
+    def _fitting(self, found: Sequence[RecalledItem]) -> Sequence[RecalledItem]:
+        """The first items that fit the budget."""
+        left = self._parameters.budget
+        if left is None:
+            return found
+        for number, item in enumerate(found):
+            left -= self._tools.count_tokens(item.text)
+            if left < 0:
+                return found[:number]
+        return found
+
+
+def _in_time(items: Sequence[RecalledItem]) -> tuple[RecalledItem, ...]:
+    """As the presets show messages: oldest first. Undated items cannot be put among them."""
+    dated = [(item.date, place) for place, item in enumerate(items) if item.date]
+    return tuple(items[place] for _, place in sorted(dated)) if len(dated) == len(items) else tuple(items)

@@ -1,0 +1,59 @@
+"""An ingested history, open at its service on a scratch copy, so that reading it changes nothing."""
+
+import asyncio
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from longmemeval.event_loop import not_its_own_time
+from longmemeval.memory.external.background import in_background
+from longmemeval.memory.external.ingestion import Ingested, Scope, replay
+from longmemeval.memory.external.messages import Open, Search
+from longmemeval.memory.external.recalled import recalled_items
+from longmemeval.memory.external.service import MemoryService
+from longmemeval.records import Question, RecalledItem
+
+
+class OpenedHistory:
+    """One history; opened at the first search, and again when the service had to be begun anew.
+
+    Args:
+        service: where it is.
+        scope: of the history; its folder is only read.
+        ingested: what became of it.
+    """
+
+    def __init__(self, service: MemoryService, scope: Scope, ingested: Ingested) -> None:
+        self._service, self._scope, self._ingested = service, scope, ingested
+        self._opening: asyncio.Lock | None = None
+        self._opened_in = 0
+        self._scratch: TemporaryDirectory[str] | None = None
+
+    async def search(self, question: Question, limit: int, budget: int | None) -> Sequence[RecalledItem]:
+        """What is found, best first, with our ids.
+
+        Raises:
+            ServiceError: the service failed, or returned what it was never given.
+        """
+        with not_its_own_time():
+            await in_background(self._open())
+        request = Search(self._scope.scope, question.text, question.date, limit, budget)
+        found = await self._service.search(request)
+        return recalled_items(found.items, self._scope.ids, self._ingested.refs)
+
+    async def _open(self) -> None:
+        self._opening = self._opening or asyncio.Lock()
+        async with self._opening:
+            await self._service.hello()
+            if self._opened_in == self._service.beginnings:
+                return
+            self._scratch = TemporaryDirectory(prefix="longmemeval-", ignore_cleanup_errors=True)
+            copy = Path(self._scratch.name) / "state"
+            await asyncio.to_thread(shutil.copytree, self._scope.state, copy)
+            scope, persist = self._scope, self._ingested.told.capabilities.persist
+            request = Open(scope.scope, str(copy), "read", scope.configuration, self._ingested.reference)
+            await self._service.open(request)
+            if persist == "none":
+                await replay(self._service, scope)
+            self._opened_in = self._service.beginnings

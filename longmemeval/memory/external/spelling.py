@@ -1,0 +1,62 @@
+"""How memories from outside are written behind `--memory`; light enough for every command."""
+
+import shlex
+from contextlib import suppress
+from pathlib import Path
+
+from longmemeval.errors import HarnessError
+from longmemeval.files import sha256_file, sha256_text
+
+PROCESS = "process:"
+HTTP = ("http://", "https://")
+
+
+def is_service(spec: str) -> bool:
+    """Whether `spec` names a child process or an address."""
+    return spec.startswith((PROCESS, *HTTP))
+
+
+def is_memory_class(loaded: object) -> bool:
+    """Whether it is a class with `add` and `search`."""
+    return isinstance(loaded, type) and all(callable(getattr(loaded, name, None)) for name in ("add", "search"))
+
+
+def label_of(spec: str) -> str:
+    """What tables call the service: host and port, or the last word of the command without folders and module.
+
+    Raises:
+        HarnessError: there is no command, or the address says more than a manifest may hold.
+    """
+    if spec.startswith(HTTP):
+        host = spec.partition("://")[2].rstrip("/")
+        if "@" in host or "?" in host:
+            raise HarnessError(
+                "The address of a memory holds a name, a password or a query",
+                fix="Give scheme, host, port and path only; the service reads its keys from its own environment",
+            )
+        return host
+    words = command_of(spec)
+    return words[-1].rpartition("/")[2].rpartition(":")[2] or words[0]
+
+
+def command_of(spec: str) -> list[str]:
+    """The words of `process:COMMAND`.
+
+    Raises:
+        HarnessError: there are none, or a quotation mark is missing.
+    """
+    words: list[str] = []
+    with suppress(ValueError):
+        words = shlex.split(spec.removeprefix(PROCESS))
+    if not words:
+        raise HarnessError(
+            "This is no command", where=spec, fix="Write process:COMMAND, such as 'process:node memory.mjs'"
+        )
+    return words
+
+
+def source_of(spec: str) -> dict[str, str] | None:
+    """The hash of the files that a command names, so that changed code is noticed; None where it names none."""
+    files = [Path(word) for word in command_of(spec)[1:] if Path(word).is_file()] if spec.startswith(PROCESS) else []
+    lines = "".join(f"{file.name}:{sha256_file(file)}\n" for file in files)
+    return {"source_sha256": sha256_text(lines)} if files else None

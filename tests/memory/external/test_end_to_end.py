@@ -1,0 +1,297 @@
+"""A memory from outside through every verb: the same figures over every carrier, no labels out, faults kept apart."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longmemeval import (
+    EvaluateOptions,
+    PrepareOptions,
+    RetrievalOptions,
+    RunOptions,
+    Selection,
+    evaluate,
+    load_dataset,
+    prepare,
+    retrieve,
+    run,
+)
+from longmemeval.settings import Folders
+from longmemeval.storage.fixture import read_meta
+from tests.memory.external.carried import EXAMPLE, NODE, SERVE, http_served
+from tests.support import COMMAND, clean_environment, json_lines, longmemeval, record, write_dataset
+
+RUN = ("run", "--model", "offline/extractive")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "mymem.py").write_text(EXAMPLE)
+    return tmp_path
+
+
+def retrieval(folder: Path, data: str, *memories: str, level: str = "session", more: tuple[str, ...] = ()) -> list[Any]:
+    named = [word for memory in memories for word in ("--memory", memory)]
+    done = longmemeval("retrieval", "--dataset", data, *named, "--granularity", level, "--json", *more, cwd=folder)
+    results: list[Any] = json.loads(done.stdout)["results"]
+    return results
+
+
+def test_every_carrier_gives_the_same_rankings_and_scores(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.delitem(sys.modules, "mymem", raising=False)
+    where = Folders(data_dir=folder / "data", prepared_dir=folder / "prepared-data", results_dir=folder / "results")
+    dataset, chosen = load_dataset("sample", where.data_dir), Selection(limit=6)
+    found = []
+    with http_served("mymem:MyMemory", folder) as address:
+        memories = ("mymem:MyMemory", f"process:{SERVE} mymem:MyMemory", f"process:node {NODE}", address)
+        prepare(dataset, memories, selection=chosen, where=where, options=PrepareOptions(jobs=1))
+        for number, memory in enumerate(memories):
+            options = RunOptions(run_id=f"run-{number}")
+            run(dataset, memory, "offline/extractive", selection=chosen, where=where, options=options)
+            scores = evaluate(f"run-{number}", where=where, options=EvaluateOptions(judge="offline/lexical"))
+            ranked = RetrievalOptions(granularity="turn", jobs=1, run_id=f"ranked-{number}")
+            (measured,) = retrieve(dataset, [memory], selection=chosen, where=where, options=ranked).runs
+            answers = json_lines(where.results_dir / f"run-{number}" / "answers.jsonl")
+            told = ("question_id", "status", "hypothesis", "recall_ids", "top_score", "prompt_sha256")
+            answered = sorted(str([answer.get(key) for key in told]) for answer in answers)
+            rankings = (where.results_dir / f"ranked-{number}" / "rankings.jsonl").read_bytes()
+            (result,) = measured.results
+            found.append((answered, scores.metrics.overall, rankings, result.measures, result.by_type))
+    assert found[0][0][0].count("'ok'") == 1
+    assert found[1:] == found[:1] * 3
+
+
+PLANTED = record(
+    "gpt4_planted_abs",
+    question_type="single-session-preference",
+    haystack_session_ids=["answer_of_all", "noise_1", "answer_of_all_2"],
+    answer_session_ids=["answer_of_all", "answer_of_all_2"],
+)
+
+
+def test_no_label_reaches_a_service_or_its_files(folder: Path) -> None:
+    """Every byte that the child is sent is written down by a program between it and us."""
+    (folder / "tee.py").write_text(
+        "import subprocess, sys\n"
+        "child = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE)\n"
+        "with open('sent.log', 'ab') as log:\n"
+        "    for line in sys.stdin.buffer:\n"
+        "        log.write(line); log.flush(); child.stdin.write(line); child.stdin.flush()\n"
+        "child.stdin.close(); child.wait()\n"
+    )
+    write_dataset(folder / "d.json", PLANTED)
+    memory = f"process:{sys.executable} tee.py {SERVE} mymem:MyMemory"
+    longmemeval("prepare", "--dataset", "d.json", "--memory", memory, cwd=folder)
+    longmemeval(*RUN, "--dataset", "d.json", "--memory", memory, "--run-id", "r", cwd=folder)
+    sent = (folder / "sent.log").read_bytes()
+    assert b"I painted my bicycle green" in sent
+    assert b'"method":"search"' in sent
+    (state,) = (folder / "prepared-data").glob("d/default/*/*/state")
+    kept = b"".join(path.read_bytes() + path.name.encode() for path in state.rglob("*") if path.is_file())
+    for label in (b"answer", b"_abs", b"gpt4", b"planted", b"noise", b"preference", b"evidence", b"has_answer"):
+        assert label not in sent.lower()
+        assert label not in kept.lower()
+    (answer,) = json_lines(folder / "results" / "r" / "answers.jsonl")
+    assert answer["recall_ids"] == ["answer_of_all_2:0"] or "noise_1:0" in answer["recall_ids"]
+
+
+FAULTY = '''
+import os, time
+from mymem import MyMemory
+
+class Faulty(MyMemory):
+    """Fails in a way of its own."""
+
+    def add(self, session):
+        if "bicycle" in str(session):
+            FAULT
+        super().add(session)
+'''
+
+
+def two_haystacks(folder: Path) -> None:
+    other = record("q2", haystack_sessions=[[{"role": "user", "content": "A car."}]] * 3, question="Which car?")
+    write_dataset(folder / "d.json", record("q1"), other)
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        ("os._exit(7)", "ended by itself with exit code 7"),
+        (
+            "[os.write(int(one), b'no json' + bytes([10])) for one in os.listdir('/proc/self/fd') if int(one) > 2"
+            " and os.path.exists(f'/proc/self/fd/{one}') and 'pipe' in os.readlink(f'/proc/self/fd/{one}')]",
+            "wrote what is no message of the protocol",
+        ),
+        ("raise ValueError('a bad day')", ""),
+    ],
+)
+def test_a_haystack_that_fails_keeps_its_questions_and_no_other(fault: str, told: str, folder: Path) -> None:
+    two_haystacks(folder)
+    (folder / "faulty.py").write_text(FAULTY.replace("FAULT", fault))
+    memory = f"process:{SERVE} faulty:Faulty"
+    code = 1 if told else 0
+    words = ("--dataset", "d.json", "--memory", memory)
+    done = longmemeval("prepare", *words, "--memory", "bm25", cwd=folder, code=code)
+    shown = " ".join(done.stderr.split())
+    assert told in shown
+    if not told:
+        assert "q1: 1 of 3 batches failed: faulty.py, line 10: ValueError: a bad day" in shown
+        return
+    assert "1 of 2 haystacks failed: their questions count, and have no answer." in shown
+    done = longmemeval(*RUN, *words, "--run-id", "r", cwd=folder, code=1)
+    assert "q1" in done.stderr
+    answers = {one["question_id"]: one for one in json_lines(folder / "results" / "r" / "answers.jsonl")}
+    assert (answers["q1"]["status"], answers["q2"]["status"]) == ("error", "ok")
+    assert told in answers["q1"]["error"]
+    scores = longmemeval("evaluate", "r", "--judge", "offline/lexical", cwd=folder, code=1)
+    assert "1 of 2 haystacks could not be ingested; their questions count" in " ".join(scores.stdout.split())
+    found, others = retrieval(folder, "d.json", memory, "bm25")
+    assert found["denominator"].startswith("2 questions")
+    assert others["measures"]["recall_any@5"] == 1.0
+    # The next prepare tries again, and only what failed.
+    (folder / "faulty.py").write_text(FAULTY.replace("FAULT", "pass"))
+    again = longmemeval("prepare", *words, cwd=folder)
+    assert "Prepared 1 haystack (1 were there already)" in again.stdout
+
+
+SLOW = '''
+import pathlib, time
+from mymem import MyMemory
+import longmemeval.memory.external.serve as serve
+serve.CHECKPOINT_S = 0.0
+
+class Slow(MyMemory):
+    """Slow, and saved after every session."""
+
+    def add(self, session):
+        with open("added.log", "a") as log:
+            print(session.id, file=log)
+        super().add(session)
+        while pathlib.Path("wait").exists() and len(self.stored) >= 4:
+            time.sleep(0.01)
+'''
+
+
+def test_a_killed_prepare_goes_on_within_a_haystack(folder: Path) -> None:
+    write_dataset(folder / "d.json", record("q1"))
+    (folder / "slow.py").write_text(SLOW)
+    (folder / "wait").touch()
+    arguments = ["prepare", "--dataset", "d.json", "--memory", "slow:Slow", "--jobs", "1"]
+    with subprocess.Popen(
+        [*COMMAND, *arguments], cwd=folder, env=clean_environment(), stderr=subprocess.DEVNULL, start_new_session=True
+    ) as command:
+        deadline = time.monotonic() + 60
+        while not (folder / "added.log").exists() or len((folder / "added.log").read_text().split()) < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        os.killpg(command.pid, signal.SIGKILL)
+    (folder / "wait").unlink()
+    longmemeval(*arguments, cwd=folder)
+    added = (folder / "added.log").read_text().split()
+    # The second was under way; the first is not added again.
+    assert [added.count(one) for one in dict.fromkeys(added)] == [1, 2, 1]
+    again = longmemeval(*arguments, cwd=folder)
+    assert "everything is prepared" in again.stdout
+    assert (folder / "added.log").read_text().split() == added
+
+
+def test_reading_changes_nothing_and_the_manifest_tells_of_the_service(folder: Path) -> None:
+    write_dataset(folder / "d.json", record("q1"))
+    (folder / "writes.py").write_text(
+        "from mymem import MyMemory\n"
+        "class Writes(MyMemory):\n"
+        "    capabilities = {'signals': ['words'], 'telemetry': 'off'}\n"
+        "    packages = ['msgspec', 'no-such-package']\n"
+        "    def load(self, folder):\n"
+        "        super().load(folder)\n"
+        "        (folder / 'lock').write_text('x'); (folder / 'memory.json').write_text('[]')\n"
+    )
+    words = ("--dataset", "d.json", "--memory", "writes:Writes", "--set", "shortest=4")
+    longmemeval("prepare", *words, cwd=folder)
+    for name in ("a", "b"):
+        longmemeval(*RUN, *words, "--run-id", name, cwd=folder)
+    answers = [json_lines(folder / f"results/{one}/answers.jsonl")[0] for one in ("a", "b")]
+    assert answers[0]["recall_ids"] == answers[1]["recall_ids"] != []
+    assert "checks hold" in longmemeval("verify", "d/default", cwd=folder).stdout
+    (name,) = (path.name for path in (folder / "prepared-data/d/default/q1").iterdir() if path.name.startswith("Wri"))
+    settings = json.loads((folder / "results/a/run.json").read_text())["settings"]
+    assert settings["not_reproducible"] == [name]
+    told = settings["parts"][name]
+    assert (told["service"], told["capabilities"][0]["signals"]) == (["Writes"], "words")
+    assert (told["batches"], told["failed_batches"]) == (3, 0)
+    assert set(told["packages"][0]) == {"python", "msgspec", "no-such-package"}
+    assert settings["memory"]["parameters"] == {"limit": 10, "budget": None, "shortest": 4}
+    meta = read_meta(folder / "prepared-data/d/default/q1")
+    assert meta is not None
+    assert not meta.parts[name].reproducible
+    # Other settings are another memory: prepared beside it, asked for by name.
+    refused = longmemeval(*RUN, "--dataset", "d.json", "--memory", "writes:Writes", "--run-id", "c", cwd=folder, code=2)
+    assert "longmemeval prepare --dataset d.json --memory writes:Writes" in " ".join(refused.stderr.split())
+
+
+LEVELS = '''
+from mymem import MyMemory
+
+class Sessions(MyMemory):
+    """Says from which sessions."""
+    capabilities = {"provenance": "session"}
+    def search(self, query, *, date, limit):
+        hits = super().search(query, date=date, limit=limit)
+        return [{"text": hit["text"], "session_ids": hit["session_ids"]} for hit in hits]
+    def add(self, session):
+        before = len(self.stored)
+        super().add(session)
+        for hit in self.stored[before:]:
+            hit["session_ids"] = [session.id]
+
+class Nothing(MyMemory):
+    """Says nothing."""
+    capabilities = {"provenance": "none"}
+    def search(self, query, *, date, limit):
+        return [hit["text"] for hit in super().search(query, date=date, limit=limit)]
+'''
+
+
+def test_provenance_is_scored_at_its_level_and_never_guessed(folder: Path) -> None:
+    write_dataset(folder / "d.json", record("q1"))
+    (folder / "levels.py").write_text(LEVELS)
+    memories = ("mymem:MyMemory", "levels:Sessions", "levels:Nothing")
+    named = [word for memory in memories for word in ("--memory", memory)]
+    longmemeval("prepare", "--dataset", "d.json", *named, cwd=folder)
+    by_session, by_turn = (retrieval(folder, "d.json", *memories, level=level) for level in ("session", "turn"))
+    assert [one["measures"]["recall_any@5"] for one in by_session] == [1.0, 1.0, None]
+    assert [one["measures"]["recall_any@5"] for one in by_turn] == [1.0, None, None]
+    for memory in memories:
+        name = memory.rpartition(":")[2]
+        longmemeval(*RUN, "--dataset", "d.json", "--memory", memory, "--run-id", name, cwd=folder)
+        longmemeval("evaluate", name, "--judge", "offline/lexical", cwd=folder)
+    compared = longmemeval("compare", "MyMemory", "Sessions", "Nothing", cwd=folder).stdout
+    rows = {line.split()[0]: line for line in reversed(compared.splitlines()) if line.strip()}
+    assert "100.0 %" in rows["MyMemory"]
+    assert "100.0 % (s)" in rows["Sessions"]
+    assert "\u2013" in rows["Nothing"]
+    assert "(s): evidence recall by session" in compared
+    prompt = json_lines(folder / "results/Nothing/prompts.jsonl")[0]["messages"][-1]["content"]
+    assert "## Date unknown" in prompt
+
+
+@pytest.mark.parametrize(
+    ("memory", "told"),
+    [
+        ("process:", "This is no command (process:)"),
+        ("http://user:pass@127.0.0.1:1", "The address of a memory holds a name, a password or a query"),
+    ],
+)
+def test_addresses_that_are_none_are_refused(memory: str, told: str, folder: Path) -> None:
+    write_dataset(folder / "d.json", record("q1"))
+    refused = longmemeval("prepare", "--dataset", "d.json", "--memory", memory, cwd=folder, code=2)
+    assert told in " ".join(refused.stderr.split())
