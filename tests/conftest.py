@@ -8,6 +8,9 @@ from hypothesis import settings
 
 from tests.tiers import begins_something
 
+# Workers of pytest-xdist are told a width; commands write into pipes here, which have none.
+os.environ.pop("COLUMNS", None)
+
 # How long an example takes says more of the machine than of what is tested.
 settings.register_profile("any machine", deadline=None)
 # Enough to find what is broken everywhere; the whole suite tries the usual hundred.
