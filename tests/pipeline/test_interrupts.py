@@ -96,12 +96,21 @@ def test_while_workers_are_started(tmp_path: Path) -> None:
         assert litter(tmp_path / "prepared-data") == []
 
 
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with 400 prepared haystacks, which take a while to rank."""
+    folder = tmp_path_factory.mktemp("many")
+    prepared_colours(folder, 400, "bm25")
+    return folder
+
+
 @pytest.mark.parametrize("pauses", [(), (0.0,), (0.02, 0.1)], ids=["once", "twice", "thrice"])
 @pytest.mark.parametrize("workers", [ALONE, PROCESSES], ids=["alone", "processes"])
-def test_while_histories_are_ranked(tmp_path: Path, workers: tuple[str, ...], pauses: tuple[float, ...]) -> None:
-    prepared_colours(tmp_path, 400, "bm25")
-    command = ("retrieval", "--dataset", "colours.json", "--memory", "bm25", "--run-id", "r", *workers)
-    process = start(*command, cwd=tmp_path)
+def test_while_histories_are_ranked(
+    many: Path, tmp_path: Path, workers: tuple[str, ...], pauses: tuple[float, ...]
+) -> None:
+    read = ("--dataset", many / "colours.json", "--prepared-dir", many / "prepared-data", "--memory", "bm25")
+    process = start("retrieval", *read, "--run-id", "r", *workers, cwd=tmp_path)
     rankings = tmp_path / "results/r/rankings.jsonl"
     wait_until(lambda: rankings.exists() and rankings.stat().st_size > 0, process)
     told = interrupt(process, pauses)
