@@ -103,5 +103,5 @@ OFFICIAL_RECALL = OfficialScoring(
         "session": tuple(recall_at @ cutoff for cutoff in SESSION_CUTOFFS),
     },
     rules=lambda level: (official_rule(level),),
-    notes=("Official dialog recall: raw evidence ids, questions without evidence count as 0. Any memory may rank.",),
+    notes=("Official recall: raw evidence ids, questions without evidence count as 0. Any memory may rank.",),
 )
