@@ -51,7 +51,7 @@ MAY_READ_GOLD = {
     "dataset.py",
     "memory/baselines.py",
     "memory/gold.py",
-    "memory/presets.py",
+    "memory/built_in/presets.py",
     "memory/protocol.py",
     "pipeline/compare/losses.py",
     "pipeline/exchange/export_csv.py",

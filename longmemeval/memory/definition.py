@@ -76,27 +76,10 @@ def _defined_outside(function: str, argument: object) -> object:
     return definition
 
 
-_BUILT_IN = {
-    "none": "NONE",
-    "oracle": "ORACLE",
-    "full-history": "FULL_HISTORY",
-    "last-k": "LAST_K",
-    "semantic-recall": "SEMANTIC_RECALL",
-    "working-memory": "WORKING_MEMORY",
-    "combined": "COMBINED",
-    "bm25": "BM25",
-    "hybrid": "HYBRID",
-}
-
 MEMORIES: Registry[MemoryDefinition[Any]] = Registry(
-    MEMORY,
-    "memory configuration",
-    MemoryDefinition,
-    {name: f"longmemeval.memory.presets:{attribute}" for name, attribute in _BUILT_IN.items()},
-    _from_class,
-    _from_address,
+    MEMORY, "memory configuration", MemoryDefinition, None, _from_class, _from_address
 )
-"""Memory configurations by name; the built-in ones are the presets."""
+"""Memory configurations by name; the built-in ones are the presets, from the `plugins.toml` of their folders."""
 
 
 def known_parts() -> "dict[str, Part[Any]]":

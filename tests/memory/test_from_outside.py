@@ -1,11 +1,14 @@
 """A memory system of the user's own, in one file, by `package.module:Class`: wherever a preset is accepted."""
 
 import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support import json_lines, longmemeval, record, write_dataset
+from tests.support import ROOT, clean_environment, json_lines, longmemeval, record, write_dataset
 
 OWN = '''
 """A memory of one file."""
@@ -88,3 +91,26 @@ def test_what_is_no_memory_is_refused(folder: Path, memory: str, told: str) -> N
     (folder / "mymem.py").write_text(f"{OWN}\nOWN = 1\n")
     refused = longmemeval("prepare", "--dataset", "d.json", "--memory", memory, cwd=folder, code=2)
     assert told in " ".join(refused.stderr.split())
+
+
+def test_inside_the_tree_a_memory_system_is_its_folder(folder: Path) -> None:
+    """Nothing but the folder is added to a copy of the package, and the system has a name."""
+    shutil.copytree(ROOT / "longmemeval", folder / "longmemeval", ignore=shutil.ignore_patterns("__pycache__"))
+    own = folder / "longmemeval" / "memory" / "newest"
+    own.mkdir()
+    (own / "__init__.py").touch()
+    (own / "system.py").write_text(OWN)
+    (own / "plugins.toml").write_text('["longmemeval.memory"]\nnewest = "longmemeval.memory.newest.system:Newest"\n')
+    printed = ""
+    for line in (("prepare", "--memory", "newest"), ("run", "--memory", "newest", "--model", "offline/extractive")):
+        done = subprocess.run(
+            [sys.executable, "-m", "longmemeval", *line, "--dataset", "d.json"],
+            cwd=folder,
+            env=clean_environment() | {"PYTHONPATH": str(folder)},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+        printed = done.stdout
+    assert "d_newest_offline" in printed

@@ -205,7 +205,7 @@ def test_without_expansion_no_word_of_it(tmp_path: Path, dataset: LongMemEvalDat
         (("expansion=event", "expansion_level=session"), "no expansion of kind 'event' at level 'session'"),
         (("expansion=summary",), r"kind 'summary' at level 'turn'.*expansion_level=session"),
         (("expansion=summary", "expansion_level=session"), r"'session-summ' with sessions only.*--granularity session"),
-        (FACTS, r"not prepared.*prepare .*--set expansion=fact --set expansion_level=turn"),
+        (FACTS, r"not prepared.*prepare .*--set expansion=fact --expansion-model MODEL"),
         ((*FACTS, "top_k=3"), "has no parameters but expansion, expansion_level, expansion_join"),
     ],
 )
