@@ -8,6 +8,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 from pydantic import Field
@@ -71,7 +72,7 @@ class NotebookMemory:
         """Messages to recall."""
 
     @staticmethod
-    def parts(parameters: Parameters) -> tuple[Part[object], ...]:
+    def parts(parameters: Parameters) -> tuple[Part[Any], ...]:
         """What it reads of a fixture."""
         return MESSAGES, NOTEBOOK
 
