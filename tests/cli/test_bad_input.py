@@ -279,9 +279,9 @@ INPUT: dict[str, tuple[Callable[[], object], str, list[str]]] = {
     "memory template that is a folder": (
         folder("t"),
         f"{PREPARE} --name n --working-memory-template t",
-        ["working-memory template cannot be read", "(t)"],
+        ["working-memory template cannot be read", "/t)"],
     ),
-    "empty memory template": (text("t", ""), f"{PREPARE} --name n --working-memory-template t", ["is empty", "(t)"]),
+    "empty memory template": (text("t", ""), f"{PREPARE} --name n --working-memory-template t", ["is empty", "/t)"]),
     "no configuration file": (lambda: None, RUN.replace("combined", "m.yaml"), ["m.yaml", "cannot be read"]),
     "configuration file that is a folder": (folder("m.yaml"), RUN.replace("combined", "m.yaml"), ["cannot be read"]),
     "configuration file that is empty": (text("m.yaml", ""), RUN.replace("combined", "m.yaml"), ["`preset: NAME`"]),
