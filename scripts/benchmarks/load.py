@@ -26,10 +26,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from longmemeval.benchmarks.dataset_protocol import Dataset
 from msgspec import Struct
 
 from longmemeval.benchmarks.registry import load_dataset
+from longmemeval.dataset import Dataset
 from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
