@@ -7,6 +7,7 @@ import typer
 
 from longmemeval.cli import options as shared
 from longmemeval.cli.groups import add_verb
+from longmemeval.cli.next_step import command_line
 from longmemeval.cli.output import err, out, print_json, print_table, printable
 from longmemeval.cli.panels import WHAT, Verbs
 from longmemeval.errors import HarnessError
@@ -34,7 +35,8 @@ def init(
     if file.exists():
         raise HarnessError("The file is there already", where=str(file), fix="Name another one")
     file.write_text(resources.files("longmemeval.memory.external").joinpath("example.py.txt").read_text())
-    out.print(f"{printable(str(file))} is written. Try it: longmemeval memory check {file.stem}:MyMemory")
+    out.print(f"{printable(str(file))} is written.")
+    out.next(command_line("memory", "check", f"{file.stem}:MyMemory"))
 
 
 def check(
@@ -74,20 +76,21 @@ def check(
     if as_json:
         print_json(found)
     else:
-        _show(spec, found)
+        _show(found)
+        if not any(one.state == "failed" for one in found):
+            given = [word for setting in settings or () for word in ("--set", setting)]
+            out.next(command_line("prepare", "--dataset", "sample", "--memory", spec, *given))
     if any(one.state == "failed" for one in found):
         raise typer.Exit(_FAILED)
 
 
-def _show(spec: str, found: "list[Finding]") -> None:
+def _show(found: "list[Finding]") -> None:
     from longmemeval.report.table import Table
 
     rows = [[one.what, _SIGNS[one.state], one.told] for one in found]
     print_table(Table("", ["tried", "works", ""], rows, left=frozenset({0, 1, 2}), prose=frozenset({2})))
     if any(one.state == "failed" for one in found):
         err.print("NO: results would be wrong. Fix these first.")
-    else:
-        err.print(f"Next: longmemeval prepare --dataset sample --memory '{printable(spec)}'")
 
 
 add_verb(app, "init", init, example="longmemeval memory init mymem.py", all_options=False)

@@ -41,7 +41,7 @@ Memories = Annotated[
         metavar="MEMORY",
         autocompletion=complete_memory,
         rich_help_panel=WHAT,
-        help="A preset, module:Class or YAML file; repeatable.",
+        help="A preset, module:Class, process:COMMAND, address or YAML file; repeatable.",
     ),
 ]
 JudgeId = Annotated[

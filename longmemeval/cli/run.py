@@ -111,7 +111,7 @@ def run(
             metavar="MEMORY",
             autocompletion=complete_memory,
             rich_help_panel=WHAT,
-            help="A preset, module:Class or a YAML file.",
+            help="A preset, module:Class, process:COMMAND, address or YAML file.",
         ),
     ],
     model: Annotated[
