@@ -90,7 +90,7 @@ def test_haystack_folder_elsewhere_is_read_and_written_there(prepared: Path, com
     well(command(f"{PREPARE} working-memory --force"))
     assert (prepared / "q1").is_symlink()
     assert Fixture.open(prepared / "q1").part(DOCUMENT)
-    assert sorted(path.name for path in elsewhere.iterdir()) == ["db.json", "meta.json"]
+    assert sorted(path.name for path in elsewhere.iterdir()) == ["db.json", "meta.json", "working-memory.json"]
 
 
 def test_part_elsewhere_is_read_and_replaced_by_a_file(prepared: Path, command: Command, tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_part_elsewhere_is_read_and_replaced_by_a_file(prepared: Path, command: 
     before = elsewhere.read_bytes()
     well(command(f"{RUN} --run-id a"))
     well(command("verify d"))
-    well(command(f"{PREPARE} working-memory"))
+    well(command(f"{PREPARE} last-k --force"))
     assert not part.is_symlink()
     assert elsewhere.read_bytes() == before
 
