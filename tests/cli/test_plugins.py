@@ -38,7 +38,7 @@ def test_what_is_wrong_with_plug_ins_is_told_and_breaks_no_other_command(broken_
     told = longmemeval("plugins", "--check", cwd=tmp_path, code=3, PYTHONPATH=broken_packages).stdout
     assert "raises: The executor 'raises' of the package pack_raises cannot be loaded" in told
     prepare = ("prepare", "--dataset", "sample", "--memory", "last-k", "--limit", "1")
-    assert "Prepared 1 haystacks" in longmemeval(*prepare, cwd=tmp_path, PYTHONPATH=broken_packages).stdout
+    assert "Prepared 1 haystack in" in longmemeval(*prepare, cwd=tmp_path, PYTHONPATH=broken_packages).stdout
 
 
 def test_a_package_whose_entry_points_cannot_be_read_is_named(tmp_path: Path) -> None:

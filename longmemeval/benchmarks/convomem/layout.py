@@ -73,7 +73,7 @@ def list_files(folder: Path) -> Listing:
         else:
             passed_over.append(path)
     if not files:
-        what = "The folder holds no file of ConvoMem, the one benchmark whose data set is a folder"
+        what = "The folder holds no file of ConvoMem"
         raise DataError(what, where=str(folder), fix=f"{_LAYOUT}. {nearest('', CATEGORIES)}")
     return Listing(tuple(files), tuple(passed_over))
 
