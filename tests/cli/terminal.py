@@ -12,6 +12,7 @@ WIDTHS = (80, 100, 140)
 SNAPSHOTS = Path(__file__).with_name("snapshots")
 
 _TIMES = re.compile(r"\b\d+\.\d s\b")
+_MOMENTS = re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b(?= *$)", re.MULTILINE)
 
 
 def shown(command: Command, monkeypatch: pytest.MonkeyPatch, line: str, width: int) -> str:
@@ -22,7 +23,7 @@ def shown(command: Command, monkeypatch: pytest.MonkeyPatch, line: str, width: i
         monkeypatch.setattr(console, "soft_wrap", False)
     done = command(line)
     text = done.stdout + (f"-- standard error --\n{done.stderr}" if done.stderr else "")
-    return "\n".join(one.rstrip() for one in _TIMES.sub("N.N s", text).splitlines()) + "\n"
+    return "\n".join(one.rstrip() for one in _MOMENTS.sub("YYYY-MM-DD hh:mm", _TIMES.sub("N.N s", text)).splitlines()) + "\n"
 
 
 def check_snapshot(name: str, text: str, *, write: bool) -> None:

@@ -29,6 +29,7 @@ COMMANDS = {
     "datasets": "datasets list",
     "sweep": "sweep grid.yaml",
     "inspect": "inspect smp_4ea7",
+    "runs": "runs --memory 'h*' --model 'offline/*'",
 }
 _INTERVAL = re.compile(r"\[[+-]?\d+\.\d, [+-]?\d+\.\d\]")
 

@@ -84,7 +84,7 @@ def list_runs(results_dir: Path, wanted: RunFilter | None = None) -> list[Listed
     scores = _scores(read_index(results_dir))
     found = [_listed(results_dir, run_id, scores) for run_id in run_ids(results_dir)]
     chosen = [one for one in found if _matches(one, wanted) and (since is None or _started(one) >= since)]
-    return sorted(chosen, key=lambda one: one.started_at, reverse=True)
+    return sorted(chosen, key=lambda one: (one.started_at, one.run), reverse=True)
 
 
 def named_runs(
