@@ -12,7 +12,7 @@ _SMALLER_PROMPTS = (
 
 
 class HarnessError(Exception):
-    """Base of all errors that are somebody's to mend outside this code.
+    """Base of all errors that can be fixed outside this code.
 
     Args:
         what: what is wrong, one sentence without the final full stop.
@@ -111,13 +111,13 @@ class RecallError(HarnessError):
 
 
 class EndpointDownError(HarnessError):
-    """An endpoint answered nothing but failures for as long as was to be waited. What was finished is kept."""
+    """An endpoint answered nothing but failures for as long as was to be waited. Finished work is kept."""
 
     exit_code = 1
 
 
 class SpendingLimitError(HarnessError):
-    """The next call could cost more than is left. What was finished is kept."""
+    """The next call could cost more than is left. Finished work is kept."""
 
     exit_code = 1
 

@@ -27,7 +27,7 @@ class PartOptions(BaseModel):
     embedded_text: EmbeddedText = Field(
         default="content", json_schema_extra={"flag": "--embed-text", "metavar": "TEXT"}
     )
-    """What is embedded of a message: content, speaker (name first), dated (date first) or neighbours (with the messages
+    """What to embed of a message: content, speaker (name first), dated (date first) or neighbours (with the messages
     around it)."""
     query_prefix: str = Field(default="", json_schema_extra={"metavar": "TEXT"})
     """Prefix the embedding model expects before a question. The fixtures keep it for runs."""
@@ -36,7 +36,7 @@ class PartOptions(BaseModel):
     index: IndexEngine = Field(default="hnsw", json_schema_extra={"metavar": "KIND"})
     """Vector search: hnsw (a graph) or exact."""
     working_memory_model: str = Field(default="rules", json_schema_extra={"metavar": "MODEL", "panel": "Model"})
-    """Who updates working memory; rules: offline."""
+    """Model for working memory; rules is offline."""
     working_memory_template: Path | None = Field(default=None, strict=False, json_schema_extra={"metavar": "FILE"})
     """Markdown file with the sections of the working memory."""
     expansion_model: str | None = Field(default=None, json_schema_extra={"metavar": "MODEL", "panel": "Model"})

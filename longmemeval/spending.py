@@ -171,7 +171,7 @@ class Account:
         return SpendingLimitError(
             f"The spending limit is reached: {spent} of {shown_dollars(limit.dollars)} are spent{failed}; no call is "
             f"under way, so nothing is reserved, and the next call could cost {shown_dollars(dollars)}",
-            fix="Rerun the same command with a higher --max-cost: it goes on from here",
+            fix="Rerun the command with a higher --max-cost; it continues from here",
         )
 
     def _open(self, file: BinaryIO | None) -> None:

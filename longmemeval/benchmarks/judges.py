@@ -40,7 +40,7 @@ def load_judge(
         model_factory: makes the chat model of a spec.
         benchmark: whose prompts a model without a set gets.
         votes: how often the model is asked about each answer, 1 or an odd number.
-        repeat: the how-manieth time the same answers are graded; from 2 on the judge has an id of its own.
+        repeat: which grading of the same answers it is; from 2 on the judge has its own id.
         options: how the model is reached: the address it is served at is part of the judge.
 
     Raises:
@@ -52,8 +52,8 @@ def load_judge(
     make = JUDGE_DEFINITIONS.get(spec).rules if spec in JUDGE_DEFINITIONS else None
     if make:
         if votes > 1 or repeat > 1:
-            what = f"'{spec}' says the same however often it is asked"
-            raise HarnessError(what, fix="Ask it once; several votes and judging anew are for chat models")
+            what = f"'{spec}' gives the same labels every time"
+            raise HarnessError(what, fix="Ask it once; votes and --rejudge are for chat models")
         return make()
     judge = _model_judge(spec, model_factory, benchmark, options)
     if votes > 1:

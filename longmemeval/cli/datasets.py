@@ -76,9 +76,9 @@ def download_dataset(name: Name, data_dir: DataDir = None, json: Json = False) -
     if json:
         print_json({"name": name, "path": str(path), "downloaded": not there})
     elif there:
-        out.print(f"{name} is already there, nothing to do: {printable(str(path))}")
+        out.print(f"{name} already exists; nothing to do: {printable(str(path))}")
     else:
-        out.print(f"{name} is downloaded and its hash holds: {printable(str(path))}")
+        out.print(f"{name} is downloaded and its hash is correct: {printable(str(path))}")
 
 
 def verify_dataset(name: NameOrPath, data_dir: DataDir = None, json: Json = False) -> None:
@@ -97,13 +97,13 @@ def verify_dataset(name: NameOrPath, data_dir: DataDir = None, json: Json = Fals
         _check_pinned(entry.name, entry.source, path)
         files: tuple[Path, ...] = (path,)
         document: dict[str, object] = {"sha256": entry.source.sha256, "content_sha256": None, "pinned": True}
-        verdict = "size and hash are those of the catalogue"
+        verdict = "size and hash match the catalogue"
     else:
         dataset = load_dataset(name, folder)
         path = dataset.path
         files = tuple(dataset.files)
         document = {"sha256": dataset.sha256, "content_sha256": dataset.content_sha256, "pinned": False}
-        verdict = f"all {len(dataset):,} questions and their haystacks are as the format demands"
+        verdict = f"all {len(dataset):,} questions and their haystacks are valid"
     size = sum(file.stat().st_size for file in files)
     if json:
         print_json({"name": name, "path": str(path), "bytes": size, **document})

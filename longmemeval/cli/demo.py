@@ -48,7 +48,7 @@ def demo(
     print_table(memory_table(title, summaries))
     print_lines(footnotes(summaries))
     new = outcome.newly_answered
-    done = f"{new} questions answered" if new else "everything was answered already"
+    done = f"{new} questions answered" if new else "every question was already answered"
     err.print(
         f"{time.perf_counter() - started:.1f} s, {done}. Runs: {where.results_dir}/, fixtures: {where.prepared_dir}/."
     )

@@ -62,14 +62,14 @@ def evaluate(
         typer.Option(min=1, metavar="N", rich_help_panel=MODEL, help="Odd number of votes; the majority counts."),
     ] = 1,
     rejudge: Annotated[
-        bool, typer.Option("--rejudge", rich_help_panel=OUTPUT, help="Judge all again, into a new file.")
+        bool, typer.Option("--rejudge", rich_help_panel=OUTPUT, help="Judge everything again, into a new file.")
     ] = False,
     audit: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
             rich_help_panel=OUTPUT,
-            help="Scores with and without disputed gold labels.",
+            help="Also score without disputed gold labels.",
         ),
     ] = None,
     as_json: shared.Json = False,
@@ -82,15 +82,15 @@ def evaluate(
 
     named = bool(runs.run_ids) or runs.sweep is not None
     if named == (hypotheses is not None):
-        raise typer.BadParameter("name a RUN or give --hypotheses FILE, one of them")
+        raise typer.BadParameter("name a RUN or give --hypotheses FILE, not both")
     where = places.folders()
     chosen = questions.selection()
     if hypotheses is not None:
         if dataset is None:
-            raise typer.BadParameter("--hypotheses needs --dataset: the questions the file answers")
+            raise typer.BadParameter("--hypotheses needs --dataset, the questions that the file answers")
         run_ids = [_adopt(hypotheses, dataset, chosen, where)]
     elif chosen != shared.Questions(seed=questions.seed).selection():
-        raise typer.BadParameter("a run is graded whole: the selection was made when it was run")
+        raise typer.BadParameter("a run is graded as a whole; its questions were selected when it was run")
     else:
         run_ids = runs.named(where)
     options = pipeline.EvaluateOptions(
@@ -161,7 +161,7 @@ def _adopt(file: Path, dataset: str, chosen: "Selection", where: "Folders") -> s
     from longmemeval.pipeline.exchange.hypotheses import adopt_hypotheses
 
     adopted = adopt_hypotheses(file, load_dataset(dataset, where.data_dir), where.results_dir, selection=chosen)
-    tell(adopted.unknown, "hypotheses are for questions the data set does not have and are left out")
+    tell(adopted.unknown, "hypotheses are for questions that are not in the data set; they are ignored")
     tell(adopted.missing, "questions have no hypothesis and count as not evaluated")
     return adopted.run_id
 
@@ -181,7 +181,7 @@ def show(evaluation: "Evaluation", where: "Folders") -> None:
     title = f"{metrics.run}: {summary.memory}, {summary.model}, {data}, judged by {judge}"
     print_table(score_table(title, metrics))
     if metrics.task_averaged is None:
-        out.print("Task average: not defined, not all six question types are among the questions.")
+        out.print("Task average: not defined, as not all six question types occur.")
     print_lines(abstention_lines(metrics))
     print_table(work_table(summary.costs))
     out.print(latency_line(summary.latency))
@@ -204,7 +204,7 @@ def tell_unlabelled(evaluation: "Evaluation", results_dir: Path) -> None:
     judged = current_judgements(results_dir / evaluation.metrics.run, judge.id).values()
     errors = [f"  {one.question_id}: {one.error}" for one in judged if one.label is None]
     if errors:
-        again = "" if rules_of(judge.model) else "; the same command asks again"
+        again = "" if rules_of(judge.model) else "; rerun the command to ask again"
         err.print(f"{len(errors):,} answers have no label by {printable(judge.id)}{again}:")
         for line in errors[:5]:
             err.print(printable(line))
@@ -249,7 +249,7 @@ def show_audit(audited: "list[AuditedScore]") -> None:
         title = f"Audit: {one.disputed} of the gold answers are disputed, by {one.judge}"
         print_table(Table(title, columns, rows))
     if audited:
-        out.print("The audit is an opinion about the labels: the official score is the one over all questions.")
+        out.print("The audit is an opinion about the labels. The official score is over all questions.")
 
 
 def _percent(value: float | None) -> str:

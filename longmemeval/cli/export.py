@@ -92,10 +92,10 @@ def _official(run_id: str, output: Path | None, dataset: str | None, where: "Fol
         err.print(f"Not the whole data set: {written.part}.")
     if written.unanswered:
         unanswered = count_of(len(written.unanswered), "question")
-        err.print(f"{unanswered} without an answer: the official script does not miss them.")
+        err.print(f"{unanswered} without an answer; the official script does not count them.")
     if written.later_gradings:
         later = printable(", ".join(written.later_gradings))
-        err.print(f"Left out are later gradings, as the first is the score: {later}")
+        err.print(f"Not exported: later gradings, as the first is the score: {later}")
     for model in written.unofficial:
-        err.print(f"print_qa_metrics.py takes no log judged by {printable(model)}: it asks for the official judge.")
+        err.print(f"print_qa_metrics.py accepts no log judged by {printable(model)}; it needs the official judge.")
     return written

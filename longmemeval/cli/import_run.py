@@ -46,9 +46,9 @@ def import_run(
         print_json(imported)
     else:
         out.print(f"Run {printable(imported.run_id)}: {imported.answered:,} answers")
-    tell(imported.unknown, "lines are about questions the data set does not have and are left out")
+    tell(imported.unknown, "lines are about questions that are not in the data set; they are ignored")
     tell(imported.missing, "questions have no hypothesis and count as not evaluated")
-    tell(imported.repeated, "questions stand there twice: the official script counts them twice, this run once")
+    tell(imported.repeated, "questions occur twice: the official script counts them twice, this run once")
     tell(imported.unlabelled, "answers have no label and count as not evaluated")
     metrics = imported.metrics
     if as_json:
@@ -56,7 +56,7 @@ def import_run(
     if metrics is None:
         err.next(next_step.grade(imported.run_id, benchmark_of(data), "", places))
         return
-    print_table(score_table(f"as judged by {metrics.judge.model}, taken over from the log", metrics))
+    print_table(score_table(f"as judged by {metrics.judge.model}, as in the log", metrics))
     figures = metrics.official_figures
     if imported.script_stops:
         out.print(f"The official script would stop at this log: {printable('; '.join(imported.script_stops))}.")

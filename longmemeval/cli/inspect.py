@@ -36,17 +36,17 @@ def inspect(
             metavar="MEMORY",
             autocompletion=complete_memory,
             rich_help_panel=WHAT,
-            help="Show all this configuration recalls; repeatable.",
+            help="Show everything it recalls; repeatable.",
         ),
     ] = None,
     session: Annotated[
         str | None, typer.Option(metavar="ID", rich_help_panel=WHAT, help="Show this session in full.")
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", rich_help_panel=OUTPUT, help="Sessions and what is stored, too.")
+        bool, typer.Option("--all", rich_help_panel=OUTPUT, help="Show sessions and stored parts too.")
     ] = False,
     with_gold: Annotated[
-        bool, typer.Option("--gold", rich_help_panel=OUTPUT, help="The right answer and its evidence, too.")
+        bool, typer.Option("--gold", rich_help_panel=OUTPUT, help="Show the right answer and its evidence too.")
     ] = False,
     prepared: shared.Prepared = "default",
     query_model: shared.QueryModel = None,

@@ -106,13 +106,13 @@ def _refusal(error: OSError) -> str:
     name = error.filename2 or error.filename
     place = f" ({name})" if name else ""
     if isinstance(error, IsADirectoryError):
-        return f"A folder stands where a file is to be written{place}. Name a file."
+        return f"A folder is in the place of a file to be written{place}. Name a file."
     if name and leads_nowhere(Path(str(name))):
-        return f"A link that leads nowhere stands where a file or folder is needed{place}. Put back what it leads to."
+        return f"A broken link is in the place of a file or folder{place}. Restore its target."
     if isinstance(error, NotADirectoryError | FileExistsError):
-        remedy = "Remove it, or name other folders by --data-dir, --prepared-dir and --results-dir."
-        return f"A file stands where a folder is needed{place}. {remedy}"
-    return f"{error.strerror or error}{place}. What was finished is kept; mend that and give the same command again."
+        remedy = "Remove it, or name other folders with --data-dir, --prepared-dir and --results-dir."
+        return f"A file is in the place of a folder{place}. {remedy}"
+    return f"{error.strerror or error}{place}. Finished work is kept. Fix this and rerun the command."
 
 
 def _fail(message: str, code: int) -> None:

@@ -31,9 +31,11 @@ def init(
     from importlib import resources
 
     if file.suffix != ".py" or not file.stem.isidentifier():
-        raise HarnessError("This is no name of a Python module", where=str(file), fix="Name a file such as mymem.py")
+        raise HarnessError(
+            "This is not the name of a Python module", where=str(file), fix="Name a file such as mymem.py"
+        )
     if file.exists():
-        raise HarnessError("The file is there already", where=str(file), fix="Name another one")
+        raise HarnessError("The file already exists", where=str(file), fix="Name another one")
     file.write_text(resources.files("longmemeval.memory.external").joinpath("example.py.txt").read_text())
     out.print(f"{printable(str(file))} is written.")
     out.next(command_line("memory", "check", f"{file.stem}:MyMemory"))
@@ -48,7 +50,7 @@ def check(
     ],
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", rich_help_panel=WHAT, help="Set something on it; repeatable."),
+        typer.Option("--set", metavar="KEY=VALUE", rich_help_panel=WHAT, help="Set a parameter of it; repeatable."),
     ] = None,
     as_json: shared.Json = False,
 ) -> None:

@@ -51,7 +51,7 @@ JudgeId = Annotated[
         metavar="JUDGE",
         autocompletion=complete_judge,
         rich_help_panel=MODEL,
-        help="Its id (or how it begins) or model [default: official, else newest].",
+        help="Id, its beginning, or model [default: official, else newest].",
     ),
 ]
 Sweep = Annotated[
@@ -81,7 +81,7 @@ MaxCost = Annotated[
         min=0.0,
         metavar="USD",
         rich_help_panel=LIMITS,
-        help="Spend at most this much, restarts included.",
+        help="Spend at most this, including earlier attempts.",
     ),
 ]
 GiveUpAfter = Annotated[

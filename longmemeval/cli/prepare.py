@@ -39,9 +39,7 @@ def prepare(
     give_up_after: shared.GiveUpAfter = 120.0,
     jobs: shared.Jobs = None,
     executor: shared.ExecutorName = None,
-    force: Annotated[
-        bool, typer.Option("--force", rich_help_panel=ADVANCED, help="Make parts again even if they exist.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", rich_help_panel=ADVANCED, help="Remake parts that exist.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", rich_help_panel=OUTPUT, help="Show the work and its cost; do nothing.")
     ] = False,
@@ -108,7 +106,7 @@ def show(report: "PrepareReport", *, fresh: bool = False) -> None:
         return
     if report.recovered.calls:
         err.print(
-            f"Note: an earlier prepare was stopped before it had recorded {usage_line(report.recovered)}; that is in "
+            f"Note: an earlier prepare stopped before it recorded {usage_line(report.recovered)}; that is in "
             f"{printable(report.folder)}/prepare.jsonl now, and the results are in the cache."
         )
     if report.prepared == 0:
@@ -123,10 +121,13 @@ def show(report: "PrepareReport", *, fresh: bool = False) -> None:
     if report.embedder:
         computed, cached = report.embeddings_computed, report.embeddings_cached
         others = f"; {cached:,} {'repeated' if fresh else 'from the cache or repeated'}" if cached else ""
-        damaged = f"; {report.embeddings_damaged:,} damaged ones replaced" if report.embeddings_damaged else ""
+        damaged = f"; {report.embeddings_damaged:,} damaged ones recomputed" if report.embeddings_damaged else ""
         out.print(f"Embeddings: {computed:,} computed{others}{damaged}")
         if is_offline_fallback(report.embedder):
-            err.print("Embedder hashing is the offline fallback; real ones: fastembed:NAME or FOLDER, openai:MODEL.")
+            err.print(
+                "The hashing embedder is an offline fallback. For real figures use fastembed:NAME, fastembed:FOLDER or "
+                "openai:MODEL."
+            )
     if report.usage.calls:
         out.print(f"Model use: {usage_line(report.usage)}")
     for one in report.failed[:5]:

@@ -15,7 +15,7 @@ Published = Annotated[
         "--published",
         metavar="[all]",
         rich_help_panel=OUTPUT,
-        help="Published figures: same judge and metric, or all.",
+        help="Published figures: same judge and metric; or all.",
     ),
 ]
 

@@ -53,7 +53,7 @@ def runs(
         typer.Option(metavar="STATUS", rich_help_panel=WHAT, help="completed, incomplete, interrupted, ..."),
     ] = None,
     since: Annotated[
-        str | None, typer.Option(metavar="DATE", rich_help_panel=WHAT, help="Only runs started since, in UTC.")
+        str | None, typer.Option(metavar="DATE", rich_help_panel=WHAT, help="Only runs started since then, in UTC.")
     ] = None,
     sweep: shared.Sweep = None,
     as_json: shared.Json = False,

@@ -37,7 +37,7 @@ def sweep(
             min=0.0,
             metavar="USD",
             rich_help_panel=LIMITS,
-            help="Spend at most this much, restarts included [default: the file's max_cost].",
+            help="Spend at most this, including earlier attempts [default: the file's max_cost].",
         ),
     ] = None,
     as_json: shared.Json = False,
@@ -61,7 +61,7 @@ def sweep(
     for failure in report.failures:
         err.print(printable(f"Failed: {failure.run_id}: {failure.what}"))
     if report.failures:
-        err.print("The same command tries again what failed.")
+        err.print("Rerun the command to retry what failed.")
         raise typer.Exit(1)
 
 
@@ -72,7 +72,7 @@ def show(report: "SweepReport") -> None:
         _show_front(compared)
     worked = report.newly_answered or report.newly_judged or report.failures
     new = f"{report.newly_answered:,} questions answered and {report.newly_judged:,} answers graded"
-    err.print(f"{report.seconds:.1f} s: {new if worked else 'everything was done already'}.")
+    err.print(f"{report.seconds:.1f} s: {new if worked else 'nothing was left to do'}.")
     out.print(printable(f"Runs: {report.results}/{report.name}_*"))
 
 

@@ -32,7 +32,7 @@ _PASSING_STATUSES = {408, 409, 429}
 _PLACEHOLDER_KEY = "none"  # the client demands a key; a server of one's own does not look at it
 _FATAL_STATUSES = {
     401: "refuses the key",
-    402: "wants the account topped up",
+    402: "asks for the account to be topped up",
     403: "refuses access",
     404: "does not know the model or the path",
 }
@@ -143,7 +143,7 @@ class RemoteEmbedder:
                 raise EndpointDownError(
                     f"{self.spec} at {self._endpoint} has answered nothing but failures for {gone:,.0f} s ({attempts} "
                     f"attempts). The last: {explained.what}",
-                    fix="Rerun the same command when it answers again: what was embedded is kept; --give-up-after "
+                    fix="Rerun the command when it answers again; finished embeddings are kept; --give-up-after "
                     "SECONDS waits longer",
                 )
             if attempts > _RETRIES:
@@ -218,7 +218,7 @@ class RemoteEmbedder:
 
     def _garbage(self, what: str) -> ModelError:
         return ModelError(
-            f"The embedding endpoint does not answer as the OpenAI protocol demands: {what}",
+            f"The embedding endpoint does not follow the OpenAI protocol: {what}",
             where=f"{self.spec} at {self._endpoint}",
             fix="Check that the address is that of an embedding server, usually ending in /v1",
         )
@@ -247,9 +247,9 @@ class RemoteEmbedder:
             )
         passing = status is None or status in _PASSING_STATUSES or status >= 500
         return (TransientModelError if passing else ModelError)(
-            f"The call to the embedding endpoint failed, retries included: {message}",
+            f"The call to the embedding endpoint failed after all retries: {message}",
             where=where,
-            fix="Run the same command again later: what was embedded is kept",
+            fix="Rerun the command later; finished embeddings are kept",
         )
 
 

@@ -47,7 +47,7 @@ def latency(milliseconds: Sequence[float]) -> Latency:
 
 
 class VoteSpread(Struct, frozen=True):
-    """How far the votes of a judge that votes several times lie apart."""
+    """The spread of the votes of a judge that votes several times."""
 
     votes: int
     unanimous: float

@@ -1,4 +1,4 @@
-"""How far repeated runs of one configuration lie apart."""
+"""The spread of repeated runs of one configuration."""
 
 from collections.abc import Sequence
 from statistics import fmean, stdev

@@ -53,7 +53,7 @@ class Processes:
             _kill(pool)
             raise HarnessError(
                 "A worker process died (out of memory, perhaps)",
-                fix="Give the same command again with fewer --jobs: what was finished is kept",
+                fix="Rerun the command with fewer --jobs; finished work is kept",
             ) from error
         except BaseException:
             _kill(pool)

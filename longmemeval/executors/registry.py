@@ -75,7 +75,7 @@ def run_tasks(
                     raise
                 raise HarnessError(
                     f"The executor '{name}' failed: {type(error).__name__}: {error}",
-                    fix="Fix this and rerun the same command, or take another --executor: what was finished is kept",
+                    fix="Fix this and rerun the command, or choose another --executor; finished work is kept",
                 ) from error
             take = partial(next, done)
             if not isinstance(one.outcome, Failure):

@@ -223,7 +223,7 @@ def comparison_notes(comparison: Comparison, width: int | None = None) -> Iterat
         first = comparison.runs[0].summary.run_id
         yield f"▲ ▼: significantly better or worse than {called.get(first, first)} (p after Holm below 0.05)."
     if (pairs := len(comparison.pairs)) > len(_shown_pairs(comparison)):
-        yield f"Shown are the pairs with the first run; all {pairs}, for which Holm adjusts, are under --json."
+        yield f"Only pairs with the first run are shown. --json has all {pairs}; Holm's adjustment covers them all."
     summaries = [run.summary for run in comparison.runs]
     if any(run.provenance == "session" for run in comparison.runs):
         yield BY_SESSION_NOTE

@@ -103,7 +103,7 @@ def _read(path: Path) -> tuple[_Table, ...]:
     try:
         tables = decode_json(path.read_bytes(), tuple[_Table, ...])
     except UnreadableError as error:
-        raise DataError(f"The published figures are not as their format demands: {error}", where=str(path)) from error
+        raise DataError(f"The published figures are not in their format: {error}", where=str(path)) from error
     named = Counter(
         (table.dataset, table.variant, table.metric, table.source, figure.system, figure.reader)
         for table in tables
@@ -111,7 +111,7 @@ def _read(path: Path) -> tuple[_Table, ...]:
     )
     for name, times in named.items():
         if times > 1:
-            raise DataError(f"A published figure stands there {times} times: {' / '.join(name)}", where=str(path))
+            raise DataError(f"A published figure occurs {times} times: {' / '.join(name)}", where=str(path))
     for table in tables:
         if table.dataset not in BENCHMARK_SPECS:
             what = f"The published figures are on no benchmark '{table.dataset}'"

@@ -57,7 +57,7 @@ def footnotes(summaries: list[RunSummary]) -> list[str]:
 
 
 def _gradings_note(summary: RunSummary, found: Gradings) -> str:
-    """How far the gradings of a run by one judge lie apart, and which of them is the score."""
+    """The spread of a run's gradings by one judge, and which of them is the score."""
     judge = summary.metrics.judge
     first = f"the first is the score, {percent(found.accuracies[0])}"
     shown = "" if grading(judge) == 1 else f", and this is number {grading(judge)}"

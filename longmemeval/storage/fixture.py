@@ -84,9 +84,9 @@ def meta_of(path: Path, haystack_id: str) -> FixtureMeta | None:
 
 def _lost(path: Path) -> FixtureError:
     return FixtureError(
-        "A link that leads nowhere stands in the place of the fixture",
+        "A broken link is in the place of the fixture",
         where=str(path),
-        fix="Put back what it leads to, or remove the link and prepare again",
+        fix="Restore its target, or remove the link and prepare again",
     )
 
 
@@ -268,7 +268,7 @@ def write_fixture(path: Path, meta: FixtureMeta, new_parts: Mapping[str, bytes |
         raise FixtureError(
             f"The fixture cannot be written: {error.strerror}",
             where=str(path),
-            fix="Mend that and run the same `longmemeval prepare` again: it goes on where it stopped",
+            fix="Fix this and rerun the same `longmemeval prepare`; it continues where it stopped",
         ) from error
 
 

@@ -40,7 +40,7 @@ def decode_versioned(data: bytes, shape: type[V], where: str) -> V:
         value = decode_json(data, shape)
     except UnreadableError as error:
         _check_format(_format_of(data), where)
-        raise FixtureError(f"The file is not what a fixture holds: {error}", where=where, fix=REMAKE) from error
+        raise FixtureError(f"The file is not a valid part of a fixture: {error}", where=where, fix=REMAKE) from error
     _check_format(value.format, where)
     return value
 

@@ -66,9 +66,9 @@ def test_download_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     use_catalogue(monkeypatch, BODY, server.url)
     first = call("download", "tiny", "--data-dir", tmp_path)
     assert first.exit_code == 0, first.exception
-    assert "hash holds" in first.stdout
+    assert "hash is correct" in first.stdout
     assert (tmp_path / "tiny.json").read_bytes() == BODY
-    assert "already there" in call("download", "tiny", "--data-dir", tmp_path).stdout
+    assert "already exists" in call("download", "tiny", "--data-dir", tmp_path).stdout
     again = call("download", "tiny", "--data-dir", tmp_path, "--json")
     assert json.loads(again.stdout) == {"name": "tiny", "path": str(tmp_path / "tiny.json"), "downloaded": False}
     assert len(server.ranges) == 1
@@ -98,7 +98,7 @@ def test_verify_of_a_catalogue_file(tiny: CatalogueEntry, tmp_path: Path) -> Non
         "content_sha256": None,
         "pinned": True,
     }
-    assert "hash are those of the catalogue" in call("verify", "tiny", "--data-dir", tmp_path).stdout
+    assert "hash match the catalogue" in call("verify", "tiny", "--data-dir", tmp_path).stdout
 
 
 @pytest.mark.parametrize(("old", "new", "expected"), [("Oslo", "Rome", "has the sha256"), ("Oslo", "Bergen", "bytes")])

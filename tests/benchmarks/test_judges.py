@@ -154,5 +154,5 @@ def test_counts_that_make_no_sense_are_refused(votes: int, repeat: int) -> None:
 @pytest.mark.parametrize("spec", RULE_SPECS)
 @pytest.mark.parametrize(("votes", "repeat"), [(3, 1), (1, 2)])
 def test_rules_are_asked_once(spec: str, votes: int, repeat: int) -> None:
-    with pytest.raises(HarnessError, match="says the same however often"):
+    with pytest.raises(HarnessError, match="gives the same labels"):
         load_judge(spec, no_model, votes=votes, repeat=repeat)

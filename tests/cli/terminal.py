@@ -23,7 +23,10 @@ def shown(command: Command, monkeypatch: pytest.MonkeyPatch, line: str, width: i
         monkeypatch.setattr(console, "soft_wrap", False)
     done = command(line)
     text = done.stdout + (f"-- standard error --\n{done.stderr}" if done.stderr else "")
-    return "\n".join(one.rstrip() for one in _MOMENTS.sub("YYYY-MM-DD hh:mm", _TIMES.sub("N.N s", text)).splitlines()) + "\n"
+    return (
+        "\n".join(one.rstrip() for one in _MOMENTS.sub("YYYY-MM-DD hh:mm", _TIMES.sub("N.N s", text)).splitlines())
+        + "\n"
+    )
 
 
 def check_snapshot(name: str, text: str, *, write: bool) -> None:

@@ -235,12 +235,12 @@ INPUT: dict[str, tuple[Callable[[], object], str, list[str]]] = {
     "fixture folder that is a link to nowhere": (
         linked("prepared-data/colours/default/q1", "gone"),
         RUN,
-        ["link that leads nowhere", "default/q1", "prepare again"],
+        ["broken link", "default/q1", "prepare again"],
     ),
     "fixture folder that is a link to nowhere at prepare": (
         linked("prepared-data/colours/default/q1", "gone"),
         PREPARE,
-        ["link that leads nowhere", "default/q1", "prepare again"],
+        ["broken link", "default/q1", "prepare again"],
     ),
     "fixture folder that is a link to another": (
         linked("prepared-data/colours/default/q1", "q2"),
@@ -260,7 +260,7 @@ INPUT: dict[str, tuple[Callable[[], object], str, list[str]]] = {
     "run folder that is a link to nowhere": (
         linked("results/new", "gone"),
         RUN,
-        ["link that leads nowhere", "results/new"],
+        ["broken link", "results/new"],
     ),
     "run folder that is a link to another run": (
         linked("results/new", "r"),
@@ -354,12 +354,12 @@ INPUT: dict[str, tuple[Callable[[], object], str, list[str]]] = {
     "results folder that is a file": (
         text("f", ""),
         f"{RUN} --results-dir f",
-        ["A file stands where", "--results-dir"],
+        ["A file is in the place of a folder", "--results-dir"],
     ),
     "prepared folder that is a file": (
         text("f", ""),
         f"{PREPARE} --prepared-dir f",
-        ["A file stands where", "--prepared-dir"],
+        ["A file is in the place of a folder", "--prepared-dir"],
     ),
 }  # fmt: skip
 
@@ -415,7 +415,7 @@ def test_damaged_vectors_stop_the_run(workspace: Path, command: Command) -> None
         (f"{RUN} --memry none", "--memory"),
         ("prepare --dataset colours.json", "--memory"),
         ("evaluate", "--hypotheses"),
-        ("evaluate r --limit 2", "selection was made when it was run"),
+        ("evaluate r --limit 2", "questions were selected when it was run"),
         ("evaluate --hypotheses h", "--dataset"),
         ("evaluat r", "evaluate"),
     ],

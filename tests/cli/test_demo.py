@@ -50,7 +50,7 @@ def test_second_time_nothing_is_done_again(demo: tuple[Path, str, str]) -> None:
     before = tree(folder)
     again = longmemeval("demo", cwd=folder)
     assert "Nothing to do, everything is prepared" in again.stdout
-    assert "everything was answered already" in again.stderr
+    assert "every question was already answered" in again.stderr
     assert [row(again.stdout, preset) for preset in MEMORIES.built_in] == [
         row(out, preset) for preset in MEMORIES.built_in
     ]

@@ -50,7 +50,7 @@ def test_second_time_it_only_shows(done: tuple[Path, str, str]) -> None:
     again = longmemeval("sweep", EXAMPLE, cwd=folder)
     assert again.stdout == out
     assert again.stderr.count("\n") == 1
-    assert "everything was done already" in again.stderr
+    assert "nothing was left to do" in again.stderr
     assert tree(folder) == before
 
 
@@ -88,7 +88,7 @@ def test_what_failed_is_told_last_with_code_1(tmp_path: Path) -> None:
     assert "Pareto front" in failed.stdout
     lines = failed.stderr.splitlines()
     assert lines[-2].startswith("Failed: f_none_script_direct: 2 of 2 questions failed, the first: ")
-    assert lines[-1] == "The same command tries again what failed."
+    assert lines[-1] == "Rerun the command to retry what failed."
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def test_passing_failure_is_retried(server: EmbeddingServer, status: int) -> Non
 
 def test_lasting_failure_ends_after_the_retries(server: EmbeddingServer) -> None:
     server.script += [error_reply(500, "broken")] * 7
-    with pytest.raises(ModelError, match=r"failed, retries included: .*broken.*what was embedded is kept"):
+    with pytest.raises(ModelError, match=r"failed after all retries: .*broken.*finished embeddings are kept"):
         RemoteEmbedder("small", server.base).embed(["red"])
     assert len(server.batches) == 7
 
@@ -212,7 +212,7 @@ def with_data(*items: dict[str, Any]) -> Reply:
 )
 def test_garbage_is_refused(server: EmbeddingServer, reply: Reply) -> None:
     server.script.append(reply)
-    with pytest.raises(ModelError, match="does not answer as the OpenAI protocol demands"):
+    with pytest.raises(ModelError, match="does not follow the OpenAI protocol"):
         RemoteEmbedder("small", server.base).embed(["red", "blue"])
 
 

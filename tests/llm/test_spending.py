@@ -86,7 +86,7 @@ def test_message_says_what_was_spent_and_how_to_go_on(server: ModelServer, tmp_p
     assert str(caught.value) == (
         f"The spending limit is reached: ${most():.2g} of ${most() * 1.5:.2g} are spent, ${most():.2g} of it on "
         f"attempts that failed or have no known outcome; no call is under way, so nothing is reserved, and the next "
-        f"call could cost ${most():.2g}. Rerun the same command with a higher --max-cost: it goes on from here."
+        f"call could cost ${most():.2g}. Rerun the command with a higher --max-cost; it continues from here."
     )
     assert caught.value.exit_code == 1
 

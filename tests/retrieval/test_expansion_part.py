@@ -34,10 +34,10 @@ def changed(**changes: object) -> bytes:
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"", "not what a fixture holds"),
-        (b"garbage", "not what a fixture holds"),
-        (b"[]", "not what a fixture holds"),
-        (encode("fact", "turn", FACTS)[:-20], "not what a fixture holds"),
+        (b"", "not a valid part of a fixture"),
+        (b"garbage", "not a valid part of a fixture"),
+        (b"[]", "not a valid part of a fixture"),
+        (encode("fact", "turn", FACTS)[:-20], "not a valid part of a fixture"),
         (changed(format=2), "format 2 is newer"),
         (changed(format=2, items="all new"), "format 2 is newer"),
         (changed(format=0), "There is no format 0"),
@@ -45,7 +45,7 @@ def changed(**changes: object) -> bytes:
         (changed(level="round"), "round"),
         (changed(items=[{"id": "s"}]), "texts"),
         (changed(items=[{"id": "s", "texts": [1]}]), "Expected `str`"),
-        (changed(items=[{"id": "s", "texts": []}, {"id": "s", "texts": []}]), "'s' stands there twice"),
+        (changed(items=[{"id": "s", "texts": []}, {"id": "s", "texts": []}]), "'s' occurs twice"),
         (changed(items=[{"id": "s", "texts": ["a"], "dates": ["2023-02-30"]}]), "date"),
         (changed(items=[{"id": "s", "texts": ["a"], "dates": ["2023-02-03", None]}]), "1 texts and 2 dates"),
         (changed(items=[{"id": "s", "texts": ["a"], "dates": [None]}]), "of kind 'fact' has 1 dates"),

@@ -126,7 +126,7 @@ def test_words_are_found_in_their_text(words: set[str], other: str) -> None:
         ({"counts": "AAA="}, "do not fit together"),
         ({"starts": ""}, "do not fit together"),
         ({"words": "paint"}, "do not fit together"),
-        ({"words": 1}, "not what a fixture holds"),
+        ({"words": 1}, "not a valid part of a fixture"),
         ({"format": 2}, "upgrade longmemeval"),
     ],
 )

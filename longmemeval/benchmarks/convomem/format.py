@@ -167,7 +167,9 @@ def _split(path: Path) -> tuple[list[Raw], bool]:
     except (msgspec.DecodeError, RecursionError) as error:
         raise malformed(path, len(data), error) from None
     if not raws:
-        raise DataError("The data set file is an empty array", where=str(path), fix="It must hold at least one record")
+        raise DataError(
+            "The data set file is an empty array", where=str(path), fix="It must contain at least one record"
+        )
     return raws, is_array
 
 

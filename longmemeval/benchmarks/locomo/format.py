@@ -135,7 +135,9 @@ def read_conversations(path: Path, data: memoryview) -> list[Conversation]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise malformed(path, len(data), error) from None
     if not raws:
-        raise DataError("The data set file is an empty array", where=str(path), fix="It must hold at least one record")
+        raise DataError(
+            "The data set file is an empty array", where=str(path), fix="It must contain at least one record"
+        )
     numbers: dict[str, int] = {}
     conversations = []
     for number, raw in enumerate(raws, start=1):

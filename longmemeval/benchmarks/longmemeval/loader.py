@@ -372,7 +372,9 @@ def _split(path: Path, data: memoryview) -> list[_Entry]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _first_fault(path, data, error) from None
     if not entries:
-        raise DataError("The data set file is an empty array", where=str(path), fix="It must hold at least one record")
+        raise DataError(
+            "The data set file is an empty array", where=str(path), fix="It must contain at least one record"
+        )
     return entries
 
 

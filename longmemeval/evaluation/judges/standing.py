@@ -45,7 +45,7 @@ def _needs_no_model(judge: JudgeIdentity) -> bool:
 
 
 def grading(judge: JudgeIdentity) -> int:
-    """The how-manieth time this judge graded the same answers."""
+    """Which grading of the same answers by this judge it is, from 1."""
     return int(judge.parameters.get("repeat", 1))
 
 

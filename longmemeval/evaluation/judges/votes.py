@@ -70,7 +70,7 @@ class RepeatedJudge:
 
     Args:
         judge: who grades.
-        repeat: the how-manieth time it is, from 2.
+        repeat: which time it is, from 2.
     """
 
     def __init__(self, judge: Judge, repeat: int) -> None:

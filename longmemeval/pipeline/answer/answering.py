@@ -111,7 +111,7 @@ class Answering:
                 self._close(_status_after(error), time.perf_counter() - started)
                 if isinstance(error, _TO_BE_CONTINUED):
                     kept = sum(answer.status == "ok" for answer in current_answers(self.answers.records()).values())
-                    error.where = f"run '{self.manifest.run_id}': {kept} of {len(questions)} answers are there and kept"
+                    error.where = f"run '{self.manifest.run_id}': {kept} of {len(questions)} answers are kept"
             raise
         seconds = time.perf_counter() - started
         report = self._report(questions, answered, seconds)

@@ -74,8 +74,8 @@ class LoadMonitor:
         if latency is None or added <= _TOLERATED * latency:
             return ""
         return (
-            f"The latencies are too high: this process was so busy that calls waited for it, about {added:,.0f} of "
-            f"{latency:,.0f} ms at the median; a lower --concurrency or a less busy machine measures them better"
+            f"The latencies are too high: this process was so busy that calls had to wait, about {added:,.0f} of "
+            f"{latency:,.0f} ms at the median; lower --concurrency or use a less busy machine"
         )
 
     def _added_ms(self) -> float:

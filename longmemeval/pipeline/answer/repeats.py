@@ -25,7 +25,7 @@ def run_repeats(
 ) -> list[RunReport]:
     """Make `repeats` runs that differ in nothing but the model's own variation, `<run id>-r1` and on.
 
-    `compare` recognises them and tells how far they lie apart. Arguments and errors are those of `run`; a spending
+    `compare` recognises them and reports their spread. Arguments and errors are those of `run`; a spending
     limit holds for all of them together.
     """
     where = where or folders()

@@ -120,7 +120,7 @@ def run(
     planned = _PlannedRun(dataset, chosen, configuration, model_spec, options, where, folder)
     manifest = planned.manifest(run_id, selection)
     memory_system, reader = planned.memory, planned.reader
-    # Whoever holds the journal owns the run: what stands in the folder is looked at only then.
+    # The journal lock is the run lock: the folder is read only under it.
     with Journal(folder / ANSWERS, Answer) as answers:
         answering = Answering(
             folder=folder,

@@ -160,15 +160,15 @@ def hold_against(run: GradedRun, baseline: Baseline, *, margin: float = 0.0, see
 
 
 def _check_alike(own: Baseline, baseline: Baseline) -> None:
-    rejudge = f"Choose the baseline's judge by --judge {baseline.judge.id}, or save a baseline by this one"
+    rejudge = f"Choose the baseline's judge with --judge {baseline.judge.id}, or save a baseline by this one"
     if own.dataset.content_sha256 != baseline.dataset.content_sha256:
-        _refuse(own, baseline, "data", _data(own), _data(baseline), "Run again on the data of the baseline")
+        _refuse(own, baseline, "data", _data(own), _data(baseline), "Rerun on the baseline's data")
     if own.metric != baseline.metric:
         _refuse(own, baseline, "metrics", own.metric, baseline.metric, rejudge)
     if own.judge.id != baseline.judge.id:
         _refuse(own, baseline, "judges", own.judge.id, baseline.judge.id, rejudge)
     if own.credits.keys() != baseline.credits.keys():
-        remedy = "Run again with the selection of the baseline"
+        remedy = "Rerun with the baseline's selection"
         _refuse(own, baseline, "questions", _alone(own, baseline), _alone(baseline, own), remedy)
 
 

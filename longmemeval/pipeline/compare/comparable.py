@@ -34,7 +34,7 @@ def check_comparable(graded: Sequence[GradedRun]) -> None:
         "The runs answered different data",
         lambda run: run.manifest.dataset["content_sha256"],
         lambda run: f"{run.manifest.dataset['name']} with content {run.manifest.dataset['content_sha256'][:12]}…",
-        "Run again on the same data",
+        "Rerun on the same data",
     )
     remedy = _one_judge(graded)
     for what, key in (("metrics", _metric), ("judges", _judge)):
@@ -80,16 +80,16 @@ def _one_judge(graded: Sequence[GradedRun]) -> str:
     """How to have all runs graded by one judge."""
     judges = [{path.stem for path in (run.folder / "metrics").glob("*.json")} for run in graded]
     if shared := sorted(set[str].intersection(*judges)):
-        return "Name a judge that has graded all of them by --judge: " + ", ".join(shared)
+        return "With --judge, name a judge that has graded all of them: " + ", ".join(shared)
     if any(bound_to_its_log(run.metrics.judge) for run in graded):
         # Their identity had the hash of the log in it, so that no two logs had a judge in common.
         return "Logs imported by an earlier version have a judge each: `longmemeval import FILE` again, as other runs"
-    return "Have all of them graded by one judge (`longmemeval evaluate RUN --judge SPEC`), then name it by --judge"
+    return "Have all of them graded by one judge (`longmemeval evaluate RUN --judge SPEC`), then name it with --judge"
 
 
 def _common_remedy(graded: Sequence[GradedRun]) -> str:
     shared = len(_shared_questions(graded))
-    again = "run again with the same selection"
+    again = "rerun with the same selection"
     return f"Give --common to compare on the {shared:,} they share, or {again}" if shared else again.capitalize()
 
 
@@ -108,7 +108,7 @@ def on_common_questions(graded: Sequence[GradedRun]) -> tuple[list[GradedRun], l
     """
     shared = _shared_questions(graded)
     if not shared:
-        raise HarnessError("The runs share no question", fix="Run again with the same selection")
+        raise HarnessError("The runs share no question", fix="Rerun with the same selection")
     left_out = {run.manifest.run_id: len(run.asked.questions) - len(shared) for run in graded}
     if not any(left_out.values()):
         return list(graded), []
@@ -145,7 +145,7 @@ def what_differs(graded: Sequence[GradedRun]) -> Iterator[str]:
     """What makes comparable runs less so, a sentence each: what they are, then every setting they part on."""
     foreign = [run for run in graded if run.manifest.kind != "run"]
     if foreign:
-        yield f"{_names(foreign)}: answers of another system; how they were made is not known."
+        yield f"{_names(foreign)}: answers of another system; how they were made is unknown."
     for run in graded:
         if (status := run.manifest.status) != "completed":
             yield f"{run.manifest.run_id} is not completed ({status}): unanswered questions count as wrong."
@@ -153,7 +153,7 @@ def what_differs(graded: Sequence[GradedRun]) -> Iterator[str]:
             yield f"{run.manifest.run_id} reads the gold evidence: it is a ceiling, not a memory system."
     if len({run.metrics.judge.official for run in graded}) > 1:
         served = [run for run in graded if not run.metrics.judge.official]
-        yield f"{_names(served)}: by the server's own word not all labels came from the official judge's model."
+        yield f"{_names(served)}: according to the server, not all labels come from the official judge's model."
     yield from _setting_differences([run for run in graded if run.manifest.kind == "run"])
 
 

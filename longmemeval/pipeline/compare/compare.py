@@ -136,7 +136,7 @@ def _too_few(pairs: int, haystacks: Mapping[str, str]) -> Iterator[str]:
         what = "haystacks" if units < len(haystacks) else "question" if units == 1 else "questions"
         yield (
             f"With {units} {what} p is never below {smallest_p(units):.2g}: adjusted for {pairs:,} "
-            f"{'pair' if pairs == 1 else 'pairs'}, no difference can be called one. Compare fewer runs at a time, "
+            f"{'pair' if pairs == 1 else 'pairs'}, no difference can reach significance. Compare fewer runs at a time, "
             f"or on more {what.removesuffix('s')}s."
         )
 

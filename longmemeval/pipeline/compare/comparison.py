@@ -72,7 +72,7 @@ class QuestionRow(Struct, frozen=True):
 
 
 class RepeatGroup(Struct, frozen=True):
-    """Runs that repeat one configuration: how far they lie apart, sampling error of questions aside."""
+    """Runs that repeat one configuration: their spread, apart from the sampling error of the questions."""
 
     name: str
     run_ids: tuple[str, ...]

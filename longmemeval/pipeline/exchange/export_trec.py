@@ -63,7 +63,7 @@ def export_trec(
         raise HarnessError(
             f"Run '{run_id}' is not finished: {missing} of {len(manifest.question_ids)} questions are not ranked",
             where=str(folder),
-            fix="Give the command it was begun with again",
+            fix="Repeat the command that started it",
         )
     in_order = [rankings[question_id] for question_id in manifest.question_ids]
     gold = _gold(in_order, manifest, dataset, where)

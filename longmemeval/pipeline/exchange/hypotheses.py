@@ -95,7 +95,7 @@ def adopt_hypotheses(
         raise HarnessError(
             f"No question id of this file is in the data set '{dataset.name}' (first: '{unknown[0]}')",
             where=str(file),
-            fix="Name the data set the file was made for by --dataset",
+            fix="Name the data set of the file with --dataset",
         )
     adopted = Adopted(
         run_id=run_id,

@@ -46,7 +46,7 @@ class EvaluateOptions(Struct, frozen=True):
     votes: int = 1
     """How often a chat model is asked about each answer; the majority is the label."""
     rejudge: bool = False
-    """Judge everything anew, into a file of its own."""
+    """Judge everything again, into a file of its own."""
     model_options: ModelOptions = ModelOptions()
     concurrency: int = 8
     spending: SpendingLimit | None = None
@@ -149,7 +149,7 @@ def _chosen_judge(
         if metrics.judge.id == spec:
             if options.rejudge:
                 what = f"'{spec}' is the id of a judge that has graded, which cannot be asked again"
-                raise HarnessError(what, fix="Name its model by --judge")
+                raise HarnessError(what, fix="Name its model with --judge")
             return _ChosenJudge(metrics.judge, None)
 
     account = judges_account(folder, options.spending)

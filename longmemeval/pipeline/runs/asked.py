@@ -118,14 +118,14 @@ def dataset_of(manifest: RunManifest, override: str | None, where: Folders) -> D
     """The data set a run answered.
 
     Raises:
-        HarnessError: its file is not where it was, or holds something else now.
+        HarnessError: its file has moved, or holds something else now.
     """
     name, path = manifest.dataset["name"], Path(manifest.dataset["path"])
     if override is None and not path.exists() and name not in catalogue():
         raise DataError(
-            f"The data set '{name}' of run '{manifest.run_id}' is not where it was",
+            f"The data set '{name}' of run '{manifest.run_id}' has moved",
             where=str(path),
-            fix="Name the file by --dataset",
+            fix="Name the file with --dataset",
         )
     dataset = load_dataset(override or (path if path.exists() else name), where.data_dir)
     if dataset.sha256 != manifest.dataset["sha256"] and dataset.content_sha256 != manifest.dataset["content_sha256"]:
@@ -133,6 +133,6 @@ def dataset_of(manifest: RunManifest, override: str | None, where: Folders) -> D
             f"The run answered other data: sha256 {manifest.dataset['sha256'][:12]}…, this file has "
             f"{dataset.sha256[:12]}…",
             where=str(dataset.path),
-            fix="Name the file the run answered by --dataset",
+            fix="Name the file that the run answered with --dataset",
         )
     return dataset

@@ -14,7 +14,7 @@ from longmemeval.pipeline.runs.manifest import RunManifest
 
 
 class Gradings(Struct, frozen=True):
-    """How far the gradings of one judge lie apart; fractions between 0 and 1."""
+    """The spread of the gradings of one judge; fractions between 0 and 1."""
 
     n: int
     lowest: float

@@ -39,7 +39,7 @@ class IndexEntry(Struct, frozen=True):
     part: str = ""
     """How many questions of how many, and how they were chosen; empty for the whole data set."""
     grading: int = 1
-    """The how-manieth time this judge graded these answers: the first grading is the score."""
+    """Which grading of these answers by this judge it is: the first is the score."""
     endpoint: str | None = None
     """Where the judge was served (`JudgeIdentity.endpoint`)."""
     protocol_note: str = ""

@@ -92,7 +92,7 @@ class Journal(Generic[R]):
             raise IntegrityError(
                 f"{self.path.name} was moved, deleted or replaced while it was written to",
                 where=str(self.path),
-                fix="Put it back where it was and rerun the same command: it goes on after the last record",
+                fix="Put it back and rerun the command; it continues after the last record",
             )
 
     def append(self, record: R) -> None:
@@ -112,7 +112,7 @@ class Journal(Generic[R]):
             raise HarnessError(
                 f"The record cannot be written: {error.strerror}",
                 where=str(self.path),
-                fix="Fix this and rerun the same command: it goes on after the last record",
+                fix="Fix this and rerun the command; it continues after the last record",
             ) from error
         self._check_in_place()
 

@@ -222,7 +222,7 @@ def write_manifest(folder: Path, manifest: RunManifest) -> None:
         raise HarnessError(
             f"The manifest cannot be written: {error.strerror}",
             where=str(path),
-            fix="Mend that and give the same command again: what was finished is kept",
+            fix="Fix this and rerun the command; finished work is kept",
         ) from error
 
 

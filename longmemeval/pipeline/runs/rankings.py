@@ -166,7 +166,7 @@ def ranking_run(
         worked: what asking about the questions and embedding them took.
 
     Raises:
-        HarnessError: the run was begun with other settings, or another process writes to it.
+        HarnessError: the run was started with other settings, or another process writes to it.
         IntegrityError: its rankings were changed.
     """
     with Journal(folder / RANKINGS, Ranking) as journal:
@@ -190,7 +190,7 @@ def ranking_run(
                 _close(folder, begun, _status_after(error), rankings.seconds, worked)
             if isinstance(error, _TO_BE_CONTINUED):
                 there = len(kept) + rankings.new
-                error.where = f"run '{begun.run_id}': {there} of {len(begun.question_ids)} rankings are there and kept"
+                error.where = f"run '{begun.run_id}': {there} of {len(begun.question_ids)} rankings are kept"
             raise
         _close(folder, begun, "completed", rankings.seconds, worked)
 

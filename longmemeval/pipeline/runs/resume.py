@@ -55,8 +55,8 @@ def _check_same(before: RunManifest, new: RunManifest) -> None:
         shown = "; ".join(_shorten(change) for change in changed[:5])
         more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
         raise HarnessError(
-            f"Run '{before.run_id}' was begun with other settings: {shown}{more}",
-            fix="Repeat the command it was begun with, or choose another --run-id for a new run",
+            f"Run '{before.run_id}' was started with other settings: {shown}{more}",
+            fix="Repeat the command that started it, or choose another --run-id for a new run",
         )
 
 

@@ -240,7 +240,7 @@ def _refuse_doubled_keys(text: SweepText, root: yaml.Node) -> None:
             values = [key.value for key in keys]
             if again := next((key for place, key in enumerate(keys) if key.value in values[:place]), None):
                 raise HarnessError(
-                    f"The key '{again.value}' stands there twice",
+                    f"The key '{again.value}' occurs twice",
                     where=f"{text.path}, line {again.start_mark.line + 1}",
                     fix="Keep one of them",
                 )

@@ -49,7 +49,7 @@ class PlannedRun:
     model: PlannedModel
     reading: PlannedReading
     repeat: int
-    """The how-manieth time, from 1."""
+    """Which time it is, from 1."""
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ def _refuse_same_ids(runs: Sequence[PlannedRun], file: Path) -> None:
         raise HarnessError(
             f"Two runs would have the id '{twice}'",
             where=str(file),
-            fix="Remove the entry that stands there twice, or give memory, model or reading a `name` of its own",
+            fix="Remove the duplicate entry, or give memory, model or reading a `name` of its own",
         )
 
 

@@ -159,9 +159,9 @@ class SweepState:
             found = {"repeat": 1, **manifest.settings} | _subject(manifest)
             if changed := differences(_as_far(found, asked), asked):
                 raise HarnessError(
-                    f"Run '{run.run_id}' was begun with other settings: {'; '.join(changed[:5])}",
+                    f"Run '{run.run_id}' was started with other settings: {'; '.join(changed[:5])}",
                     where=str(self.plan.file),
-                    fix="Put the settings back, or give the sweep or the entry another `name`: nothing was done yet",
+                    fix="Restore the settings, or give the sweep or the entry another `name`; nothing is done yet",
                 )
 
     def check_models(self, *, limited: bool) -> None:

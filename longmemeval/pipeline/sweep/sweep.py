@@ -73,7 +73,7 @@ def sweep(
 ) -> SweepReport:
     """Prepare once, then run, grade and compare all that a sweep's file asks for.
 
-    Runs and labels that are there are kept; of what was interrupted only the rest is done. A run that fails is told of
+    Runs and labels that are there are kept; of what was interrupted only the rest is done. A run that fails is listed
     in `failures`, and the others go on.
 
     Args:
@@ -87,7 +87,7 @@ def sweep(
     Raises:
         HarnessError: the file is wrong, a planned run exists with other settings, or the estimate exceeds the limit:
             nothing was done, or nothing but preparing.
-        SpendingLimitError: the next call could have exceeded the limit. What was finished is kept.
+        SpendingLimitError: the next call could have exceeded the limit. Finished work is kept.
         EndpointDownError: while preparing. In a run it is one of its failures, and the next model has its turn.
     """
     started = time.perf_counter()

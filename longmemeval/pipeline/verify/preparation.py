@@ -19,7 +19,7 @@ def check_preparation(folder: Path) -> Iterator[str | None]:
     """One outcome per check of every fixture: None, or what does not hold."""
     metas, known = [], known_parts()
     for path in sorted(filter(leads_nowhere, folder.iterdir())):
-        yield f"{folder.parent.name}/{folder.name}/{path.name}: is a link that leads nowhere"
+        yield f"{folder.parent.name}/{folder.name}/{path.name}: is a broken link"
     for path in list_folders(folder):
         place = f"{folder.parent.name}/{folder.name}/{path.name}"
         try:

@@ -31,7 +31,7 @@ class ExpansionPart(Struct, frozen=True):
         seen: set[str] = set()
         for item in self.items:
             if item.unit_id in seen:
-                raise ValueError(f"unit '{item.unit_id}' stands there twice")
+                raise ValueError(f"unit '{item.unit_id}' occurs twice")
             seen.add(item.unit_id)
             if len(item.dates) != (len(item.texts) if self.kind == "event" else 0):
                 raise ValueError(f"unit '{item.unit_id}' of kind '{self.kind}' has {len(item.dates)} dates")

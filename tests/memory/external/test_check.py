@@ -92,8 +92,8 @@ def test_the_example_works_over_every_carrier(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("init", "there.py"), "The file is there already (there.py)"),
-        (("init", "my-mem.py"), "This is no name of a Python module (my-mem.py)"),
+        (("init", "there.py"), "The file already exists (there.py)"),
+        (("init", "my-mem.py"), "This is not the name of a Python module (my-mem.py)"),
         (("check", "there:nothing"), "there has no 'nothing'"),
         (("check", "there:Only"), "This is no class with add(session) and search(query, *, date, limit) (there:Only)"),
         (("check", "there:Only", "--set", "x"), "--set 'x' is not of the form key=value"),

@@ -120,7 +120,7 @@ def test_an_endpoint_that_is_dead_from_the_start(
 ) -> None:
     dataset, where = workspace
     server.plan = lambda: fault
-    with pytest.raises(EndpointDownError, match=r"nothing but failures.*0 of 60 answers are there and kept"):
+    with pytest.raises(EndpointDownError, match=r"nothing but failures.*0 of 60 answers are kept"):
         ask(server, dataset, where, SOME, **SOON)
     assert len(server.chat_requests) < 32 + 20
     assert answers(where) == []
@@ -159,7 +159,7 @@ def test_an_endpoint_that_dies_on_the_way(
 ) -> None:
     dataset, where = workspace
     server.plan = dying(server, 25, fault)
-    with pytest.raises(EndpointDownError, match="25 of 60 answers are there and kept"):
+    with pytest.raises(EndpointDownError, match="25 of 60 answers are kept"):
         ask(server, dataset, where, SOME, **SOON)
     kept = answers(where)
     assert len(kept) == 25
@@ -191,7 +191,7 @@ def test_commands_say_what_the_endpoint_said_and_how_to_go_on(
     told = " ".join(ended.stderr.split())
     assert "has answered nothing but failures for" in told
     assert "The last: The server is busy or failed, 503: refused on purpose" in told
-    assert "(run 'r': 3 of 12 answers are there and kept)" in told
+    assert "(run 'r': 3 of 12 answers are kept)" in told
     assert "Rerun the same command when it answers again" in told
     assert "Traceback" not in told
     assert "never awaited" not in told

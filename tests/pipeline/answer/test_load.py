@@ -250,7 +250,7 @@ def test_load_that_distorts_latency_is_told(small: Made, monkeypatch: pytest.Mon
     with ModelServer() as server:
         slow(server, *[0.1] * 64)
         report = served(server, small, RunOptions(run_id="busy", concurrency=16), memory)
-    assert report.load.startswith("The latencies are too high: this process was so busy that calls waited for it")
+    assert report.load.startswith("The latencies are too high: this process was so busy that calls had to wait")
     load = manifest(small[1], "busy")["totals"]["load"]
     assert load["note"] == report.load
     assert load["longest_block_ms"] >= 20

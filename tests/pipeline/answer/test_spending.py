@@ -62,7 +62,7 @@ def test_a_limit_is_used_up_and_holds_over_any_number_of_starts(tmp_path: Path, 
     # Sixteen reservations of 500 tokens alone would exceed it.
     cap = 0.0015
     for _ in range(3):
-        with pytest.raises(SpendingLimitError, match=r"run 'r': \d+ of 60 answers are there and kept"):
+        with pytest.raises(SpendingLimitError, match=r"run 'r': \d+ of 60 answers are kept"):
             ask(dataset, where, server, cap)
     kept = answers(where)
     # Every reply that was paid for is kept, and what is left is less than one call may cost.
@@ -98,7 +98,7 @@ def test_the_command_ends_with_exit_code_one_and_says_how_to_go_on(tmp_path: Pat
     told = " ".join(ended.stderr.split())
     assert "The spending limit is reached: $0.000" in told
     assert "of $0.0006 are spent" in told
-    assert "Rerun the same command with a higher --max-cost: it goes on from here" in told
+    assert "Rerun the command with a higher --max-cost; it continues from here" in told
     assert "never awaited" not in told
     assert "Traceback" not in told
     assert (

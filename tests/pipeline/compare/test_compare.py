@@ -336,7 +336,7 @@ def test_another_model_in_the_official_judges_name_is_said(ten: Dataset, where: 
         graded_run(ten, where, run_id, labels(5, 5), judge=official, served_model=served_model)
     assert not any("official" in warning for warning in compare(["a", "c"], where=where).warnings)
     warnings = compare(["a", "b"], where=where).warnings
-    assert warnings[0] == "b: by the server's own word not all labels came from the official judge's model."
+    assert warnings[0] == "b: according to the server, not all labels come from the official judge's model."
 
 
 def test_an_interrupted_run_is_marked(ten: Dataset, where: Folders) -> None:
@@ -352,7 +352,7 @@ def test_answers_of_another_system_are_marked(ten: Dataset, where: Folders, tmp_
     adopted = adopt_hypotheses(file, ten, where.results_dir).run_id
     evaluate(adopted, options=OFFLINE, where=where)
     found = compare([adopted], where=where)
-    assert found.warnings == (f"{adopted}: answers of another system; how they were made is not known.",)
+    assert found.warnings == (f"{adopted}: answers of another system; how they were made is unknown.",)
     figures = found.runs[0]
     # What reached its prompts is not known: the one wrong answer is lost nowhere, the nine missing ones are missing.
     assert (figures.lost, figures.evidence_recall, figures.reading) == ({"not answered": 9}, None, "")

@@ -114,7 +114,7 @@ def test_what_does_not_fit_is_named_and_counted(references: Dataset, tmp_path: P
     done = longmemeval("import", file, "--dataset", references.path, "--run-id", "theirs", cwd=tmp_path)
     assert f"1 questions have no hypothesis and count as not evaluated: {left_out}" in done.stderr
     assert f"1 answers have no label and count as not evaluated: {unlabelled}" in done.stderr
-    assert "1 lines are about questions the data set does not have and are left out: nobody" in done.stderr
+    assert "1 lines are about questions that are not in the data set; they are ignored: nobody" in done.stderr
     assert f"counts them twice, this run once: {lines[0]['question_id']}" in done.stderr
     # The script looks every line up in the reference, and its label.
     stops = "stop at this log: 1 lines have no label; 1 questions are not in the data set."

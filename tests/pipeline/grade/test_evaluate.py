@@ -110,7 +110,7 @@ def test_command_tells_why_answers_have_no_label(tmp_path: Path, server: ModelSe
     done = longmemeval(*line, cwd=tmp_path, code=1, OPENAI_API_KEY="sk-of-the-tests")
     head, *reasons = [one for one in done.stderr.splitlines() if "label by" in one or one.startswith("  q")]
     assert head.startswith("4 answers have no label by strict-gpt-4o-mini-")
-    assert head.endswith("; the same command asks again:")
+    assert head.endswith("; rerun the command to ask again:")
     assert len(reasons) == 4
     assert reasons[0].endswith(": The judge's reply cannot be read (finish reason: stop)")
 
@@ -228,9 +228,9 @@ def test_moved_data_set_is_named_by_dataset(tmp_path: Path) -> None:
     dataset, where = prepared_colours(tmp_path)
     answer_all(dataset, where)
     moved = dataset.path.rename(tmp_path / "moved.json")
-    with pytest.raises(DataError, match="'colours' of run 'r' is not where it was") as caught:
+    with pytest.raises(DataError, match="'colours' of run 'r' has moved") as caught:
         evaluate("r", options=OFFLINE, where=where)
-    assert caught.value.fix == "Name the file by --dataset"
+    assert caught.value.fix == "Name the file with --dataset"
     found = evaluate("r", options=structs.replace(OFFLINE, dataset=str(moved)), where=where)
     assert found.newly_judged == 4
 

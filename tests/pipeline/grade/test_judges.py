@@ -145,7 +145,7 @@ def test_rules_cannot_be_asked_twice(where: Folders, tmp_path: Path) -> None:
     longmemeval("evaluate", "r", "--judge", LEXICAL_JUDGE, cwd=tmp_path)
     for option in (("--rejudge",), ("--votes", "3")):
         done = longmemeval("evaluate", "r", "--judge", LEXICAL_JUDGE, *option, cwd=tmp_path, code=2)
-        assert "says the same however often it is asked" in " ".join(done.stderr.split())
+        assert "gives the same labels every time" in " ".join(done.stderr.split())
 
 
 def test_two_judges_in_one_command_and_how_they_agree(where: Folders, server: ModelServer, tmp_path: Path) -> None:

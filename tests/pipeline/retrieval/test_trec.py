@@ -126,7 +126,7 @@ def test_gold_is_read_when_exporting(tmp_path: Path) -> None:
     dataset, where = prepared_colours(tmp_path, 1)
     ranked(where, LongMemEvalDataset(dataset.path), "session", "standard")
     moved = dataset.path.rename(tmp_path / "moved.json")
-    with pytest.raises(HarnessError, match="Name the file by --dataset"):
+    with pytest.raises(HarnessError, match="Name the file with --dataset"):
         export_trec("r", where=where)
     assert export_trec("r", dataset=str(moved), where=where).questions == 1
     assert "answer_session_ids" not in json.loads((where.results_dir / "r" / "run.json").read_text())

@@ -55,7 +55,7 @@ def test_error_in_a_worker_process_reaches_the_user_whole(tmp_path: Path) -> Non
     with pytest.raises(FixtureError, match="The fixture cannot be written") as caught:
         prepare(dataset, ["last-k"], options=PrepareOptions(jobs=2), where=where)
     assert caught.value.where == str(in_the_way)
-    assert "run the same `longmemeval prepare` again" in caught.value.fix
+    assert "rerun the same `longmemeval prepare`" in caught.value.fix
     in_the_way.unlink()
     prepare(dataset, ["last-k"], where=where)
     assert len(list(where.prepared_dir.glob("d/default/*/meta.json"))) == 6

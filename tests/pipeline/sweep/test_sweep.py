@@ -173,7 +173,7 @@ def test_run_that_was_begun_as_something_else(tmp_path: Path, change: dict[str, 
     swept(tmp_path, memories=["none"])
     colours(tmp_path / "others.json", 4, question_date="2023/06/30 (Fri) 23:40")
     before = tree(tmp_path, without=("sweep.yaml",))
-    with pytest.raises(HarnessError, match="'s_none_m_direct' was begun with other settings") as error:
+    with pytest.raises(HarnessError, match="'s_none_m_direct' was started with other settings") as error:
         swept(tmp_path, **{"memories": ["bm25", "none"], **change})
     assert told in str(error.value)
     assert tree(tmp_path, without=("sweep.yaml",)) == before

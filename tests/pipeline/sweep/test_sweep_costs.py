@@ -137,7 +137,7 @@ def test_limit_stops_before_it_is_passed_and_a_higher_one_goes_on(tmp_path: Path
     limit = 3 * cost + reserved / 2
     changes, where = long_replies(tmp_path, server), folders_in(tmp_path)
     asked = len(server.chat_requests)
-    with pytest.raises(SpendingLimitError, match="higher --max-cost: it goes on from here"):
+    with pytest.raises(SpendingLimitError, match="higher --max-cost; it continues from here"):
         swept(tmp_path, max_cost=limit, **changes)
     kept = answers(where, "s_none_m_direct")
     assert len(kept) == len(server.chat_requests) - asked == 3

@@ -248,11 +248,11 @@ WRONG: dict[str, tuple[str, str, list[str]]] = {
         ["s_last-k_offline-extractive_direct", "`name` of its own"],
     ),
     "value of a grid twice": ("top_k: [5, 10]", "top_k: [5, 5]", ["s_bm25-top_k-5_offline-extractive_direct"]),
-    "key twice": ("votes: 1", "votes: 1\nname: t", ["line 18", "'name' stands there twice"]),
+    "key twice": ("votes: 1", "votes: 1\nname: t", ["line 18", "'name' occurs twice"]),
     "key of an entry twice": (
         "top_k: [5, 10]",
         "top_k: [5]\n      top_k: [6]",
-        ["line 9", "'top_k' stands there twice"],
+        ["line 9", "'top_k' occurs twice"],
     ),
     "not YAML": ("votes: 1", "votes: [1", ["not YAML", "line"]),
     "a list": (GOOD, "- a\n- b\n", ["must be a mapping"]),

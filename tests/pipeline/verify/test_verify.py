@@ -279,7 +279,7 @@ def test_run_is_verified_without_its_fixtures_but_not_without_its_data(
     where.prepared_dir.rename(tmp_path / "gone")
     assert verify("r", where=where).problems == ()
     moved = dataset.path.rename(tmp_path / "moved.json")
-    with pytest.raises(DataError, match="is not where it was"):
+    with pytest.raises(DataError, match="has moved"):
         verify("r", where=where)
     assert verify("r", dataset=str(moved), where=where).problems == ()
 
