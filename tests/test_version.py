@@ -1,6 +1,7 @@
 """One version, and no file of the version before is refused for it."""
 
 import json
+import re
 from pathlib import Path
 
 from longmemeval import __version__
@@ -10,8 +11,10 @@ from tests.pipeline.helpers import answer_all, answers, prepared_colours
 from tests.support import ROOT
 
 
-def test_the_citation_names_the_version() -> None:
+def test_the_citation_and_the_changelog_name_the_version() -> None:
     assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    versions = re.findall(r"^## (\d+\.\d+\.\d+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert versions == [__version__, "0.1.0"]
 
 
 def test_a_run_that_an_earlier_version_began_is_gone_on_with(tmp_path: Path) -> None:
