@@ -114,6 +114,8 @@ class Recall(Struct, frozen=True):
     """Messages that were found but had no room in a budget."""
     provenance: Provenance | None = "message"
     """The finest level on which every item says where it is from; None where there are no items."""
+    dropped: int = 0
+    """Messages that the reader left out because the prompt did not fit the model's window."""
 
 
 class Usage(Struct, frozen=True):
@@ -176,6 +178,8 @@ class Answer(Struct, frozen=True):
     """The model name the server says it used."""
     error: str = ""
     notes: tuple[str, ...] = ()
+    dropped: int | None = None
+    """Messages that the overflow policy left out; None: an earlier version, or another system, which did not say."""
     recall_ms: float = 0.0
     """Milliseconds of the recall itself, the first reading of the haystack's fixture included; waiting for other
     questions' recalls is not."""

@@ -7,7 +7,7 @@ under way counts in full from then on, so that a limit holds over any number of 
 import asyncio
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from itertools import count
 from pathlib import Path
@@ -91,10 +91,12 @@ class Account:
     Args:
         path: the file, made with the first attempt; None: kept in memory only.
         limit: what may be spent; None: attempts are only written down.
-        before: what was spent before there was an account, US dollars.
+        before: what was spent before there was an account, US dollars; asked when the file is begun.
     """
 
-    def __init__(self, path: Path | None, limit: SpendingLimit | None = None, *, before: float = 0.0) -> None:
+    def __init__(
+        self, path: Path | None, limit: SpendingLimit | None = None, *, before: Callable[[], float] = float
+    ) -> None:
         self.path = path
         self.limit = limit
         self._before = before
@@ -178,7 +180,7 @@ class Account:
         if not self._opened:
             self._opened = True
             begun_before = file is not None and file.seek(0, os.SEEK_END) > 0
-            self._write(file, _Entry(session=str(os.getpid()), before_usd=0.0 if begun_before else self._before))
+            self._write(file, _Entry(session=str(os.getpid()), before_usd=0.0 if begun_before else self._before()))
 
     @contextmanager
     def _file(self) -> Iterator[BinaryIO | None]:

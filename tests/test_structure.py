@@ -267,6 +267,32 @@ def test_import_loads_no_heavy_library() -> None:
     assert done.stdout.strip() == "[]"
 
 
+# What parses a command line and prints help: of every other module of ours, importing it would be for nothing.
+AT_START = {"errors", "files", "part_options", "plural", "redaction", "report", "report.layout", "report.table"}
+
+
+def test_start_up_imports_no_module_for_nothing() -> None:
+    told = "print('OURS', sorted(name for name in sys.modules if name.startswith('longmemeval')))"
+    assert "OURS ['longmemeval']" in run_code(f"import sys, longmemeval; {told}")
+    shown = run_code(
+        f"import sys; from longmemeval.cli.main import main\ntry: main()\nexcept SystemExit: pass\n{told}", "--help"
+    )
+    loaded = ast.literal_eval(shown.rpartition("OURS ")[2].strip())
+    ours = {name.removeprefix("longmemeval.") for name in loaded} - {"longmemeval"}
+    assert {name for name in ours if name.split(".")[0] != "cli"} <= AT_START
+
+
+def run_code(code: str, *arguments: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=clean_environment(),
+        timeout=60,
+    ).stdout
+
+
 def test_help_takes_little_more_than_the_libraries_that_print_it() -> None:
     """A fifth of a second, where theirs take that long."""
 

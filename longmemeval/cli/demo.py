@@ -39,7 +39,7 @@ def demo(
     started = time.perf_counter()
     where = places.folders()
     outcome = run_demo(index, where)
-    summaries = [summarise(one.asked, one.metrics, where) for one in outcome.evaluations]
+    summaries = [summarise(one.files, one.asked, one.metrics, where) for one in outcome.evaluations]
     if as_json:
         print_json({"prepare": outcome.preparation, "runs": [run_document(summary) for summary in summaries]})
         return

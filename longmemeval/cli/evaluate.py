@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from msgspec import structs
 
 from longmemeval.cli import options as shared
 from longmemeval.cli.completion import complete_dataset, complete_judge
@@ -112,7 +111,7 @@ def evaluate(
 
 def _grade(
     run_id: str,
-    specs: Sequence[str | None],
+    judges: Sequence[str | None],
     options: "EvaluateOptions",
     audit: Path | None,
     where: "Folders",
@@ -123,12 +122,11 @@ def _grade(
     from longmemeval.pipeline.grade import evaluate as pipeline
     from longmemeval.pipeline.grade.agreement import audit_scores, judge_agreements
 
-    evaluations = [
-        pipeline.evaluate(run_id, options=structs.replace(options, judge=spec), where=where) for spec in specs
-    ]
-    asked, metrics = evaluations[0].asked, [one.metrics for one in evaluations]
-    agreements = judge_agreements(asked, [one.judge for one in metrics], where)
-    audited = audit_scores(audit, asked, metrics, where) if audit else []
+    evaluations = pipeline.evaluate_by(judges, run_id, options=options, where=where)
+    files, asked = evaluations[0].files, evaluations[0].asked
+    metrics = [one.metrics for one in evaluations]
+    agreements = judge_agreements(files, asked, [one.judge for one in metrics])
+    audited = audit_scores(audit, files, asked, metrics) if audit else []
     document = None if show_it else _document(evaluations, agreements, audited, where)
     if show_it:
         for evaluation in evaluations:
@@ -136,7 +134,7 @@ def _grade(
         show_agreements(agreements)
         show_audit(audited)
     for evaluation in evaluations:
-        tell_unlabelled(evaluation, where.results_dir)
+        tell_unlabelled(evaluation)
     return document, any(one.failed for one in evaluations)
 
 
@@ -150,7 +148,7 @@ def _document(
     from longmemeval.pipeline.compare.graded_run import summarise
     from longmemeval.report.comparison_document import evaluation_document
 
-    figures = [evaluation_document(summarise(one.asked, one.metrics, where)) for one in evaluations]
+    figures = [evaluation_document(summarise(one.files, one.asked, one.metrics, where)) for one in evaluations]
     if len(evaluations) == 1 and not audited:
         return figures[0]
     return {"judges": figures, "agreement": agreements, "audit": audited}
@@ -170,12 +168,12 @@ def show(evaluation: "Evaluation", where: "Folders") -> None:
     """Print the scores of one run, what it cost and how long it took."""
     from longmemeval.evaluation.judges.standing import judge_name
     from longmemeval.pipeline.compare.graded_run import summarise
-    from longmemeval.report.effort_tables import FREE, both, effort_notes, latency_line, work_table
+    from longmemeval.report.effort_tables import both, effort_notes, latency_line, work_table
     from longmemeval.report.summary import footnotes
     from longmemeval.report.tables import abstention_lines, score_table
 
     metrics, manifest = evaluation.metrics, evaluation.manifest
-    summary = summarise(evaluation.asked, metrics, where)
+    summary = summarise(evaluation.files, evaluation.asked, metrics, where)
     judge = judge_name(metrics.judge)
     data = ", ".join([manifest.dataset["name"], *([summary.part] if summary.part else [])])
     title = f"{metrics.run}: {summary.memory}, {summary.model}, {data}, judged by {judge}"
@@ -192,16 +190,15 @@ def show(evaluation: "Evaluation", where: "Folders") -> None:
         "" if made.judge == metrics.judge else f", by which {made.judge.metric} is {_percent(made.overall.accuracy)}"
     )
     out.print(f"Judged now: {evaluation.newly_judged}; judge id: {made.judge.id}{again}")
-    print_lines([*footnotes([summary]), *(note for note in effort_notes([summary]) if note != FREE)])
+    print_lines([*footnotes([summary]), *effort_notes([summary], told_free=True)])
 
 
-def tell_unlabelled(evaluation: "Evaluation", results_dir: Path) -> None:
+def tell_unlabelled(evaluation: "Evaluation") -> None:
     """Say on standard error why answers have no label, the first few by name."""
     from longmemeval.evaluation.judges.definition import rules_of
-    from longmemeval.pipeline.runs.judgements import current_judgements
 
     judge = evaluation.grading.judge
-    judged = current_judgements(results_dir / evaluation.metrics.run, judge.id).values()
+    judged = evaluation.files.current_judgements(judge.id).values()
     errors = [f"  {one.question_id}: {one.error}" for one in judged if one.label is None]
     if errors:
         again = "" if rules_of(judge.model) else "; rerun the command to ask again"

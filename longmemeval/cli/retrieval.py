@@ -12,7 +12,7 @@ from longmemeval.cli.output import err, out, print_json, print_lines, print_tabl
 from longmemeval.cli.panels import ADVANCED, OUTPUT, WHAT
 
 if TYPE_CHECKING:
-    from longmemeval.pipeline.runs.rankings import RetrievalReport
+    from longmemeval.pipeline.retrieval.ranking_run import RetrievalReport
 
 
 def register(app: typer.Typer) -> None:

@@ -152,9 +152,8 @@ class Reader:
                 latency_ms = max((reply.latency_ms for reply in replies), default=0.0)
                 prompt = await in_thread(self._answer_prompt, question, recall)
             recall, shown = prompt.recall, prompt.recall.items
-            prompt_tokens += prompt.tokens
+            prompt_tokens, prompt_sha256 = prompt_tokens + prompt.tokens, prompt.sent.sha256
             prompts.append(prompt.sent)
-            prompt_sha256 = prompt.sent.sha256
             replies.append(await self._model.complete(prompt.request))
             latency_ms += replies[-1].latency_ms
             hypothesis = replies[-1].text.strip()
@@ -180,6 +179,7 @@ class Reader:
             served_model=replies[-1].served_model if replies else "",
             error=str(failure) if failure else "",
             notes=recall.notes + ((REDACTED,) if any(reply.redacted for reply in replies) else ()),
+            dropped=recall.dropped,
             recall_ms=recall.milliseconds,
             latency_ms=latency_ms,
         )
@@ -262,7 +262,10 @@ class Reader:
         documents = [item for item in recall.items if item.kind != "message"]
         noted = [_noted(one.recall.items, note.text.strip()) for one, note in zip(asked, notes, strict=True)]
         cuts = [note for session in sessions for note in session.recall.notes]
-        return msgspec.structs.replace(recall, items=(*documents, *noted), notes=(*recall.notes, *cuts))
+        dropped = recall.dropped + sum(session.recall.dropped for session in sessions)
+        return msgspec.structs.replace(
+            recall, items=(*documents, *noted), notes=(*recall.notes, *cuts), dropped=dropped
+        )
 
 
 def _limit(configuration: ReadingConfiguration, max_tokens: int) -> int | None:
@@ -305,6 +308,7 @@ def _abstention(question: Question, recall: Recall, begun: "_Begun", top_score: 
         recall_tokens=begun.recall_tokens,
         finish_reason="abstained",
         notes=(*recall.notes, f"abstained: the best recall score {top_score:.4g} is below {threshold:.4g}"),
+        dropped=0,
         recall_ms=recall.milliseconds,
     )
 

@@ -6,8 +6,7 @@ from longmemeval.evaluation.judges.standing import judge_name
 from longmemeval.evaluation.metrics import Score
 from longmemeval.evaluation.power import DISCORDANT
 from longmemeval.pipeline.compare.baseline import AgainstBaseline
-from longmemeval.pipeline.compare.compare import points
-from longmemeval.pipeline.compare.comparison import COMMON_ONLY, Comparison, PairResult, QuestionRow, RunFigures
+from longmemeval.pipeline.compare.comparison import Comparison, PairResult, QuestionRow, RunFigures, points
 from longmemeval.plural import count_of
 from longmemeval.report.effort_tables import cost_table, effort_notes, latency_table, ms
 from longmemeval.report.layout import letters
@@ -94,7 +93,7 @@ def _runs(comparison: Comparison, names: Sequence[str]) -> Table:
 def question_count(comparison: Comparison) -> str:
     """How many questions are compared; of how many and how they were chosen, where that is not the whole data set."""
     summary = comparison.runs[0].summary
-    if any(warning.startswith(COMMON_ONLY) for warning in comparison.warnings):
+    if comparison.common:
         return count_of(len(comparison.questions), "common question")
     return summary.part or count_of(len(comparison.questions), "question")
 
@@ -168,10 +167,6 @@ def _pair_row(pair: PairResult, labels: bool, beside: bool, called: Mapping[str,
     if not beside:
         counts.pop()
     names = called.get(pair.a, pair.a), called.get(pair.b, pair.b)
-    verdict = pair.verdict
-    for run_id, name in zip((pair.a, pair.b), names, strict=True):
-        if verdict.startswith(f"{run_id} is better"):
-            verdict = name + verdict.removeprefix(run_id)
     return [
         *names,
         f"{pair.difference * 100:+.1f}",
@@ -179,7 +174,7 @@ def _pair_row(pair: PairResult, labels: bool, beside: bool, called: Mapping[str,
         *(counts if labels else ()),
         _p(pair.p),
         _p(pair.p_holm),
-        verdict,
+        pair.verdict_on(*names),
     ]
 
 

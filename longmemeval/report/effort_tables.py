@@ -106,9 +106,14 @@ def latency_line(latency: RunLatency) -> str:
     return f"Latency per question in milliseconds: {'; '.join(parts)}."
 
 
-def effort_notes(summaries: Sequence[RunSummary]) -> Iterator[str]:
-    """What has to be said under costs and tokens."""
-    if _all_free(summaries):
+def effort_notes(summaries: Sequence[RunSummary], *, told_free: bool = False) -> Iterator[str]:
+    """What has to be said under costs and tokens.
+
+    Args:
+        summaries: of the runs.
+        told_free: whether a table of costs, which is left out where all are $0, stands above.
+    """
+    if _all_free(summaries) and not told_free:
         yield FREE
     if sum(summary.costs.prepare.known_usd > 0 for summary in summaries) > 1:
         yield PAID_ONCE

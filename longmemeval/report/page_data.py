@@ -8,7 +8,7 @@ from longmemeval.evaluation.metrics import Score
 from longmemeval.pipeline.compare.comparison import Comparison, PairResult, RunFigures
 from longmemeval.pipeline.compare.graded_run import GradedRun
 from longmemeval.pipeline.grade.agreement import judge_agreements
-from longmemeval.pipeline.runs.scores import stored_metrics
+from longmemeval.pipeline.runs.manifest import document_of
 from longmemeval.report.comparison_tables import detectable_line, shown_recall
 from longmemeval.report.distributions import milliseconds
 from longmemeval.report.effort_tables import effort_notes, kinds, work_line
@@ -108,7 +108,7 @@ def _latency(value: float | None) -> str:
 
 
 def _settings(run: GradedRun) -> str:
-    document = msgspec.to_builtins(run.manifest)
+    document = document_of(run.manifest)
     document["question_ids"] = f"{len(run.manifest.question_ids)} questions, see run.json"
     document["fixtures"] = f"{len(run.manifest.fixtures)} fixtures, see run.json"
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
@@ -201,8 +201,8 @@ def agreement_tables(graded: list[GradedRun], letters: list[str], where: Folders
     """A table per run that several judges graded."""
     tables = []
     for letter, run in zip(letters, graded, strict=True):
-        judges = [one.judge for one in stored_metrics(run.folder)]
-        for pair in judge_agreements(run.asked, judges, where):
+        judges = [one.judge for one in run.files.metrics]
+        for pair in judge_agreements(run.files, run.asked, judges):
             groups = {"overall": pair.agreement.overall, **pair.agreement.by_type}
             rows = [
                 [

@@ -8,8 +8,7 @@ from longmemeval.pipeline.compare.graded_run import GradedRun
 from longmemeval.pipeline.runs.answers import PROMPTS
 from longmemeval.pipeline.runs.asked import AskedQuestions
 from longmemeval.pipeline.runs.journal import iterate_journal
-from longmemeval.pipeline.runs.judgements import current_judgements
-from longmemeval.pipeline.runs.scores import stored_metrics
+from longmemeval.pipeline.runs.run_files import PromptEntry
 from longmemeval.reading.reader import SentPrompt
 from longmemeval.records import Gold, Judgement, Message
 from longmemeval.report.question_records import (
@@ -216,21 +215,18 @@ class _RunFiles:
 
     def __init__(self, run: GradedRun, judges: dict[str, int]) -> None:
         self._answers = run.answers
-        self._file = run.folder / PROMPTS
+        self._file = run.files.folder / PROMPTS
         first = run.metrics.judge.id
-        ids = [first, *(one.judge.id for one in stored_metrics(run.folder) if one.judge.id != first)]
-        self._judgements = {
-            judges.setdefault(judge, len(judges)): current_judgements(run.folder, judge) for judge in ids
-        }
-        # Prompts can be larger than all else together: they are read one at a time, first for their sizes.
-        self._prompt_sizes: dict[str, list[int]] = {}
+        ids = [first, *(one.judge.id for one in run.files.metrics if one.judge.id != first)]
+        self._judgements = {judges.setdefault(judge, len(judges)): run.files.current_judgements(judge) for judge in ids}
+        self._prompt_sizes: dict[str, tuple[int, ...]] = {}
         self._prompts: dict[str, tuple[Excerpt, ...]] = {}
         self._note_prompts: dict[str, int] = {}
-        for prompt in iterate_journal(self._file, SentPrompt):
+        for prompt in run.files.prompts:
             if prompt.purpose == "note":
                 self._note_prompts[prompt.question_id] = self._note_prompts.get(prompt.question_id, 0) + 1
             elif self._asked_for_the_answer(prompt):
-                self._prompt_sizes[prompt.question_id] = [size_of(message.content) for message in prompt.messages]
+                self._prompt_sizes[prompt.question_id] = prompt.sizes
 
     def answer_sizes(self) -> Iterable[int]:
         yield from (size_of(answer.hypothesis) for answer in self._answers.values())
@@ -240,7 +236,7 @@ class _RunFiles:
         return (size for sizes in self._prompt_sizes.values() for size in sizes)
 
     def keep_prompts(self, limit: int | None) -> None:
-        """Read the prompts again and keep as much of each as the page shows.
+        """Read the prompts again, now that all their sizes are known, and keep as much of each as the page shows.
 
         Args:
             limit: bytes of each message; None: all.
@@ -253,7 +249,7 @@ class _RunFiles:
                 shown = tuple(excerpt(message.content, limit, end=40) for message in prompt.messages)
                 self._prompts[prompt.question_id] = shown
 
-    def _asked_for_the_answer(self, prompt: SentPrompt) -> bool:
+    def _asked_for_the_answer(self, prompt: SentPrompt | PromptEntry) -> bool:
         answer = self._answers.get(prompt.question_id)
         return answer is not None and prompt.sha256 == answer.prompt_sha256
 

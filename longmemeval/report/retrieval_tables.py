@@ -1,7 +1,6 @@
 """What `retrieval` shows: a table per kind of gold, footnotes, and the JSON document."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from longmemeval.benchmarks.retrieval_protocols import OfficialRanking, OfficialScoring, RankedRun
 from longmemeval.benchmarks.specs import BENCHMARK_SPECS
@@ -9,8 +8,7 @@ from longmemeval.embedding.registry import is_offline_fallback
 from longmemeval.evaluation.measures.aggregate import Mean
 from longmemeval.evaluation.measures.notation import Measure
 from longmemeval.evaluation.measures.rankings import RetrievalResult
-from longmemeval.pipeline.runs.manifest import read_manifest
-from longmemeval.pipeline.runs.rankings import RetrievalReport
+from longmemeval.pipeline.retrieval.ranking_run import RetrievalReport
 from longmemeval.report.part_notes import part_notes
 from longmemeval.report.summary import FALLBACK_NOTE, ORACLE_NOTE
 from longmemeval.report.table import Table
@@ -87,20 +85,17 @@ def retrieval_footnotes(report: RetrievalReport) -> list[str]:
     notes = ["Figures in percent; n: questions with a value."]
     protocol = _official_protocol(report)
     if isinstance(protocol, OfficialRanking):
-        manifests = [(run, read_manifest(Path(run.folder))) for run in report.runs]
-        notes += protocol.notes(
-            [RankedRun(manifest.settings, len(manifest.question_ids), run.results) for run, manifest in manifests]
-        )
+        notes += protocol.notes([RankedRun(run.settings.plain, run.questions, run.results) for run in report.runs])
     else:
         notes += protocol.notes if protocol else ()
         notes.append(
             "Ties: in the order of the history. What a memory recalls without ranking it follows, newest first."
         )
     notes.extend(dict.fromkeys(note for run in report.runs for result in run.results for note in result.notes))
-    told = ((run.memory, read_manifest(Path(run.folder)).settings.get("parts", {})) for run in report.runs)
+    told = ((run.settings.memory_name, run.settings.told_of_parts) for run in report.runs)
     notes.extend(note for memory, parts in told for note in part_notes(memory, parts))
-    if any(run.reads_gold for run in report.runs):
+    if any(run.settings.is_ceiling for run in report.runs):
         notes.append(ORACLE_NOTE)
-    if any(run.embedder and is_offline_fallback(run.embedder) for run in report.runs):
+    if any(spec and is_offline_fallback(spec) for spec in (run.settings.embedder_spec for run in report.runs)):
         notes.append(FALLBACK_NOTE)
     return notes

@@ -75,7 +75,7 @@ def render_report(
 
 def _rendered(run_ids: Sequence[str], options: ReportOptions, where: Folders) -> tuple[str, int, int]:
     """The text, and how many runs and questions it is about."""
-    graded = load_graded(run_ids, where, judge=options.judge, dataset=options.dataset)
+    graded = load_graded(run_ids, where, judge=options.judge, dataset=options.dataset, look_into_prompts=True)
     comparison = compare_runs(graded, where)
     judge = None if options.published == "all" else graded[0].metrics.judge
     figures = published_for(graded[0].asked.dataset, judge) if options.published else ()

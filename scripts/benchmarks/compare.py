@@ -33,7 +33,8 @@ from longmemeval.pipeline.compare.graded_run import load_graded
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.runs.asked import AskedQuestions
-from longmemeval.pipeline.runs.scores import write_metrics
+from longmemeval.pipeline.runs.checked import write_metrics
+from longmemeval.pipeline.runs.run_files import RunFiles
 from longmemeval.settings import Folders
 
 MEASURED_PAIRS = 5
@@ -79,7 +80,7 @@ def make_runs(folder: Path, runs: int, questions: int, *, scores: bool = False) 
         manifest = msgspec.structs.replace(first.manifest, run_id=run_id)
         (target / "run.json").write_bytes(msgspec.json.encode(manifest))
         relabel(target / "judgements" / f"{first.metrics.judge.id}.jsonl", generator, scores=scores)
-        write_metrics(where.results_dir, target, AskedQuestions(manifest, dataset), first.metrics.judge)
+        write_metrics(where.results_dir, RunFiles(target), AskedQuestions(manifest, dataset), first.metrics.judge)
     return GradedRuns(where, run_ids)
 
 

@@ -144,7 +144,7 @@ def test_limit_holds_over_starts(server: ModelServer, tmp_path: Path) -> None:
 
 def test_what_other_accounts_spent_and_what_was_spent_before_count(server: ModelServer, tmp_path: Path) -> None:
     elsewhere = Account(tmp_path / "a", SpendingLimit(most() * 2.5, elsewhere=most() * 2))
-    before = Account(tmp_path / "b", SpendingLimit(most() * 2.5), before=most() * 2)
+    before = Account(tmp_path / "b", SpendingLimit(most() * 2.5), before=lambda: most() * 2)
     for account in (elsewhere, before):
         with pytest.raises(SpendingLimitError):
             ask(server.url, account)

@@ -164,8 +164,16 @@ def test_yaml_file_is_named_after_its_preset_unless_it_says_otherwise(tmp_path: 
         ("last-k", "last_messages=", r"last_messages = None\. .*valid integer"),
         ("semantic-recall", "scope=threads", r"scope = 'threads'\. .*'resource' or 'thread'"),
         ("bm25", "decompose=maybe", r"decompose = 'maybe'\. .*'off' or 'model'"),
-        ("bm25", "decompose=rules", r"decompose = 'rules'\. .*removed: it lowered recall.*83\.9 to 83\.6.*decompose=model"),
-        ("hybrid", "decompose=true", r"decompose = True\. .*removed: it lowered recall.*Set decompose=model, or leave it off"),
+        (
+            "bm25",
+            "decompose=rules",
+            r"decompose = 'rules'\. .*removed: it lowered recall.*83\.9 to 83\.6.*decompose=model",
+        ),
+        (
+            "hybrid",
+            "decompose=true",
+            r"decompose = True\. .*removed: it lowered recall.*Set decompose=model, or leave it off",
+        ),
         ("bm25", "time_range=on", r"time_range = True\. .*'off', 'boost' or 'filter'"),
         ("bm25", "time_range_by=hand", r"time_range_by = 'hand'\. .*'rules' or 'model'"),
         ("semantic-recall", "expansion=fact", r"pass over expansion: set retriever=hybrid \(or dense\) with it"),

@@ -213,8 +213,8 @@ def test_what_cannot_be_made_again_the_same_is_marked(dataset: Dataset, where: F
     prepare(dataset, [own("shelf=true"), "last-k"], where=where)
     for run, memory in (("r", own("shelf=true")), ("other", "last-k")):
         answer_all(dataset, where, run, memory=memory)
-    assert read_manifest(where.results_dir / "r").settings["not_reproducible"] == ["shelf"]
-    assert "not_reproducible" not in read_manifest(where.results_dir / "other").settings
+    assert read_manifest(where.results_dir / "r").settings.plain["not_reproducible"] == ["shelf"]
+    assert "not_reproducible" not in read_manifest(where.results_dir / "other").settings.plain
     longmemeval("evaluate", "r", "--judge", "offline/lexical", cwd=tmp_path)
     longmemeval("evaluate", "other", "--judge", "offline/lexical", cwd=tmp_path)
     shown = " ".join(longmemeval("compare", "r", "other", cwd=tmp_path).stdout.split())

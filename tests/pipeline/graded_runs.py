@@ -12,9 +12,11 @@ from longmemeval.files import sha256_text
 from longmemeval.llm.endpoints import OWN_ENDPOINT
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.pipeline.runs.asked import AskedQuestions
+from longmemeval.pipeline.runs.checked import write_metrics
 from longmemeval.pipeline.runs.judgements import judgements_file
-from longmemeval.pipeline.runs.manifest import FORMAT, RunManifest, dataset_record, write_manifest
-from longmemeval.pipeline.runs.scores import write_metrics
+from longmemeval.pipeline.runs.manifest import FORMAT, RunManifest, dataset_record, read_manifest, write_manifest
+from longmemeval.pipeline.runs.run_files import RunFiles
+from longmemeval.pipeline.runs.settings import AnswerSettings
 from longmemeval.records import Answer, Judgement
 from longmemeval.settings import Folders
 
@@ -40,6 +42,14 @@ Credit = bool | float | None
 """A label, a score where the judge gives scores, or None: not evaluated."""
 
 
+def answer_settings(plain: Mapping[str, Any]) -> AnswerSettings:
+    """Settings from plain values; of a memory and an embedder what a test does not care about may be left out."""
+    settings = {"kind": "run", **plain, "memory": {"preset": "last-k", "parameters": {}, **plain["memory"]}}
+    if settings["embedder"]:
+        settings["embedder"] = {"fingerprint": "f", **settings["embedder"]}
+    return msgspec.convert(settings, AnswerSettings)
+
+
 def graded_run(
     dataset: Dataset,
     where: Folders,
@@ -58,18 +68,19 @@ def graded_run(
     manifest = RunManifest(
         format=FORMAT,
         run_id=run_id,
-        kind="run",
         status=status,
         dataset=dataset_record(dataset),
-        settings={
-            "memory": {"name": "last-k", "preset": "last-k", "parameters": {}},
-            "reads_gold": False,
-            "model": {"spec": "offline/extractive"},
-            "reading": {"method": "direct", "history_format": "nl"},
-            "preparation": "default",
-            "embedder": None,
-            **(settings or {}),
-        },
+        settings=answer_settings(
+            {
+                "memory": {"name": "last-k", "preset": "last-k", "parameters": {}},
+                "reads_gold": False,
+                "model": {"spec": "offline/extractive"},
+                "reading": {"method": "direct", "history_format": "nl"},
+                "preparation": "default",
+                "embedder": None,
+                **(settings or {}),
+            }
+        ),
         question_ids=tuple(credits),
         fixtures={question.haystack_id: {} for question in dataset.questions() if question.question_id in credits},
         environment={},
@@ -95,7 +106,7 @@ def grade(
 ) -> None:
     """Give a run the judgements of one more judge."""
     folder = where.results_dir / run_id
-    manifest = msgspec.json.decode((folder / "run.json").read_bytes(), type=RunManifest)
+    manifest = read_manifest(folder)
     answers = msgspec.json.decode(b"[" + b",".join((folder / "answers.jsonl").read_bytes().splitlines()) + b"]")
     said = {answer["question_id"]: answer["hypothesis"] for answer in answers if answer["status"] == "ok"}
     path = judgements_file(folder, judge.id)
@@ -103,7 +114,7 @@ def grade(
     judged = [_judgement(name, credit, judge, said[name]) for name, credit in credits.items() if name in said]
     lines = [msgspec.structs.replace(one, served_model=served_model) for one in judged]
     path.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
-    write_metrics(where.results_dir, folder, AskedQuestions(manifest, dataset), judge)
+    write_metrics(where.results_dir, RunFiles(folder), AskedQuestions(manifest, dataset), judge)
 
 
 def _judgement(question_id: str, credit: Credit, judge: JudgeIdentity, hypothesis: str) -> Judgement:

@@ -18,7 +18,10 @@ from longmemeval.memory.definition import MEMORIES, MemoryDefinition
 from longmemeval.pipeline.answer.answering import RunReport
 from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.runs.run_files import RunFiles
 from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.pipeline.runs.settings import RetrievalSettings
+from longmemeval.pipeline.verify.retrieval import check_retrieval
 from longmemeval.settings import Folders
 from tests.forking import Forked, start_forked
 from tests.support import clean_environment, json_lines, record, tree, write_dataset
@@ -154,3 +157,10 @@ def stop_when(process: Forked, reached: Callable[[], bool], number: int) -> str:
     else:
         process.send_signal(number)
     return process.communicate(timeout=60)[1]
+
+
+def checked(folder: Path, dataset: Dataset) -> list[str | None]:
+    """What `verify` finds of a run of `retrieval`, one outcome per check."""
+    files = RunFiles(folder)
+    assert isinstance(files.manifest.settings, RetrievalSettings)
+    return list(check_retrieval(files, files.manifest.settings, dataset))

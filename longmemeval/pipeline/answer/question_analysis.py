@@ -4,7 +4,6 @@ Recalling is no place for it: that happens inside the run's event loop, question
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from msgspec import Struct
 
@@ -15,7 +14,8 @@ from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import load_chat_model
 from longmemeval.memory.configuration import MemoryConfiguration, analysis_of
 from longmemeval.pipeline.runs.progress import progress
-from longmemeval.pipeline.runs.totals import QUERY_MODEL, AnalysisTotals
+from longmemeval.pipeline.runs.settings import QueryModelSettings
+from longmemeval.pipeline.runs.totals import AnalysisTotals
 from longmemeval.pipeline.runs.workers import in_order
 from longmemeval.records import Question, Usage
 from longmemeval.redaction import public_url
@@ -43,7 +43,9 @@ class QuestionAnalyses:
         settings: what a run's manifest tells of the model.
     """
 
-    def __init__(self, method: AnalysisMethod, model: ChatModel, concurrency: int, settings: dict[str, Any]) -> None:
+    def __init__(
+        self, method: AnalysisMethod, model: ChatModel, concurrency: int, settings: QueryModelSettings
+    ) -> None:
         self.settings = settings
         self._method = method
         self._model = model
@@ -104,12 +106,6 @@ def question_analyses(
         where.cache_dir / "replies.sqlite",
         endpoint=base or "",
     )
-    settings = {
-        QUERY_MODEL: {
-            "spec": model.spec,
-            "api_base": public_url(base) if base else None,
-            "temperature": 0.0,
-            "templates": method.templates,
-        }
-    }
+    address = public_url(base) if base else None
+    settings = QueryModelSettings(model.spec, address, temperature=0.0, templates=method.templates)
     return QuestionAnalyses(method, chat, model.concurrency, settings)

@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import msgspec
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, structs
 
 from longmemeval.benchmarks.spec import OfficialAnswering
 from longmemeval.benchmarks.specs import benchmark_of
@@ -26,7 +25,8 @@ from longmemeval.pipeline.fixtures.access import PreparedFixtures
 from longmemeval.pipeline.fixtures.query_vectors import names_in, query_vectors
 from longmemeval.pipeline.runs.accounts import run_account
 from longmemeval.pipeline.runs.answers import ANSWERS
-from longmemeval.pipeline.runs.journal import Journal
+from longmemeval.pipeline.runs.journal import StoredJournal
+from longmemeval.pipeline.runs.lifecycle import open_run
 from longmemeval.pipeline.runs.manifest import (
     FORMAT,
     RunManifest,
@@ -37,8 +37,8 @@ from longmemeval.pipeline.runs.manifest import (
     now,
     run_folder,
 )
-from longmemeval.pipeline.runs.resume import begun_or_new
 from longmemeval.pipeline.runs.selection import Selection, select
+from longmemeval.pipeline.runs.settings import AnswerSettings, ModelSettings, ReadingSettings, memory_settings
 from longmemeval.reading.reader import Reader, ReadingConfiguration, reading_configuration
 from longmemeval.reading.templates import template_of
 from longmemeval.records import Answer, Question
@@ -120,12 +120,9 @@ def run(
     planned = _PlannedRun(dataset, chosen, configuration, model_spec, options, where, folder)
     manifest = planned.manifest(run_id, selection)
     memory_system, reader = planned.memory, planned.reader
-    # The journal lock is the run lock: the folder is read only under it.
-    with Journal(folder / ANSWERS, Answer) as answers:
+    with open_run(StoredJournal(folder / ANSWERS, Answer), manifest) as begun:
         answering = Answering(
-            folder=folder,
-            manifest=begun_or_new(folder, answers, manifest),
-            answers=answers,
+            run=begun,
             fixtures=planned.fixtures,
             memory=memory_system,
             analyses=planned.analyses,
@@ -197,20 +194,21 @@ class _PlannedRun:
 
     def manifest(self, run_id: str, selection: Selection) -> RunManifest:
         """What the run begins with."""
+        marks = self.fixtures.marks(self._questions)
         return RunManifest(
             format=FORMAT,
             run_id=run_id,
-            kind="run",
             status="running",
             dataset=dataset_record(self._dataset),
-            settings={
-                **run_settings(self._configuration, self._spec, self._reading, self._options, self._protocol),
-                "embedder": msgspec.to_builtins(self._embedder),
-                "token_counter": self.counter.name,
-                "save_prompts": self._options.save_prompts,
-                **self.fixtures.marks(self._questions),
-                **(self.analyses.settings if self.analyses else {}),
-            },
+            settings=structs.replace(
+                run_settings(self._configuration, self._spec, self._reading, self._options, self._protocol),
+                embedder=self._embedder,
+                token_counter=self.counter.name,
+                save_prompts=self._options.save_prompts,
+                query_model=self.analyses.settings if self.analyses else UNSET,
+                not_reproducible=tuple(marks) or UNSET,
+                parts=marks or UNSET,
+            ),
             question_ids=tuple(question.question_id for question in self._questions),
             fixtures=self.fixtures.hashes(self._questions),
             environment=environment(),
@@ -272,7 +270,7 @@ def run_settings(
     reading: ReadingConfiguration,
     options: RunOptions,
     protocol: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+) -> AnswerSettings:
     """What decides an answer and can be told before anything is prepared. Texts of templates are told by their hash.
 
     Args:
@@ -282,40 +280,28 @@ def run_settings(
         options: of the run; their `reading` is not looked at.
         protocol: what the official protocol records, where it is followed.
     """
-    templates = {"template": reading.template.sha256}
-    if reading.options_template:
-        templates["options_template"] = reading.options_template.sha256
-    if reading.note_template:
-        templates["note_template"] = reading.note_template.sha256
     base = endpoint(model_spec, options.model_options)
-    return {
-        "memory": configuration.model_dump(),
-        "reads_gold": preset_of(configuration).reads_gold,
-        "model": {
-            "spec": model_spec,
-            "api_base": public_url(base) if base else None,
-            "temperature": 0.0,
-            "max_tokens": reading.max_tokens,
-        },
-        "reading": {
-            "method": reading.method,
-            "history_format": reading.history_format,
-            "on_overflow": reading.on_overflow,
-            "context_window": reading.context_window,
-            **templates,
-        },
-        "preparation": options.prepared,
-        **_unusual(reading, options, protocol),
-    }
-
-
-def _unusual(reading: ReadingConfiguration, options: RunOptions, protocol: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Settings that are recorded where they are not the usual ones."""
-    settings: dict[str, Any] = {}
-    if protocol:
-        settings["protocol"] = dict(protocol)
-    if options.repeat > 1:
-        settings["repeat"] = options.repeat
-    if reading.abstain_below is not None:
-        settings["abstain_below"] = reading.abstain_below
-    return settings
+    return AnswerSettings(
+        memory=memory_settings(configuration),
+        reads_gold=preset_of(configuration).reads_gold,
+        model=ModelSettings(
+            model_spec,
+            api_base=public_url(base) if base else None,
+            temperature=0.0,
+            max_tokens=reading.max_tokens,
+        ),
+        reading=ReadingSettings(
+            reading.method,
+            history_format=reading.history_format,
+            on_overflow=reading.on_overflow,
+            context_window=reading.context_window,
+            template=reading.template.sha256,
+            options_template=reading.options_template.sha256 if reading.options_template else UNSET,
+            note_template=reading.note_template.sha256 if reading.note_template else UNSET,
+        ),
+        preparation=options.prepared,
+        # What is not usual is recorded where it is so.
+        protocol=dict(protocol) if protocol else UNSET,
+        repeat=options.repeat if options.repeat > 1 else UNSET,
+        abstain_below=UNSET if reading.abstain_below is None else reading.abstain_below,
+    )

@@ -10,7 +10,8 @@ from msgspec import Struct
 from longmemeval.errors import HarnessError, RegressionError, nearest
 from longmemeval.evaluation.paired import compare_pairs
 from longmemeval.files import write_atomic
-from longmemeval.pipeline.compare.compare import credits_of, haystacks_of, points
+from longmemeval.pipeline.compare.compare import credits_of, haystacks_of
+from longmemeval.pipeline.compare.comparison import points
 from longmemeval.pipeline.compare.graded_run import GradedRun, load_graded
 from longmemeval.pipeline.runs.index import settings_sha256
 from longmemeval.pipeline.runs.manifest import run_ids

@@ -8,7 +8,6 @@ from msgspec import structs
 from longmemeval.errors import HarnessError
 from longmemeval.evaluation.judges.imported import bound_to_its_log
 from longmemeval.evaluation.metrics import compute_metrics
-from longmemeval.pipeline.compare.comparison import COMMON_ONLY
 from longmemeval.pipeline.compare.graded_run import GradedRun
 from longmemeval.pipeline.runs.asked import AskedQuestions
 
@@ -78,7 +77,7 @@ def _refuse(
 
 def _one_judge(graded: Sequence[GradedRun]) -> str:
     """How to have all runs graded by one judge."""
-    judges = [{path.stem for path in (run.folder / "metrics").glob("*.json")} for run in graded]
+    judges = [{metrics.judge.id for metrics in run.files.metrics} for run in graded]
     if shared := sorted(set[str].intersection(*judges)):
         return "With --judge, name a judge that has graded all of them: " + ", ".join(shared)
     if any(bound_to_its_log(run.metrics.judge) for run in graded):
@@ -114,8 +113,8 @@ def on_common_questions(graded: Sequence[GradedRun]) -> tuple[list[GradedRun], l
         return list(graded), []
     counts = ", ".join(f"{count:,} of {run_id}" for run_id, count in left_out.items() if count)
     note = (
-        f"{COMMON_ONLY} the {len(shared):,} that all runs share are compared; left out: {counts}. Tokens, cost and "
-        "latency are still those of the whole runs."
+        f"Common questions only: the {len(shared):,} that all runs share are compared; left out: {counts}. "
+        "Tokens, cost and latency are still those of the whole runs."
     )
     return [_restricted(run, shared) for run in graded], [note]
 
@@ -160,7 +159,7 @@ def what_differs(graded: Sequence[GradedRun]) -> Iterator[str]:
 def _setting_differences(graded: Sequence[GradedRun]) -> Iterator[str]:
     """Settings with several values, of the memory's own the budget alone: `reading.method differs: con in a; …`."""
     values: dict[str, dict[str, list[GradedRun]]] = {}
-    settings = {run.manifest.run_id: dict(_decisive(run.manifest.settings)) for run in graded}
+    settings = {run.manifest.run_id: dict(_decisive(run.manifest.settings.plain)) for run in graded}
     for name in sorted({name for one in settings.values() for name in one}):
         for run in graded:
             has = settings[run.manifest.run_id]

@@ -22,7 +22,6 @@ from longmemeval.evaluation.resampling import smallest_p
 from longmemeval.evaluation.spread import repeat_spread
 from longmemeval.pipeline.compare.comparable import check_comparable, on_common_questions, what_differs
 from longmemeval.pipeline.compare.comparison import (
-    INSIDE_THE_NOISE,
     Comparison,
     Discordant,
     PairResult,
@@ -33,6 +32,7 @@ from longmemeval.pipeline.compare.comparison import (
 from longmemeval.pipeline.compare.graded_run import GradedRun, load_graded
 from longmemeval.pipeline.compare.losses import Losses, StoredSessions, losses
 from longmemeval.pipeline.runs.index import settings_sha256
+from longmemeval.pipeline.runs.settings import AnswerSettings
 from longmemeval.settings import Folders, folders
 
 Credits = Mapping[str, float | None]
@@ -91,6 +91,7 @@ def compare_runs(graded: Sequence[GradedRun], where: Folders, *, seed: int = 0, 
     haystacks = haystacks_of(graded[0])
     return Comparison(
         dataset=graded[0].manifest.dataset["name"],
+        common=bool(notes),
         runs=tuple(_figures(run, one, pairs) for run, one in zip(graded, lost, strict=True)),
         pairs=tuple(pairs),
         questions=tuple(_row(one, asked.question_type(one), credits, lost) for one in asked.questions),
@@ -154,12 +155,10 @@ def _turned(paired: Paired) -> Paired:
 
 
 def _pair(a: str, b: str, paired: Paired, p_holm: float, *, labels: bool) -> PairResult:
-    significant = p_holm < ALPHA
-    better = a if paired.difference > 0 else b
     discordant = None
     if labels and paired.mcnemar_p is not None:
         discordant = Discordant(paired.a_only, paired.b_only, paired.mcnemar_p)
-    return PairResult(
+    result = PairResult(
         a=a,
         b=b,
         difference=paired.difference,
@@ -168,24 +167,19 @@ def _pair(a: str, b: str, paired: Paired, p_holm: float, *, labels: bool) -> Pai
         p=paired.p,
         test=paired.test,
         p_holm=p_holm,
-        significant=significant,
-        verdict=f"{better} is better by {points(abs(paired.difference))}" if significant else INSIDE_THE_NOISE,
+        significant=p_holm < ALPHA,
+        verdict="",
     )
-
-
-def points(fraction: float) -> str:
-    """A difference of two accuracies, or other means, as `10.4 points`."""
-    return f"{fraction * 100:.1f} points"
+    return structs.replace(result, verdict=result.verdict_on(a, b))
 
 
 def _figures(run: GradedRun, lost: Losses, pairs: Sequence[PairResult]) -> RunFigures:
     run_id, settings = run.manifest.run_id, run.manifest.settings
-    reading = settings.get("reading") or {}
     # Pairs with the first run stand before all others.
     to_first = next((pair for pair in pairs if pair.b == run_id), None)
     return RunFigures(
         summary=run.summary,
-        reading=", ".join(str(reading[key]) for key in ("method", "history_format") if key in reading),
+        reading=settings.reading.shown if isinstance(settings, AnswerSettings) else "",
         settings_sha256=settings_sha256(run.manifest),
         evidence_recall=lost.evidence_recall,
         provenance=lost.provenance,
@@ -209,7 +203,7 @@ def _repeats(graded: Sequence[GradedRun]) -> Iterator[RepeatGroup]:
     for run in graded:
         groups.setdefault(settings_sha256(run.manifest), []).append(run)
     for alike in groups.values():
-        if len({run.manifest.settings.get("repeat") for run in alike}) > 1:
+        if len({run.manifest.settings.plain.get("repeat") for run in alike}) > 1:
             yield RepeatGroup(
                 name=f"{alike[0].summary.memory}, {alike[0].summary.model}",
                 run_ids=tuple(run.manifest.run_id for run in alike),

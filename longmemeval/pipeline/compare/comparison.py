@@ -9,9 +9,6 @@ from longmemeval.records import Provenance
 INSIDE_THE_NOISE = "inside the noise"
 """The verdict on two runs whose difference is not significant: neither is better."""
 
-COMMON_ONLY = "Common questions only:"
-"""How the warning begins that a part of the questions is compared."""
-
 
 class RunFigures(Struct, frozen=True):
     """One run in the comparison."""
@@ -29,6 +26,11 @@ class RunFigures(Struct, frozen=True):
     """`▲` or `▼` where the run is significantly better or worse than the first one, else empty."""
     provenance: Provenance = "message"
     """The level of `evidence_recall`: `session` where the memory does not say which messages it found."""
+
+
+def points(fraction: float) -> str:
+    """A difference of two accuracies, or other means, as `10.4 points`."""
+    return f"{fraction * 100:.1f} points"
 
 
 class Discordant(Struct, frozen=True):
@@ -58,6 +60,12 @@ class PairResult(Struct, frozen=True):
     """Whether `p_holm` is below 0.05."""
     verdict: str
     """`INSIDE_THE_NOISE`, or which run is better by how much."""
+
+    def verdict_on(self, a: str, b: str) -> str:
+        """The verdict, with the runs under these names."""
+        if not self.significant:
+            return INSIDE_THE_NOISE
+        return f"{a if self.difference > 0 else b} is better by {points(abs(self.difference))}"
 
 
 class QuestionRow(Struct, frozen=True):
@@ -93,3 +101,5 @@ class Comparison(Struct, frozen=True):
     from an assumption (`evaluation.power`). None where so few questions, or haystacks that they share, show none."""
     warnings: tuple[str, ...]
     """What makes the figures less comparable than they look, one sentence or two each."""
+    common: bool = False
+    """Whether questions were left out that not all runs answered."""

@@ -12,6 +12,7 @@ from longmemeval.evaluation.metrics import Metrics
 from longmemeval.pipeline.fixtures.costs import prepare_usage
 from longmemeval.pipeline.runs.answers import current_answers, total_usage
 from longmemeval.pipeline.runs.manifest import RunManifest
+from longmemeval.pipeline.runs.settings import AnswerSettings
 from longmemeval.pipeline.runs.totals import QUERY_EMBEDDINGS, QUERY_MODEL, AnalysisTotals
 from longmemeval.records import Answer, Usage
 
@@ -91,12 +92,12 @@ def _sum(parts: Sequence[Usage | None]) -> Cost:
 def _of_questions(manifest: RunManifest, answered: int) -> Usage | None:
     """Of analysing and embedding the questions; None where a session ended without writing it down."""
     settings, totals, usage = manifest.settings, manifest.totals, Usage()
-    if QUERY_MODEL in settings:
+    if isinstance(settings, AnswerSettings) and settings.query_model:
         analyses = msgspec.convert(totals.get(QUERY_MODEL, {}), AnalysisTotals)
         if analyses.questions < answered:
             return None
         usage += analyses.usage
-    if is_remote((settings.get("embedder") or {}).get("spec", "")):
+    if is_remote(settings.embedder_spec):
         if QUERY_EMBEDDINGS not in totals:
             return None
         usage += msgspec.convert(totals[QUERY_EMBEDDINGS], Usage)

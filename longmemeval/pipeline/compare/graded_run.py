@@ -12,11 +12,11 @@ from longmemeval.evaluation.judges.standing import grading
 from longmemeval.evaluation.metrics import Latency, Metrics, latency
 from longmemeval.pipeline.compare.costs import RunCosts, run_costs
 from longmemeval.pipeline.runs.asked import AskedQuestions, dataset_of
-from longmemeval.pipeline.runs.checked import CheckedRun, made_again, read_run
+from longmemeval.pipeline.runs.checked import made_again, read_run
 from longmemeval.pipeline.runs.gradings import Gradings, gradings
-from longmemeval.pipeline.runs.judgements import current_judgements
-from longmemeval.pipeline.runs.manifest import RunManifest, read_manifest, run_folder
-from longmemeval.pipeline.runs.scores import stored_metrics
+from longmemeval.pipeline.runs.manifest import RunManifest, run_folder
+from longmemeval.pipeline.runs.run_files import RunFiles
+from longmemeval.pipeline.runs.settings import ImportedSettings
 from longmemeval.records import Answer, Judgement
 from longmemeval.settings import Folders
 
@@ -71,35 +71,32 @@ class RunSummary(Struct, frozen=True):
     """What the benchmark's own protocol, where the run followed it, means for these scores; empty without one."""
 
 
-def summarise(asked: AskedQuestions, metrics: Metrics, where: Folders) -> RunSummary:
+def summarise(files: RunFiles, asked: AskedQuestions, metrics: Metrics, where: Folders) -> RunSummary:
     """The summary of one run.
 
     Args:
+        files: of the run, checked.
         asked: its questions and their gold.
         metrics: its scores by one judge.
         where: the folders; the journal of a preparation tells what it cost.
-
-    Raises:
-        IntegrityError: its files are not those that it left.
     """
-    return _summary(read_run(where.results_dir / asked.manifest.run_id), asked, metrics, where)
-
-
-def _summary(run: CheckedRun, asked: AskedQuestions, metrics: Metrics, where: Folders) -> RunSummary:
-    manifest, settings = run.manifest, run.manifest.settings
-    answered = [answer for answer in run.answers.values() if answer.status == "ok"]
+    manifest, settings = files.manifest, files.manifest.settings
+    answered = [answer for answer in files.answers.values() if answer.status == "ok"]
     own = manifest.kind == "run"
     timed = answered if own else []
+    model = (
+        f"hypotheses from {settings.hypotheses.file}" if isinstance(settings, ImportedSettings) else settings.model_name
+    )
     return RunSummary(
         run_id=manifest.run_id,
-        memory=_memory_name(settings),
-        reads_gold=bool(settings.get("reads_gold")),
-        model=settings["model"]["spec"] if own else f"hypotheses from {settings['hypotheses']['file']}",
-        embedder=(settings.get("embedder") or {}).get("spec", ""),
+        memory=settings.memory_name or "(unknown)",
+        reads_gold=settings.is_ceiling,
+        model=model,
+        embedder=settings.embedder_spec,
         metrics=metrics,
         mean_prompt_tokens=fmean(answer.prompt_tokens for answer in timed) if timed else None,
         calls_per_question=fmean(answer.usage.calls for answer in timed) if timed else None,
-        costs=run_costs(manifest, run.records, metrics, where.prepared_dir),
+        costs=run_costs(manifest, files.answer_lines, metrics, where.prepared_dir),
         latency=RunLatency(
             recall=latency([answer.recall_ms for answer in timed]),
             model=latency([answer.latency_ms for answer in timed]),
@@ -109,23 +106,19 @@ def _summary(run: CheckedRun, asked: AskedQuestions, metrics: Metrics, where: Fo
         failed=int(manifest.totals.get("failed", 0)),
         status=manifest.status,
         latency_note=str(manifest.totals.get("load", {}).get("note", "")),
-        gradings=gradings(run.folder, manifest, metrics.judge),
+        gradings=gradings(files, metrics.judge),
         part=asked.part,
         protocol_note=asked.protocol_note(metrics.judge.official),
         type_notes=tuple(asked.benchmark.notes_on(metrics.by_type)),
-        not_reproducible=tuple(settings.get("not_reproducible", ())),
-        parts_told=settings.get("parts", {}),
+        not_reproducible=settings.marked_parts,
+        parts_told=settings.told_of_parts,
     )
-
-
-def _memory_name(settings: dict[str, Any]) -> str:
-    return str(settings["memory"]["name"]) if "memory" in settings else "(unknown)"
 
 
 class GradedRun(Struct, frozen=True):
     """One run as one judge graded it, with everything a comparison looks at."""
 
-    folder: Path
+    files: RunFiles
     manifest: RunManifest
     summary: RunSummary
     answers: dict[str, Answer]
@@ -142,7 +135,12 @@ class GradedRun(Struct, frozen=True):
 
 
 def load_graded(
-    run_ids: Sequence[str], where: Folders, *, judge: str | None = None, dataset: str | None = None
+    run_ids: Sequence[str],
+    where: Folders,
+    *,
+    judge: str | None = None,
+    dataset: str | None = None,
+    look_into_prompts: bool = False,
 ) -> list[GradedRun]:
     """Runs with the scores of one judge; each data set is opened once.
 
@@ -152,6 +150,7 @@ def load_graded(
         judge: id of the judge, a beginning of it or its model, whatever fits one only; None: the official judge's
             scores where there are some, else the newest. Of several gradings by one judge it is the first.
         dataset: where the data is now, if it has moved.
+        look_into_prompts: see `RunFiles`.
 
     Raises:
         HarnessError: no such run, it is not graded (by this judge) or holds rankings, or its data set is not
@@ -162,27 +161,26 @@ def load_graded(
     graded = []
     for run_id in run_ids:
         folder = run_folder(where.results_dir, run_id)
-        manifest = read_manifest(folder)
+        files = RunFiles(folder, look_into_prompts=look_into_prompts)
+        manifest = files.manifest
         if manifest.kind == "retrieval":
             raise HarnessError(
                 f"Run '{run_id}' holds rankings, no graded answers",
                 where=str(folder),
                 fix="`longmemeval retrieval --memory A --memory B` shows rankings side by side",
             )
-        run = read_run(folder)
-        stored = stored_metrics(folder)
-        chosen = _chosen_metrics(folder, stored, judge)
-        protocol = manifest.settings.get("protocol") or {}
+        chosen = _chosen_metrics(folder, read_run(files).metrics, judge)
+        protocol = manifest.settings.official_protocol
         key = (manifest.dataset["content_sha256"], str(protocol), *manifest.question_ids)
         if key not in asked_of:
             asked_of[key] = AskedQuestions(manifest, dataset_of(manifest, dataset, where))
         asked = asked_of[key].of(manifest)
         # The labels of other judges, and of later gradings by this one, are shown beside the score.
-        made = {one.judge.id: made_again(run, asked, one, grown=one is not chosen) for one in stored}
+        made = {one.judge.id: made_again(files, asked, one, grown=one is not chosen) for one in files.metrics}
         metrics = made[chosen.judge.id]
-        judgements = current_judgements(folder, metrics.judge.id)
-        summary = _summary(run, asked, metrics, where)
-        graded.append(GradedRun(folder, manifest, summary, run.answers, judgements, asked))
+        judgements = files.current_judgements(metrics.judge.id)
+        summary = summarise(files, asked, metrics, where)
+        graded.append(GradedRun(files, manifest, summary, files.answers, judgements, asked))
     return graded
 
 

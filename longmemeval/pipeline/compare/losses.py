@@ -10,8 +10,6 @@ from msgspec import Struct
 from longmemeval.errors import FixtureError
 from longmemeval.evaluation.losses import Stage, by_session, evidence_recall, stage_of
 from longmemeval.pipeline.compare.graded_run import GradedRun
-from longmemeval.pipeline.runs.judgements import current_judgements
-from longmemeval.pipeline.runs.scores import stored_metrics
 from longmemeval.records import Answer, Gold, Provenance
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import fixture_folder, meta_of
@@ -51,7 +49,7 @@ class StoredSessions:
             question_id: on whose haystack.
             identifier: a message id or a thread id.
         """
-        dataset, preparation = run.manifest.dataset, str(run.manifest.settings.get("preparation", ""))
+        dataset, preparation = run.manifest.dataset, run.manifest.settings.preparation_name
         key = dataset["name"], dataset["sha256"], preparation, run.asked.questions[question_id].haystack_id
         if key not in self._threads:
             self._threads[key] = _thread_ids(self._where.prepared_dir, *key)
@@ -121,12 +119,12 @@ def _stage(run: GradedRun, gold: Gold, stored: StoredSessions, disputed: bool) -
 def _disputed(run: GradedRun) -> frozenset[str]:
     """Questions on whose answer the judges of this run disagree, of those that give the same metric."""
     metric = run.metrics.judge.metric
-    judges = [scores.judge.id for scores in stored_metrics(run.folder) if scores.judge.metric == metric]
+    judges = [scores.judge.id for scores in run.files.metrics if scores.judge.metric == metric]
     if len(judges) < 2:
         return frozenset()
     given: dict[str, set[bool]] = {}
     for judge in judges:
-        for question_id, judgement in current_judgements(run.folder, judge).items():
+        for question_id, judgement in run.files.current_judgements(judge).items():
             if judgement.label is not None:
                 given.setdefault(question_id, set()).add(judgement.label)
     return frozenset(question_id for question_id, labels in given.items() if len(labels) > 1)

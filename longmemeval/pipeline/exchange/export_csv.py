@@ -11,8 +11,6 @@ from longmemeval.evaluation.losses import evidence_recall
 from longmemeval.files import write_atomic
 from longmemeval.pipeline.compare.graded_run import GradedRun, load_graded
 from longmemeval.pipeline.compare.losses import StoredSessions, losses
-from longmemeval.pipeline.runs.judgements import current_judgements
-from longmemeval.pipeline.runs.scores import stored_metrics
 from longmemeval.records import Answer, Gold, Judgement
 from longmemeval.settings import Folders, folders
 
@@ -58,13 +56,13 @@ def export_csv(
     """
     where = where or folders()
     (run,) = load_graded([run_id], where, dataset=dataset)
-    judges = [metrics.judge.id for metrics in stored_metrics(run.folder)]
+    judges = [metrics.judge.id for metrics in run.files.metrics]
     rows = _rows(run, judges, where)
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, list(rows[0]) if rows else ["question_id"])
     writer.writeheader()
     writer.writerows({name: _protected(cell) for name, cell in row.items()} for row in rows)
-    file = (output or run.folder / "csv") / f"{run_id}.csv"
+    file = (output or run.files.folder / "csv") / f"{run_id}.csv"
     write_atomic(file, buffer.getvalue().encode())
     return CsvExport(str(file), len(rows), tuple(judges), run.asked.part, run.summary.protocol_note)
 
@@ -72,7 +70,7 @@ def export_csv(
 def _rows(run: GradedRun, judges: Sequence[str], where: Folders) -> list[dict[str, Cell]]:
     golds = run.asked.golds()
     stages = losses(run, StoredSessions(where)).stages
-    judged = {judge: current_judgements(run.folder, judge) for judge in judges}
+    judged = {judge: run.files.current_judgements(judge) for judge in judges}
     rows = []
     for gold in golds:
         question_id = gold.question_id

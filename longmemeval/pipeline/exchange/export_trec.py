@@ -14,9 +14,8 @@ from longmemeval.evaluation.measures.rankings import Ranking
 from longmemeval.files import write_atomic
 from longmemeval.pipeline.runs.asked import dataset_of
 from longmemeval.pipeline.runs.checks import check_files, refuse
-from longmemeval.pipeline.runs.journal import read_journal
-from longmemeval.pipeline.runs.manifest import RunManifest, read_manifest, run_folder
-from longmemeval.pipeline.runs.rankings import RANKINGS
+from longmemeval.pipeline.runs.manifest import RunManifest, run_folder
+from longmemeval.pipeline.runs.run_files import RunFiles
 from longmemeval.settings import Folders, folders
 
 _SEPARATORS = re.compile(r"[\s%\x00-\x1f\x7f]")
@@ -54,11 +53,12 @@ def export_trec(
     """
     where = where or folders()
     folder = run_folder(where.results_dir, run_id)
-    manifest = read_manifest(folder)
+    files = RunFiles(folder)
+    manifest = files.manifest
     if manifest.kind != "retrieval":
         raise HarnessError(f"Run '{run_id}' holds no rankings", fix="Export a run of `longmemeval retrieval`")
-    refuse(folder, check_files(folder, manifest))
-    rankings = {ranking.question_id: ranking for ranking in read_journal(folder / RANKINGS, Ranking)}
+    refuse(files, check_files(files))
+    rankings = {ranking.question_id: ranking for ranking in files.rankings}
     if missing := len(manifest.question_ids) - len(rankings):
         raise HarnessError(
             f"Run '{run_id}' is not finished: {missing} of {len(manifest.question_ids)} questions are not ranked",
@@ -81,7 +81,7 @@ def _gold(
     """Question id -> the ids that ought to be found, in a fixed order."""
     data = dataset_of(manifest, dataset, where)
     official = benchmark_of(data).official_retrieval
-    if manifest.settings["protocol"] == "official" and isinstance(official, OfficialRanking):
+    if manifest.settings.plain["protocol"] == "official" and isinstance(official, OfficialRanking):
         # The whole corpus is ranked, so the ranking tells what is gold.
         return {one.question_id: sorted(official.gold_ids(item.id for item in one.ranked)) for one in rankings}
     return {one.question_id: evidence(data.gold(one.question_id), one.level) for one in rankings}

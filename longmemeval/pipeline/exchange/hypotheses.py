@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
@@ -23,6 +23,7 @@ from longmemeval.pipeline.runs.manifest import (
     write_manifest,
 )
 from longmemeval.pipeline.runs.selection import Selection, select
+from longmemeval.pipeline.runs.settings import HypothesesSettings, ImportedSettings
 from longmemeval.records import Answer
 from longmemeval.text_files import UnreadableError, decode_json
 
@@ -125,14 +126,13 @@ def _manifest(
     return RunManifest(
         format=FORMAT,
         run_id=adopted.run_id,
-        kind="hypotheses",
         status="completed",
         dataset=dataset_record(dataset),
-        settings={
-            "hypotheses": {"file": file, "sha256": adopted.sha256},
-            "unknown_questions": list(adopted.unknown),
-            **({"repeated_questions": adopted.repeated} if adopted.repeated else {}),
-        },
+        settings=ImportedSettings(
+            hypotheses=HypothesesSettings(file, adopted.sha256),
+            unknown_questions=adopted.unknown,
+            repeated_questions=adopted.repeated or UNSET,
+        ),
         question_ids=question_ids,
         fixtures={},
         environment=environment(),

@@ -21,10 +21,10 @@ from longmemeval.evaluation.metrics import Metrics
 from longmemeval.files import sha256_text, write_atomic
 from longmemeval.pipeline.exchange.hypotheses import Adopted, HypothesisLine, OfficialLabel, adopt_hypotheses
 from longmemeval.pipeline.runs.asked import AskedQuestions, dataset_of
-from longmemeval.pipeline.runs.checked import made_again, read_run
-from longmemeval.pipeline.runs.judgements import current_judgements, judgements_file
-from longmemeval.pipeline.runs.manifest import read_manifest, run_folder
-from longmemeval.pipeline.runs.scores import stored_metrics, write_metrics
+from longmemeval.pipeline.runs.checked import made_again, read_run, write_metrics
+from longmemeval.pipeline.runs.judgements import judgements_file
+from longmemeval.pipeline.runs.manifest import run_folder
+from longmemeval.pipeline.runs.run_files import RunFiles
 from longmemeval.records import Judgement
 from longmemeval.settings import Folders, folders
 
@@ -112,7 +112,8 @@ def _take_over(
     path = judgements_file(folder, identity.id)
     if not path.exists():
         write_atomic(path, b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
-    return write_metrics(where.results_dir, folder, AskedQuestions(read_manifest(folder), dataset), identity)
+    files = RunFiles(folder)
+    return write_metrics(where.results_dir, files, AskedQuestions(files.manifest, dataset), identity)
 
 
 def _judgement(line: HypothesisLine, label: OfficialLabel, identity: JudgeIdentity) -> Judgement:
@@ -161,13 +162,14 @@ def export_official(
     """
     where = where or folders()
     folder = run_folder(where.results_dir, run_id)
-    manifest = read_manifest(folder)
+    files = RunFiles(folder)
+    manifest = files.manifest
     if manifest.kind == "retrieval":
         raise HarnessError(f"Run '{run_id}' holds rankings, no answers", fix="Export it with --format trec")
-    run = read_run(folder)
+    read_run(files)
     asked = AskedQuestions(manifest, dataset_of(manifest, dataset, where))
-    scores = [made_again(run, asked, stored) for stored in stored_metrics(folder)]
-    current = run.answers
+    scores = [made_again(files, asked, stored) for stored in files.metrics]
+    current = files.answers
     texts = {
         name: current[name].hypothesis
         for name in manifest.question_ids
@@ -181,7 +183,7 @@ def export_official(
     names = [_official_name(judge, taken) for judge in judges]
     return OfficialExport(
         hypotheses=str(path),
-        logs=tuple(_write_log(path, folder, judge, name, texts) for judge, name in zip(judges, names, strict=True)),
+        logs=tuple(_write_log(path, files, judge, name, texts) for judge, name in zip(judges, names, strict=True)),
         answers=len(texts),
         part=asked.part,
         unanswered=tuple(name for name in manifest.question_ids if name not in texts),
@@ -198,9 +200,9 @@ def _official_name(judge: JudgeIdentity, taken: str) -> str:
     return name if name != taken else f"{name}, by its own word another"
 
 
-def _write_log(hypotheses: Path, folder: Path, judge: JudgeIdentity, model: str, texts: Mapping[str, str]) -> str:
+def _write_log(hypotheses: Path, files: RunFiles, judge: JudgeIdentity, model: str, texts: Mapping[str, str]) -> str:
     """The judged log of one judge; answers without a label have no line, as in the official script's logs."""
-    judgements = current_judgements(folder, judge.id)
+    judgements = files.current_judgements(judge.id)
     labels = {name: one.label for name, one in judgements.items() if one.label is not None and name in texts}
     log = hypotheses.with_name(f"{hypotheses.name}.eval-results-{judge.id}")
     _write(

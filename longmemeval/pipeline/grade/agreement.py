@@ -11,9 +11,8 @@ from longmemeval.evaluation.audit import Audit, AuditedMean, Ceiling, audited_me
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
 from longmemeval.evaluation.metrics import Metrics, credit
 from longmemeval.pipeline.runs.asked import AskedQuestions
-from longmemeval.pipeline.runs.judgements import current_judgements
+from longmemeval.pipeline.runs.run_files import RunFiles
 from longmemeval.records import Gold
-from longmemeval.settings import Folders
 
 
 class JudgeAgreement(Struct, frozen=True):
@@ -25,12 +24,11 @@ class JudgeAgreement(Struct, frozen=True):
     agreement: Agreement
 
 
-def judge_agreements(asked: AskedQuestions, judges: Sequence[JudgeIdentity], where: Folders) -> list[JudgeAgreement]:
+def judge_agreements(files: RunFiles, asked: AskedQuestions, judges: Sequence[JudgeIdentity]) -> list[JudgeAgreement]:
     """How far the judges of a run agree, pair by pair; without judges of scores, whose labels mean full credit."""
-    folder = where.results_dir / asked.manifest.run_id
     types = {one: asked.question_type(one) for one in asked.questions}
     labels = {
-        judge.id: {name: judgement.label for name, judgement in current_judgements(folder, judge.id).items()}
+        judge.id: {name: judgement.label for name, judgement in files.current_judgements(judge.id).items()}
         for judge in judges
         if judge.metric == "accuracy"
     }
@@ -53,14 +51,14 @@ class AuditedScore(Struct, frozen=True):
     """What answers that are right wherever the gold is would score, if the audit is right."""
 
 
-def audit_scores(file: Path, asked: AskedQuestions, metrics: Sequence[Metrics], where: Folders) -> list[AuditedScore]:
+def audit_scores(file: Path, files: RunFiles, asked: AskedQuestions, metrics: Sequence[Metrics]) -> list[AuditedScore]:
     """Set an audit beside the scores of a run.
 
     Args:
         file: the audit (see `evaluation/audit.py`).
-        asked: the questions and their gold.
+        files: of the run.
+        asked: its questions and their gold.
         metrics: of the judges.
-        where: the folders.
 
     Raises:
         HarnessError: the file is no audit, or of other questions.
@@ -68,7 +66,7 @@ def audit_scores(file: Path, asked: AskedQuestions, metrics: Sequence[Metrics], 
     audit = read_audit(file, asked.dataset, asked.benchmark.audit_id)
     golds = asked.golds()
     groups = {name: {one for one in asked.questions if asked.question_type(one) == name} for name in _types(metrics)}
-    return [_audited(one, audit, golds, groups, where.results_dir / asked.manifest.run_id) for one in metrics]
+    return [_audited(one, audit, golds, groups, files) for one in metrics]
 
 
 def _types(metrics: Sequence[Metrics]) -> list[str]:
@@ -76,9 +74,9 @@ def _types(metrics: Sequence[Metrics]) -> list[str]:
 
 
 def _audited(
-    metrics: Metrics, audit: Audit, golds: Sequence[Gold], groups: Mapping[str, Set[str]], folder: Path
+    metrics: Metrics, audit: Audit, golds: Sequence[Gold], groups: Mapping[str, Set[str]], files: RunFiles
 ) -> AuditedScore:
-    judgements = current_judgements(folder, metrics.judge.id)
+    judgements = files.current_judgements(metrics.judge.id)
     credits = {gold.question_id: credit(judgements.get(gold.question_id)) or 0.0 for gold in golds}
     disputed = audit.score_corrupting
     return AuditedScore(

@@ -1,6 +1,6 @@
 """`evaluate`: a judge grades the stored answers of a run; the answers are not touched."""
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -24,13 +24,13 @@ from longmemeval.llm.registry import load_chat_model
 from longmemeval.pipeline.grade.watched_model import WatchedChatModel
 from longmemeval.pipeline.runs.accounts import judges_account
 from longmemeval.pipeline.runs.asked import AskedQuestions, dataset_of
-from longmemeval.pipeline.runs.checked import made_again, read_run
+from longmemeval.pipeline.runs.checked import made_again, metrics_of, read_run, write_metrics
 from longmemeval.pipeline.runs.checks import check_labels, refuse
 from longmemeval.pipeline.runs.journal import Journal
-from longmemeval.pipeline.runs.judgements import current_judgements, judgements_file
-from longmemeval.pipeline.runs.manifest import RunManifest, read_manifest, run_folder
+from longmemeval.pipeline.runs.judgements import judgements_file
+from longmemeval.pipeline.runs.manifest import RunManifest, run_folder
 from longmemeval.pipeline.runs.progress import progress
-from longmemeval.pipeline.runs.scores import metrics_from_files, stored_metrics, write_metrics
+from longmemeval.pipeline.runs.run_files import RunFiles
 from longmemeval.pipeline.runs.workers import Outcomes, in_order
 from longmemeval.records import Answer, Judgement, Question
 from longmemeval.settings import Folders, folders
@@ -67,6 +67,8 @@ class Evaluation(Struct, frozen=True):
     newly_judged: int
     failed: int
     """Questions not evaluated because an answer or a judge's call is missing; not those that the rules leave out."""
+    files: RunFiles
+    """Of the run, with what was written now."""
     asked: AskedQuestions
 
     @property
@@ -88,47 +90,71 @@ def evaluate(run_id: str, *, options: EvaluateOptions = EvaluateOptions(), where
         SpendingLimitError, EndpointDownError: the rest has to wait; labels so far are kept.
         AllFailedError: the first calls all failed in the same way.
     """
+    (evaluation,) = evaluate_by([options.judge], run_id, options=options, where=where)
+    return evaluation
+
+
+def evaluate_by(
+    judges: Sequence[str | None],
+    run_id: str,
+    *,
+    options: EvaluateOptions = EvaluateOptions(),
+    where: Folders | None = None,
+) -> list[Evaluation]:
+    """`evaluate` by several judges, one after the other; the files of the run are read once for all of them.
+
+    Args:
+        judges: as `EvaluateOptions.judge`, which is not looked at.
+        run_id: the run.
+        options: how to grade.
+        where: the folders.
+    """
     where = where or folders()
-    folder = run_folder(where.results_dir, run_id)
-    manifest = read_manifest(folder)
-    if manifest.kind == "retrieval":
+    files = RunFiles(run_folder(where.results_dir, run_id))
+    if files.manifest.kind == "retrieval":
         raise HarnessError(
             f"Run '{run_id}' holds rankings, there is no answer to grade",
             fix="Its figures are in its metrics folder; `longmemeval run` makes answers",
         )
-    run = read_run(folder)
-    answers = run.answers
-    asked = AskedQuestions(manifest, dataset_of(manifest, options.dataset, where))
-    for stored in stored_metrics(folder):
-        made_again(run, asked, stored, grown=True)
-    judge = _chosen_judge(folder, asked.benchmark, answers, options)
+    read_run(files)
+    asked = AskedQuestions(files.manifest, dataset_of(files.manifest, options.dataset, where))
+    for stored in files.metrics:
+        made_again(files, asked, stored, grown=True)
+    return [_grade(files, asked, structs.replace(options, judge=judge), where.results_dir) for judge in judges]
+
+
+def _grade(files: RunFiles, asked: AskedQuestions, options: EvaluateOptions, results_dir: Path) -> Evaluation:
+    """Have one judge label what it has not labelled, and score it."""
+    judge = _chosen_judge(files, asked.benchmark, options)
+    identity, path = judge.identity, judgements_file(files.folder, judge.identity.id)
     newly_judged = 0
     # Held while it is found out what there is to judge: another process may be judging.
-    with Journal(judgements_file(folder, judge.identity.id), Judgement) as journal:
+    with Journal(path, Judgement, read=files.judged(identity.id)) as journal:
+        files.writes(identity.id, journal.stored)
         try:
-            refuse(folder, check_labels(folder, judge.identity, asked, answers))
-            todo = set(unlabelled(folder, judge.identity, answers))
+            refuse(files, check_labels(files, identity, asked))
+            todo = set(unlabelled(files, identity))
             if todo and judge.load:
-                _tell_of_unused(folder, judge.identity, options)
-                answered = sum(answer.status == "ok" for answer in answers.values())
+                _tell_of_unused(files, identity, options)
+                answered = sum(answer.status == "ok" for answer in files.answers.values())
                 outcomes = Outcomes(len(todo) < answered, "calls of the judge")
-                judging = _Judging(journal, asked, judge.load(outcomes), answers, outcomes)
+                judging = _Judging(journal, asked, judge.load(outcomes), files.answers, outcomes)
                 newly_judged = judging.execute(todo, options.concurrency)
         except (SpendingLimitError, EndpointDownError) as error:
-            counted = sum(answer.status == "ok" for answer in answers.values())
-            labelled = counted - len(unlabelled(folder, judge.identity, answers))
-            error.where = f"run '{run_id}': {labelled} of {counted} answers have a label and keep it"
+            counted = sum(answer.status == "ok" for answer in files.answers.values())
+            labelled = counted - len(unlabelled(files, identity))
+            error.where = f"run '{files.folder.name}': {labelled} of {counted} answers have a label and keep it"
             raise
         finally:
             # A judge that refused at once leaves no trace.
-            if journal.path.exists() and not journal.path.stat().st_size:
-                journal.path.unlink()
-    made = write_metrics(where.results_dir, folder, asked, judge.identity)
-    first = first_of(judge.identity)
-    metrics = made if first == judge.identity else metrics_from_files(folder, asked, first, answers)
-    unanswered = sum(one not in answers or answers[one].status == "error" for one in asked.questions)
-    left = unlabelled(folder, judge.identity, answers)
-    return Evaluation(metrics, made, newly_judged, unanswered + len(left), asked)
+            if path.exists() and not path.stat().st_size:
+                path.unlink()
+                files.writes(identity.id, None)
+    made = write_metrics(results_dir, files, asked, identity)
+    first = first_of(identity)
+    metrics = made if first == identity else metrics_of(files, asked, first)
+    unanswered = sum(one not in files.answers or files.answers[one].status == "error" for one in asked.questions)
+    return Evaluation(metrics, made, newly_judged, unanswered + len(unlabelled(files, identity)), files, asked)
 
 
 @dataclass(frozen=True)
@@ -140,19 +166,17 @@ class _ChosenJudge:
     """None: a judge that has graded and is known by its id alone, so that it cannot be asked."""
 
 
-def _chosen_judge(
-    folder: Path, benchmark: Benchmark, answers: Mapping[str, Answer], options: EvaluateOptions
-) -> _ChosenJudge:
+def _chosen_judge(files: RunFiles, benchmark: Benchmark, options: EvaluateOptions) -> _ChosenJudge:
     """The judge to grade with; to judge anew, the next one that is not done with these answers."""
     spec = benchmark.default_judge if options.judge is None else options.judge
-    for metrics in stored_metrics(folder):
+    for metrics in files.metrics:
         if metrics.judge.id == spec:
             if options.rejudge:
                 what = f"'{spec}' is the id of a judge that has graded, which cannot be asked again"
                 raise HarnessError(what, fix="Name its model with --judge")
             return _ChosenJudge(metrics.judge, None)
 
-    account = judges_account(folder, options.spending)
+    account = judges_account(files.folder, options.spending)
 
     def model(outcomes: Outcomes, name: str) -> ChatModel:
         loaded = load_chat_model(name, options.model_options, account=account)
@@ -173,29 +197,29 @@ def _chosen_judge(
         return _ChosenJudge(identity, lambda outcomes: judge(repeat, partial(model, outcomes)))
 
     first = chosen(1)
-    if not options.rejudge or not judgements_file(folder, first.identity.id).exists():
+    if not options.rejudge or not files.judged(first.identity.id).exists:
         return first
-    return next(again for again in map(chosen, count(2)) if unlabelled(folder, again.identity, answers))
+    return next(again for again in map(chosen, count(2)) if unlabelled(files, again.identity))
 
 
-def _tell_of_unused(folder: Path, judge: JudgeIdentity, options: EvaluateOptions) -> None:
+def _tell_of_unused(files: RunFiles, judge: JudgeIdentity, options: EvaluateOptions) -> None:
     """Tell of labels by the same prompts and model that an earlier version got from who knows where."""
-    for metrics in stored_metrics(folder):
+    for metrics in files.metrics:
         other = metrics.judge
         alike = structs.replace(other, id=judge.id, endpoint=judge.endpoint, official=judge.official) == judge
         if options.tell and alike and address_unknown(other):
             options.tell(
                 f"Labels by {other.id} are not used: an earlier version did not record where that judge was served. "
-                f"`longmemeval evaluate {folder.name} --judge {other.id}` shows them"
+                f"`longmemeval evaluate {files.folder.name} --judge {other.id}` shows them"
             )
 
 
-def unlabelled(folder: Path, judge: JudgeIdentity, answers: Mapping[str, Answer]) -> list[str]:
+def unlabelled(files: RunFiles, judge: JudgeIdentity) -> list[str]:
     """The answered questions that a judge has yet to label. Rules that left one out will do so every time."""
-    judged = current_judgements(folder, judge.id)
+    judged = files.current_judgements(judge.id)
     by_rules = rules_of(judge.model) is not None
     settled = {one for one, judgement in judged.items() if judgement.label is not None or by_rules}
-    return [one for one, answer in answers.items() if answer.status == "ok" and one not in settled]
+    return [one for one, answer in files.answers.items() if answer.status == "ok" and one not in settled]
 
 
 @dataclass(frozen=True)

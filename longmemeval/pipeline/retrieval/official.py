@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from longmemeval.benchmarks.retrieval_protocols import OfficialRanking, RankedQuestion, RankingRequest
 from longmemeval.embedding.protocol import Embedder
@@ -12,8 +12,9 @@ from longmemeval.embedding.registry import DEFAULT_EMBEDDER, load_embedder
 from longmemeval.evaluation.measures.rankings import Granularity, Ranking
 from longmemeval.memory.configuration import MemoryConfiguration
 from longmemeval.pipeline.fixtures.access import PreparedFixtures
+from longmemeval.pipeline.retrieval.ranking_run import RetrievalJob, RetrievalRun, ranking_run
 from longmemeval.pipeline.runs.progress import progress
-from longmemeval.pipeline.runs.rankings import RetrievalJob, RetrievalRun, ranking_run
+from longmemeval.pipeline.runs.settings import retrieval_settings
 
 
 def plan_official(
@@ -59,20 +60,22 @@ def plan_official(
             expansion_cache=expansion_cache,
         )
     )
-    settings: dict[str, Any] = {
-        "memory": configuration.model_dump(),
-        "reads_gold": False,
-        "protocol": "official",
-        "granularity": job.level,
-        **ranker.settings,
-    }
+    settings = retrieval_settings(
+        {
+            "memory": configuration.model_dump(),
+            "reads_gold": False,
+            "protocol": "official",
+            "granularity": job.level,
+            **ranker.settings,
+        }
+    )
     manifest = job.manifest(run_id, settings, ranker.fixtures)
 
     def execute() -> RetrievalRun:
         job.accounts.of(run_id)
         with (
             ranking_run(job.where.results_dir / run_id, manifest, job.level) as rankings,
-            progress(run_id, rankings.missing) as rankings.bar,
+            progress(run_id, rankings.missing()) as rankings.bar,
             _log_file(log) if log else nullcontext() as lines,
         ):
             for question in ranker.questions():
@@ -80,7 +83,7 @@ def plan_official(
                 ranker.add(question, [item.id for item in ranking.ranked])
                 if lines:
                     lines.write(question.log_line())
-        return job.finish(manifest, rankings.new, ranker.results(configuration.name))
+        return job.finish(run_id, settings, rankings.new, ranker.results(configuration.name))
 
     return execute
 

@@ -17,11 +17,11 @@ from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration
 from longmemeval.pipeline.answer.question_analysis import QueryModel
 from longmemeval.pipeline.retrieval.official import plan_official
+from longmemeval.pipeline.retrieval.ranking_run import RetrievalJob, RetrievalReport, RetrievalRun
 from longmemeval.pipeline.retrieval.scoring import Scoring, chosen_measures, official_scoring, standard_scoring
 from longmemeval.pipeline.retrieval.standard import Planning, Workers, rank_all
 from longmemeval.pipeline.runs.accounts import AccountsOfRuns
 from longmemeval.pipeline.runs.manifest import check_run_id, default_run_id
-from longmemeval.pipeline.runs.rankings import RetrievalJob, RetrievalReport, RetrievalRun
 from longmemeval.pipeline.runs.selection import Selection, part_of, select
 from longmemeval.settings import Folders, folders
 from longmemeval.spending import SpendingLimit

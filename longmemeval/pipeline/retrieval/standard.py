@@ -13,8 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from longmemeval.evaluation.measures.rankings import Ranking, RetrievalProtocol
 from longmemeval.event_loop import complete
@@ -34,10 +33,11 @@ from longmemeval.pipeline.retrieval.haystack_ranking import (
     rank_haystack,
     rank_question,
 )
+from longmemeval.pipeline.retrieval.ranking_run import Rankings, RetrievalJob, RetrievalRun, ranking_run
 from longmemeval.pipeline.retrieval.scoring import RankingScores, Scoring, history_ids
 from longmemeval.pipeline.runs.manifest import RunManifest
 from longmemeval.pipeline.runs.progress import progress
-from longmemeval.pipeline.runs.rankings import Rankings, RetrievalJob, RetrievalRun, ranking_run
+from longmemeval.pipeline.runs.settings import RetrievalSettings, memory_settings
 from longmemeval.pipeline.runs.totals import analysis_totals
 from longmemeval.records import Question
 
@@ -87,16 +87,18 @@ class Planning:
         reads_gold = preset_of(configuration).reads_gold
         account = job.accounts.of(run_id)
         analyses = question_analyses(configuration, self._query_model, job.where, account)
-        settings = {
-            "memory": configuration.model_dump(),
-            "reads_gold": reads_gold,
-            "protocol": self._protocol,
-            "granularity": job.level,
-            "preparation": self._prepared,
-            "embedder": msgspec.to_builtins(identity),
-            **fixtures.marks(job.questions),
-            **(analyses.settings if analyses else {}),
-        }
+        marks = fixtures.marks(job.questions)
+        settings = RetrievalSettings(
+            memory=memory_settings(configuration),
+            reads_gold=reads_gold,
+            protocol=self._protocol,
+            granularity=job.level,
+            preparation=self._prepared,
+            embedder=identity,
+            query_model=analyses.settings if analyses else UNSET,
+            not_reproducible=tuple(marks) or UNSET,
+            parts=marks or UNSET,
+        )
         manifest = job.manifest(run_id, settings, fixtures.hashes(job.questions))
         cache, reached_by = (job.where.cache_dir / "embeddings.sqlite").absolute(), self._reached_by
         source = VectorSource(identity, self._embedder, reached_by.api_base, cache, reached_by.give_up_after_s)
@@ -106,7 +108,9 @@ class Planning:
         vectors = self._vectors[source]
         tools = MemoryTools(vectors, gold_for(configuration, job.dataset), analyse=analyses)
         system = build_memory(configuration, tools)
-        return Plan(job, configuration, manifest, fixtures, system, analyses, source, vectors, embeds, self._names_in)
+        return Plan(
+            job, configuration, settings, manifest, fixtures, system, analyses, source, vectors, embeds, self._names_in
+        )
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,7 @@ class Plan:
 
     job: RetrievalJob
     configuration: MemoryConfiguration
+    settings: RetrievalSettings
     manifest: RunManifest
     fixtures: PreparedFixtures
     system: MemorySystem
@@ -188,7 +193,7 @@ def rank_all(plans: Sequence[Plan], scoring: Scoring, workers: Workers) -> tuple
         runs = [stack.enter_context(ranking_run(plan.folder, plan.manifest, job.level, plan.worked)) for plan in plans]
         _look_at_questions(plans, runs)
         title = plans[0].manifest.run_id if len(plans) == 1 else f"{len(plans)} memories"
-        bar = stack.enter_context(progress(title, sum(run.missing for run in runs)))
+        bar = stack.enter_context(progress(title, sum(run.missing() for run in runs)))
         for run in runs:
             run.bar = bar
         for questions, ranked in _by_haystack(plans, runs, workers, stack):
@@ -196,7 +201,7 @@ def rank_all(plans: Sequence[Plan], scoring: Scoring, workers: Workers) -> tuple
                 for question in questions:
                     own.add(question, run.ranking(question.question_id, partial(rank, question)))
     return tuple(
-        job.finish(plan.manifest, run.new, own.results(plan.configuration.name))
+        job.finish(plan.manifest.run_id, plan.settings, run.new, own.results(plan.configuration.name))
         for plan, run, own in zip(plans, runs, scores, strict=True)
     )
 

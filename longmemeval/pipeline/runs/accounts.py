@@ -4,7 +4,7 @@ Each is a file beside the work it pays for. Where a version before there were ac
 records say is the first entry; calls that failed then are in no record.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -21,7 +21,7 @@ JUDGES_SPENDING = "spending-judges.jsonl"
 
 def run_account(folder: Path, limit: SpendingLimit | None = None) -> Account:
     """Of answering the questions of a run, their analysis included."""
-    return stored_account(folder / SPENDING, limit, spent_on_answers(folder))
+    return stored_account(folder / SPENDING, limit, folder / "run.json", lambda: _answers_say(folder))
 
 
 class AccountsOfRuns:
@@ -49,32 +49,41 @@ class AccountsOfRuns:
 
 def judges_account(folder: Path, limit: SpendingLimit | None = None) -> Account:
     """Of judging the answers of a run, by whatever judges."""
-    return stored_account(folder / JUDGES_SPENDING, limit, spent_on_judging(folder))
+    return stored_account(folder / JUDGES_SPENDING, limit, folder / "judgements", lambda: _judgements_say(folder))
 
 
 def spent_on_answers(folder: Path) -> float:
     """US dollars that answering in this run folder cost, attempts that failed included."""
     spent = spent_in(folder / SPENDING)
-    return spent if spent is not None else _usage_of_answers(folder).cost_usd
+    return _answers_say(folder) if spent is None else spent
 
 
 def spent_on_judging(folder: Path) -> float:
     """US dollars that judging the answers in this run folder cost, attempts that failed included."""
     spent = spent_in(folder / JUDGES_SPENDING)
-    if spent is not None:
-        return spent
+    return _judgements_say(folder) if spent is None else spent
+
+
+def stored_account(path: Path, limit: SpendingLimit | None, work: Path, spent_before: Callable[[], float]) -> Account:
+    """The account in a file.
+
+    Args:
+        path: the file.
+        limit: what may be spent.
+        work: where the work that is paid for is; where there is none yet, nothing was spent on it.
+        spent_before: what the records of that work say it cost, asked where it has no account.
+    """
+    return Account(path, limit, before=spent_before if work.exists() and not path.exists() else float)
+
+
+def _answers_say(folder: Path) -> float:
+    usage = sum((answer.usage for answer in read_journal(folder / ANSWERS, Answer)), Usage())
+    if (folder / "run.json").exists():
+        analyses = stored_manifest(folder).totals.get("query_model", {})
+        usage += msgspec.convert(analyses.get("usage", {}), Usage)
+    return usage.cost_usd
+
+
+def _judgements_say(folder: Path) -> float:
     files = sorted((folder / "judgements").glob("*.jsonl"))
     return sum(judgement.usage.cost_usd for file in files for judgement in read_journal(file, Judgement))
-
-
-def stored_account(path: Path, limit: SpendingLimit | None, spent: float) -> Account:
-    """The account in a file; where there is none yet, `spent` is what came before it."""
-    return Account(path, limit, before=0.0 if path.exists() else spent)
-
-
-def _usage_of_answers(folder: Path) -> Usage:
-    usage = sum((answer.usage for answer in read_journal(folder / ANSWERS, Answer)), Usage())
-    if not (folder / "run.json").exists():
-        return usage
-    analyses = stored_manifest(folder).totals.get("query_model", {})
-    return usage + msgspec.convert(analyses.get("usage", {}), Usage)

@@ -9,6 +9,7 @@ from longmemeval.records import Answer, Usage
 
 ANSWERS = "answers.jsonl"
 PROMPTS = "prompts.jsonl"
+_AS_AN_EARLIER_VERSION_SAID = ("drop-oldest: ", "drop-newest: ")
 
 
 def as_counted(answer: Answer) -> Answer:
@@ -32,6 +33,13 @@ def is_empty(answer: Answer) -> bool:
 def is_cut(answer: Answer) -> bool:
     """Whether an answer ends where --max-tokens cut it."""
     return answer.status == "ok" and answer.finish_reason == "length"
+
+
+def is_shortened(answer: Answer) -> bool:
+    """Whether messages were left out of the prompt so that it fits the model's window."""
+    if answer.dropped is not None:
+        return answer.dropped > 0
+    return any(note.startswith(_AS_AN_EARLIER_VERSION_SAID) for note in answer.notes)
 
 
 def current_answers(answers: Iterable[Answer]) -> dict[str, Answer]:

@@ -32,7 +32,7 @@ class AskedQuestions:
         """Questions of the whole data set."""
         wanted = set(manifest.question_ids)
         asked = {question.question_id: question for question in everything if question.question_id in wanted}
-        protocol = manifest.settings.get("protocol") or {}
+        protocol = manifest.settings.official_protocol
         if protocol.get("name") == "official" and (answering := self.benchmark.answering):
             offered = answering.questions(dataset, list(asked.values()), protocol)
             asked = {question.question_id: question for question in offered}
@@ -70,8 +70,8 @@ class AskedQuestions:
         Args:
             official_metric: whether the score is the benchmark's own.
         """
-        record, answering = self.manifest.settings.get("protocol"), self.benchmark.answering
-        return answering.note(record, official_metric) if isinstance(record, dict) and answering else ""
+        record, answering = self.manifest.settings.official_protocol, self.benchmark.answering
+        return answering.note(record, official_metric) if record and answering else ""
 
     def gold(self, question_id: str) -> Gold:
         """The gold of a question as it was asked."""

@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from msgspec import Struct
+import msgspec
+from msgspec import structs
 
 from longmemeval.errors import IntegrityError
+from longmemeval.evaluation.judges.protocol import JudgeIdentity
 from longmemeval.evaluation.judges.standing import judge_name
-from longmemeval.evaluation.metrics import Metrics
-from longmemeval.pipeline.runs.answers import ANSWERS, current_answers
+from longmemeval.evaluation.metrics import Metrics, compute_metrics
+from longmemeval.files import write_atomic
 from longmemeval.pipeline.runs.asked import AskedQuestions
 from longmemeval.pipeline.runs.checks import (
     check_answers,
@@ -19,48 +21,33 @@ from longmemeval.pipeline.runs.checks import (
     outdated,
     refuse,
 )
-from longmemeval.pipeline.runs.journal import read_journal
-from longmemeval.pipeline.runs.manifest import RunManifest, read_manifest
-from longmemeval.pipeline.runs.scores import metrics_from_files
-from longmemeval.records import Answer
+from longmemeval.pipeline.runs.index import record_score
+from longmemeval.pipeline.runs.run_files import RunFiles
+from longmemeval.records import Usage
 
 
-class CheckedRun(Struct, frozen=True):
-    """A run whose journals are those that it left."""
-
-    folder: Path
-    manifest: RunManifest
-    records: list[Answer]
-    """All lines of `answers.jsonl`."""
-    answers: dict[str, Answer]
-    """The answer that counts, by question id."""
-
-
-def read_run(folder: Path) -> CheckedRun:
-    """A run with its answers, checked against its manifest.
+def read_run(files: RunFiles) -> RunFiles:
+    """The files of a run, checked against its manifest.
 
     Args:
-        folder: the run's folder; one of rankings has no answers.
+        files: of any run; one of rankings has no answers.
 
     Raises:
         IntegrityError: answers, prompts, rankings or judgements are not those that the run left, with the file's name.
         HarnessError: the manifest is of a newer format.
     """
-    manifest = read_manifest(folder)
-    refuse(folder, check_files(folder, manifest))
-    records = read_journal(folder / ANSWERS, Answer)
-    answers = current_answers(records)
-    refuse(folder, check_answers(manifest, records, answers))
-    for file in sorted((folder / "judgements").glob("*.jsonl")):
-        refuse(folder, check_judgements(folder, file.stem, answers))
-    return CheckedRun(folder, manifest, records, answers)
+    refuse(files, check_files(files))
+    refuse(files, check_answers(files))
+    for judge_id in files.judge_ids:
+        refuse(files, check_judgements(files, judge_id))
+    return files
 
 
-def made_again(run: CheckedRun, asked: AskedQuestions, stored: Metrics, *, grown: bool = False) -> Metrics:
+def made_again(files: RunFiles, asked: AskedQuestions, stored: Metrics, *, grown: bool = False) -> Metrics:
     """The scores of one judge as the files of a run give them.
 
     Args:
-        run: the run.
+        files: of the run.
         asked: its questions and their gold.
         stored: the scores that stand in `metrics/`.
         grown: whether answers or labels may have been added since; `evaluate` scores them.
@@ -68,19 +55,53 @@ def made_again(run: CheckedRun, asked: AskedQuestions, stored: Metrics, *, grown
     Raises:
         IntegrityError: the scores, or labels, are not those that the files give, with the file's name.
     """
-    again = metrics_from_files(run.folder, asked, stored.judge, run.answers)
-    refuse(run.folder, _score_checks(run, asked, stored, again))
-    older = outdated(run.folder, stored, again)
+    again = metrics_of(files, asked, stored.judge)
+    refuse(files, _score_checks(files, asked, stored, again))
+    older = outdated(files, stored, again)
     if older is not None and not grown:
+        run_id = files.folder.name
         raise IntegrityError(
-            f"The scores of run '{run.folder.name}' are not those of its files: {older}",
-            where=str(run.folder),
-            fix=f"Run `longmemeval evaluate {run.folder.name}` with this judge ({judge_name(stored.judge)})",
+            f"The scores of run '{run_id}' are not those of its files: {older}",
+            where=str(files.folder),
+            fix=f"Run `longmemeval evaluate {run_id}` with this judge ({judge_name(stored.judge)})",
         )
     return again
 
 
-def _score_checks(run: CheckedRun, asked: AskedQuestions, stored: Metrics, again: Metrics) -> Iterator[str | None]:
+def _score_checks(files: RunFiles, asked: AskedQuestions, stored: Metrics, again: Metrics) -> Iterator[str | None]:
     # Labels first: scores that were changed to fit them are not the cause.
-    yield from check_labels(run.folder, stored.judge, asked, run.answers)
-    yield from check_scores(run.folder, stored, again)
+    yield from check_labels(files, stored.judge, asked)
+    yield from check_scores(files, stored, again)
+
+
+def metrics_of(files: RunFiles, asked: AskedQuestions, judge: JudgeIdentity) -> Metrics:
+    """The scores of one judge, from the stored judgements and answers alone."""
+    answers, journal = files.answers.values(), files.judged(judge.id)
+    metrics = compute_metrics(
+        asked.golds(),
+        files.current_judgements(judge.id),
+        judge,
+        run=asked.manifest.run_id,
+        haystacks={question.question_id: question.haystack_id for question in asked.questions.values()},
+        hypotheses={answer.question_id: answer.hypothesis for answer in answers if answer.status == "ok"},
+        times=asked.manifest.settings.times,
+        top_scores={answer.question_id: answer.top_score for answer in answers},
+        types=asked.benchmark.types,
+    )
+    return structs.replace(
+        metrics,
+        # Of calls that failed before they were made again too.
+        usage=sum((judgement.usage for judgement in journal.records), Usage()),
+        judgements_sha256=journal.sha256,
+        answered=sum(answer.status == "ok" for answer in answers),
+    )
+
+
+def write_metrics(results_dir: Path, files: RunFiles, asked: AskedQuestions, judge: JudgeIdentity) -> Metrics:
+    """Compute the scores of one judge and write `metrics/<judge_id>.json` and the line of the index."""
+    metrics = metrics_of(files, asked, judge)
+    path = files.folder / "metrics" / f"{judge.id}.json"
+    write_atomic(path, msgspec.json.format(msgspec.json.encode(metrics), indent=2) + b"\n")
+    files.scored(metrics)
+    record_score(results_dir, asked.manifest, metrics, asked.part, asked.protocol_note(metrics.judge.official))
+    return metrics

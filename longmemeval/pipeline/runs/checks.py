@@ -4,9 +4,7 @@ Every check yields one outcome per thing it looks at: None, or what does not hol
 `verify` tells all of them; whatever else reads a run stops at the first (`refuse`).
 """
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 
 import msgspec
 from msgspec import Struct, structs
@@ -17,20 +15,20 @@ from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
 from longmemeval.evaluation.judges.standing import is_official
 from longmemeval.evaluation.metrics import METRICS_FORMAT, Metrics, credit
 from longmemeval.evaluation.recompute import recomputed
-from longmemeval.files import sha256_file, sha256_text
+from longmemeval.files import sha256_text
 from longmemeval.pipeline.runs.answers import ANSWERS, PROMPTS, as_counted, is_cut, is_empty, total_usage
 from longmemeval.pipeline.runs.asked import AskedQuestions
-from longmemeval.pipeline.runs.journal import read_journal
-from longmemeval.pipeline.runs.judgements import judgements_file, stored_judgements, that_count
-from longmemeval.pipeline.runs.manifest import RunManifest, differences, read_manifest
+from longmemeval.pipeline.runs.judgements import that_count
+from longmemeval.pipeline.runs.manifest import RunManifest, differences
 from longmemeval.pipeline.runs.rankings import RANKINGS
-from longmemeval.records import Answer, Judgement
+from longmemeval.pipeline.runs.run_files import RunFiles
+from longmemeval.records import Answer
 
 _DIGITS = 12
 """Figures are compared to so many significant digits: the last ones depend on the machine."""
 
 
-def refuse(folder: Path, outcomes: Iterable[str | None]) -> None:
+def refuse(files: RunFiles, outcomes: Iterable[str | None]) -> None:
     """Stop at the first thing that does not hold.
 
     Raises:
@@ -43,38 +41,32 @@ def refuse(folder: Path, outcomes: Iterable[str | None]) -> None:
     if found.startswith("metrics/"):
         remedy += ", or delete it and run `longmemeval evaluate` again: it is made from the judgements"
     raise IntegrityError(
-        f"Run '{folder.name}' cannot be relied on: {found}",
-        where=str(folder),
-        fix=f"{remedy}. `longmemeval verify {folder.name}` names everything that does not hold",
+        f"Run '{files.folder.name}' cannot be relied on: {found}",
+        where=str(files.folder),
+        fix=f"{remedy}. `longmemeval verify {files.folder.name}` names everything that does not hold",
     )
 
 
-def check_files(folder: Path, manifest: RunManifest) -> Iterator[str | None]:
+def check_files(files: RunFiles) -> Iterator[str | None]:
     """Whether the journals are those that the run left."""
+    manifest = files.manifest
     for name, digest in manifest.files.items():
-        path = folder / name
-        if not path.exists():
+        found = files.sha256(name)
+        if not found:
             yield f"{name}: is missing"
-        elif sha256_file(path) != digest:
+        elif found != digest:
             yield f"{name}: was changed after the run ended (its sha256 is not the manifest's)"
         else:
             yield None
     ended = manifest.ended_at and manifest.status != "running"
     for name in (ANSWERS, PROMPTS, RANKINGS):
-        if ended and name not in manifest.files and (folder / name).exists():
+        if ended and name not in manifest.files and files.sha256(name):
             yield f"run.json: has no sha256 of {name}"
 
 
-def check_answers(
-    manifest: RunManifest, records: Sequence[Answer], answers: Mapping[str, Answer]
-) -> Iterator[str | None]:
-    """Whether the answers are to the selected questions, each once, and as many as the manifest counts.
-
-    Args:
-        manifest: of the run.
-        records: all lines of its journal.
-        answers: those that count.
-    """
+def check_answers(files: RunFiles) -> Iterator[str | None]:
+    """Whether the answers are to the selected questions, each once, and as many as the manifest counts."""
+    manifest, records, answers = files.manifest, files.answer_lines, files.answers
     selected = set(manifest.question_ids)
     strangers = [question_id for question_id in answers if question_id not in selected]
     yield f"{ANSWERS}: answers questions that were not selected: {', '.join(strangers[:5])}" if strangers else None
@@ -108,12 +100,12 @@ def _check_totals(manifest: RunManifest, records: Sequence[Answer], answers: Map
     return f"run.json: {ANSWERS} gives other totals ({'; '.join(changed[:3])})" if changed else None
 
 
-def check_judgements(folder: Path, judge: str, answers: Mapping[str, Answer]) -> Iterator[str | None]:
+def check_judgements(files: RunFiles, judge: str) -> Iterator[str | None]:
     """Whether the judgements of one judge, named by its id, are its own, of these answers, with one label each."""
     settled: set[str] = set()
-    for judgement in stored_judgements(folder, judge):
+    for judgement in files.judgements(judge):
         name = f"judgements/{judge}.jsonl: question '{judgement.question_id}'"
-        answer = answers.get(judgement.question_id)
+        answer = files.answers.get(judgement.question_id)
         if judgement.judge_id != judge:
             yield f"{name} was judged by '{judgement.judge_id}'"
         elif answer is None:
@@ -128,13 +120,11 @@ def check_judgements(folder: Path, judge: str, answers: Mapping[str, Answer]) ->
             settled.add(judgement.question_id)
 
 
-def check_labels(
-    folder: Path, judge: JudgeIdentity, asked: AskedQuestions, answers: Mapping[str, Answer]
-) -> Iterator[str | None]:
+def check_labels(files: RunFiles, judge: JudgeIdentity, asked: AskedQuestions) -> Iterator[str | None]:
     """Whether labels and scores are those that the stored replies, or the rules of a judge without a model, give."""
-    for judgement in stored_judgements(folder, judge.id):
+    for judgement in files.judgements(judge.id):
         question = asked.questions.get(judgement.question_id)
-        answer = answers.get(judgement.question_id)
+        answer = files.answers.get(judgement.question_id)
         if question is None or answer is None or judgement.label is None:
             continue
         again = recomputed(judge, judgement, question, asked.gold(judgement.question_id), answer.hypothesis)
@@ -147,67 +137,67 @@ def check_labels(
         yield None if same else f"{name} has a label that does not follow from what the judge said"
 
 
-def check_scores(folder: Path, stored: Metrics, again: Metrics) -> Iterator[str | None]:
+def check_scores(files: RunFiles, stored: Metrics, again: Metrics) -> Iterator[str | None]:
     """Whether scores are those of the files they were made from; that files have grown since is no contradiction.
 
     Args:
-        folder: the run's folder.
+        files: of the run.
         stored: as `metrics/` has them.
         again: as the files give them now.
     """
     judge = stored.judge
-    name, file = f"metrics/{judge.id}.json", judgements_file(folder, judge.id)
+    name, file = f"metrics/{judge.id}.json", files.judged(judge.id)
     named = _is_named_by_its_hash(judge)
     yield None if named else f"{name}: what it says of the judge does not have the hash in the judge's id"
     claims = judge.official and stored.format == METRICS_FORMAT and not is_official(judge)
     yield f"{name}: calls a judge official that is not" if claims else None
-    if not file.exists() and stored.overall.not_evaluated < stored.overall.n:
-        yield f"{name}: judgements/{file.name} is missing"
-    elif outdated(folder, stored, again) is None:
+    if not file.exists and stored.overall.not_evaluated < stored.overall.n:
+        yield f"{name}: judgements/{file.path.name} is missing"
+    elif outdated(files, stored, again) is None:
         if stored.judgements_sha256 != again.judgements_sha256:
-            yield f"judgements/{file.name}: was changed after it was scored (its sha256 is not the one in {name})"
-        changed = _contradictions(folder, stored, again)
-        yield f"{name}: judgements/{file.name} gives other figures ({'; '.join(changed[:3])})" if changed else None
+            yield f"judgements/{file.path.name}: was changed after it was scored (its sha256 is not the one in {name})"
+        changed = _contradictions(files, stored, again)
+        yield f"{name}: judgements/{file.path.name} gives other figures ({'; '.join(changed[:3])})" if changed else None
 
 
-def outdated(folder: Path, stored: Metrics, again: Metrics) -> str | None:
+def outdated(files: RunFiles, stored: Metrics, again: Metrics) -> str | None:
     """What to say of scores whose answers or judgements have grown since; None where they have not.
 
     A run that was resumed has more answers, grading that ended early adds labels and no scores.
     """
-    name, file = f"metrics/{stored.judge.id}.json", judgements_file(folder, stored.judge.id)
+    name, file = f"metrics/{stored.judge.id}.json", files.judged(stored.judge.id)
     if (stored.answered or 0) < (again.answered or 0) and stored.answered is not None:
         return f"{name}: is older than the last lines of {ANSWERS}"
     changed = stored.judgements_sha256 not in ("", again.judgements_sha256)
-    if changed and file.exists() and _has_grown(file, stored.judgements_sha256):
-        return f"{name}: is older than the last lines of judgements/{file.name}"
+    if changed and file.began_as(stored.judgements_sha256):
+        return f"{name}: is older than the last lines of judgements/{file.path.name}"
     return None
 
 
-def of_an_earlier_version(folder: Path, stored: Metrics, again: Metrics) -> str | None:
+def of_an_earlier_version(stored: Metrics, again: Metrics) -> str | None:
     """What to say of scores that an earlier version computed by other rules; None where the figures are the same."""
     if stored.format == METRICS_FORMAT:
         return None
     changed = differences(_figures(stored, "judge", "answered"), _figures(again, "judge", "answered"))
     name = f"metrics/{stored.judge.id}.json"
-    again_by = f"`longmemeval evaluate {folder.name} --judge {stored.judge.id}` writes it again"
+    again_by = f"`longmemeval evaluate {again.run} --judge {stored.judge.id}` writes it again"
     what = f"{name}: holds figures as an earlier version computed them ({'; '.join(changed[:2])})"
     return f"{what}; {again_by}" if changed else None
 
 
-def _contradictions(folder: Path, stored: Metrics, again: Metrics) -> list[str]:
+def _contradictions(files: RunFiles, stored: Metrics, again: Metrics) -> list[str]:
     """Where figures differ; of an earlier version only what follows from the labels whatever the rules are."""
     if stored.format < METRICS_FORMAT:
-        return _miscounted(folder, stored)
+        return _miscounted(files, stored)
     if by_other_rules(stored.abstaining, again.abstaining):
         again = structs.replace(again, abstaining=stored.abstaining)
     return differences(_figures(stored), _figures(again))
 
 
-def _miscounted(folder: Path, stored: Metrics) -> list[str]:
+def _miscounted(files: RunFiles, stored: Metrics) -> list[str]:
     """Where scores count other labels than there are, those of empty replies included, which were answers once."""
-    judged = that_count(read_journal(judgements_file(folder, stored.judge.id), Judgement))
-    judgements = [judged.get(question_id) for question_id in read_manifest(folder).question_ids]
+    judged = that_count(files.judged(stored.judge.id).records)
+    judgements = [judged.get(question_id) for question_id in files.manifest.question_ids]
     credits = [credit(judgement) for judgement in judgements]
     found = {
         "accuracy": _plain(sum(value or 0.0 for value in credits) / max(1, len(credits))),
@@ -239,17 +229,6 @@ def _plain(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
     return _plain(msgspec.to_builtins(value)) if isinstance(value, Struct) else value
-
-
-def _has_grown(journal: Path, digest: str) -> bool:
-    """Whether a journal begins with what had the sha256 `digest`, and more lines follow."""
-    so_far = hashlib.sha256()
-    with journal.open("rb") as lines:
-        for line in lines:
-            if so_far.hexdigest() == digest:
-                return True
-            so_far.update(line)
-    return False
 
 
 def _is_named_by_its_hash(judge: JudgeIdentity) -> bool:

@@ -2,15 +2,13 @@
 
 from itertools import count, takewhile
 from math import fsum
-from pathlib import Path
 
 from msgspec import Struct
 
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
 from longmemeval.evaluation.judges.standing import first_of, grading_of
 from longmemeval.evaluation.metrics import credit
-from longmemeval.pipeline.runs.judgements import current_judgements, judgements_file
-from longmemeval.pipeline.runs.manifest import RunManifest
+from longmemeval.pipeline.runs.run_files import RunFiles
 
 
 class Gradings(Struct, frozen=True):
@@ -23,24 +21,23 @@ class Gradings(Struct, frozen=True):
     """In the order in which they were made; the first is the score."""
 
 
-def gradings(folder: Path, manifest: RunManifest, judge: JudgeIdentity) -> Gradings | None:
+def gradings(files: RunFiles, judge: JudgeIdentity) -> Gradings | None:
     """The gradings of a run by one judge, from the stored judgements; None where there is one alone.
 
     Args:
-        folder: the run's folder.
-        manifest: its manifest.
+        files: of the run.
         judge: whichever of the gradings.
     """
     first = first_of(judge)
     repeats = (grading_of(first, number).id for number in count(2))
-    ids = [first.id, *takewhile(lambda one: judgements_file(folder, one).exists(), repeats)]
+    ids = [first.id, *takewhile(lambda one: files.judged(one).exists, repeats)]
     if len(ids) < 2:
         return None
-    accuracies = tuple(_accuracy(folder, manifest, one) for one in ids)
+    accuracies = tuple(_accuracy(files, one) for one in ids)
     return Gradings(len(ids), min(accuracies), max(accuracies), accuracies)
 
 
-def _accuracy(folder: Path, manifest: RunManifest, judge_id: str) -> float:
-    judgements = current_judgements(folder, judge_id)
-    credits = [credit(judgements.get(question_id)) or 0.0 for question_id in manifest.question_ids]
+def _accuracy(files: RunFiles, judge_id: str) -> float:
+    judgements = files.current_judgements(judge_id)
+    credits = [credit(judgements.get(question_id)) or 0.0 for question_id in files.manifest.question_ids]
     return fsum(credits) / len(credits) if credits else 0.0

@@ -69,7 +69,7 @@ def read_index(results_dir: Path) -> list[IndexEntry]:
 
 def settings_sha256(manifest: RunManifest) -> str:
     """What repeated runs share: data, questions and all settings but the number of the repeat."""
-    settings = {name: value for name, value in manifest.settings.items() if name != "repeat"}
+    settings = {name: value for name, value in manifest.settings.plain.items() if name != "repeat"}
     decisive = [manifest.dataset.get("content_sha256"), manifest.question_ids, settings]
     return sha256_bytes(msgspec.json.encode(decisive, order="sorted"))
 
@@ -90,8 +90,8 @@ def index_entry(manifest: RunManifest, metrics: Metrics, part: str = "", protoco
         official=metrics.judge.official,
         dataset=manifest.dataset["name"],
         dataset_content_sha256=manifest.dataset["content_sha256"],
-        memory=settings.get("memory", {}).get("name", ""),
-        model=settings.get("model", {}).get("spec", ""),
+        memory=settings.memory_name,
+        model=settings.model_name,
         settings_sha256=settings_sha256(manifest),
         metric=metrics.judge.metric,
         accuracy=metrics.overall.accuracy,

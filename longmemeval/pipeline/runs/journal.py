@@ -1,7 +1,8 @@
 """Append-only JSONL files: what is finished stays, a half-written last line is dropped and redone."""
 
+import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -26,34 +27,132 @@ def read_journal(path: Path, kind: type[R]) -> list[R]:
 
 def iterate_journal(path: Path, kind: type[R]) -> Iterator[R]:
     """`read_journal`, one record at a time: for journals that are too large to be in memory whole."""
+    for line, record in _lines(path, kind):
+        if not line.endswith(b"\n"):
+            return
+        if isinstance(record, IntegrityError):
+            raise record
+        yield record
+
+
+def _lines(path: Path, kind: type[R]) -> Iterator[tuple[bytes, R | IntegrityError]]:
+    """The lines of a journal as bytes, each with its record or with what is wrong with it; an unfinished one too."""
     if not path.exists():
         return
     decoder = msgspec.json.Decoder(kind)
     with path.open("rb") as handle:
         for number, line in enumerate(handle, start=1):
-            if not line.endswith(b"\n"):
-                return
             try:
-                yield decoder.decode(line)
+                yield line, decoder.decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                raise IntegrityError(
+                damage = IntegrityError(
                     f"The journal is damaged: {error}",
                     where=f"{path}, line {number}",
                     fix="Journals are only ever appended to: something else changed this file; restore it from a copy",
-                ) from error
+                )
+                damage.__cause__ = error
+                yield line, damage
+
+
+class StoredJournal(Generic[R]):
+    """What stood in a journal when it was read, and what its writer appended since.
+
+    Args:
+        path: the file; a journal that is not there has no records.
+        kind: of a record.
+        each: gets every record as it is read, and none is kept: for journals that are too large to be in memory whole.
+    """
+
+    def __init__(self, path: Path, kind: type[R], each: Callable[[R], None] | None = None) -> None:
+        self.path = path
+        self.kind = kind
+        self.exists = path.exists()
+        self.size = 0
+        """Bytes of its whole lines."""
+        self._records: list[R] = []
+        self._damage: IntegrityError | None = None
+        self._hash = hashlib.sha256()
+        self._beginnings = {self._hash.hexdigest()}
+        self._unfinished = b""
+        self._keeps = each is None
+        keep = each or self._records.append
+        for line, record in _lines(path, kind):
+            if not line.endswith(b"\n"):
+                self._unfinished = line
+                break
+            self._count(line)
+            if isinstance(record, IntegrityError):
+                self._damage = self._damage or record
+            elif self._damage is None:
+                keep(record)
+
+    @property
+    def records(self) -> list[R]:
+        """All whole records.
+
+        Raises:
+            IntegrityError: a line is not a record of this kind.
+        """
+        if self._damage:
+            raise self._damage
+        return self._records
+
+    @property
+    def sha256(self) -> str:
+        """Of the file, an unfinished last line included; empty where there is no file."""
+        whole = self._hash.copy()
+        whole.update(self._unfinished)
+        return whole.hexdigest() if self.exists else ""
+
+    def began_as(self, digest: str) -> bool:
+        """Whether the file begins with what had the sha256 `digest`, and more lines follow."""
+        return digest in self._beginnings and digest != self.sha256
+
+    def is_as_read(self) -> bool:
+        """Whether the file still has the size it had: a journal only ever grows."""
+        return self.exists and self.path.exists() and self.path.stat().st_size == self.size + len(self._unfinished)
+
+    def append(self, record: R, line: bytes) -> None:
+        """Take in what the writer has written."""
+        self.exists = True
+        self._count(line)
+        if self._keeps:
+            self._records.append(record)
+
+    def drop_unfinished(self) -> bool:
+        """Forget an unfinished last line; whether there was one."""
+        self._unfinished, dropped = b"", bool(self._unfinished)
+        return dropped
+
+    def _count(self, line: bytes) -> None:
+        self.size += len(line)
+        self._hash.update(line)
+        self._beginnings.add(self._hash.hexdigest())
 
 
 class Journal(Generic[R]):
-    """A journal opened for appending. One writer at a time.
+    """A journal opened for appending. One writer at a time; what stands in it is read once.
+
+    Args:
+        path: the file; it and its folder are made where they are not there.
+        kind: of a record.
+        read: what this process read of it before; read again only where it has grown since.
+        each: see `StoredJournal`.
 
     Raises:
         HarnessError: another process is writing to it.
     """
 
-    def __init__(self, path: Path, kind: type[R]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        kind: type[R],
+        *,
+        read: StoredJournal[R] | None = None,
+        each: Callable[[R], None] | None = None,
+    ) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
-        self._kind = kind
         with ExitStack() as opened:
             try:
                 opened.enter_context(locked(path, wait=False))
@@ -63,23 +162,28 @@ class Journal(Generic[R]):
                 ) from error
             # Unbuffered: what could not be written is not tried again when the file is closed.
             self._handle = opened.enter_context(path.open("ab", buffering=0))
-            self._drop_unfinished_line()
+            self.stored = read if read and read.is_as_read() else StoredJournal(path, kind, each)
+            if self.stored.drop_unfinished():
+                self._handle.truncate(self.stored.size)
             self._opened = opened.pop_all()
-
-    def _drop_unfinished_line(self) -> None:
-        with self.path.open("rb") as lines:
-            whole = sum(len(line) for line in lines if line.endswith(b"\n"))
-        if whole < self.path.stat().st_size:
-            self._handle.truncate(whole)
 
     def records(self) -> list[R]:
         """All records so far.
 
         Raises:
+            IntegrityError: a line is not a record of this kind, or the file is no longer where it was.
+        """
+        self._check_in_place()
+        return list(self.stored.records)
+
+    def sha256(self) -> str:
+        """Of the file as it was written here.
+
+        Raises:
             IntegrityError: the file is no longer where it was.
         """
         self._check_in_place()
-        return read_journal(self.path, self._kind)
+        return self.stored.sha256
 
     def _check_in_place(self) -> None:
         """Whoever moves the file takes the records with it: they would be missing from all that reads them here."""
@@ -102,18 +206,19 @@ class Journal(Generic[R]):
             HarnessError: the disk refuses (full, say); the records before are kept.
             IntegrityError: the file is no longer where it was; it has the record nevertheless.
         """
-        line = msgspec.json.encode(record) + b"\n"
+        whole = line = msgspec.json.encode(record) + b"\n"
         try:
             while line:
                 line = line[self._handle.write(line) :]
         except OSError as error:
             self._check_in_place()
-            self._drop_unfinished_line()
+            self._handle.truncate(self.stored.size)
             raise HarnessError(
                 f"The record cannot be written: {error.strerror}",
                 where=str(self.path),
                 fix="Fix this and rerun the command; it continues after the last record",
             ) from error
+        self.stored.append(record, whole)
         self._check_in_place()
 
     def __enter__(self) -> Self:

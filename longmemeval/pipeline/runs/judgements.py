@@ -4,8 +4,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from longmemeval.files import sha256_text
-from longmemeval.pipeline.runs.journal import read_journal
-from longmemeval.pipeline.runs.manifest import read_manifest
 from longmemeval.records import Judgement
 
 _EMPTY_ANSWER = sha256_text("")
@@ -16,16 +14,8 @@ def judgements_file(folder: Path, judge_id: str) -> Path:
     return folder / "judgements" / f"{judge_id}.jsonl"
 
 
-def current_judgements(folder: Path, judge_id: str) -> dict[str, Judgement]:
-    """The judgement that counts for each question: its label, or the newest failure if there is none."""
-    return that_count(stored_judgements(folder, judge_id))
-
-
-def stored_judgements(folder: Path, judge_id: str) -> list[Judgement]:
-    """All judgements by one judge, without those of empty replies, which an earlier version took for answers."""
-    judgements = read_journal(judgements_file(folder, judge_id), Judgement)
-    if all(judgement.answer_sha256 != _EMPTY_ANSWER for judgement in judgements) or read_manifest(folder).kind != "run":
-        return judgements
+def of_answers(judgements: Iterable[Judgement]) -> list[Judgement]:
+    """Those that are not of empty replies, which an earlier version took for answers."""
     return [judgement for judgement in judgements if judgement.answer_sha256 != _EMPTY_ANSWER]
 
 

@@ -20,6 +20,7 @@ from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, IntegrityError, nearest
 from longmemeval.files import list_folders, safe_name, write_atomic
 from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.pipeline.runs.settings import RunKind, RunSettings, kind_of, settings_of
 from longmemeval.redaction import redact, without_secrets
 from longmemeval.text_files import UnreadableError, decode_json
 
@@ -46,12 +47,11 @@ class RunManifest(Struct, frozen=True):
 
     format: int
     run_id: str
-    kind: Literal["run", "hypotheses", "retrieval"]
     status: RunStatus
     dataset: dict[str, str]
     """Name, path, sha256 of the bytes and sha256 of the content."""
-    settings: dict[str, Any]
-    """Memory configuration, model and its parameters, reading method, template hashes, preparation, embedder."""
+    settings: RunSettings
+    """Of the kind of run that it is."""
     question_ids: tuple[str, ...]
     fixtures: dict[str, dict[str, str]]
     """Haystack id -> part -> sha256 of the part that was read."""
@@ -65,6 +65,11 @@ class RunManifest(Struct, frozen=True):
     """sha256 of the journals as they were at the end."""
     selection: Selection | None = None
     """How `question_ids` were chosen; None: an earlier version did not record it."""
+
+    @property
+    def kind(self) -> RunKind:
+        """What the run holds."""
+        return kind_of(self.settings)
 
 
 def now() -> str:
@@ -199,9 +204,23 @@ def stored_manifest(folder: Path) -> RunManifest:
             )
         if version < 1:
             raise IntegrityError(f"The manifest is damaged: there is no format {version}", where=str(path))
-        return decode_json(data, RunManifest)
-    except UnreadableError as error:
+        document = decode_json(data, _Document)
+        settings = msgspec.to_builtins(settings_of(document.kind, document.settings))
+        return msgspec.convert({**decode_json(data, dict[str, Any]), "settings": settings}, RunManifest)
+    except (UnreadableError, msgspec.ValidationError) as error:
         raise IntegrityError(f"The manifest is damaged: {error}", where=str(path)) from error
+
+
+class _Document(Struct):
+    kind: RunKind
+    settings: dict[str, Any]
+
+
+def document_of(manifest: RunManifest) -> dict[str, Any]:
+    """A manifest as it stands in `run.json`."""
+    document: dict[str, Any] = msgspec.to_builtins(manifest)
+    first = {"format": manifest.format, "run_id": manifest.run_id, "kind": manifest.kind}
+    return first | document | {"settings": manifest.settings.plain}
 
 
 class _Version(Struct):
@@ -216,7 +235,7 @@ def write_manifest(folder: Path, manifest: RunManifest) -> None:
     """
     path = folder / "run.json"
     try:
-        text = without_secrets(msgspec.json.encode(manifest).decode())
+        text = without_secrets(msgspec.json.encode(document_of(manifest)).decode())
         write_atomic(path, msgspec.json.format(text, indent=2).encode() + b"\n")
     except OSError as error:
         raise HarnessError(

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from longmemeval.errors import HarnessError, IntegrityError
-from longmemeval.files import sha256_file
 from longmemeval.pipeline.runs.journal import Journal
 from longmemeval.pipeline.runs.manifest import RunManifest, differences, stored_manifest
 
@@ -37,7 +36,7 @@ def begun_or_new(folder: Path, journal: Journal[R], new: RunManifest) -> RunMani
                 fix=f"Give --run-id {before.run_id}, or another one for a new run",
             )
         _check_same(before, new)
-        _check_untouched(before, journal.path)
+        _check_untouched(before, journal)
         return before
     if journal.records():
         raise IntegrityError(
@@ -72,10 +71,11 @@ def _other_parts(before: _Parts, new: _Parts) -> list[str]:
     return differences(compared(before, new), compared(new, before), "fixtures.")
 
 
-def _check_untouched(before: RunManifest, path: Path) -> None:
+def _check_untouched(before: RunManifest, journal: Journal[R]) -> None:
     """A process that was killed left no hash; whatever ended otherwise did."""
+    path = journal.path
     digest = before.files.get(path.name)
-    if digest is not None and sha256_file(path) != digest:
+    if digest is not None and journal.sha256() != digest:
         raise IntegrityError(
             f"{path.name} was changed after the run ended (its sha256 is not the manifest's)",
             where=str(path),
@@ -87,7 +87,7 @@ def _asked(manifest: RunManifest) -> dict[str, Any]:
     """What the command asked for, as plain JSON values."""
     view = {
         "data set content": manifest.dataset.get("content_sha256"),
-        "settings": manifest.settings,
+        "settings": manifest.settings.plain,
         "questions": manifest.question_ids,
     }
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(view))

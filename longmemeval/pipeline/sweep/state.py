@@ -9,21 +9,20 @@ from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.errors import HarnessError
 from longmemeval.evaluation.judges.protocol import Judge, JudgeIdentity
-from longmemeval.files import sha256_file, sha256_text
+from longmemeval.files import sha256_text
 from longmemeval.llm.call_counter import CallCounter
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import load_chat_model
 from longmemeval.pipeline.answer.run import RunOptions, run_settings
 from longmemeval.pipeline.grade.evaluate import unlabelled
 from longmemeval.pipeline.runs.accounts import spent_on_answers, spent_on_judging
-from longmemeval.pipeline.runs.answers import ANSWERS, current_answers
+from longmemeval.pipeline.runs.answers import ANSWERS
 from longmemeval.pipeline.runs.asked import AskedQuestions
 from longmemeval.pipeline.runs.index import read_index
-from longmemeval.pipeline.runs.journal import read_journal
-from longmemeval.pipeline.runs.judgements import judgements_file
 from longmemeval.pipeline.runs.manifest import FORMAT, RunManifest, dataset_record, differences, read_manifest
-from longmemeval.pipeline.runs.scores import stored_metrics
+from longmemeval.pipeline.runs.run_files import RunFiles
 from longmemeval.pipeline.runs.selection import select
+from longmemeval.pipeline.runs.settings import AnswerSettings
 from longmemeval.pipeline.sweep.plan import PlannedRun, SweepPlan
 from longmemeval.records import Answer, Question
 from longmemeval.settings import Folders
@@ -49,10 +48,9 @@ class SweepState:
         self._planned = RunManifest(
             format=FORMAT,
             run_id="",
-            kind="run",
             status="running",
             dataset=dataset_record(self.dataset),
-            settings={},
+            settings=self._settings(plan.runs[0]),
             question_ids=tuple(question.question_id for question in self.questions),
             fixtures={},
             environment={},
@@ -87,10 +85,13 @@ class SweepState:
             repeat=run.repeat,
         )
 
+    def files(self, run: PlannedRun) -> RunFiles:
+        """What the files of a run hold now."""
+        return RunFiles(self.folder(run))
+
     def answers(self, run: PlannedRun) -> dict[str, Answer]:
         """The answers of a run that count, failed calls left out."""
-        current = current_answers(read_journal(self.folder(run) / ANSWERS, Answer))
-        return {question_id: answer for question_id, answer in current.items() if answer.status == "ok"}
+        return {name: answer for name, answer in self.files(run).answers.items() if answer.status == "ok"}
 
     def unanswered(self, run: PlannedRun) -> list[Question]:
         """The questions a run has no answer to."""
@@ -106,20 +107,20 @@ class SweepState:
 
     def is_intact(self, run: PlannedRun) -> bool:
         """Whether the answers are those that the run left."""
-        manifest, answers = self._manifest(run), self.folder(run) / ANSWERS
-        return manifest is not None and answers.exists() and manifest.files.get(ANSWERS) == sha256_file(answers)
+        manifest, files = self._manifest(run), self.files(run)
+        return manifest is not None and manifest.files.get(ANSWERS, "") == files.sha256(ANSWERS) != ""
 
     def unlabelled(self, run: PlannedRun, judge: JudgeIdentity) -> list[str]:
         """The answered questions that a judge has yet to label."""
-        return unlabelled(self.folder(run), judge, self.answers(run))
+        return unlabelled(self.files(run), judge)
 
     def is_graded(self, run: PlannedRun, judge: JudgeIdentity) -> bool:
         """Whether all answers of a run are labelled and its scores are those of the labels."""
-        folder, judged = self.folder(run), judgements_file(self.folder(run), judge.id)
-        scores = [metrics for metrics in stored_metrics(folder) if metrics.judge.id == judge.id]
-        current = scores and scores[0].judgements_sha256 == (sha256_file(judged) if judged.exists() else "")
+        files = self.files(run)
+        scores = [metrics for metrics in files.metrics if metrics.judge.id == judge.id]
+        current = scores and scores[0].judgements_sha256 == files.judged(judge.id).sha256
         indexed = any((one.run, one.judge) == (run.run_id, judge.id) for one in read_index(self.where.results_dir))
-        return bool(current) and indexed and not self.unlabelled(run, judge)
+        return bool(current) and indexed and not unlabelled(files, judge)
 
     def is_complete(self, run: PlannedRun) -> bool:
         """Whether nothing of a run is left to do."""
@@ -156,7 +157,7 @@ class SweepState:
             if manifest is None:
                 continue
             asked = self._asked(run)
-            found = {"repeat": 1, **manifest.settings} | _subject(manifest)
+            found = {"repeat": 1, **manifest.settings.plain} | _subject(manifest)
             if changed := differences(_as_far(found, asked), asked):
                 raise HarnessError(
                     f"Run '{run.run_id}' was started with other settings: {'; '.join(changed[:5])}",
@@ -182,9 +183,12 @@ class SweepState:
         folder = self.folder(run)
         return read_manifest(folder) if (folder / "run.json").exists() else None
 
+    def _settings(self, run: PlannedRun) -> AnswerSettings:
+        return run_settings(run.configuration, run.model.spec, run.reading.configuration, self.options(run))
+
     def _asked(self, run: PlannedRun) -> dict[str, Any]:
         """What of a run's settings can be told before anything is prepared; the rest `prepare` and `run` check."""
-        settings = run_settings(run.configuration, run.model.spec, run.reading.configuration, self.options(run))
+        settings = self._settings(run).plain
         reading = {"note_template": None} | settings["reading"]
         if reading["context_window"] is None:
             del reading["context_window"]  # The model's own, which `run` finds out.

@@ -1,6 +1,6 @@
 """What `verify` checks of a run of `retrieval`: one ranking per question, and figures that follow from the rankings."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -13,42 +13,50 @@ from longmemeval.errors import HarnessError
 from longmemeval.evaluation.measures.notation import Measure
 from longmemeval.evaluation.measures.rankings import Ranking, RetrievalResult
 from longmemeval.pipeline.retrieval.scoring import RankingScores, official_scoring, standard_scoring
-from longmemeval.pipeline.runs.journal import read_journal
-from longmemeval.pipeline.runs.manifest import RunManifest, differences
+from longmemeval.pipeline.runs.manifest import differences
 from longmemeval.pipeline.runs.rankings import RANKINGS
+from longmemeval.pipeline.runs.run_files import RunFiles
+from longmemeval.pipeline.runs.settings import RetrievalSettings
 
 _RESULTS = msgspec.json.Decoder(tuple[RetrievalResult, ...])
 
 
-def check_retrieval(folder: Path, manifest: RunManifest, dataset: Dataset) -> Iterator[str | None]:
+def check_retrieval(files: RunFiles, settings: RetrievalSettings, dataset: Dataset) -> Iterator[str | None]:
     """One outcome per check: None, or what does not hold.
 
     Args:
-        folder: the run's folder.
-        manifest: its manifest.
+        files: of the run.
+        settings: its manifest's.
         dataset: the data it was made from.
     """
-    rankings: dict[str, Ranking] = {}
-    for ranking in read_journal(folder / RANKINGS, Ranking):
-        question_id, known = ranking.question_id, ranking.question_id in manifest.question_ids
+    rankings = dict[str, Ranking]()
+    question_ids = files.manifest.question_ids
+    for ranking in files.rankings:
+        question_id, known = ranking.question_id, ranking.question_id in question_ids
         yield None if known else f"{RANKINGS}: question '{question_id}' was not selected"
         yield f"{RANKINGS}: question '{question_id}' is ranked twice" if question_id in rankings else None
         rankings[question_id] = ranking
-    for file in sorted((folder / "metrics").glob("retrieval-*.json")):
-        yield _check_results(file, manifest, dataset, rankings)
+    for file in sorted((files.folder / "metrics").glob("retrieval-*.json")):
+        yield _check_results(file, question_ids, settings, dataset, rankings)
 
 
-def _check_results(file: Path, manifest: RunManifest, dataset: Dataset, rankings: Mapping[str, Ranking]) -> str | None:
+def _check_results(
+    file: Path,
+    question_ids: Sequence[str],
+    settings: RetrievalSettings,
+    dataset: Dataset,
+    rankings: Mapping[str, Ranking],
+) -> str | None:
     place = f"metrics/{file.name}"
     try:
         stored = _RESULTS.decode(file.read_bytes())
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return f"{place}: is damaged: {error}"
-    missing = next((name for name in manifest.question_ids if name not in rankings), None)
+    missing = next((name for name in question_ids if name not in rankings), None)
     if missing is not None or not stored:
         return f"{place}: {RANKINGS} lacks question '{missing}'" if stored else f"{place}: holds no result"
     try:
-        again = _results(stored, manifest, dataset, rankings)
+        again = _results(stored, settings, dataset, rankings)
     except HarnessError as error:
         return f"{place}: {error}"
     changed = differences(_by_place(stored), _by_place(again))
@@ -56,11 +64,11 @@ def _check_results(file: Path, manifest: RunManifest, dataset: Dataset, rankings
 
 
 def _results(
-    stored: tuple[RetrievalResult, ...], manifest: RunManifest, dataset: Dataset, rankings: Mapping[str, Ranking]
+    stored: tuple[RetrievalResult, ...], settings: RetrievalSettings, dataset: Dataset, rankings: Mapping[str, Ranking]
 ) -> tuple[RetrievalResult, ...]:
     """The results again, by the measures that are stored."""
-    level, memory = manifest.settings["granularity"], manifest.settings["memory"]["name"]
-    official = benchmark_of(dataset).official_retrieval if manifest.settings["protocol"] == "official" else None
+    level, memory = settings.granularity, settings.memory_name
+    official = benchmark_of(dataset).official_retrieval if settings.protocol == "official" else None
     if isinstance(official, OfficialRanking):
         ids = {name: [item.id for item in ranking.ranked] for name, ranking in rankings.items()}
         return official.score(dataset, level, ids, memory)

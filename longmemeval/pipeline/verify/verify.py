@@ -1,16 +1,16 @@
 """`verify`: hashes hold, and every number recomputes from the files."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from longmemeval.errors import HarnessError, IntegrityError, nearest
 from longmemeval.evaluation.metrics import METRICS_FORMAT
-from longmemeval.files import list_folders, safe_name, sha256_bytes
-from longmemeval.pipeline.runs.answers import ANSWERS, PROMPTS, current_answers
+from longmemeval.files import list_folders, safe_name
+from longmemeval.pipeline.runs.answers import ANSWERS, PROMPTS
 from longmemeval.pipeline.runs.asked import AskedQuestions, check_selection, dataset_of
+from longmemeval.pipeline.runs.checked import metrics_of
 from longmemeval.pipeline.runs.checks import (
     changes,
     check_answers,
@@ -22,14 +22,13 @@ from longmemeval.pipeline.runs.checks import (
     outdated,
 )
 from longmemeval.pipeline.runs.index import INDEX, IndexEntry, index_entry, read_index
-from longmemeval.pipeline.runs.journal import iterate_journal, read_journal
-from longmemeval.pipeline.runs.manifest import RunManifest, check_run_id, run_ids, stored_manifest
+from longmemeval.pipeline.runs.manifest import check_run_id, run_ids, stored_manifest
 from longmemeval.pipeline.runs.rankings import RANKINGS
-from longmemeval.pipeline.runs.scores import metrics_from_files, read_metrics
+from longmemeval.pipeline.runs.run_files import RunFiles
+from longmemeval.pipeline.runs.scores import read_metrics
+from longmemeval.pipeline.runs.settings import AnswerSettings, RetrievalSettings
 from longmemeval.pipeline.verify.preparation import check_preparation
 from longmemeval.pipeline.verify.retrieval import check_retrieval
-from longmemeval.reading.reader import SentPrompt
-from longmemeval.records import Answer
 from longmemeval.settings import Folders, folders
 
 
@@ -103,61 +102,58 @@ def _subjects(where: Folders) -> list[str]:
 
 
 def _check_run(folder: Path, dataset: str | None, where: Folders) -> Iterator[str | None]:
-    manifest = stored_manifest(folder)
+    files = RunFiles(folder, look_into_prompts=True, manifest=stored_manifest(folder))
+    manifest = files.manifest
     if manifest.run_id != folder.name:
         yield f"run.json: is of run '{manifest.run_id}'; rename the folder back, or restore the file"
         return
-    yield from check_files(folder, manifest)
-    if manifest.kind == "retrieval":
+    yield from check_files(files)
+    if isinstance(manifest.settings, RetrievalSettings):
         data = dataset_of(manifest, dataset, where)
         check_selection(manifest, data, list(data.questions()))
-        yield from check_retrieval(folder, manifest, data)
+        yield from check_retrieval(files, manifest.settings, data)
         return
-    records = read_journal(folder / ANSWERS, Answer)
-    answers = current_answers(records)
-    yield from check_answers(manifest, records, answers)
-    yield from _check_prompts(folder, manifest, answers)
-    for file in sorted((folder / "judgements").glob("*.jsonl")):
-        yield from check_judgements(folder, file.stem, answers)
-    yield from _check_scored(folder, manifest, where)
-    metric_files = sorted((folder / "metrics").glob("*.json"))
+    yield from check_answers(files)
+    yield from _check_prompts(files)
+    for judge_id in files.judge_ids:
+        yield from check_judgements(files, judge_id)
+    index = read_index(where.results_dir)
+    yield from _check_scored(files, index)
+    metric_files = sorted((files.folder / "metrics").glob("*.json"))
     if metric_files:
         asked = AskedQuestions(manifest, dataset_of(manifest, dataset, where))
-        index = {(entry.run, entry.judge): entry for entry in read_index(where.results_dir)}
+        newest = {entry.judge: entry for entry in index if entry.run == files.folder.name}
         for file in metric_files:
-            yield from _check_metrics(folder, file, asked, answers, index)
+            yield from _check_metrics(files, file, asked, newest)
 
 
-def _check_prompts(folder: Path, manifest: RunManifest, answers: Mapping[str, Answer]) -> Iterator[str | None]:
+def _check_prompts(files: RunFiles) -> Iterator[str | None]:
     """Whether every prompt has its hash, and every answer its prompt."""
-    if not (folder / PROMPTS).exists():
-        sent = manifest.settings.get("save_prompts") and any(answer.prompt_sha256 for answer in answers.values())
-        yield f"{PROMPTS}: is missing" if sent and PROMPTS not in manifest.files else None
+    if not files.sha256(PROMPTS):
+        settings = files.manifest.settings
+        saves = isinstance(settings, AnswerSettings) and settings.save_prompts
+        sent = saves and any(answer.prompt_sha256 for answer in files.answers.values())
+        yield f"{PROMPTS}: is missing" if sent and PROMPTS not in files.manifest.files else None
         return
-    saved = set()
-    for prompt in iterate_journal(folder / PROMPTS, SentPrompt):
-        saved.add((prompt.question_id, prompt.sha256))
-        intact = sha256_bytes(msgspec.json.encode(prompt.messages)) == prompt.sha256
-        yield None if intact else f"{PROMPTS}: a prompt of question '{prompt.question_id}' does not have its hash"
-    for answer in answers.values():
+    for prompt in files.prompts:
+        changed = f"{PROMPTS}: a prompt of question '{prompt.question_id}' does not have its hash"
+        yield None if prompt.intact else changed
+    saved = {(prompt.question_id, prompt.sha256) for prompt in files.prompts}
+    for answer in files.answers.values():
         known = not answer.prompt_sha256 or (answer.question_id, answer.prompt_sha256) in saved
         yield None if known else f"{PROMPTS}: the prompt of question '{answer.question_id}' is missing"
 
 
-def _check_scored(folder: Path, manifest: RunManifest, where: Folders) -> Iterator[str]:
+def _check_scored(files: RunFiles, index: Sequence[IndexEntry]) -> Iterator[str]:
     """Scores of these very answers that the index has and the folder has not."""
-    for entry in read_index(where.results_dir):
-        mine = (entry.run, entry.ended_at) == (folder.name, manifest.ended_at)
-        if mine and not (folder / "metrics" / f"{entry.judge}.json").exists():
+    for entry in index:
+        mine = (entry.run, entry.ended_at) == (files.folder.name, files.manifest.ended_at)
+        if mine and not (files.folder / "metrics" / f"{entry.judge}.json").exists():
             yield f"metrics/{entry.judge}.json: is missing, {INDEX} has its {entry.metric}"
 
 
 def _check_metrics(
-    folder: Path,
-    file: Path,
-    asked: AskedQuestions,
-    answers: Mapping[str, Answer],
-    index: Mapping[tuple[str, str], IndexEntry],
+    files: RunFiles, file: Path, asked: AskedQuestions, index: Mapping[str, IndexEntry]
 ) -> Iterator[str | None]:
     try:
         stored = read_metrics(file)
@@ -167,18 +163,18 @@ def _check_metrics(
     if stored.judge.id != file.stem:
         yield f"metrics/{file.name}: holds the figures of judge '{stored.judge.id}'"
         return
-    again = metrics_from_files(folder, asked, stored.judge, answers)
-    contradictions = list(check_scores(folder, stored, again))
+    again = metrics_of(files, asked, stored.judge)
+    contradictions = list(check_scores(files, stored, again))
     yield from contradictions
-    yield from check_labels(folder, stored.judge, asked, answers)
-    if older := outdated(folder, stored, again):
+    yield from check_labels(files, stored.judge, asked)
+    if older := outdated(files, stored, again):
         yield f"{older}; `longmemeval evaluate` writes it again"
     elif not any(contradictions):
-        yield of_an_earlier_version(folder, stored, again)
+        yield of_an_earlier_version(stored, again)
     if not older and stored.format == METRICS_FORMAT:
         note = asked.protocol_note(again.judge.official)
         entry = index_entry(asked.manifest, again, asked.part, note)
-        yield _check_index(index.get((folder.name, stored.judge.id)), entry)
+        yield _check_index(index.get(stored.judge.id), entry)
 
 
 def _check_index(indexed: IndexEntry | None, again: IndexEntry) -> str | None:
@@ -188,7 +184,7 @@ def _check_index(indexed: IndexEntry | None, again: IndexEntry) -> str | None:
     """
     if indexed is None:
         return None
-    again = msgspec.structs.replace(again, ended_at=indexed.ended_at, protocol_note=indexed.protocol_note)
+    again = structs.replace(again, ended_at=indexed.ended_at, protocol_note=indexed.protocol_note)
     changed = changes(indexed, again)
     other = f"{INDEX}: the files of run '{again.run}' and judge {again.judge} give another line"
     return f"{other} ({'; '.join(changed[:3])})" if changed else None

@@ -9,10 +9,8 @@ from longmemeval.errors import HarnessError
 from longmemeval.evaluation.measures.rankings import Granularity
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
-from longmemeval.pipeline.runs.manifest import read_manifest
-from longmemeval.pipeline.verify.retrieval import check_retrieval
 from tests.benchmarks.convomem.files import write_folder
-from tests.pipeline.helpers import folders_in
+from tests.pipeline.helpers import checked, folders_in
 
 
 @pytest.mark.parametrize(
@@ -34,7 +32,7 @@ def test_gold_is_named_by_what_it_is_and_older_runs_verify(
     file = folder / "metrics" / f"retrieval-{level}.json"
     for name, problems in ((formerly, 0), ("something else", 1)):
         file.write_text(file.read_text().replace(f'"gold": "{gold}"', f'"gold": "{name}"'))
-        assert sum(bool(one) for one in check_retrieval(folder, read_manifest(folder), dataset)) == problems
+        assert sum(bool(one) for one in checked(folder, dataset)) == problems
         gold = name
 
 

@@ -10,11 +10,10 @@ from longmemeval.evaluation.measures.rankings import Granularity
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
 from longmemeval.pipeline.runs.manifest import read_manifest
-from longmemeval.pipeline.verify.retrieval import check_retrieval
 from longmemeval.report.retrieval_tables import retrieval_footnotes
 from longmemeval.settings import Folders
 from tests.benchmarks.locomo.test_loader import make_conversation, open_conversations
-from tests.pipeline.helpers import folders_in
+from tests.pipeline.helpers import checked, folders_in
 
 
 @pytest.fixture
@@ -49,12 +48,12 @@ def test_it_ranks_turns_unless_told_otherwise_and_verifies(prepared: tuple[Locom
     report = retrieve(dataset, ["bm25"], options=RetrievalOptions(protocol="official", run_id="r"), where=where)
     assert report.granularity == "turn"
     folder = where.results_dir / "r"
-    manifest = read_manifest(folder)
-    assert (manifest.settings["protocol"], manifest.settings["preparation"]) == ("official", "default")
-    assert set(check_retrieval(folder, manifest, dataset)) == {None}
+    settings = read_manifest(folder).settings.plain
+    assert (settings["protocol"], settings["preparation"]) == ("official", "default")
+    assert set(checked(folder, dataset)) == {None}
     file = folder / "metrics" / "retrieval-turn.json"
     file.write_text(file.read_text().replace('"mean": 0.', '"mean": 0.1', 1))
-    assert any("gives other figures" in (one or "") for one in check_retrieval(folder, manifest, dataset))
+    assert any("gives other figures" in (one or "") for one in checked(folder, dataset))
 
 
 def test_what_it_does_not_take_is_refused(prepared: tuple[LocomoDataset, Folders]) -> None:

@@ -12,12 +12,11 @@ from longmemeval.errors import HarnessError
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
 from longmemeval.pipeline.exchange.export_trec import export_trec
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.retrieval.ranking_run import RetrievalReport
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
 from longmemeval.pipeline.runs.manifest import read_manifest
-from longmemeval.pipeline.runs.rankings import RetrievalReport
-from longmemeval.pipeline.verify.retrieval import check_retrieval
 from longmemeval.report.retrieval_tables import retrieval_footnotes
-from tests.pipeline.helpers import folders_in, painted_keys
+from tests.pipeline.helpers import checked, folders_in, painted_keys
 from tests.server import ModelServer
 from tests.support import json_lines, record, write_dataset
 
@@ -162,7 +161,11 @@ def test_expansions_of_the_preparation(tmp_path: Path, dataset: LongMemEvalDatas
         ("noans_1_3", "Thanks."),
     ]
     manifest = read_manifest(tmp_path / "results" / "r")
-    assert manifest.settings["expansion"] == {"method": "turn-userfact", "join": "merge", "preparation": "default"}
+    assert manifest.settings.plain["expansion"] == {
+        "method": "turn-userfact",
+        "join": "merge",
+        "preparation": "default",
+    }
     assert "expansions-fact-turn" in manifest.fixtures["q1"]
     assert any("takes its document out of the corpus" in note for note in retrieval_footnotes(report))
 
@@ -188,14 +191,14 @@ def test_resumed_with_the_same_cache_only_and_verified(tmp_path: Path, dataset: 
     assert (first.runs[0].newly_ranked, again.runs[0].newly_ranked) == (1, 0)
     assert again.runs[0].results == first.runs[0].results
     folder = tmp_path / "results" / "r"
-    assert set(check_retrieval(folder, read_manifest(folder), dataset)) == {None}
-    with pytest.raises(HarnessError, match=r"begun with other settings: settings\.expansion\.cache_sha256"):
+    assert set(checked(folder, dataset)) == {None}
+    with pytest.raises(HarnessError, match=r"started with other settings: settings\.expansion\.cache_sha256"):
         official(tmp_path, dataset, *FACTS, cache=cache_file(tmp_path, {"1_1": ["G"]}))
 
 
 def test_without_expansion_no_word_of_it(tmp_path: Path, dataset: LongMemEvalDataset) -> None:
     report = official(tmp_path, dataset)
-    assert "expansion" not in read_manifest(tmp_path / "results" / "r").settings
+    assert "expansion" not in read_manifest(tmp_path / "results" / "r").settings.plain
     assert not any("xpansion" in note for note in retrieval_footnotes(report))
 
 

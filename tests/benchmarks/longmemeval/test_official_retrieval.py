@@ -19,13 +19,12 @@ from longmemeval.benchmarks.longmemeval.official_scoring import ranking_scores
 from longmemeval.errors import HarnessError, IntegrityError
 from longmemeval.evaluation.measures.rankings import Granularity, RetrievalResult
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
+from longmemeval.pipeline.retrieval.ranking_run import RetrievalReport
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
 from longmemeval.pipeline.runs.manifest import read_manifest
-from longmemeval.pipeline.runs.rankings import RetrievalReport
 from longmemeval.pipeline.runs.selection import Selection
-from longmemeval.pipeline.verify.retrieval import check_retrieval
 from longmemeval.report.retrieval_tables import retrieval_footnotes
-from tests.pipeline.helpers import colour_record, folders_in
+from tests.pipeline.helpers import checked, colour_record, folders_in
 from tests.support import json_lines, tree, write_dataset
 
 CUTOFFS = (1, 3, 5, 10, 30, 50)
@@ -176,8 +175,8 @@ def test_dense_ranking_needs_nothing_prepared(tmp_path: Path) -> None:
     (line,) = json_lines(tmp_path / "results" / "r" / "rankings.jsonl")
     assert line["ranked"][0]["id"] == "answer_1"
     assert {item["id"]: item["score"] for item in line["ranked"]}["filler_2"] == 0.0
-    assert report.runs[0].embedder == "hashing:512"
-    assert read_manifest(tmp_path / "results" / "r").settings["retriever"] == "dense"
+    assert report.runs[0].settings.embedder_spec == "hashing:512"
+    assert read_manifest(tmp_path / "results" / "r").settings.plain["retriever"] == "dense"
 
 
 def test_only_the_selected_are_ranked_and_logged_in_file_order(tmp_path: Path) -> None:
@@ -239,7 +238,7 @@ def test_questions_without_labels_have_no_value_and_are_named(tmp_path: Path, gr
     logged = {line["question_id"]: line["retrieval_results"]["metrics"] for line in json_lines(tmp_path / "log")}
     assert [name for name, metrics in logged.items() if metrics["session"]] == ["q0", "q1"]
     folder = tmp_path / "results" / "r"
-    assert set(check_retrieval(folder, read_manifest(folder), dataset)) == {None}
+    assert set(checked(folder, dataset)) == {None}
 
 
 def test_where_nobody_labelled_anything_there_is_no_figure(tmp_path: Path) -> None:
@@ -306,10 +305,10 @@ def test_verify_recomputes(tmp_path: Path, granularity: Granularity) -> None:
     dataset = many(tmp_path / "d.json")
     official(tmp_path, dataset, granularity)
     folder = tmp_path / "results" / "r"
-    outcomes = list(check_retrieval(folder, read_manifest(folder), dataset))
+    outcomes = list(checked(folder, dataset))
     assert (len(outcomes), set(outcomes)) == (11, {None})
     journal = folder / "rankings.jsonl"
     journal.write_text(journal.read_text().replace("answer_", "noans_", 1))
-    problems = [outcome for outcome in check_retrieval(folder, read_manifest(folder), dataset) if outcome]
+    problems = [outcome for outcome in checked(folder, dataset) if outcome]
     assert len(problems) == 1
     assert "gives other figures" in problems[0]

@@ -125,7 +125,7 @@ def test_wherever_a_score_of_the_protocol_is_shown_our_words_are_told_of(
     run(dataset, "full-history", "openai/gpt-4o-mini", options=official(server, 0), where=where)
     evaluation = evaluate("r0", where=where)
     sentence = "official metric, our prompts, not comparable with published figures"
-    document = evaluation_document(summarise(evaluation.asked, evaluation.metrics, where))
+    document = evaluation_document(summarise(evaluation.files, evaluation.asked, evaluation.metrics, where))
     assert sentence in document["protocol_note"]
     assert any(sentence in note for note in document["notes"])
     assert sentence in json_lines(where.results_dir / "index.jsonl")[0]["protocol_note"]

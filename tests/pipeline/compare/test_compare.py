@@ -270,7 +270,8 @@ def test_what_is_no_graded_run_is_refused(ten: Dataset, where: Folders) -> None:
     with pytest.raises(HarnessError, match="no run 'b'"):
         compare(["a", "b"], where=where)
     folder = graded_run(ten, where, "ranked", labels(5, 5))
-    edit_json(folder / "run.json", lambda run: run.update(kind="retrieval"))
+    rankings = {"protocol": "standard", "granularity": "session"}
+    edit_json(folder / "run.json", lambda run: run.update(kind="retrieval", settings=run["settings"] | rankings))
     with pytest.raises(HarnessError, match="'ranked' holds rankings"):
         compare(["a", "ranked"], where=where)
 

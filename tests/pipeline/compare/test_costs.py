@@ -24,6 +24,14 @@ from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.runs.manifest import RunManifest
 from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.pipeline.runs.settings import (
+    AnswerSettings,
+    HypothesesSettings,
+    ImportedSettings,
+    ModelSettings,
+    ReadingSettings,
+    memory_settings,
+)
 from longmemeval.reading.reader import reading_configuration
 from longmemeval.records import Usage
 from longmemeval.report.comparison_document import run_document
@@ -38,6 +46,7 @@ from longmemeval.report.effort_tables import (
 )
 from longmemeval.report.tables import dollars, usage_line
 from longmemeval.settings import Folders
+from longmemeval.storage.parts import FixtureEmbedder
 from tests.pipeline.helpers import MODEL, answer_all, colours, folders_in, prepared_colours
 from tests.server import ModelServer
 from tests.support import json_lines
@@ -54,14 +63,16 @@ def manifest(fixtures: Mapping[str, Mapping[str, str]], memory: str = "combined"
     return RunManifest(
         format=1,
         run_id="r",
-        kind="run",
         status="completed",
         dataset={"name": "d"},
-        settings={
-            "memory": configuration.model_dump(),
-            "preparation": "default",
-            "embedder": {"spec": embedder} if embedder else None,
-        },
+        settings=AnswerSettings(
+            memory=memory_settings(configuration),
+            reads_gold=False,
+            model=ModelSettings("offline/extractive"),
+            reading=ReadingSettings("direct"),
+            preparation="default",
+            embedder=FixtureEmbedder(embedder, "") if embedder else None,
+        ),
         question_ids=(),
         fixtures={haystack_id: dict(parts) for haystack_id, parts in fixtures.items()},
         environment={},
@@ -142,7 +153,8 @@ def test_what_no_record_tells_of_is_not_known(tmp_path: Path) -> None:
     assert billed(tmp_path, [made("a", db="1"), made("b", db="other")], manifest(read)) is None
     assert billed(tmp_path, [made("a", db="1"), made("b", db="2")], manifest(read)) == Usage()
     assert prepare_usage(manifest({}), tmp_path) is None
-    assert prepare_usage(structs.replace(manifest(read), kind="hypotheses"), tmp_path) is None
+    imported = ImportedSettings(hypotheses=HypothesesSettings("h.jsonl", ""), unknown_questions=())
+    assert prepare_usage(structs.replace(manifest(read), settings=imported), tmp_path) is None
 
 
 def test_what_was_paid_for_unfinished_work_counts(tmp_path: Path) -> None:
@@ -307,7 +319,7 @@ def test_offline_costs_nothing_and_says_so(tmp_path: Path) -> None:
     dataset, where = prepared_colours(tmp_path, 2)
     answer_all(dataset, where)
     graded = evaluate("r", options=EvaluateOptions(judge="offline/lexical"), where=where)
-    summary = summarise(graded.asked, graded.metrics, where)
+    summary = summarise(graded.files, graded.asked, graded.metrics, where)
     assert summary.costs.total == Cost(0.0, 0.0, 2, 0, 0, 0)
     assert cost_table([summary], ["r"]).rows == []
     assert list(effort_notes([summary])) == [FREE]

@@ -73,7 +73,7 @@ def test_points_of_runs_leave_out_the_oracle_and_unknown_prices(tmp_path: Path) 
     dataset, where = prepared_colours(tmp_path, 2)
     answer_all(dataset, where)
     graded = evaluate("r", options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where)
-    summary = summarise(graded.asked, graded.metrics, where)
+    summary = summarise(graded.files, graded.asked, graded.metrics, where)
     assert summary.costs.total.usd == 0.0
     summary = structs.replace(summary, costs=structs.replace(summary.costs, total=cost_of(usage)))
     assert summary.metrics.overall.accuracy == 1.0

@@ -21,14 +21,13 @@ from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
 from longmemeval.pipeline.runs.manifest import read_manifest
 from longmemeval.pipeline.runs.selection import Selection
-from longmemeval.pipeline.verify.retrieval import check_retrieval
 from longmemeval.records import Question, Recall, RecalledItem
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.messages_part import MESSAGES
 from tests.benchmarks.locomo.test_loader import make_conversation, open_conversations
 from tests.conftest import real_file
-from tests.pipeline.helpers import add_memory, colour_record, folders_in, prepared_colours
+from tests.pipeline.helpers import add_memory, checked, colour_record, folders_in, prepared_colours
 from tests.support import json_lines, record, tree, write_dataset
 
 
@@ -142,7 +141,7 @@ def test_a_memory_with_vectors_ranks_by_the_embedder_of_the_fixtures(tmp_path: P
     (run,) = retrieve(dataset, ["semantic-recall"], options=options, where=where).runs
     assert [ranked[0] for ranked in rankings(where).values()] == ["answer_1:0", "answer_1:0"]
     assert {len(ranked) for ranked in rankings(where).values()} == {6}
-    assert run.embedder == "hashing:512"
+    assert run.settings.embedder_spec == "hashing:512"
     with pytest.raises(FixtureError, match="The fixtures were embedded by hashing:512"):
         retrieve(dataset, ["semantic-recall"], options=RetrievalOptions(embedder="hashing:64"), where=where)
 
@@ -171,7 +170,7 @@ def test_oracle_gets_gold_and_none_finds_nothing(workspace: tuple[Dataset, Folde
     report = retrieve(dataset, ["oracle", "none"], options=RetrievalOptions(run_id="r"), where=where)
     oracle, none = report.runs
     assert (oracle.run_id, none.run_id) == ("r-oracle", "r-none")
-    assert (oracle.reads_gold, none.reads_gold) == (True, False)
+    assert (oracle.settings.is_ceiling, none.settings.is_ceiling) == (True, False)
     assert means(oracle.results[0])["recall_any@5"] == 1.0
     assert set(means(none.results[0]).values()) == {0.0}
 
@@ -364,7 +363,7 @@ def test_verify_recomputes(workspace: tuple[Dataset, Folders]) -> None:
     folder = where.results_dir / "r"
 
     def problems() -> list[str]:
-        return [problem for problem in check_retrieval(folder, read_manifest(folder), dataset) if problem]
+        return [problem for problem in checked(folder, dataset) if problem]
 
     assert problems() == []
     metrics = folder / "metrics" / "retrieval-session.json"
@@ -390,7 +389,7 @@ def test_locomo_verifies_too(tmp_path: Path) -> None:
     prepare(dataset, ["last-k"], options=PrepareOptions(jobs=1), where=where)
     results(dataset, where)
     folder = where.results_dir / "r"
-    outcomes = list(check_retrieval(folder, read_manifest(folder), dataset))
+    outcomes = list(checked(folder, dataset))
     assert (len(outcomes), set(outcomes)) == (11, {None})
 
 

@@ -15,9 +15,9 @@ from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
 from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.retrieval.ranking_run import RetrievalReport
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
 from longmemeval.pipeline.runs.manifest import read_manifest
-from longmemeval.pipeline.runs.rankings import RetrievalReport
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.retrieval import retriever
 from longmemeval.retrieval.history import HistoryView
@@ -87,7 +87,7 @@ def test_together_or_one_by_one_gives_the_same_rankings(talks: Dataset, where: F
     prepare(talks, MEMORIES, options=PrepareOptions(jobs=1), where=where)
     together = ranked(talks, where, MEMORIES)
     for one, memory in zip(together.runs, MEMORIES, strict=True):
-        alone = ranked(talks, where, [memory], f"alone-{one.memory}").runs[0]
+        alone = ranked(talks, where, [memory], f"alone-{one.settings.memory_name}").runs[0]
         assert alone.results == one.results
         first, second = (Path(each.folder) / "rankings.jsonl" for each in (one, alone))
         assert first.read_bytes() == second.read_bytes()

@@ -2,11 +2,23 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from longmemeval.errors import HarnessError, IntegrityError
-from longmemeval.pipeline.runs.manifest import check_run_id, differences, environment, read_manifest, run_folder
+from longmemeval.files import sha256_bytes
+from longmemeval.pipeline.runs.index import settings_sha256
+from longmemeval.pipeline.runs.manifest import (
+    check_run_id,
+    differences,
+    environment,
+    read_manifest,
+    run_folder,
+    stored_manifest,
+    write_manifest,
+)
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import answer_all, manifest, prepared_colours
 
@@ -85,3 +97,61 @@ def test_manifest_of_a_refused_run_is_not_left_behind(tmp_path: Path) -> None:
     assert not where.results_dir.exists()
     answer_all(dataset, where)
     assert manifest(where)["status"] == "completed"
+
+
+MEMORY = {"name": "bm25", "preset": "bm25", "parameters": {"top_k": 10}}
+ANSWERS_SETTINGS = {
+    "memory": MEMORY,
+    "reads_gold": False,
+    "model": {"spec": "offline/extractive", "api_base": None, "temperature": 0.0, "max_tokens": 512},
+    "reading": {"method": "direct", "history_format": "nl", "on_overflow": "error", "context_window": None},
+    "preparation": "default",
+    "embedder": None,
+    "token_counter": "tiktoken/o200k_base",
+    "save_prompts": True,
+}
+VECTORS = {"embedder": {"spec": "hashing:512", "fingerprint": "f"}}
+RANKINGS_SETTINGS = {"memory": MEMORY, "reads_gold": False, "granularity": "session", **VECTORS}
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        ("run", ANSWERS_SETTINGS),
+        ("run", {**ANSWERS_SETTINGS, **VECTORS, "repeat": 2, "abstain_below": 1, "protocol": {"name": "official"}}),
+        ("retrieval", {**RANKINGS_SETTINGS, "protocol": "standard", "preparation": "default"}),
+        ("retrieval", {**RANKINGS_SETTINGS, "protocol": "official", "retriever": "dense"}),
+        ("hypotheses", {"hypotheses": {"file": "h.jsonl", "sha256": "s"}, "unknown_questions": ["q9"]}),
+    ],
+)
+def test_settings_are_written_as_they_were_read(tmp_path: Path, kind: str, settings: dict[str, Any]) -> None:
+    """What an earlier version left out stays out: the hash of the settings is that of then."""
+    document = {"format": 1, "run_id": "r", "kind": kind, "status": "completed", "dataset": {"content_sha256": "c"}}
+    document |= {"settings": settings, "question_ids": ["q1"], "fixtures": {}, "environment": {}, "started_at": ""}
+    (tmp_path / "run.json").write_text(json.dumps(document))
+    read = stored_manifest(tmp_path)
+    write_manifest(tmp_path, read)
+    again = json.loads((tmp_path / "run.json").read_text())
+    assert (read.kind, again["kind"], again["settings"]) == (kind, kind, settings)
+    told = [["c", ["q1"], {name: value for name, value in settings.items() if name != "repeat"}]]
+    assert settings_sha256(read) == sha256_bytes(msgspec.json.encode(told[0], order="sorted"))
+
+
+def test_settings_of_another_kind_are_damage(tmp_path: Path) -> None:
+    document = {"format": 1, "run_id": "r", "kind": "retrieval", "status": "completed", "dataset": {}}
+    document |= {"settings": ANSWERS_SETTINGS, "question_ids": [], "fixtures": {}, "environment": {}, "started_at": ""}
+    (tmp_path / "run.json").write_text(json.dumps(document))
+    with pytest.raises(IntegrityError, match=r"manifest is damaged.*protocol.*settings"):
+        read_manifest(tmp_path)
+
+
+def test_a_setting_that_this_version_does_not_know_is_another_setting(tmp_path: Path) -> None:
+    dataset, where = prepared_colours(tmp_path, 1)
+    answer_all(dataset, where)
+    path = where.results_dir / "r" / "run.json"
+    document = json.loads(path.read_text())
+    document["settings"]["of_tomorrow"] = True
+    path.write_text(json.dumps(document))
+    assert read_manifest(path.parent).kind == "run"
+    with pytest.raises(HarnessError, match="of_tomorrow: was True, now None"):
+        answer_all(dataset, where)

@@ -16,8 +16,9 @@ from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.runs.asked import AskedQuestions
+from longmemeval.pipeline.runs.checked import write_metrics
 from longmemeval.pipeline.runs.manifest import read_manifest
-from longmemeval.pipeline.runs.scores import write_metrics
+from longmemeval.pipeline.runs.run_files import RunFiles
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import answer_all, manifest, prepared_colours
@@ -223,7 +224,7 @@ def test_labels_after_the_scores_are_told_from_changed_ones(finished: tuple[Data
     drop_last_line(judgements)
     graded = AskedQuestions(read_manifest(where.results_dir / "r"), dataset)
     judge = msgspec.json.decode(scores.read_bytes(), type=Metrics).judge
-    write_metrics(where.results_dir, where.results_dir / "r", graded, judge)
+    write_metrics(where.results_dir, RunFiles(where.results_dir / "r"), graded, judge)
     assert verify("r", where=where).problems == ()
     judgements.write_bytes(whole)
     (problem,) = verify("r", where=where).problems

@@ -1,0 +1,177 @@
+"""A run of `retrieval`: what it begins with, its rankings under way, and what is told of it at the end."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.dataset import Dataset
+from longmemeval.errors import FatalModelError
+from longmemeval.evaluation.measures.rankings import Granularity, Ranking, RetrievalProtocol, RetrievalResult
+from longmemeval.files import write_atomic
+from longmemeval.pipeline.runs.accounts import AccountsOfRuns
+from longmemeval.pipeline.runs.journal import StoredJournal
+from longmemeval.pipeline.runs.lifecycle import OpenRun, open_run
+from longmemeval.pipeline.runs.manifest import FORMAT, RunManifest, dataset_record, environment, now
+from longmemeval.pipeline.runs.progress import Progress
+from longmemeval.pipeline.runs.rankings import RANKINGS
+from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.pipeline.runs.settings import RetrievalSettings
+from longmemeval.pipeline.runs.totals import QUERY_MODEL
+from longmemeval.records import Question
+from longmemeval.settings import Folders
+
+
+class RetrievalRun(Struct, frozen=True):
+    """One memory's run: where it is and what it scored."""
+
+    run_id: str
+    folder: str
+    settings: RetrievalSettings
+    questions: int
+    newly_ranked: int
+    results: tuple[RetrievalResult, ...]
+
+
+class RetrievalReport(Struct, frozen=True):
+    """What `retrieval` did."""
+
+    dataset: str
+    protocol: RetrievalProtocol
+    granularity: Granularity
+    runs: tuple[RetrievalRun, ...]
+    part: str = ""
+    """How many questions of how many, and how they were chosen; empty for the whole data set."""
+    benchmark: str = ""
+    """Whose data it is."""
+
+
+class Rankings:
+    """The rankings of a run under way.
+
+    Args:
+        run: whose rankings they are; those that an earlier session made are kept.
+        level: of every ranking.
+        worked: what asking about the questions and embedding them took.
+    """
+
+    def __init__(self, run: OpenRun[Ranking], level: Granularity, worked: "Worked") -> None:
+        self.new = 0
+        self.seconds = 0.0
+        """What the new ones took."""
+        self.bar: Progress | None = None
+        """Shows the new ones."""
+        self._run = run
+        self._level = level
+        self._worked = worked
+        self._kept = {ranking.question_id: ranking for ranking in run.journal.records()}
+
+    def missing(self) -> int:
+        """How many are to be made."""
+        return len(self._run.manifest.question_ids) - len(self._kept) - self.new
+
+    def totals(self) -> dict[str, Any]:
+        """For the manifest; seconds and work on questions add up over the sessions of a run."""
+        before = self._run.manifest.totals
+        seconds = round(before.get("seconds", 0.0) + self.seconds, 3)
+        return {"seconds": seconds, **self._worked(before)}
+
+    def has(self, question_id: str) -> bool:
+        """Whether the ranking of a question is on disk from before."""
+        return question_id in self._kept
+
+    def ranking(self, question_id: str, rank: Callable[[], Ranking]) -> Ranking:
+        """The ranking of one question: the one on disk, else what `rank` makes, which is then on disk too."""
+        if question_id in self._kept:
+            return self._kept[question_id]
+        started = time.perf_counter()
+        ranking = rank()
+        self._run.journal.append(ranking)
+        self.seconds += time.perf_counter() - started
+        self.new += 1
+        if self.bar:
+            self.bar.advance()
+        return ranking
+
+
+@dataclass(frozen=True)
+class RetrievalJob:
+    """What the runs of one `retrieval` have in common."""
+
+    dataset: Dataset
+    questions: Sequence[Question]
+    level: Granularity
+    where: Folders
+    selection: Selection
+    accounts: AccountsOfRuns
+
+    def manifest(self, run_id: str, settings: RetrievalSettings, fixtures: dict[str, dict[str, str]]) -> RunManifest:
+        """The manifest that a run begins with. Measures are not in it: they decide no ranking."""
+        return RunManifest(
+            format=FORMAT,
+            run_id=run_id,
+            status="running",
+            dataset=dataset_record(self.dataset),
+            settings=settings,
+            question_ids=tuple(question.question_id for question in self.questions),
+            fixtures=fixtures,
+            environment=environment(),
+            started_at=now(),
+            selection=self.selection,
+        )
+
+    def finish(
+        self, run_id: str, settings: RetrievalSettings, newly_ranked: int, results: tuple[RetrievalResult, ...]
+    ) -> RetrievalRun:
+        """Write `metrics/retrieval-<level>.json`, every result with its intervals, and say what was done."""
+        folder = self.where.results_dir / run_id
+        document = msgspec.json.format(msgspec.json.encode(results), indent=2) + b"\n"
+        write_atomic(folder / "metrics" / f"retrieval-{self.level}.json", document)
+        return RetrievalRun(
+            run_id=run_id,
+            folder=str(folder),
+            settings=settings,
+            questions=len(self.questions),
+            newly_ranked=newly_ranked,
+            results=results,
+        )
+
+
+Worked = Callable[[Mapping[str, Any]], dict[str, Any]]
+"""From the totals of a manifest, as an earlier session left them, to what they tell of work done on questions."""
+
+
+@contextmanager
+def ranking_run(
+    folder: Path, manifest: RunManifest, level: Granularity, worked: Worked = lambda before: {}
+) -> Iterator[Rankings]:
+    """Begin or continue a run; its manifest is written before and after. A finished run is not written to.
+
+    A new run that ends before anything was found out, because a model refuses every call, leaves no trace.
+
+    Args:
+        folder: the run's folder.
+        manifest: what the present command would begin with.
+        level: of every ranking.
+        worked: what asking about the questions and embedding them took.
+
+    Raises:
+        HarnessError: the run was started with other settings, or another process writes to it.
+        IntegrityError: its rankings were changed.
+    """
+    is_new = not (folder / "run.json").exists()
+    with open_run(StoredJournal(folder / RANKINGS, Ranking), manifest) as run:
+        rankings = Rankings(run, level, worked)
+        try:
+            with run.session(rankings.missing, rankings.totals):
+                yield rankings
+        except FatalModelError:
+            if is_new and not rankings.new and not worked({}).get(QUERY_MODEL, {}).get("questions"):
+                (folder / "run.json").unlink()
+                run.journal.path.unlink()
+            raise

@@ -1,0 +1,162 @@
+"""The files of one run, read for its figures: each is opened and decoded once."""
+
+from functools import cached_property
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.evaluation.measures.rankings import Ranking
+from longmemeval.evaluation.metrics import Metrics
+from longmemeval.files import sha256_bytes, sha256_file
+from longmemeval.pipeline.runs.answers import ANSWERS, PROMPTS, current_answers
+from longmemeval.pipeline.runs.journal import StoredJournal
+from longmemeval.pipeline.runs.judgements import judgements_file, of_answers, that_count
+from longmemeval.pipeline.runs.manifest import RunManifest, read_manifest
+from longmemeval.pipeline.runs.rankings import RANKINGS
+from longmemeval.pipeline.runs.scores import stored_metrics
+from longmemeval.reading.reader import SentPrompt
+from longmemeval.records import Answer, Judgement
+
+
+class PromptEntry(Struct, frozen=True):
+    """What is known of one stored prompt without its text."""
+
+    question_id: str
+    purpose: str
+    sha256: str
+    intact: bool
+    """Whether that is the hash of its messages."""
+    sizes: tuple[int, ...]
+    """Bytes of each message, as UTF-8."""
+
+
+class RunFiles:
+    """What the files of a run held when they were first asked for.
+
+    A command that writes to one of them says so here, and what it wrote is seen from then on.
+
+    Args:
+        folder: the run's folder.
+        look_into_prompts: whether `prompts` will be asked for: they are then decoded when their file is read for its
+            hash.
+        manifest: where it was read; else it is read when it is asked for, and has to be of a run of the folder's name.
+    """
+
+    def __init__(self, folder: Path, *, look_into_prompts: bool = False, manifest: RunManifest | None = None) -> None:
+        if manifest:
+            self.manifest = manifest
+        self.folder = folder
+        self._prompts: list[PromptEntry] = []
+        self._look_into_prompts = look_into_prompts
+        self._judgements: dict[str, StoredJournal[Judgement]] = {}
+        self._other_hashes: dict[str, str] = {}
+
+    @cached_property
+    def manifest(self) -> RunManifest:
+        """`run.json`.
+
+        Raises:
+            HarnessError: it is of a newer format.
+            IntegrityError: it is damaged.
+        """
+        return read_manifest(self.folder)
+
+    @cached_property
+    def _answers(self) -> StoredJournal[Answer]:
+        return StoredJournal(self.folder / ANSWERS, Answer)
+
+    @cached_property
+    def _rankings(self) -> StoredJournal[Ranking]:
+        return StoredJournal(self.folder / RANKINGS, Ranking)
+
+    @property
+    def answer_lines(self) -> list[Answer]:
+        """All lines of `answers.jsonl`; a run of rankings has none."""
+        return self._answers.records
+
+    @cached_property
+    def answers(self) -> dict[str, Answer]:
+        """The answer that counts, by question id."""
+        return current_answers(self.answer_lines)
+
+    @property
+    def rankings(self) -> list[Ranking]:
+        """All lines of `rankings.jsonl`; a run of answers has none."""
+        return self._rankings.records
+
+    @property
+    def prompts(self) -> list[PromptEntry]:
+        """What is known of each stored prompt."""
+        if not self._look_into_prompts:
+            self._look_into_prompts = True
+            self._other_hashes.pop(PROMPTS, None)
+        return self._prompts if self.sha256(PROMPTS) else []
+
+    def sha256(self, name: str) -> str:
+        """Of one of the run's journals; empty where it is not there."""
+        if name in (ANSWERS, RANKINGS):
+            return (self._answers if name == ANSWERS else self._rankings).sha256
+        if name not in self._other_hashes:
+            self._other_hashes[name] = self._hash_of(name)
+        return self._other_hashes[name]
+
+    def _hash_of(self, name: str) -> str:
+        path = self.folder / name
+        if name == PROMPTS and self._look_into_prompts:
+            # Prompts can be larger than all else together: only what is known of them is kept.
+            stored = StoredJournal(path, SentPrompt, lambda prompt: self._prompts.append(_entry(prompt)))
+            _ = stored.records
+            return stored.sha256
+        return sha256_file(path) if path.exists() else ""
+
+    @property
+    def judge_ids(self) -> list[str]:
+        """The judges that have judgements, by id."""
+        return sorted(file.stem for file in (self.folder / "judgements").glob("*.jsonl"))
+
+    def judged(self, judge_id: str) -> StoredJournal[Judgement]:
+        """The journal of one judge's judgements."""
+        if judge_id not in self._judgements:
+            self._judgements[judge_id] = StoredJournal(judgements_file(self.folder, judge_id), Judgement)
+        return self._judgements[judge_id]
+
+    def writes(self, judge_id: str, journal: StoredJournal[Judgement] | None) -> None:
+        """Take over what this command writes of a judge's judgements; None: its file was removed."""
+        if journal is None:
+            self._judgements.pop(judge_id, None)
+        else:
+            self._judgements[judge_id] = journal
+
+    def judgements(self, judge_id: str) -> list[Judgement]:
+        """All judgements by one judge, without those of empty replies, which an earlier version took for answers."""
+        judgements = self.judged(judge_id).records
+        answered = of_answers(judgements)
+        return judgements if len(answered) == len(judgements) or self.manifest.kind != "run" else answered
+
+    def current_judgements(self, judge_id: str) -> dict[str, Judgement]:
+        """The judgement that counts for each question: its label, or the newest failure if there is none."""
+        return that_count(self.judgements(judge_id))
+
+    @cached_property
+    def metrics(self) -> list[Metrics]:
+        """The scores of the run by all its judges, the newest last.
+
+        Raises:
+            IntegrityError: a file of scores is damaged.
+        """
+        return stored_metrics(self.folder)
+
+    def scored(self, metrics: Metrics) -> None:
+        """Take over scores that this command has written."""
+        self.metrics = [*(one for one in self.metrics if one.judge.id != metrics.judge.id), metrics]
+
+
+def _entry(prompt: SentPrompt) -> PromptEntry:
+    return PromptEntry(
+        prompt.question_id,
+        prompt.purpose,
+        prompt.sha256,
+        intact=sha256_bytes(msgspec.json.encode(prompt.messages)) == prompt.sha256,
+        sizes=tuple(len(message.content.encode()) for message in prompt.messages),
+    )
