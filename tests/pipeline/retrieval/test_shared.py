@@ -221,4 +221,4 @@ def test_fixtures_without_words_are_named(tmp_path: Path, where: Folders) -> Non
     told: list[str] = []
     ranked(dataset, where, ["bm25", "last-k"], tell=told.append)
     assert len(told) == 1
-    assert "no counted words for 4 of 4 haystacks" in told[0]
+    assert "no part 'words' for 4 of 4 haystacks" in told[0]
