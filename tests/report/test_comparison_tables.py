@@ -103,7 +103,7 @@ def test_of_many_pairs_those_with_the_first_are_shown(dataset: Dataset, where: F
     assert len(tables(five)["Pairs (exact McNemar)"].rows) == 10
     assert [row[:2] for row in tables(six)["Pairs (exact McNemar)"].rows] == [["r0", name] for name in names[1:]]
     assert not any("--json" in note for note in comparison_notes(five))
-    assert any("all 15, for which Holm adjusts, are under --json" in note for note in comparison_notes(six))
+    assert any("--json has all 15; Holm's adjustment covers them all" in note for note in comparison_notes(six))
 
 
 def test_scores_that_are_alike_detect_no_difference_of_zero(dataset: Dataset, where: Folders) -> None:
