@@ -63,7 +63,9 @@ def _fitting(value: object, hint: object, where: str, name: str) -> object:
         found = _adapter(hint).validate_python(value)
     except ValidationError as error:
         raise _refusal(value, hint, where) from error
-    if hasattr(found, "__struct_fields__"):
+    if isinstance(hint, type) and hasattr(hint, "model_fields") and not isinstance(value, hint):
+        raise _refusal(value, hint, where)
+    if hasattr(found, "__struct_fields__") or hasattr(type(found), "model_fields"):
         _check_fields(found)
     return found
 
@@ -71,7 +73,8 @@ def _fitting(value: object, hint: object, where: str, name: str) -> object:
 def _check_fields(record: object) -> None:
     """Look at the fields of an option record; they were set without being looked at."""
     hints = typing.get_type_hints(type(record))
-    for field in getattr(record, "__struct_fields__", ()):
+    fields: typing.Iterable[str] = getattr(record, "__struct_fields__", getattr(type(record), "model_fields", ()))
+    for field in fields:
         value, where = getattr(record, field), f"{type(record).__name__}({field}="
         found = _fitting(value, hints[field], where, field)
         # Text that only stands for a number or a path would fail later.
