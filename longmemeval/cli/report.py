@@ -60,7 +60,7 @@ def report(
     run_ids = runs.named(where)
     if output == Path("-"):
         if format == "html":
-            raise typer.BadParameter("a page cannot go to standard output: name a file with --output")
+            raise typer.BadParameter("a page needs a file: --output FILE")
         out.file.write(render_report(run_ids, options=options, where=where))
         return
     written = write_report(run_ids, output, options=options, where=where)

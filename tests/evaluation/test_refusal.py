@@ -4,6 +4,7 @@ Half of them ("tuned") were at hand while the rules were made. The others ("unse
 were not looked at while they were made: they tell what the rules do on answers they were not made for.
 """
 
+import inspect
 from pathlib import Path
 from typing import Literal
 
@@ -103,4 +104,4 @@ def test_no_text_takes_long(part: str) -> None:
 
 
 def test_it_is_exported() -> None:
-    assert longmemeval.abstains is abstains
+    assert inspect.unwrap(longmemeval.abstains) is abstains

@@ -264,7 +264,7 @@ def test_calls_without_a_limit_wait_for_no_lock(tmp_path: Path) -> None:
 def test_without_a_limit_it_is_written_down_all_the_same(server: ModelServer, tmp_path: Path) -> None:
     reply = ask(server.url, Account(tmp_path / "a"))
     session, reserved, settled = json_lines(tmp_path / "a")
-    assert session == {"session": str(os.getpid())}
+    assert session == {"session": str(os.getpid()), "before_usd": 0.0}
     assert (reserved["model"], reserved["reserved_usd"]) == (SPEC, pytest.approx(most()))
     assert settled == {"attempt": reserved["attempt"], "cost_usd": reply.usage.cost_usd}
 

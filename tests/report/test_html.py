@@ -183,4 +183,4 @@ def test_mistakes_are_told(where: Folders, tmp_path: Path) -> None:
         write_report(["good", "good"], tmp_path / "r.html", options=STRICT, where=where)
     assert list(tmp_path.iterdir()) == []
     refused = longmemeval("report", "good", "--output", "-", "--results-dir", where.results_dir, cwd=tmp_path, code=2)
-    assert "name a file with --output" in refused.stderr
+    assert "a page needs a file: --output FILE" in refused.stderr

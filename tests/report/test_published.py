@@ -100,7 +100,7 @@ def table(**changes: object) -> dict[str, Any]:
         ({"figures": [{"system": "s", "value": 50.0}]}, "<= 1.0"),
         ({"figures": [{"system": "s", "value": 0.5, "by_group": {"x": -1.0}}]}, ">= 0.0"),
         ({"figures": [{"system": "s", "value": None}]}, "no value and no parts"),
-        ({"figures": [{"system": "s", "value": 0.5}, {"system": "s", "value": 0.6}]}, "stands there 2 times"),
+        ({"figures": [{"system": "s", "value": 0.5}, {"system": "s", "value": 0.6}]}, "occurs 2 times"),
         ({"figures": []}, "length >= 1"),
         ({"dataset": "locomoco"}, r"no benchmark 'locomoco'.*Did you mean 'locomo'"),
         ({"judge": ""}, "length >= 1"),

@@ -11,6 +11,7 @@ from typing import Generic, Self, TypeVar
 import msgspec
 
 from longmemeval.errors import HarnessError, IntegrityError
+from longmemeval.files import sha256_file
 from longmemeval.locks import LockedError, locked
 
 R = TypeVar("R")
@@ -125,9 +126,10 @@ class StoredJournal(Generic[R]):
         return dropped
 
     def _count(self, line: bytes) -> None:
-        self.size += len(line)
         self._hash.update(line)
         self._beginnings.add(self._hash.hexdigest())
+        # Last: an interrupt that comes before is seen by the file being longer.
+        self.size += len(line)
 
 
 class Journal(Generic[R]):
@@ -183,6 +185,9 @@ class Journal(Generic[R]):
             IntegrityError: the file is no longer where it was.
         """
         self._check_in_place()
+        if os.fstat(self._handle.fileno()).st_size != self.stored.size:
+            # An interrupt came between writing a line and taking it in.
+            return sha256_file(self.path)
         return self.stored.sha256
 
     def _check_in_place(self) -> None:

@@ -494,6 +494,9 @@ def test_half_a_shape_is_told_as_that_shape(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="'qa' is missing"):
         load_dataset(write(tmp_path / "data.json", record))
     with pytest.raises(DataError, match="'question_id' is missing"):
+        load_dataset(write(tmp_path / "data.json", {"haystack_sessions": []}))
+    # A key that many kinds of data have is nobody's.
+    with pytest.raises(DataError, match=r"no known benchmark.*\['answer'\]"):
         load_dataset(write(tmp_path / "data.json", {"answer": "x"}))
 
 

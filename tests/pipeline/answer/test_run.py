@@ -71,7 +71,9 @@ def test_manifest_says_what_the_run_was(tmp_path: Path) -> None:
     assert len(settings["reading"]["template"]) == 64
     assert settings["embedder"] == {"spec": "hashing:512", "fingerprint": "hashing-v1:512"}
     parts = where.prepared_dir / "colours" / "default" / "q1"
-    assert document["fixtures"]["q1"] == {part: sha256_file(parts / f"{part}.json") for part in ("db", "vector")}
+    assert document["fixtures"]["q1"] == {
+        part: sha256_file(parts / f"{part}.json") for part in ("db", "vector", "working-memory")
+    }
     assert document["totals"]["answered"] == 3
     assert document["files"]["answers.jsonl"] == sha256_file(where.results_dir / "r" / "answers.jsonl")
     assert {"packages", "python", "platform", "git", "command"} <= set(document["environment"])
@@ -266,12 +268,12 @@ def test_endpoint_of_the_environment_is_part_of_the_settings(
 
 
 def test_resume_on_changed_data_or_fixtures_is_refused(tmp_path: Path) -> None:
-    dataset, where = prepared_colours(tmp_path)
-    answer_all(dataset, where)
+    dataset, where = prepared_colours(tmp_path, memory="semantic-recall")
+    answer_all(dataset, where, memory="semantic-recall")
     before = tree(where.results_dir)
-    prepare(dataset, ["working-memory"], where=where)
-    with pytest.raises(HarnessError, match=r"fixtures\.q0\.db: was '[0-9a-f]{64}', now"):
-        answer_all(dataset, where)
+    prepare(dataset, ["semantic-recall"], options=PrepareOptions(index="exact", force=True), where=where)
+    with pytest.raises(HarnessError, match=r"fixtures\.q0\.vector: was '[0-9a-f]{64}', now"):
+        answer_all(dataset, where, memory="semantic-recall")
     changed = colours(tmp_path / "colours.json", 4, answer="another")
     prepare(changed, ["last-k"], options=PrepareOptions(name="other"), where=where)
     options = RunOptions(run_id="r", prepared="other")

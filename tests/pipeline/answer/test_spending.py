@@ -111,7 +111,7 @@ def test_analysing_questions_is_covered(tmp_path: Path, server: ModelServer) -> 
     dataset, where = prepared_colours(tmp_path, 8, "bm25")
     memory = resolve_configuration("bm25", ["decompose=model"])
     options = RunOptions(run_id="r", concurrency=4, model_options=patience(server), spending=SpendingLimit(0.0004))
-    with pytest.raises(SpendingLimitError, match="0 of 8 answers are there"):
+    with pytest.raises(SpendingLimitError, match="0 of 8 answers are kept"):
         run(dataset, memory, PRICED, options=options, where=where)
     asked = len(server.chat_requests)
     assert asked > 0

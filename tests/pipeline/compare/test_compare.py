@@ -249,7 +249,9 @@ def test_other_judges_are_refused(ten: Dataset, where: Folders) -> None:
     found = compare(["a", "b"], where=where, judge="strict")
     assert [run.summary.metrics.overall.accuracy for run in found.runs] == [0.5, 1.0]
     # The newest of each differ, and the remedy names what both have.
-    with pytest.raises(HarnessError, match=f"--judge, name a judge that has graded all of them: {LENIENT.id}, {STRICT.id}"):
+    with pytest.raises(
+        HarnessError, match=f"--judge, name a judge that has graded all of them: {LENIENT.id}, {STRICT.id}"
+    ):
         compare(["a", "b"], where=where)
     assert compare(["a", "b"], where=where, judge="test/lenient").pairs[0].a == "a"
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from longmemeval.errors import HarnessError, IntegrityError
-from longmemeval.pipeline.runs.journal import Journal, read_journal
+from longmemeval.files import sha256_file
+from longmemeval.pipeline.runs.journal import Journal, StoredJournal, read_journal
 from longmemeval.records import DatasetIdentity as Entry
 from tests.support import clean_environment
 
@@ -35,6 +36,22 @@ def test_records_are_there_the_moment_they_are_appended(tmp_path: Path) -> None:
         assert read_journal(journal.path, Entry) == [ONE]
         journal.append(LONG)
         assert journal.records() == [ONE, LONG]
+
+
+def test_hash_is_that_of_the_file_also_after_an_interrupt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C can come when a line is written and not yet taken in."""
+
+    def interrupted(self: StoredJournal[Entry], record: Entry, line: bytes) -> None:
+        raise KeyboardInterrupt
+
+    with Journal(tmp_path / "j.jsonl", Entry) as journal:
+        journal.append(ONE)
+        assert journal.sha256() == sha256_file(journal.path)
+        monkeypatch.setattr(StoredJournal, "append", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            journal.append(TWO)
+        assert journal.sha256() == sha256_file(journal.path)
+        assert read_journal(journal.path, Entry) == [ONE, TWO]
 
 
 @pytest.mark.parametrize("cut", [1, 5, 17])
