@@ -4,6 +4,7 @@ A part says how it is made and opened; `prepare` orders, schedules, journals and
 `docs/add-a-memory-system.md` shows one from beginning to end.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -163,7 +164,7 @@ class Source:
         return self._fixture.part(part)
 
 
-class Part(Generic[T]):
+class Part(ABC, Generic[T]):
     """One part of a fixture; `T` is what it is opened to.
 
     A part has a name, `recipe`, `make` and `open`. All else has a usual answer. Parts are compared by their names: two
@@ -190,29 +191,29 @@ class Part(Generic[T]):
     once_in: str = ""
     """The part in which an earlier version kept it."""
 
+    @abstractmethod
     def recipe(self, tools: PartTools) -> dict[str, Any]:
         """All that its bytes depend on, but for haystack and needed parts: versions of rules, prompts, models.
 
         Raises:
             HarnessError: an option is missing, or a model cannot be called.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def make(self, source: Source, tools: PartTools) -> Made | Awaitable[Made]:
         """Make the part of one haystack; may be a coroutine.
 
         Raises:
             HarnessError: it cannot be made.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def open(self, stored: Stored) -> T:
         """What readers get; kept as long as the fixture is open.
 
         Raises:
             FixtureError: it is damaged or contradicts another part.
         """
-        raise NotImplementedError
 
     def settings(self) -> dict[str, Any]:
         """What of the memory's own parameters decides it: a part of the recipe that runs compare too."""

@@ -1,5 +1,6 @@
 """What parts that hold vectors have in common: the format of `vector.json`, and how questions are embedded."""
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -42,9 +43,9 @@ class VectorsPart(Part[OpenVectors]):
     exact: bool = False
     """Whether the index never has a graph."""
 
+    @abstractmethod
     def entries(self, source: Source, options: PartOptions) -> tuple[list[VectorItem], list[str]]:
         """What gets a vector, and the text of each, without a prefix."""
-        raise NotImplementedError
 
     def worded(self, options: PartOptions) -> dict[str, Any]:
         """What the recipe tells of the texts."""

@@ -5,14 +5,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from longmemeval.errors import HarnessError
+from longmemeval.errors import FixtureError, HarnessError
 from longmemeval.files import leads_nowhere, list_folders, safe_name
 from longmemeval.memory.definition import known_parts
 from longmemeval.pipeline.fixtures.recipes import PlannedPart, check_unmixed, is_made_of_others
 from longmemeval.records import FixtureMeta
 from longmemeval.storage.fixture import Fixture, StoredPart
 from longmemeval.storage.messages import resource_id
-from longmemeval.storage.parts import Part
+from longmemeval.storage.parts import Made, Part, PartTools, Source, Stored
 
 
 def check_preparation(folder: Path) -> Iterator[str | None]:
@@ -87,3 +87,18 @@ class _Unknown(Part[None]):
     def common(self, recipe: Mapping[str, Any]) -> dict[str, Any]:
         """Without what may be hashes of needed parts."""
         return {key: value for key, value in recipe.items() if not key.endswith("_sha256")}
+
+    def recipe(self, tools: PartTools) -> dict[str, Any]:
+        """None can be told."""
+        raise self._absent()
+
+    def make(self, source: Source, tools: PartTools) -> Made:
+        """It is only ever compared."""
+        raise self._absent()
+
+    def open(self, stored: Stored) -> None:
+        """Its content is its memory's to read."""
+        raise self._absent()
+
+    def _absent(self) -> FixtureError:
+        return FixtureError(f"The memory that keeps the part '{self.name}' is not installed")
