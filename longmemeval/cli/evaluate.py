@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from longmemeval.cli import options as shared
-from longmemeval.cli.completion import complete_dataset, complete_judge
+from longmemeval.cli.completion import complete_judge
 from longmemeval.cli.groups import add_verb
 from longmemeval.cli.import_run import tell
 from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
@@ -37,14 +37,7 @@ def evaluate(
     ] = None,
     dataset: Annotated[
         str | None,
-        typer.Option(
-            "--dataset",
-            "-d",
-            metavar="DATA",
-            autocompletion=complete_dataset,
-            rich_help_panel=WHAT,
-            help="Data set of --hypotheses, or a run's if it moved.",
-        ),
+        shared.dataset_option("Data set of --hypotheses, or a run's if it moved."),
     ] = None,
     judge: Annotated[
         list[str] | None,

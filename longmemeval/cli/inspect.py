@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from longmemeval.cli import options as shared
-from longmemeval.cli.completion import complete_memory
 from longmemeval.cli.groups import add_verb
 from longmemeval.cli.next_step import command_line
 from longmemeval.cli.output import out, print_json, print_table, printable
@@ -29,15 +28,7 @@ def inspect(
     dataset: shared.DatasetName = "sample",
     memory: Annotated[
         list[str] | None,
-        typer.Option(
-            "--memory",
-            "-m",
-            "--memory-config",
-            metavar="MEMORY",
-            autocompletion=complete_memory,
-            rich_help_panel=WHAT,
-            help="Show everything it recalls; repeatable.",
-        ),
+        shared.memory_option("Show everything it recalls; repeatable."),
     ] = None,
     session: Annotated[
         str | None, typer.Option(metavar="ID", rich_help_panel=WHAT, help="Show this session in full.")

@@ -15,17 +15,28 @@ if TYPE_CHECKING:
     from longmemeval.settings import Folders
     from longmemeval.spending import SpendingLimit
 
-DatasetName = Annotated[
-    str,
-    typer.Option(
-        "--dataset",
-        "-d",
-        metavar="DATA",
-        autocompletion=complete_dataset,
+
+def dataset_option(help: str) -> object:
+    """--dataset of a verb, which says what it is for."""
+    return typer.Option(
+        "--dataset", "-d", metavar="DATA", autocompletion=complete_dataset, rich_help_panel=WHAT, help=help
+    )
+
+
+def memory_option(help: str) -> object:
+    """--memory of a verb, which says what it is for."""
+    return typer.Option(
+        "--memory",
+        "-m",
+        "--memory-config",
+        metavar="MEMORY",
+        autocompletion=complete_memory,
         rich_help_panel=WHAT,
-        help="Data set: a catalogue name or a file.",
-    ),
-]
+        help=help,
+    )
+
+
+DatasetName = Annotated[str, dataset_option("Data set: a catalogue name or a file.")]
 MovedDataset = Annotated[
     str | None,
     typer.Option(
@@ -33,16 +44,7 @@ MovedDataset = Annotated[
     ),
 ]
 Memories = Annotated[
-    list[str],
-    typer.Option(
-        "--memory",
-        "-m",
-        "--memory-config",
-        metavar="MEMORY",
-        autocompletion=complete_memory,
-        rich_help_panel=WHAT,
-        help="A preset, module:Class, process:COMMAND, address or YAML file; repeatable.",
-    ),
+    list[str], memory_option("A preset, module:Class, process:COMMAND, address or YAML file; repeatable.")
 ]
 JudgeId = Annotated[
     str | None,

@@ -8,11 +8,11 @@ import typer
 
 from longmemeval.cli import next_step
 from longmemeval.cli import options as shared
-from longmemeval.cli.completion import complete_memory, complete_run
+from longmemeval.cli.completion import complete_run
 from longmemeval.cli.groups import add_verb
 from longmemeval.cli.interrupts import continue_with
 from longmemeval.cli.output import err, out, print_json, printable
-from longmemeval.cli.panels import ADVANCED, LIMITS, MODEL, OUTPUT, WHAT
+from longmemeval.cli.panels import ADVANCED, LIMITS, MODEL, OUTPUT
 from longmemeval.plural import count_of
 
 if TYPE_CHECKING:
@@ -104,15 +104,7 @@ def run(
     dataset: shared.DatasetName,
     memory: Annotated[
         str,
-        typer.Option(
-            "--memory",
-            "-m",
-            "--memory-config",
-            metavar="MEMORY",
-            autocompletion=complete_memory,
-            rich_help_panel=WHAT,
-            help="A preset, module:Class, process:COMMAND, address or YAML file.",
-        ),
+        shared.memory_option("A preset, module:Class, process:COMMAND, address or YAML file."),
     ],
     model: Annotated[
         str,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from longmemeval.cli import options as shared
-from longmemeval.cli.completion import complete_dataset, complete_memory
+from longmemeval.cli.completion import complete_memory
 from longmemeval.cli.groups import add_verb
 from longmemeval.cli.output import out, print_json, print_table
 from longmemeval.cli.panels import WHAT
@@ -25,14 +25,7 @@ def runs(
     places: shared.Places,
     dataset: Annotated[
         str | None,
-        typer.Option(
-            "--dataset",
-            "-d",
-            metavar="DATA",
-            autocompletion=complete_dataset,
-            rich_help_panel=WHAT,
-            help="Only on this data set.",
-        ),
+        shared.dataset_option("Only on this data set."),
     ] = None,
     memory: Annotated[
         str | None,
