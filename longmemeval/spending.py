@@ -219,14 +219,25 @@ class Account:
             self._sums.add(entry)
             return
         line = msgspec.json.encode(entry) + b"\n"
-        # After a line that was only half written, begin another.
-        if size := file.seek(0, os.SEEK_END):
-            file.seek(size - 1)
-            line = line if file.read(1) == b"\n" else b"\n" + line
+        if _ends_half_way(file):
+            line = b"\n" + line
         while line:
             line = line[file.write(line) :]
         if self.limit:
             self._catch_up(file)
+
+
+def _ends_half_way(file: BinaryIO) -> bool:
+    """Whether the last line was never finished. One that another process is writing just now soon is."""
+    for pause in (0.0, 0.001, 0.01):
+        time.sleep(pause)
+        size = file.seek(0, os.SEEK_END)
+        if size == 0:
+            return False
+        file.seek(size - 1)
+        if file.read(1) == b"\n":
+            return False
+    return True
 
 
 def spent_in(path: Path) -> float | None:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from itertools import count
@@ -53,10 +54,12 @@ class Forked:
         out, err = (Path(stream).read_text(encoding="utf-8") for stream in self._streams)
         return out, err
 
-    def send_signal(self, number: int) -> None:
-        """Send a signal to it alone."""
+    def send_signal(self, number: int, *, group: bool = False) -> None:
+        """Send a signal to it alone, or to it and all its workers; nothing where it has ended."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            # It may end at this moment.
+            with suppress(ProcessLookupError):
+                (os.killpg if group else os.kill)(self.pid, number)
 
 
 class Server:

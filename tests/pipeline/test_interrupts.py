@@ -42,8 +42,7 @@ def interrupt(process: Forked, pauses: tuple[float, ...]) -> str:
     os.killpg(process.pid, signal.SIGINT)
     for pause in pauses:
         time.sleep(pause)
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGINT)
+        process.send_signal(signal.SIGINT, group=True)
     return process.communicate(timeout=30)[1]
 
 
