@@ -81,8 +81,14 @@ class Open(_Sent, frozen=True):
     reference: str = ""
     """What `snapshot` returned; in mode `read`."""
     chat_base_url: str = ""
-    """Where the system is to call chat models, by the OpenAI API; empty: as it is configured itself."""
+    """Where the system is to call chat models, by the OpenAI API; ends in `/v1`. Empty: as it is configured itself."""
+    chat_model: str = ""
+    """The model that answers there, whatever name is asked for."""
     embedding_base_url: str = ""
+    """The same for embeddings."""
+    embedding_model: str = ""
+    embedding_dimension: Annotated[int, Meta(ge=0)] = 0
+    """How long its vectors are; 0: not known."""
 
 
 class OpenResult(_Replied, frozen=True):

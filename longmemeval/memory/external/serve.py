@@ -26,6 +26,7 @@ from functools import partial
 from importlib import import_module, metadata
 from pathlib import Path
 from queue import SimpleQueue
+from tempfile import mkdtemp
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -34,6 +35,9 @@ T = TypeVar("T")
 PROTOCOL = 1
 CHECKPOINT_S = 20.0
 """Seconds of adding after which a memory that can be saved is saved, so that a killed `prepare` goes on from there."""
+
+HANDED = ("chat_base_url", "chat_model", "embedding_base_url", "embedding_model", "embedding_dimension")
+"""What `open` says that a class gets if its `__init__` names it; what is empty only where there is no default."""
 
 _DATES, _IDS = ("date", "valid_from", "valid_to"), ("message_ids", "session_ids")
 _HIT_FIELDS = ("text", "kind", "ref", "speaker", "score", *_DATES, *_IDS)
@@ -97,9 +101,10 @@ class _Thread:
 class _Scope:
     """One history: an object of the class, the thread its methods run in, and what was added."""
 
-    def __init__(self, make: Callable[[], Any], directory: str, mode: str) -> None:
+    def __init__(self, make: Callable[..., Any], directory: str, mode: str, *, works_in_folder: bool) -> None:
         self._make, self.mode = make, mode
         self._thread = _Thread()
+        self._work = Path(directory or mkdtemp(prefix="longmemeval-"), "work") if works_in_folder else None
         self.folder = Path(directory) if directory else None
         self.added: list[str] = []
         self.lock = asyncio.Lock()
@@ -108,7 +113,10 @@ class _Scope:
         self.memory: Any = None
 
     async def make(self) -> None:
-        self.memory = await self.run(self._make)
+        if self._work:
+            shutil.rmtree(self._work, ignore_errors=True)
+            self._work.mkdir(parents=True)
+        self.memory = await self.run(self._make, **({"folder": self._work} if self._work else {}))
 
     async def reset(self) -> None:
         """Empty it, by the object's own `reset` where it has one, which may have to empty more than the object."""
@@ -156,8 +164,13 @@ class _Scope:
                 return True
         return False
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        """Let go of the object, which closes what it has open; what was not saved is gone."""
+        if self.has("close"):
+            await self.run(self.memory.close)
         self._thread.close()
+        if self._work:
+            shutil.rmtree(self._work if self.folder else self._work.parent, ignore_errors=True)
 
 
 class MemoryServer:
@@ -185,12 +198,11 @@ class MemoryServer:
         if method not in self._methods:
             raise Fault("unknown_method", f"there is no method '{method}'")
         try:
-            result: dict[str, Any] = await self._methods[method](params)
+            return dict(await self._methods[method](params))
         except Fault:
             raise
         except Exception as error:
             raise Fault("failed", _told(error)) from error
-        return result
 
     async def _hello(self, params: Mapping[str, Any]) -> dict[str, Any]:
         if params.get("protocol") != PROTOCOL:
@@ -207,19 +219,31 @@ class MemoryServer:
         }
 
     async def _open(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        configuration = params.get("configuration") or {}
-        try:
-            inspect.signature(self._class).bind(**configuration)
-        except (TypeError, ValueError) as error:
-            raise Fault("bad_configuration", f"{self._name} cannot be made: {error}") from error
-        scope = _Scope(partial(self._class, **configuration), params["directory"], params["mode"])
+        arguments, works_in_folder = self._arguments(params)
+        if old := self._scopes.pop(params["scope"], None):
+            await old.close()
+        make = partial(self._class, **arguments)
+        scope = _Scope(make, params["directory"], params["mode"], works_in_folder=works_in_folder)
         await scope.make()
         if self._persists and not await scope.load() and params["mode"] == "read":
             raise Fault("nothing_saved", "the directory holds no saved memory")
-        old, self._scopes[params["scope"]] = self._scopes.get(params["scope"]), scope
-        if old:
-            old.close()
+        self._scopes[params["scope"]] = scope
         return {"batch_ids": scope.added}
+
+    def _arguments(self, params: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+        """What the class is made from besides a folder, and whether it asks for one."""
+        configuration = params.get("configuration") or {}
+        try:
+            signature = inspect.signature(self._class)
+            named = signature.parameters
+            handed = {name: params.get(name, "") for name in HANDED if name in named}
+            usual = {name for name in handed if not handed[name] and named[name].default is not inspect.Parameter.empty}
+            arguments = {name: value for name, value in handed.items() if name not in usual} | configuration
+            works_in_folder = "folder" in named and "folder" not in configuration
+            signature.bind(**arguments, **({"folder": None} if works_in_folder else {}))
+        except (TypeError, ValueError) as error:
+            raise Fault("bad_configuration", f"{self._name} cannot be made: {error}") from error
+        return arguments, works_in_folder
 
     def _scope(self, params: Mapping[str, Any]) -> _Scope:
         if params["scope"] not in self._scopes:
@@ -260,7 +284,7 @@ class MemoryServer:
         async with scope.lock:
             if self._persists:
                 await scope.save()
-        self._scopes.pop(params["scope"]).close()
+        await self._scopes.pop(params["scope"]).close()
         return {}
 
     async def _reset(self, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -270,9 +294,8 @@ class MemoryServer:
         return {}
 
     async def _shutdown(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        for scope in self._scopes.values():
-            scope.close()
-        self._scopes.clear()
+        while self._scopes:
+            await self._scopes.popitem()[1].close()
         return {}
 
 

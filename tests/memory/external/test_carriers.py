@@ -5,6 +5,7 @@ import sys
 from datetime import datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from longmemeval.memory.external.batches import Unit, batches
@@ -122,6 +123,57 @@ def test_what_is_set_reaches_the_class(carrier: str, folder: Path) -> None:
             await service.open(Open("h_1", "", "prepare", {"longest": 1}))
 
     with memory_service(carrier, folder) as (service, _):
+        asyncio.run(work(service))
+
+
+MODELS = {
+    "chat_base_url": "http://127.0.0.1:9/a/v1",
+    "chat_model": "openai/small",
+    "embedding_base_url": "http://127.0.0.1:9/b/v1",
+    "embedding_model": "hashing:64",
+    "embedding_dimension": 64,
+}
+SHOWS_WHAT_IT_GOT = """
+class Shows:
+    def __init__(self, folder, chat_base_url, chat_model="its own", embedding_base_url="", embedding_model="",
+                 embedding_dimension=3, depth=1):
+        self.got = [chat_base_url, chat_model, embedding_base_url, embedding_model, embedding_dimension, depth]
+        self.folder = folder
+        assert not list(folder.iterdir())
+        (folder / "half-done").write_text("unsaved")
+
+    def add(self, session):
+        pass
+
+    def search(self, query, *, date, limit):
+        return [repr(self.got)]
+
+    def save(self, folder):
+        (folder / "kept").write_text("saved")
+
+    def load(self, folder):
+        self.got.append((folder / "kept").read_text())
+
+    def close(self):
+        (self.folder.parent / "closed").write_text((self.folder / "half-done").read_text())
+"""
+
+
+@pytest.mark.parametrize("carrier", CARRIERS[:3])
+def test_a_class_gets_the_folder_and_the_models_that_it_names(carrier: str, folder: Path) -> None:
+    (folder / "shows.py").write_text(SHOWS_WHAT_IT_GOT)
+
+    async def work(service: MemoryService) -> None:
+        (folder / "kept").mkdir()
+        request = Open("h_1", str(folder / "kept"), "prepare", {"depth": 2})
+        await service.open(msgspec.structs.replace(request, **MODELS))
+        assert (await found(service, "anything"))[0].text == repr([*MODELS.values(), 2])
+        await service.snapshot("h_1")
+        assert sorted(path.name for path in (folder / "kept").iterdir()) == ["closed", "saved"]
+        await service.open(Open("h_1", str(folder / "kept"), "read"))
+        assert (await found(service, "anything"))[0].text == repr(["", "its own", "", "", 3, 1, "saved"])
+
+    with memory_service(carrier, folder, "shows:Shows") as (service, _):
         asyncio.run(work(service))
 
 
