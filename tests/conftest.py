@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from longmemeval.settings import Folders
+from tests.pipeline.helpers import folders_in
 from tests.tiers import begins_something
 
 # Workers of pytest-xdist are told a width; commands write into pipes here, which have none.
@@ -39,6 +41,11 @@ def real_file(name: str) -> Path:
 @pytest.fixture(scope="session")
 def real_longmemeval() -> Path:
     return real_file("longmemeval_e47becba.json")
+
+
+@pytest.fixture
+def where(tmp_path: Path) -> Folders:
+    return folders_in(tmp_path)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,9 +1,12 @@
-"""Real models for tests, where they are at hand."""
+"""Models for tests: one that says yes, one that must not be made, and real ones where they are at hand."""
 
 import os
 from pathlib import Path
 
 import pytest
+
+from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
+from longmemeval.records import Usage
 
 _MINILM = Path(__file__).resolve().parents[1] / "models" / "minilm"
 
@@ -17,3 +20,18 @@ def minilm_folder() -> Path:
         pytest.skip(message)
     pytest.importorskip("fastembed", reason="fastembed is not installed: pip install 'longmemeval[local]'")
     return _MINILM
+
+
+class Model:
+    """Says yes to everything."""
+
+    def __init__(self, spec: str) -> None:
+        self.spec = spec
+
+    async def complete(self, request: ChatRequest) -> ChatReply:
+        return ChatReply("yes", "stop", Usage(calls=1))
+
+
+def no_model(spec: str) -> ChatModel:
+    """In place of one where none may be made."""
+    raise AssertionError(f"made a model of {spec}")

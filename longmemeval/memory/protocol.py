@@ -4,12 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from msgspec import Struct
-
 from longmemeval.arrays import Vector
 from longmemeval.llm.tokens import CharacterCounter, TokenCounter
 from longmemeval.records import Gold, Question, Recall
 from longmemeval.retrieval.analysis import QuestionAnalysis
+from longmemeval.retrieval.history import RankedUnit
 from longmemeval.storage.fixture import Fixture
 
 
@@ -31,16 +30,6 @@ class MemorySystem(Protocol):
             `milliseconds` are filled in by the run.
         """
         ...
-
-
-class RankedUnit(Struct, frozen=True):
-    """One unit of the history (a turn, a round or a session) in a ranking."""
-
-    unit_id: str
-    """Message id of a turn or of a round's first turn; thread id of a session."""
-    thread_id: str
-    message_ids: tuple[str, ...]
-    score: float
 
 
 @runtime_checkable

@@ -7,9 +7,9 @@ from typing import Protocol
 from longmemeval.arrays import Vector
 from longmemeval.errors import HarnessError
 from longmemeval.memory.parameters import RetrievalParameters
-from longmemeval.memory.protocol import RankedUnit
 from longmemeval.records import Question
 from longmemeval.retrieval.analysis import QuestionAnalysis, analyse_by_rules
+from longmemeval.retrieval.history import RankedUnit
 from longmemeval.retrieval.lexical import LexicalParameters
 from longmemeval.retrieval.message_vectors import VECTORS
 from longmemeval.retrieval.rerank import load_reranker
@@ -117,12 +117,9 @@ class RankedSearch:
     def rank(self, question: Question, fixture: Fixture, limit: int | None = None) -> list[RankedUnit]:
         """The best units, equal scores in the history's order."""
         retriever = Retriever(fixture, self._parameters, self._embed_query, self._reranker)
-        history = retriever.history
         best = retriever.ranked(self._analyse(question))[:limit]
-        return [
-            RankedUnit(unit.unit_id, unit.thread_id, tuple([one.message_id for one in history.messages(unit)]), score)
-            for unit, score in ((history.units[place], score) for place, score in best)
-        ]
+        found = [(retriever.history.units[place], score) for place, score in best]
+        return [RankedUnit(unit.unit_id, unit.thread_id, unit.message_ids, score) for unit, score in found]
 
     def notes(self, question: Question, fixture: Fixture) -> tuple[str, ...]:
         """Why a time that the question seems to name is not used, and where a chat model was of no use."""

@@ -93,8 +93,8 @@ def _unit_vectors(history: HistoryView, items: list[VectorItem], vectors: Vector
     if rows != list(range(len(history.store.messages))):  # Else each message has one, in the history's order.
         by_message = np.zeros((len(history.store.messages), vectors.shape[1]), dtype=np.float32)
         by_message[rows] = vectors
-    places = np.array([place for unit in history.units for place in unit.positions], dtype=np.int64)
-    sizes = np.array([len(unit.positions) for unit in history.units], dtype=np.int64)
+    places = np.array([place for places in history.places for place in places], dtype=np.int64)
+    sizes = np.array(list(map(len, history.places)), dtype=np.int64)
     if len(places) == len(sizes):  # One message each: nothing is added up, nothing divided.
         return by_message if np.array_equal(places, np.arange(len(by_message))) else by_message[places]
     sums = np.zeros((len(sizes), vectors.shape[1]), dtype=np.float32)

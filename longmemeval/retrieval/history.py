@@ -24,8 +24,14 @@ class Unit(Struct, frozen=True, gc=False):
     unit_id: str
     """Message id of the first turn; for a session its thread id."""
     thread_id: str
-    positions: tuple[int, ...]
-    """Places of its messages in the resource's history; only those of the chosen side."""
+    message_ids: tuple[str, ...]
+    """Only those of the chosen side."""
+
+
+class RankedUnit(Unit, frozen=True, gc=False):
+    """A unit in a ranking."""
+
+    score: float
 
 
 def speaker_names(speakers: Iterable[str]) -> list[str]:
@@ -54,7 +60,9 @@ class HistoryView:
         self._words = words
         self.granularity = granularity
         self.side = side
-        self.units = _units(store.messages, granularity, side)
+        self.places = _places(store.messages, granularity, side)
+        """The places of each unit's messages in the resource's history."""
+        self.units = [_unit([store.messages[place] for place in places], granularity) for places in self.places]
         numbers = {thread.id: number for number, thread in enumerate(store.threads)}
         self.threads = np.array([numbers[unit.thread_id] for unit in self.units], dtype=np.int64)
         """The number of each unit's thread, shape (units,)."""
@@ -62,16 +70,16 @@ class HistoryView:
 
     def messages(self, unit: Unit) -> list[Message]:
         """The messages of a unit."""
-        return [self.store.messages[position] for position in unit.positions]
+        return [self.store.message(message_id) for message_id in unit.message_ids]
 
     @cached_property
     def unit_of(self) -> NDArray[np.int64]:
         """The place of each message's unit, shape (messages,); -1 for messages of the other side."""
-        places = np.full(len(self.store.messages), -1)
-        sizes = [len(unit.positions) for unit in self.units]
-        positions = [position for unit in self.units for position in unit.positions]
-        places[positions] = np.repeat(np.arange(len(self.units)), sizes)
-        return places
+        units = np.full(len(self.store.messages), -1)
+        units[[place for places in self.places for place in places]] = np.repeat(
+            np.arange(len(self.units)), list(map(len, self.places))
+        )
+        return units
 
     @cached_property
     def words(self) -> WordCounts:
@@ -105,20 +113,22 @@ class HistoryView:
         return near
 
 
-def _units(messages: Sequence[Message], granularity: Granularity, side: Side) -> list[Unit]:
+def _places(messages: Sequence[Message], granularity: Granularity, side: Side) -> list[list[int]]:
     spoken = [place for place, message in enumerate(messages) if side == "both" or message.role == "user"]
     if granularity == "turn":
-        return [Unit(messages[place].message_id, messages[place].thread_id, (place,)) for place in spoken]
-    groups: dict[str, list[int]] = {}
+        return [[place] for place in spoken]
+    threads: dict[str, list[int]] = {}
     for place in spoken:
-        groups.setdefault(messages[place].thread_id, []).append(place)
+        threads.setdefault(messages[place].thread_id, []).append(place)
     if granularity == "session":
-        return [Unit(thread_id, thread_id, tuple(places)) for thread_id, places in groups.items()]
-    return [
-        Unit(messages[places[0]].message_id, thread_id, tuple(places))
-        for thread_id, thread in groups.items()
-        for places in _rounds(thread, messages)
-    ]
+        return list(threads.values())
+    return [places for thread in threads.values() for places in _rounds(thread, messages)]
+
+
+def _unit(messages: Sequence[Message], granularity: Granularity) -> Unit:
+    first = messages[0]
+    unit_id = first.thread_id if granularity == "session" else first.message_id
+    return Unit(unit_id, first.thread_id, tuple([message.message_id for message in messages]))
 
 
 def _rounds(places: Sequence[int], messages: Sequence[Message]) -> list[list[int]]:

@@ -15,9 +15,8 @@ from longmemeval.benchmarks.spec import Benchmark
 from longmemeval.benchmarks.specs import BENCHMARK_SPECS, benchmark_of
 from longmemeval.errors import DataError, HarnessError
 from longmemeval.evaluation.judges.definition import JUDGE_DEFINITIONS
-from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
-from longmemeval.records import Usage
 from tests.benchmarks.longmemeval.test_loader import make_record, write
+from tests.models import Model, no_model
 
 SPEC = """
 import json
@@ -144,18 +143,6 @@ def test_options_of_a_loader_are_its_own(install: Install, tmp_path: Path) -> No
     install("riddles = plug_riddles:RIDDLES", "")
     with pytest.raises(HarnessError, match="Riddles is loaded without an option 'captions'"):
         load_dataset(tmp_path / "site" / "riddle.json", captions=False)
-
-
-class Model:
-    def __init__(self, spec: str) -> None:
-        self.spec = spec
-
-    async def complete(self, request: ChatRequest) -> ChatReply:
-        return ChatReply("yes", "stop", Usage(calls=1))
-
-
-def no_model(spec: str) -> ChatModel:
-    raise AssertionError(f"made a model of {spec}")
 
 
 def test_rules_and_question_types_of_a_package_are_known(install: Install, tmp_path: Path) -> None:

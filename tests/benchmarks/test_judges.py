@@ -9,21 +9,9 @@ from longmemeval.benchmarks.specs import BENCHMARK_SPECS
 from longmemeval.errors import FatalModelError, HarnessError
 from longmemeval.evaluation.judges.definition import rule_names
 from longmemeval.evaluation.judges.protocol import Judge
-from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
+from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import load_chat_model
-from longmemeval.records import Usage
-
-
-class Model:
-    def __init__(self, spec: str) -> None:
-        self.spec = spec
-
-    async def complete(self, request: ChatRequest) -> ChatReply:
-        return ChatReply("yes", "stop", Usage(calls=1))
-
-
-def no_model(spec: str) -> ChatModel:
-    raise AssertionError(f"made a model of {spec}")
+from tests.models import Model, no_model
 
 
 def load_judge(

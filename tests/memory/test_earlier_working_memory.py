@@ -18,7 +18,7 @@ from longmemeval.records import PartInfo
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, write_fixture
 from longmemeval.storage.memory_store import MemoryStore
-from tests.pipeline.helpers import answer_all, answers, colours, folders_in
+from tests.pipeline.helpers import answer_all, answers, colours
 from tests.support import json_lines, tree
 
 ONE = PrepareOptions(jobs=1)
@@ -35,11 +35,6 @@ def make_earlier(folder: Path) -> None:
     parts["db"] = PartInfo(sha256_bytes(data), recipe)
     write_fixture(folder, structs.replace(fixture.meta, parts=parts), {"db": data})
     (folder / "working-memory.json").unlink()
-
-
-@pytest.fixture
-def where(tmp_path: Path) -> Folders:
-    return folders_in(tmp_path)
 
 
 @pytest.fixture

@@ -36,11 +36,6 @@ def dataset(tmp_path: Path) -> Dataset:
 
 
 @pytest.fixture
-def where(tmp_path: Path) -> Folders:
-    return folders_in(tmp_path)
-
-
-@pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-key")
     with ModelServer(lambda body: f"fact: {body['messages'][-1]['content']}") as running:

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.dataset import Dataset
+from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import MemoryConfiguration
 from longmemeval.memory.definition import MEMORIES, MemoryDefinition
 from longmemeval.pipeline.answer.answering import RunReport
@@ -24,6 +26,7 @@ from longmemeval.pipeline.runs.settings import RetrievalSettings
 from longmemeval.pipeline.verify.retrieval import check_retrieval
 from longmemeval.settings import Folders
 from tests.forking import Forked, start_forked
+from tests.server import ModelServer
 from tests.support import clean_environment, json_lines, record, tree, write_dataset
 
 MODEL = "offline/extractive"
@@ -96,6 +99,17 @@ def answer_all(
 ) -> RunReport:
     """A finished offline run."""
     return run(dataset, memory, MODEL, selection=selection, options=RunOptions(run_id=run_id), where=where)
+
+
+def patience(server: ModelServer) -> ModelOptions:
+    """Three attempts at a call, and hardly a wait between them."""
+    return ModelOptions(server.url, max_attempts=3, max_wait_s=0.01)
+
+
+def ask(dataset: Dataset, where: Folders, server: ModelServer, memory: str = "last-k", **changes: object) -> RunReport:
+    """A run over HTTP that asks one question at a time, unless it is told otherwise."""
+    options = structs.replace(RunOptions(run_id="r", concurrency=1, model_options=patience(server)), **changes)
+    return run(dataset, memory, "openai/local", options=options, where=where)
 
 
 def timeless(folder: Path) -> dict[str, object]:

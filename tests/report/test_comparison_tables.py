@@ -23,17 +23,12 @@ from longmemeval.report.published import load_published
 from longmemeval.report.table import Table
 from longmemeval.settings import Folders
 from tests.pipeline.graded_runs import F1, STRICT, graded_run, labels
-from tests.pipeline.helpers import colours, folders_in
+from tests.pipeline.helpers import colours
 
 
 @pytest.fixture
 def dataset(tmp_path: Path) -> Dataset:
     return colours(tmp_path / "d.json", 40)
-
-
-@pytest.fixture
-def where(tmp_path: Path) -> Folders:
-    return folders_in(tmp_path)
 
 
 def tables(comparison: Comparison) -> dict[str, Table]:

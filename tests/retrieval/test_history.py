@@ -27,7 +27,8 @@ def test_units(granularity: Granularity, side: Side, expected: list[str]) -> Non
     view = HistoryView(history(*CHAT), granularity, side)
     assert [unit.unit_id for unit in view.units] == expected
     if side == "both":
-        assert [place for unit in view.units for place in unit.positions] == list(range(7))
+        assert [place for places in view.places for place in places] == list(range(7))
+        assert [message for unit in view.units for message in view.messages(unit)] == view.store.messages
 
 
 def test_text_of_the_user_side_leaves_the_assistant_out() -> None:

@@ -5,19 +5,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from msgspec import structs
 
-from longmemeval.dataset import Dataset
 from longmemeval.errors import IntegrityError
 from longmemeval.llm.options import ModelOptions
-from longmemeval.pipeline.answer.answering import RunReport
 from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.runs.workers import ENOUGH_FAILURES, AllFailedError
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.reading.reader import reading_configuration
-from longmemeval.settings import Folders
-from tests.pipeline.helpers import answer_all, answers, manifest, prepared_colours, start, stop_when
+from tests.pipeline.helpers import answer_all, answers, ask, manifest, prepared_colours, start, stop_when
 from tests.server import Fault, ModelServer, Refusal
 from tests.support import longmemeval
 
@@ -28,12 +24,6 @@ TOO_LONG = Refusal(400, "This model's maximum context length is 8192 tokens", co
 def server() -> Iterator[ModelServer]:
     with ModelServer(lambda body: "It is green.") as running:
         yield running
-
-
-def ask(dataset: Dataset, where: Folders, server: ModelServer, **changes: object) -> RunReport:
-    patience = ModelOptions(server.url, max_attempts=3, max_wait_s=0.01)
-    options = structs.replace(RunOptions(run_id="r", concurrency=4, model_options=patience), **changes)
-    return run(dataset, "last-k", "openai/local", options=options, where=where)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +40,7 @@ def test_a_run_ends_early_when_every_question_fails_in_the_same_way(
     dataset, where = prepared_colours(tmp_path, 60)
     server.plan = lambda: fault
     with pytest.raises(AllFailedError) as caught:
-        ask(dataset, where, server)
+        ask(dataset, where, server, concurrency=4)
     told = str(caught.value)
     assert "questions failed in the same way and none was answered, so the rest is not tried" in told
     assert why in told
@@ -79,7 +69,7 @@ def test_one_answer_is_enough_to_go_on(tmp_path: Path, server: ModelServer) -> N
     assert (report.answered, report.failed) == (1, 39)
     # Also when the answers are those of an earlier start.
     server.plan = lambda: TOO_LONG
-    assert ask(dataset, where, server).answered == 1
+    assert ask(dataset, where, server, concurrency=4).answered == 1
 
 
 def test_failures_of_several_kinds_do_not_end_a_run(tmp_path: Path, server: ModelServer) -> None:
@@ -180,7 +170,7 @@ def test_answers_that_are_moved_away_stop_the_run_at_once(
         assert manifest(where)["status"] == "running"
         (journal.with_name("elsewhere.jsonl")).rename(journal)
         server.responder = lambda body: "It is green."
-        report = ask(dataset, where, server)
+        report = ask(dataset, where, server, concurrency=4)
         assert (report.answered, manifest(where)["status"]) == (60, "completed")
         assert len({one["question_id"] for one in answers(where)}) == len(answers(where)) == 60
 

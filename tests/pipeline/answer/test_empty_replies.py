@@ -8,20 +8,16 @@ from typing import Any
 
 import msgspec
 import pytest
-from msgspec import structs
 
-from longmemeval.dataset import Dataset
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
 from longmemeval.files import sha256_file
 from longmemeval.llm.options import ModelOptions
-from longmemeval.pipeline.answer.answering import RunReport
-from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.exchange.hypotheses import adopt_hypotheses
 from longmemeval.pipeline.grade.evaluate import EvaluateOptions, Evaluation, evaluate
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.reading.reader import reading_configuration
 from longmemeval.settings import Folders
-from tests.pipeline.helpers import answer_all, answers, folders_in, manifest, prepared_colours
+from tests.pipeline.helpers import answer_all, answers, ask, folders_in, manifest, patience, prepared_colours
 from tests.server import ModelServer
 from tests.support import json_lines, longmemeval
 
@@ -32,15 +28,8 @@ def server() -> Iterator[ModelServer]:
         yield running
 
 
-def ask(dataset: Dataset, where: Folders, server: ModelServer, **changes: object) -> RunReport:
-    patience = ModelOptions(server.url, max_attempts=3, max_wait_s=0.01)
-    options = structs.replace(RunOptions(run_id="r", concurrency=1, model_options=patience), **changes)
-    return run(dataset, "last-k", "openai/local", options=options, where=where)
-
-
 def judged(where: Folders, server: ModelServer) -> Evaluation:
-    patience = ModelOptions(server.url, max_attempts=3, max_wait_s=0.01)
-    return evaluate("r", options=EvaluateOptions(judge="openai/judge", model_options=patience), where=where)
+    return evaluate("r", options=EvaluateOptions(judge="openai/judge", model_options=patience(server)), where=where)
 
 
 def test_an_empty_reply_is_asked_for_again(tmp_path: Path, server: ModelServer) -> None:

@@ -10,24 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import structs
 
-from longmemeval.dataset import Dataset
 from longmemeval.errors import FatalModelError, FixtureError, HarnessError, IntegrityError
 from longmemeval.files import sha256_file
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import resolve_configuration
-from longmemeval.pipeline.answer.answering import RunReport
 from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.runs.selection import Selection
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.reading.reader import reading_configuration
-from longmemeval.settings import Folders
 from tests.pipeline.helpers import (
     MODEL,
     answer_all,
     answers,
+    ask,
     colours,
     folders_in,
     manifest,
@@ -46,13 +43,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with ModelServer(lambda body: "green") as server:
         yield server
-
-
-def ask(dataset: Dataset, where: Folders, server: ModelServer, memory: str = "last-k", **changes: object) -> RunReport:
-    """A run over HTTP that asks one question at a time and does not wait long."""
-    patience = ModelOptions(api_base=server.url, max_attempts=3, max_wait_s=0.01)
-    options = structs.replace(RunOptions(run_id="r", concurrency=1, model_options=patience), **changes)
-    return run(dataset, memory, "openai/local", options=options, where=where)
 
 
 def test_manifest_says_what_the_run_was(tmp_path: Path) -> None:

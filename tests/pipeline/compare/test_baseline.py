@@ -17,17 +17,12 @@ from longmemeval.pipeline.compare.baseline import (
 from longmemeval.pipeline.compare.graded_run import GradedRun, load_graded
 from longmemeval.settings import Folders
 from tests.pipeline.graded_runs import F1, LENIENT, STRICT, graded_run, labels
-from tests.pipeline.helpers import colours, folders_in
+from tests.pipeline.helpers import colours
 
 
 @pytest.fixture(scope="module")
 def hundred(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return colours(tmp_path_factory.mktemp("data") / "hundred.json", 100)
-
-
-@pytest.fixture
-def where(tmp_path: Path) -> Folders:
-    return folders_in(tmp_path)
 
 
 def graded(where: Folders, run_id: str) -> GradedRun:

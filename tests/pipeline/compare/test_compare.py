@@ -30,7 +30,7 @@ from longmemeval.pipeline.runs.selection import Selection
 from longmemeval.settings import Folders
 from tests.benchmarks.locomo.test_loader import make_conversation
 from tests.pipeline.graded_runs import F1, LENIENT, STRICT, grade, graded_run, ids, labels
-from tests.pipeline.helpers import answer_all, colours, folders_in, prepared_colours
+from tests.pipeline.helpers import answer_all, colours, prepared_colours
 
 OFFLINE = EvaluateOptions(judge=LEXICAL_JUDGE)
 
@@ -43,11 +43,6 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 @pytest.fixture
 def ten(tmp_path: Path) -> Dataset:
     return colours(tmp_path / "ten.json", 10)
-
-
-@pytest.fixture
-def where(tmp_path: Path) -> Folders:
-    return folders_in(tmp_path)
 
 
 def edit_json(path: Path, change: Callable[[dict[str, Any]], object]) -> None:

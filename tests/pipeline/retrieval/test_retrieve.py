@@ -16,12 +16,13 @@ from longmemeval.evaluation.measures.rankings import Granularity, RetrievalResul
 from longmemeval.memory.definition import MemoryDefinition
 from longmemeval.memory.items import Hit, message_item
 from longmemeval.memory.parameters import Parameters
-from longmemeval.memory.protocol import MemoryTools, RankedUnit
+from longmemeval.memory.protocol import MemoryTools
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
 from longmemeval.pipeline.runs.manifest import read_manifest
 from longmemeval.pipeline.runs.selection import Selection
 from longmemeval.records import Question, Recall, RecalledItem
+from longmemeval.retrieval.history import RankedUnit
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.messages_part import MESSAGES

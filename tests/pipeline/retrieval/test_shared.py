@@ -24,7 +24,7 @@ from longmemeval.retrieval.history import HistoryView
 from longmemeval.retrieval.lexical import LexicalIndex, LexicalParameters, UnitWords
 from longmemeval.settings import Folders
 from tests.benchmarks.locomo.test_loader import make_conversation, open_conversations
-from tests.pipeline.helpers import MODEL, colours, folders_in, lines_in, start, stop_when, timeless
+from tests.pipeline.helpers import MODEL, colours, lines_in, start, stop_when, timeless
 from tests.server import ModelServer
 from tests.support import json_lines, longmemeval
 
@@ -55,11 +55,6 @@ def talks(tmp_path: Path) -> Dataset:
     return open_conversations(
         tmp_path, *(make_conversation(f"conv-{number}", qa=questions_about("Ann")) for number in range(3))
     )
-
-
-@pytest.fixture
-def where(tmp_path: Path) -> Folders:
-    return folders_in(tmp_path)
 
 
 def ranked(
