@@ -15,7 +15,7 @@ const methods = {
     protocol: 1,
     name: "memory-in-node",
     packages: { node: process.versions.node },
-    capabilities: { dates: "native", provenance: "message", unit: "session", persist: "directory", signals: ["words"], telemetry: "off" },
+    capabilities: { dates: "native", provenance: "message", unit: "session", persist: "directory", list: true, signals: ["words"], telemetry: "off" },
   }),
   open({ scope, directory, mode, configuration }) {
     const file = `${directory}/memory.json`;
@@ -47,6 +47,7 @@ const methods = {
     scopes.delete(scope);
     return {};
   },
+  list: ({ scope }) => ({ items: open(scope).stored }),
   reset({ scope }) {
     Object.assign(open(scope), { batches: [], stored: [] });
     return {};

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from longmemeval.cli import options as shared
+from longmemeval.cli.completion import complete_memory
 from longmemeval.cli.groups import add_verb
 from longmemeval.cli.next_step import command_line
 from longmemeval.cli.output import err, out, print_json, print_table, printable
@@ -13,7 +14,7 @@ from longmemeval.cli.panels import WHAT, Verbs
 from longmemeval.errors import HarnessError
 
 if TYPE_CHECKING:
-    from longmemeval.memory.external.check import Finding
+    from longmemeval.memory.external.trial.findings import Finding
 
 app = typer.Typer(cls=Verbs, help="Write a memory system of your own, and try one.", no_args_is_help=True)
 
@@ -45,7 +46,10 @@ def check(
     spec: Annotated[
         str,
         typer.Argument(
-            metavar="MEMORY", help="`module:Class`, `process:COMMAND` or `http://host:port`.", show_default=False
+            metavar="MEMORY",
+            help="A registered name, `module:Class`, `process:COMMAND`, `http://host:port` or a YAML file.",
+            autocompletion=complete_memory,
+            show_default=False,
         ),
     ],
     settings: Annotated[
@@ -61,15 +65,16 @@ def check(
     from tempfile import TemporaryDirectory
 
     from longmemeval.event_loop import complete
-    from longmemeval.memory.configuration import parsed_overrides
-    from longmemeval.memory.external.check import check as tried
     from longmemeval.memory.external.connect import connect
+    from longmemeval.memory.external.trial.check import check as tried
+    from longmemeval.memory.external.trial.named import service_part
 
-    service = connect(spec)
+    part = service_part(spec, settings or ())
+    service = connect(part.spec)
 
     async def work(folder: Path) -> "list[Finding]":
         try:
-            return await tried(service, parsed_overrides(settings or ()), folder)
+            return await tried(service, part.configuration, folder)
         finally:
             await service.close()
 

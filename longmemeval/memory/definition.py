@@ -52,8 +52,14 @@ def _from_class(loaded: object) -> object:
     """
     if isinstance(loaded, type) and is_memory_class(loaded) and not hasattr(loaded, "recall"):
         return _defined_outside("class_definition", loaded)
-    if not (isinstance(loaded, type) and callable(getattr(loaded, "recall", None))):
+    if not isinstance(loaded, type):
         return loaded
+    if not callable(getattr(loaded, "recall", None)):
+        raise HarnessError(
+            "This is no class with add(session) and search(query, *, date, limit)",
+            where=f"{loaded.__module__}:{loaded.__qualname__}",
+            fix="Write an example with `longmemeval memory init mymem.py`",
+        )
     from longmemeval.memory.parameters import Parameters
     from longmemeval.storage.messages_part import MESSAGES
 

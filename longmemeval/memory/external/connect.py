@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from longmemeval.errors import HarnessError
 from longmemeval.memory.external.carriers import Carrier, InProcess, OnProgress
 from longmemeval.memory.external.child_process import ChildProcess
 from longmemeval.memory.external.http_service import HttpService
+from longmemeval.memory.external.patience import Patience, patience_of
 from longmemeval.memory.external.serve import MemoryServer
-from longmemeval.memory.external.service import MemoryService, Patience
-from longmemeval.memory.external.spelling import HTTP, PROCESS, command_of, is_memory_class
+from longmemeval.memory.external.service import MemoryService
+from longmemeval.memory.external.spelling import HTTP, PROCESS, command_of
 from longmemeval.plugins import load_object
 
 
@@ -18,12 +18,12 @@ def connect(spec: str, patience: Patience | None = None) -> MemoryService:
 
     Args:
         spec: `process:COMMAND`, `http://host:port` or `package.module:Class`.
-        patience: how long to wait for it.
+        patience: how long to wait for it; None: as the environment says.
 
     Raises:
-        HarnessError: the class cannot be loaded, or lacks `add` or `search`.
+        HarnessError: the class cannot be loaded, or the environment's time-outs cannot be read.
     """
-    return MemoryService(_carrier(spec), patience)
+    return MemoryService(_carrier(spec), patience or patience_of())
 
 
 def _carrier(spec: str) -> Callable[[OnProgress], Carrier]:
@@ -32,10 +32,5 @@ def _carrier(spec: str) -> Callable[[OnProgress], Carrier]:
     if spec.startswith(HTTP):
         return lambda on_progress: HttpService(spec)
     loaded: Any = load_object(spec, "memory")
-    if not is_memory_class(loaded):
-        raise HarnessError(
-            "This is no class with add(session) and search(query, *, date, limit)",
-            where=spec,
-            fix="Write an example with `longmemeval memory init mymem.py`",
-        )
-    return lambda on_progress: InProcess(MemoryServer(loaded, spec.rpartition(":")[2]))
+    server = MemoryServer(loaded, loaded.__name__)
+    return lambda on_progress: InProcess(server)

@@ -186,7 +186,7 @@ class MemoryServer:
         self._class, self._name = memory_class, name
         self._persists = all(callable(getattr(memory_class, name, None)) for name in ("save", "load"))
         self._scopes: dict[str, _Scope] = {}
-        names = ["hello", "open", "add", "ready", "search", "snapshot", "reset", "shutdown"]
+        names = ["hello", "open", "add", "ready", "search", "snapshot", "list", "reset", "shutdown"]
         self._methods = {name: getattr(self, f"_{name}") for name in names}
 
     async def call(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -209,7 +209,8 @@ class MemoryServer:
             raise Fault("unknown_protocol", f"this service speaks protocol {PROTOCOL}")
         packages = {name: _version(name) for name in getattr(self._class, "packages", ())}
         persist = "directory" if self._persists else "none"
-        usual = {"dates": "native", "provenance": "message", "persist": persist, "max_parallel": 8}
+        lists = callable(getattr(self._class, "list", None))
+        usual = {"dates": "native", "provenance": "message", "persist": persist, "max_parallel": 8, "list": lists}
         told = dict(getattr(self._class, "capabilities", {}))
         return {
             "protocol": PROTOCOL,
@@ -286,6 +287,12 @@ class MemoryServer:
                 await scope.save()
         await self._scopes.pop(params["scope"]).close()
         return {}
+
+    async def _list(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        scope = self._scope(params)
+        if not scope.has("list"):
+            raise Fault("unknown_method", f"{self._name} has no method 'list'")
+        return {"items": [_item(hit) for hit in await scope.run(scope.memory.list) or ()]}
 
     async def _reset(self, params: Mapping[str, Any]) -> dict[str, Any]:
         scope = self._scope(params)

@@ -36,29 +36,12 @@ from longmemeval.memory.external.messages import (
     Snapshot,
     SnapshotResult,
 )
+from longmemeval.memory.external.patience import TIMEOUTS, Patience
 
 R = TypeVar("R", bound=Struct)
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 2.0
 """Between two questions whether a scope is ready, and between two attempts of a call."""
-
-
-class Patience(Struct, frozen=True):
-    """Seconds a service may take for each method; a longer call is given up and a child process ended."""
-
-    hello: float = 180.0
-    open: float = 180.0
-    add: float = 600.0
-    ready: float = 60.0
-    search: float = 60.0
-    snapshot: float = 600.0
-    list: float = 60.0
-    reset: float = 60.0
-    shutdown: float = 5.0
-    no_progress: float = 600.0
-    """How long a scope may be pending while nothing more is done."""
-    attempts: int = 4
-    """Of a call that fails in a way that may pass."""
 
 
 class MemoryService:
@@ -112,6 +95,7 @@ class MemoryService:
                 raise ServiceError(
                     f"The memory made no progress for {self._patience.no_progress:g} s: "
                     f"{told.done} batches are done, {told.pending} are not",
+                    fix=_more_time("no_progress", self._patience.no_progress),
                     code="silent",
                 )
             await asyncio.sleep(wait)
@@ -206,7 +190,8 @@ class MemoryService:
                 left = max(started, self._progress.get(scope, (0, 0.0))[1]) + allowed - time.monotonic()
                 if left <= 0:
                     await carrier.end()
-                    raise ServiceError(f"The memory did not answer {method} within {allowed:g} s", code="silent")
+                    what = f"The memory did not answer {method} within {allowed:g} s"
+                    raise ServiceError(what, fix=_more_time(method, allowed), code="silent")
                 await asyncio.wait({call}, timeout=left)
             return msgspec.json.decode(call.result(), type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -222,6 +207,10 @@ class MemoryService:
     def _noted(self, progress: Progress) -> None:
         if progress.done > self._progress.get(progress.scope, (0, 0.0))[0]:
             self._progress[progress.scope] = (progress.done, time.monotonic())
+
+
+def _more_time(what: str, seconds: float) -> str:
+    return f"Give it more time with {TIMEOUTS}={what}={2 * seconds:g} in the environment"
 
 
 _services: WeakSet[MemoryService] = WeakSet()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.memory.external.carried import NODE, SERVE, http_served
-from tests.support import longmemeval
+from tests.support import ROOT, longmemeval
 
 BASE = """
 class Mine:
@@ -31,6 +31,9 @@ class Mine:
         import datetime
 
         self.stored = eval((folder / "all.py").read_text(), {"datetime": datetime})
+
+    def list(self):
+        return self.stored
 """
 
 CHANGED = {
@@ -41,12 +44,22 @@ CHANGED = {
     "moved dates": {"dates": "failed"},
     "worst first": {"order": "failed"},
     "one for all": {"search": "failed"},
-    "one for all, no ids": {"message ids": "missing", "histories apart": "failed"},
+    "one for all, no ids": {
+        "message ids": "missing",
+        "histories apart": "failed",
+        "what it holds": "failed",
+        "reset": "failed",
+    },
     "no limit": {},
     "forgets": {"restart": "failed"},
     "not saved": {"restart": "missing"},
     "strange ids": {"search": "failed"},
     "shuffled": {"same question, same hits": "missing"},
+    "no list": {"what it holds": "missing"},
+    "a session lost": {"what it holds": "failed"},
+    "lost, no ids": {"message ids": "missing", "what it holds": "failed"},
+    "stored twice": {"same batch twice": "failed"},
+    "no reset": {"reset": "failed"},
 }
 CODE = {
     "no ids": ('"message_ids": [message.id]', '"speaker": ""'),
@@ -60,6 +73,14 @@ CODE = {
     "not saved": ("def load", "def reload"),
     "strange ids": ("[message.id]", '["m_1"]'),
     "shuffled": ("words = query.split()", "words = query.split(); self.stored.reverse()"),
+    "no list": ("def list", "def listed"),
+    "a session lost": ("in session.messages:", "in () if 'Alice' in str(session) else session.messages:"),
+    "stored twice": (
+        "def search",
+        "def ready(self):\n        self.stored.append(self.stored[0])\n        return True\n\n    def search",
+    ),
+    "no reset": ("def search", "def reset(self): ...\n\n    def search"),
+    "lost": ("return self.stored\n", "return []\n"),
 }
 
 
@@ -76,7 +97,7 @@ def test_check_says_what_is_wrong_or_missing(fault: str, tmp_path: Path) -> None
     found = {one["what"]: one["state"] for one in json.loads(done.stdout)}
     assert {what: state for what, state in found.items() if state != "works"} == CHANGED[fault]
     if "search" not in CHANGED[fault]:
-        assert len(found) == 12
+        assert len(found) == 14
 
 
 def test_the_example_works_over_every_carrier(tmp_path: Path) -> None:
@@ -85,8 +106,9 @@ def test_the_example_works_over_every_carrier(tmp_path: Path) -> None:
     with http_served("mymem:MyMemory", tmp_path) as address:
         for spec in ("mymem:MyMemory", f"process:{SERVE} mymem:MyMemory", f"process:node {NODE}", address):
             done = longmemeval("memory", "check", spec, "--set", "shortest=4", cwd=tmp_path)
-            assert [line.split("  ")[0] for line in done.stdout.splitlines() if "  yes  " in line][-1] == " restart"
-            assert done.stdout.count("  yes  ") == 12
+            assert [line.split("  ")[0] for line in done.stdout.splitlines() if "  yes  " in line][-1] == " reset"
+            assert "7 items of 7 messages" in done.stdout
+            assert done.stdout.count("  yes  ") == 14
 
 
 @pytest.mark.parametrize(
@@ -105,6 +127,25 @@ def test_mistakes_are_refused(arguments: tuple[str, ...], told: str, tmp_path: P
         (tmp_path / "there.py").write_text(BASE.replace("Mine", "Only"))
     refused = longmemeval("memory", *arguments, cwd=tmp_path, code=2)
     assert told in " ".join(refused.stderr.split())
+
+
+def test_registered_names_and_configurations_are_tried(tmp_path: Path) -> None:
+    info = tmp_path / "site" / "my_memory-1.0.dist-info"
+    info.mkdir(parents=True)
+    (tmp_path / "site" / "mine.py").write_text(BASE)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-memory\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[longmemeval.memory]\nnotebook = mine:Mine\n")
+    (tmp_path / "mine.yaml").write_text("preset: notebook\nparameters: {limit: 3}\n")
+    path = f"{ROOT}:{tmp_path / 'site'}"
+    for name in ("notebook", "mine.yaml"):
+        done = longmemeval("memory", "check", name, "--set", "budget=90", "--json", cwd=tmp_path, PYTHONPATH=path)
+        found = json.loads(done.stdout)
+        assert [one["state"] for one in found] == ["works"] * 14
+        assert found[0]["told"].startswith("Mine, ")
+    refused = longmemeval("memory", "check", "bm25", cwd=tmp_path, code=2)
+    assert "This memory has no add and search to be tried" in " ".join(refused.stderr.split())
+    refused = longmemeval("memory", "check", "notebok", cwd=tmp_path, code=2, PYTHONPATH=path)
+    assert "notebook" in refused.stderr
 
 
 def test_a_memory_that_cannot_begin_says_why(tmp_path: Path) -> None:

@@ -18,8 +18,9 @@ from longmemeval.memory.external.carriers import InProcess, ServiceError
 from longmemeval.memory.external.child_process import ChildProcess
 from longmemeval.memory.external.http_service import HttpService
 from longmemeval.memory.external.messages import Open, ReadyResult
+from longmemeval.memory.external.patience import Patience
 from longmemeval.memory.external.serve import server_of
-from longmemeval.memory.external.service import MemoryService, Patience
+from longmemeval.memory.external.service import MemoryService
 from tests.memory.external.test_carriers import IDS, MESSAGES, found
 from tests.server import nobody
 
@@ -241,7 +242,8 @@ from longmemeval.memory.external.carriers import InProcess
 from longmemeval.memory.external.serve import MemoryServer
 from longmemeval.memory.external.messages import Open
 from longmemeval.memory.external.serve import server_of
-from longmemeval.memory.external.service import MemoryService, Patience
+from longmemeval.memory.external.patience import Patience
+from longmemeval.memory.external.service import MemoryService
 import slow
 async def main():
     server = MemoryServer(slow.Slow, "slow")

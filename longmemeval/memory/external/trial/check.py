@@ -1,61 +1,35 @@
-"""Trying a memory system in seconds, on two small made-up histories: what works, and what tables will not show."""
+"""Trying a memory system: what works, and what tables will not show."""
 
 import asyncio
 import shutil
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
-
-from msgspec import Struct
 
 from longmemeval.memory.external.batches import batches
 from longmemeval.memory.external.carriers import ServiceError
 from longmemeval.memory.external.ids import OpaqueIds, scope_id
 from longmemeval.memory.external.messages import Add, HelloResult, Open, Search
-from longmemeval.memory.external.recalled import provenance_of, recalled_items
+from longmemeval.memory.external.recalled import recalled_items
 from longmemeval.memory.external.service import MemoryService
-from longmemeval.records import Haystack, Message, RecalledItem, Session, Turn
+from longmemeval.memory.external.trial.findings import (
+    Finding,
+    begins,
+    dates,
+    finds,
+    holds,
+    message_ids,
+    order,
+    stray,
+)
+from longmemeval.memory.external.trial.histories import ASKED, FIRST, OTHER, QUESTION, SECOND
+from longmemeval.records import Message, RecalledItem
 from longmemeval.storage.messages import haystack_messages
 
 
-class Finding(Struct, frozen=True):
-    """One thing that was tried. `missing` costs a column of a table or a comfort, `failed` makes results wrong."""
-
-    what: str
-    state: Literal["works", "missing", "failed"]
-    told: str
-
-
-_ASKED = datetime(2024, 3, 1, 18, 0)
-
-
-def _haystack(name: str, *sessions: tuple[int, tuple[str, ...]]) -> Haystack:
-    def turns(texts: Sequence[str]) -> tuple[Turn, ...]:
-        return tuple(Turn("assistant" if place % 2 else "user", text) for place, text in enumerate(texts))
-
-    made = (Session(f"{name}-{day}", datetime(2024, 2, day, 9, 0), "", turns(texts)) for day, texts in sessions)
-    return Haystack(name, tuple(made))
-
-
-FIRST = _haystack(
-    "first",
-    (1, ("I adopted a beagle and called her Pixel.", "Congratulations! Beagles need long walks.")),
-    (5, ("My sister Alice in Lisbon wants to visit Pixel.", "Lovely. Does Alice like dogs?", "She does, very much.")),
-    (9, ("I switched from coffee to green tea.", "Green tea has less caffeine than coffee.")),
-)
-SECOND = _haystack(
-    "second",
-    (2, ("My tortoise is called Euclid and sleeps all winter.", "Tortoises need a cool and quiet place.")),
-    (7, ("I play the cello in an orchestra in Porto.", "What do you rehearse these days?")),
-)
-QUESTION, ANSWERED_BY = "What is the beagle called that I adopted?", "Pixel"
-_WORDS = {"first": ("Pixel", "Alice", "tea"), "second": ("Euclid", "Tortoise", "cello")}
-"""What only one of the histories speaks of."""
-
-
 async def check(service: MemoryService, configuration: Mapping[str, Any], folder: Path) -> list[Finding]:
-    """Try everything that can be tried; what fails early ends it early.
+    """Try everything that can be tried; what fails early ends it early. Nothing is left at a service.
 
     Args:
         service: the memory.
@@ -63,6 +37,13 @@ async def check(service: MemoryService, configuration: Mapping[str, Any], folder
         folder: empty, for what the memory writes.
     """
     trial = _Trial(service, dict(configuration), folder)
+    try:
+        return await _tried(trial)
+    finally:
+        await trial.clean_up()
+
+
+async def _tried(trial: "_Trial") -> list[Finding]:
     found: list[Finding] = []
     try:
         found.append(await trial.begin())
@@ -70,7 +51,7 @@ async def check(service: MemoryService, configuration: Mapping[str, Any], folder
         hits = await trial.search()
     except ServiceError as error:
         return [*found, Finding(("begin", "add", "search")[len(found)], "failed", str(error))]
-    found += [_finds(hits), _message_ids(hits), _dates(hits), _order(hits)]
+    found += [finds(hits), message_ids(hits), dates(hits), order(hits)]
     for name, attempt in trial.attempts.items():
         try:
             found.append(await attempt())
@@ -89,13 +70,20 @@ class _Trial:
         self._refs: dict[str, dict[str, tuple[str, ...]]] = {name: {} for name in self._histories}
         # A service that keeps its scopes has those of the last trial: each trial has its own.
         self._scopes = {name: scope_id("check", name, str(folder)) for name in self._histories}
+        self._open_in: dict[str, int] = {}
+        """Which beginning of the service has the scope open."""
+        self._left = False
+        """Whether something may be left at the service."""
+        # `restart` ends the service and `reset` empties it: the order counts.
         self.attempts: dict[str, Callable[[], Awaitable[Finding]]] = {
             "same question, same hits": self._repeat,
             "limit": self._limit,
             "histories apart": self._apart,
+            "what it holds": self._holds,
             "same batch twice": self._twice,
             "eight questions at once": self._at_once,
             "restart": self._restart,
+            "reset": self._reset,
         }
 
     def _ids(self, name: str) -> OpaqueIds:
@@ -107,8 +95,10 @@ class _Trial:
     async def _open(self, name: str, mode: Literal["prepare", "read"], folder: Path, reference: str = "") -> None:
         folder.mkdir(parents=True, exist_ok=True)
         await self._service.open(Open(self._scopes[name], str(folder), mode, self._configuration, reference))
+        self._open_in[name] = self._service.beginnings
 
     async def _add(self, name: str) -> None:
+        self._left = self.told.capabilities.persist == "service"
         for batch in self._batches(name):
             self._refs[name] |= (await self._service.add(batch)).refs
         ready = await self._service.ready(self._scopes[name])
@@ -118,7 +108,7 @@ class _Trial:
 
     async def begin(self) -> Finding:
         self.told = await self._service.hello()
-        return Finding("begin", "works", f"{self.told.name}{_packages(self.told)}")
+        return begins(self.told)
 
     async def fill(self) -> Finding:
         """Both histories, side by side where the service can."""
@@ -135,8 +125,17 @@ class _Trial:
         return Finding("add", "works", "two histories, one after the other")
 
     async def search(self, query: str = QUESTION, name: str = "first", limit: int = 5) -> tuple[RecalledItem, ...]:
-        found = await self._service.search(Search(self._scopes[name], query, _ASKED, limit))
+        found = await self._service.search(Search(self._scopes[name], query, ASKED, limit))
         return recalled_items(found.items, self._ids(name), self._refs[name])
+
+    async def _list(self, name: str) -> tuple[RecalledItem, ...]:
+        held = await self._service.list(self._scopes[name])
+        return recalled_items(held.items, self._ids(name), self._refs[name])
+
+    async def _found_or_held(self) -> list[tuple[str, tuple[str, ...]]]:
+        """What the first history shows, in no order."""
+        held = await self._list("first") if self.told.capabilities.list else ()
+        return sorted(_shown([*held, *await self.search(limit=50)]))
 
     async def _repeat(self) -> Finding:
         what = "same question, same hits"
@@ -151,18 +150,23 @@ class _Trial:
         return Finding("limit", "failed", f"{found} items where one was asked for")
 
     async def _apart(self) -> Finding:
-        for name, other in (("first", "second"), ("second", "first")):
-            for item in await self.search(" ".join(_texts(self._histories[other])), name, limit=50):
-                if any(word in item.text for word in _WORDS[other]):
-                    told = f"one history is found in another: “{item.text[:60]}”"
-                    return Finding("histories apart", "failed", told)
+        for name, other in OTHER.items():
+            found = await self.search(" ".join(_texts(self._histories[other])), name, limit=50)
+            if problem := stray(name, found):
+                return Finding("histories apart", "failed", problem)
         return Finding("histories apart", "works", "")
 
+    async def _holds(self) -> Finding:
+        if not self.told.capabilities.list:
+            return Finding("what it holds", "missing", "no list: what is lost or stored twice cannot be seen")
+        shown = [holds(name, await self._list(name), messages) for name, messages in self._histories.items()]
+        return next((one for one in shown if one.state != "works"), shown[0])
+
     async def _twice(self) -> Finding:
-        before = sorted(_shown(await self.search(limit=50)))
+        before = await self._found_or_held()
         await self._service.add(self._batches("first")[0])
         await self._service.ready(self._scopes["first"])
-        if sorted(_shown(await self.search(limit=50))) == before:
+        if await self._found_or_held() == before:
             return Finding("same batch twice", "works", "a killed prepare can go on")
         return Finding("same batch twice", "failed", "a batch that comes again is stored again")
 
@@ -188,6 +192,32 @@ class _Trial:
             return Finding("restart", "works", f"kept in its {persist}: prepare once, run often")
         return Finding("restart", "failed", "after a restart the hits are others")
 
+    async def _reset(self) -> Finding:
+        for name in self._histories:
+            try:
+                await self._empty(name)
+            except ServiceError as error:
+                if error.code != "unknown_method":
+                    raise
+                return Finding("reset", "missing", "no reset: what was added stays where it is")
+            left = len(await self.search(name=name, limit=50))
+            left = left or (len(await self._list(name)) if self.told.capabilities.list else 0)
+            if left:
+                return Finding("reset", "failed", f"{left} items are still found after a reset")
+        self._left = False
+        return Finding("reset", "works", "nothing is left" if self.told.capabilities.persist == "service" else "")
+
+    async def _empty(self, name: str) -> None:
+        if self._open_in.get(name) != self._service.beginnings:
+            await self._open(name, "prepare", self._folder / name)
+        await self._service.reset(self._scopes[name])
+
+    async def clean_up(self) -> None:
+        """Leave nothing at a service, however far the trial came."""
+        for name in self._histories if self._left else ():
+            with suppress(ServiceError):
+                await self._empty(name)
+
 
 def _texts(messages: Sequence[Message]) -> list[str]:
     return [message.content for message in messages]
@@ -195,44 +225,3 @@ def _texts(messages: Sequence[Message]) -> list[str]:
 
 def _shown(items: Sequence[RecalledItem]) -> list[tuple[str, tuple[str, ...]]]:
     return [(item.text, item.message_ids) for item in items]
-
-
-def _packages(told: HelloResult) -> str:
-    return "".join(f", {name} {version}" for name, version in told.packages.items())
-
-
-def _finds(hits: Sequence[RecalledItem]) -> Finding:
-    if any(ANSWERED_BY in hit.text for hit in hits):
-        return Finding("search", "works", f"“{QUESTION}” finds “{ANSWERED_BY}”")
-    found = f"the best of {len(hits)} hits is “{hits[0].text[:60]}”" if hits else "nothing is found"
-    return Finding("search", "missing", f"“{QUESTION}” does not find “{ANSWERED_BY}”: {found}")
-
-
-def _message_ids(hits: Sequence[RecalledItem]) -> Finding:
-    what = "message ids"
-    match provenance_of(hits):
-        case "message":
-            return Finding(what, "works", "evidence recall by message and by session")
-        case "session":
-            return Finding(what, "missing", "hits name sessions only: recall is scored by session, and marked")
-        case _:
-            return Finding(what, "missing", "hits do not say where they are from: tables show no recall")
-
-
-def _dates(hits: Sequence[RecalledItem]) -> Finding:
-    dates = {session.session_id: session.date for session in FIRST.sessions}
-    if not hits or any(hit.date is None for hit in hits):
-        return Finding("dates", "missing", "hits without a date: the answering model cannot tell old from new")
-    moved = [hit for hit in hits if hit.kind == "message" and hit.date not in map(dates.get, hit.thread_ids)]
-    if hits[0].thread_ids and moved:
-        return Finding("dates", "failed", f"a hit has the date {moved[0].date}, its session has another")
-    return Finding("dates", "works", "")
-
-
-def _order(hits: Sequence[RecalledItem]) -> Finding:
-    scores = [hit.score for hit in hits if hit.score is not None]
-    if len(scores) < len(hits) or not hits:
-        return Finding("order", "missing", "hits without a score: no threshold for abstaining can be found")
-    if scores != sorted(scores, reverse=True):
-        return Finding("order", "failed", "hits are not in the order of their scores, the best first")
-    return Finding("order", "works", "best first, with scores")

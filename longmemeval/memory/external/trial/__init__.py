@@ -1,0 +1,1 @@
+"""Trying a memory system in seconds, on two small made-up histories."""

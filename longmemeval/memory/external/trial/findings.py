@@ -1,0 +1,89 @@
+"""What the hits of a trial show of a memory system."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from longmemeval.memory.external.messages import HelloResult
+from longmemeval.memory.external.recalled import provenance_of
+from longmemeval.memory.external.trial.histories import ANSWERED_BY, FIRST, OTHER, QUESTION, WORDS
+from longmemeval.records import Message, RecalledItem
+
+
+class Finding(Struct, frozen=True):
+    """One thing that was tried. `missing` costs a column of a table or a comfort, `failed` makes results wrong."""
+
+    what: str
+    state: Literal["works", "missing", "failed"]
+    told: str
+
+
+def begins(told: HelloResult) -> Finding:
+    """Who answered."""
+    packages = "".join(f", {name} {version}" for name, version in told.packages.items())
+    return Finding("begin", "works", f"{told.name}{packages}")
+
+
+def finds(hits: Sequence[RecalledItem]) -> Finding:
+    """Whether the question finds its answer."""
+    if any(ANSWERED_BY in hit.text for hit in hits):
+        return Finding("search", "works", f"“{QUESTION}” finds “{ANSWERED_BY}”")
+    found = f"the best of {len(hits)} hits is “{hits[0].text[:60]}”" if hits else "nothing is found"
+    return Finding("search", "missing", f"“{QUESTION}” does not find “{ANSWERED_BY}”: {found}")
+
+
+def message_ids(hits: Sequence[RecalledItem]) -> Finding:
+    """On which level recall can be scored."""
+    what = "message ids"
+    match provenance_of(hits):
+        case "message":
+            return Finding(what, "works", "evidence recall by message and by session")
+        case "session":
+            return Finding(what, "missing", "hits name sessions only: recall is scored by session, and marked")
+        case _:
+            return Finding(what, "missing", "hits do not say where they are from: tables show no recall")
+
+
+def dates(hits: Sequence[RecalledItem]) -> Finding:
+    """Whether hits have the dates of their sessions."""
+    dates = {session.session_id: session.date for session in FIRST.sessions}
+    if not hits or any(hit.date is None for hit in hits):
+        return Finding("dates", "missing", "hits without a date: the answering model cannot tell old from new")
+    moved = [hit for hit in hits if hit.kind == "message" and hit.date not in map(dates.get, hit.thread_ids)]
+    if hits[0].thread_ids and moved:
+        return Finding("dates", "failed", f"a hit has the date {moved[0].date}, its session has another")
+    return Finding("dates", "works", "")
+
+
+def order(hits: Sequence[RecalledItem]) -> Finding:
+    """Whether the best come first."""
+    scores = [hit.score for hit in hits if hit.score is not None]
+    if len(scores) < len(hits) or not hits:
+        return Finding("order", "missing", "hits without a score: no threshold for abstaining can be found")
+    if scores != sorted(scores, reverse=True):
+        return Finding("order", "failed", "hits are not in the order of their scores, the best first")
+    return Finding("order", "works", "best first, with scores")
+
+
+def stray(name: str, items: Sequence[RecalledItem]) -> str:
+    """What is found in the history `name` and belongs to the other one; empty where nothing is."""
+    found = (item.text for item in items if any(word in item.text for word in WORDS[OTHER[name]]))
+    return next((f"one history is found in another: “{text[:60]}”" for text in found), "")
+
+
+def holds(name: str, items: Sequence[RecalledItem], messages: Sequence[Message]) -> Finding:
+    """Whether all that was added is there, and nothing else."""
+    what = "what it holds"
+    if problem := stray(name, items):
+        return Finding(what, "failed", problem)
+    threads = {message.thread_id for message in messages}
+    if provenance_of(items) in ("message", "session"):
+        lost = len(threads - {thread for item in items for thread in item.thread_ids})
+    else:
+        lost = 0 if items else len(threads)
+    if lost and items and all(item.kind != "message" for item in items):
+        return Finding(what, "missing", f"nothing is kept of {lost} of {len(threads)} sessions")
+    if lost:
+        return Finding(what, "failed", f"{lost} of {len(threads)} sessions are lost: nothing is held of them")
+    return Finding(what, "works", f"{len(items)} items of {len(messages)} messages")

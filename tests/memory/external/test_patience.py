@@ -1,0 +1,32 @@
+"""Time-outs as the user sets them."""
+
+import pytest
+
+from longmemeval.errors import HarnessError
+from longmemeval.memory.external.connect import connect
+from longmemeval.memory.external.patience import TIMEOUTS, Patience, patience_of
+
+
+def test_time_outs_are_changed_by_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert patience_of("") == Patience()
+    assert patience_of(" add=1200, search = 0.5,") == Patience(add=1200.0, search=0.5)
+    monkeypatch.setenv(TIMEOUTS, "no_progress=7")
+    assert patience_of() == Patience(no_progress=7.0)
+    assert connect("http://127.0.0.1:1")._patience == Patience(no_progress=7.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("ad=3", r"There is no time-out 'ad' .*LONGMEMEVAL_MEMORY_TIMEOUTS.*add"),
+        ("attempts=3", "There is no time-out 'attempts'"),
+        ("add", "The time-out 'add' has no number of seconds"),
+        ("add=soon", "The time-out 'add=soon' has no number of seconds"),
+        ("add=0", "has no number of seconds"),
+        ("add=inf", "has no number of seconds"),
+        ("add=nan", "has no number of seconds"),
+    ],
+)
+def test_what_is_no_time_out_is_refused(text: str, told: str) -> None:
+    with pytest.raises(HarnessError, match=told):
+        patience_of(text)
