@@ -2,10 +2,10 @@
 
     python -m longmemeval.memory.external.serve mymem:MyMemory
 
-is a child process that answers JSON lines; `serve_http` does it over HTTP. The standard library is all this file needs:
-it can also be run by its path in an environment without longmemeval. What the class prints goes to standard error.
-Every scope gets an object of its own; the methods of one object that are not `async` run in one thread, the same
-from the first to the last.
+is a child process that answers JSON lines; `serve_http` does it over HTTP. The standard library is all that this
+file and the folder `serving` beside it need: it can also be run by its path in an environment without longmemeval. What
+the class prints goes to standard error. Every scope gets an object of its own; the methods of one object that are not
+`async` run in one thread, the same from the first to the last.
 """
 
 import argparse
@@ -13,24 +13,43 @@ import asyncio
 import inspect
 import json
 import os
-import shutil
 import sys
 import threading
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from importlib import import_module, metadata
 from pathlib import Path
-from queue import SimpleQueue
-from tempfile import mkdtemp
 from time import monotonic
-from typing import Any, TypeVar
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
-T = TypeVar("T")
+if TYPE_CHECKING or __package__:
+    from longmemeval.memory.external.serving.hits import item
+    from longmemeval.memory.external.serving.records import Fault, Message, Session
+    from longmemeval.memory.external.serving.scope import Scope
+else:  # Run by its path: its siblings are found beside it, and its own folder is no place to import from.
+    _here = Path(__file__).resolve().parent
+    sys.path[:] = [place for place in sys.path if Path(place).resolve() != _here]
+    _siblings = sys.modules["longmemeval_serving"] = ModuleType("longmemeval_serving")
+    _siblings.__path__ = [str(_here / "serving")]
+    from longmemeval_serving.hits import item
+    from longmemeval_serving.records import Fault, Message, Session
+    from longmemeval_serving.scope import Scope
+
+__all__ = [
+    "CHECKPOINT_S",
+    "PROTOCOL",
+    "Fault",
+    "MemoryServer",
+    "Message",
+    "Session",
+    "answer",
+    "serve_lines",
+    "server_of",
+]
 
 PROTOCOL = 1
 CHECKPOINT_S = 20.0
@@ -38,139 +57,6 @@ CHECKPOINT_S = 20.0
 
 HANDED = ("chat_base_url", "chat_model", "embedding_base_url", "embedding_model", "embedding_dimension")
 """What `open` says that a class gets if its `__init__` names it; what is empty only where there is no default."""
-
-_DATES, _IDS = ("date", "valid_from", "valid_to"), ("message_ids", "session_ids")
-_HIT_FIELDS = ("text", "kind", "ref", "speaker", "score", *_DATES, *_IDS)
-
-
-@dataclass(frozen=True)
-class Message:
-    """One message of a session."""
-
-    id: str
-    role: str
-    """`user` or `assistant`."""
-    speaker: str
-    """The speaker's name; empty where the data has none."""
-    content: str
-
-
-@dataclass(frozen=True)
-class Session:
-    """What `add` gets."""
-
-    id: str
-    date: datetime
-    """Without a time zone."""
-    messages: tuple[Message, ...]
-
-
-class Fault(Exception):
-    """A method fails with this code and message."""
-
-    def __init__(self, code: str, message: str, *, retryable: bool = False) -> None:
-        super().__init__(message)
-        self.code, self.retryable = code, retryable
-
-
-class _Thread:
-    """Works off calls one after the other; a call that hangs does not keep the process from ending."""
-
-    def __init__(self) -> None:
-        self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
-        threading.Thread(target=self._work, name="memory", daemon=True).start()
-
-    def submit(self, call: Callable[[], Any]) -> "Future[Any]":
-        future = Future[Any]()
-        self._calls.put((future, call))
-        return future
-
-    def close(self) -> None:
-        self._calls.put(None)
-
-    def _work(self) -> None:
-        while taken := self._calls.get():
-            future, call = taken
-            if future.set_running_or_notify_cancel():
-                try:
-                    future.set_result(call())
-                except BaseException as error:
-                    future.set_exception(error)
-
-
-class _Scope:
-    """One history: an object of the class, the thread its methods run in, and what was added."""
-
-    def __init__(self, make: Callable[..., Any], directory: str, mode: str, *, works_in_folder: bool) -> None:
-        self._make, self.mode = make, mode
-        self._thread = _Thread()
-        self._work = Path(directory or mkdtemp(prefix="longmemeval-"), "work") if works_in_folder else None
-        self.folder = Path(directory) if directory else None
-        self.added: list[str] = []
-        self.lock = asyncio.Lock()
-        self.saved_at = monotonic()
-        self._told: Mapping[str, int] = {}
-        self.memory: Any = None
-
-    async def make(self) -> None:
-        if self._work:
-            shutil.rmtree(self._work, ignore_errors=True)
-            self._work.mkdir(parents=True)
-        self.memory = await self.run(self._make, **({"folder": self._work} if self._work else {}))
-
-    async def reset(self) -> None:
-        """Empty it, by the object's own `reset` where it has one, which may have to empty more than the object."""
-        await (self.run(self.memory.reset) if self.has("reset") else self.make())
-        self.added.clear()
-
-    def has(self, method: str) -> bool:
-        return callable(getattr(self.memory, method, None))
-
-    async def run(self, method: "Callable[..., Awaitable[T] | T]", *arguments: object, **named: object) -> T:
-        """What `method` returns; what is not `async` is computed in the scope's thread."""
-        call = partial(method, *arguments, **named)
-        result = call() if inspect.iscoroutinefunction(method) else await asyncio.wrap_future(self._thread.submit(call))
-        return await result if inspect.isawaitable(result) else result
-
-    async def usage(self) -> dict[str, Any]:
-        """What was used since the last time, where the class counts it."""
-        if not self.has("usage"):
-            return {}
-        total = dict(await self.run(self.memory.usage))
-        since = {key: value - self._told.get(key, 0) for key, value in total.items()}
-        self._told = total
-        return {"usage": since}
-
-    async def save(self) -> None:
-        """Write memory and batch ids; dying at any moment leaves the old ones or the new ones."""
-        if self.folder is None or self.mode == "read":
-            return
-        new, saved = self.folder / "saved.new", self.folder / "saved"
-        shutil.rmtree(new, ignore_errors=True)
-        (new / "memory").mkdir(parents=True)
-        await self.run(self.memory.save, new / "memory")
-        (new / "batches.json").write_text(json.dumps(self.added))
-        shutil.rmtree(saved, ignore_errors=True)
-        new.rename(saved)
-        self.saved_at = monotonic()
-
-    async def load(self) -> bool:
-        """Take up what was saved; says whether anything was."""
-        for name in ("saved", "saved.new") if self.folder else ():
-            batches = Path(self.folder or "") / name / "batches.json"
-            if batches.exists():  # It is written last.
-                await self.run(self.memory.load, batches.parent / "memory")
-                self.added = json.loads(batches.read_text())
-                return True
-        return False
-
-    async def close(self) -> None:
-        """Let go of the object, which closes what it has open; what was not saved is gone."""
-        if self.has("close"):
-            await self.run(self.memory.close)
-        self._thread.close()
-        if self._work:
-            shutil.rmtree(self._work if self.folder else self._work.parent, ignore_errors=True)
 
 
 class MemoryServer:
@@ -185,7 +71,7 @@ class MemoryServer:
     def __init__(self, memory_class: Callable[..., Any], name: str) -> None:
         self._class, self._name = memory_class, name
         self._persists = all(callable(getattr(memory_class, name, None)) for name in ("save", "load"))
-        self._scopes: dict[str, _Scope] = {}
+        self._scopes: dict[str, Scope] = {}
         names = ["hello", "open", "add", "ready", "search", "snapshot", "list", "reset", "shutdown"]
         self._methods = {name: getattr(self, f"_{name}") for name in names}
 
@@ -224,7 +110,7 @@ class MemoryServer:
         if old := self._scopes.pop(params["scope"], None):
             await old.close()
         make = partial(self._class, **arguments)
-        scope = _Scope(make, params["directory"], params["mode"], works_in_folder=works_in_folder)
+        scope = Scope(make, params["directory"], params["mode"], works_in_folder=works_in_folder)
         await scope.make()
         if self._persists and not await scope.load() and params["mode"] == "read":
             raise Fault("nothing_saved", "the directory holds no saved memory")
@@ -246,7 +132,7 @@ class MemoryServer:
             raise Fault("bad_configuration", f"{self._name} cannot be made: {error}") from error
         return arguments, works_in_folder
 
-    def _scope(self, params: Mapping[str, Any]) -> _Scope:
+    def _scope(self, params: Mapping[str, Any]) -> Scope:
         if params["scope"] not in self._scopes:
             raise Fault("not_open", "this scope is not open")
         return self._scopes[params["scope"]]
@@ -277,7 +163,7 @@ class MemoryServer:
         scope, limit = self._scope(params), params["limit"]
         date = datetime.fromisoformat(params["as_of"])
         hits = await scope.run(scope.memory.search, params["query"], date=date, limit=limit)
-        items = [_item(hit) for hit in hits or ()]
+        items = [item(hit) for hit in hits or ()]
         return {"items": items[:limit], "truncated": len(items) > limit, **await scope.usage()}
 
     async def _snapshot(self, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -292,7 +178,7 @@ class MemoryServer:
         scope = self._scope(params)
         if not scope.has("list"):
             raise Fault("unknown_method", f"{self._name} has no method 'list'")
-        return {"items": [_item(hit) for hit in await scope.run(scope.memory.list) or ()]}
+        return {"items": [item(hit) for hit in await scope.run(scope.memory.list) or ()]}
 
     async def _reset(self, params: Mapping[str, Any]) -> dict[str, Any]:
         scope = self._scope(params)
@@ -304,31 +190,6 @@ class MemoryServer:
         while self._scopes:
             await self._scopes.popitem()[1].close()
         return {}
-
-
-def _item(hit: object) -> dict[str, Any]:
-    """A hit as the protocol tells it: of a text, a mapping, or an object with the fields of one."""
-    if isinstance(hit, str):
-        return {"text": hit}
-    if isinstance(hit, Mapping):
-        if unknown := [str(key) for key in hit if key not in _HIT_FIELDS]:
-            raise Fault("bad_hit", f"a hit has no field '{unknown[0]}'; it can have {', '.join(_HIT_FIELDS)}")
-        fields = dict[str, Any](hit)
-    else:
-        fields = {name: getattr(hit, name) for name in _HIT_FIELDS if hasattr(hit, name)}
-    if not isinstance(fields.get("text"), str):
-        raise Fault("bad_hit", f"a hit is a text, or has the field 'text' with one; here is a {type(hit).__name__}")
-    for name in _DATES:
-        if isinstance(fields.get(name), datetime):
-            fields[name] = fields[name].isoformat()
-    for name in _IDS:
-        if isinstance(fields.get(name), str):
-            raise Fault("bad_hit", f"'{name}' of a hit is a list, not one id")
-        if fields.get(name) is not None:
-            fields[name] = list(fields[name])
-    if fields.get("score") is not None:
-        fields["score"] = float(fields["score"])  # numpy's numbers are none that JSON knows.
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _told(error: Exception) -> str:
@@ -402,6 +263,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    folder = str(Path(__file__).parent)
-    sys.path[:] = [place for place in sys.path if place != folder]  # Run by its path: our modules are not the user's.
     main()

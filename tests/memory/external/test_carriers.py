@@ -10,10 +10,12 @@ import pytest
 
 from longmemeval.memory.external.batches import Unit, batches
 from longmemeval.memory.external.carriers import ServiceError
+from longmemeval.memory.external.child_process import ChildProcess
 from longmemeval.memory.external.ids import OpaqueIds
 from longmemeval.memory.external.messages import Add, Open, Search, SearchItem, SentMessage, SentSession
 from longmemeval.memory.external.service import MemoryService
 from tests.memory.external.carried import CARRIERS, EXAMPLE, haystack, memory_service, session
+from tests.support import ROOT
 
 ASKED = datetime(2023, 6, 1, 12, 0)
 _, MESSAGES = haystack(
@@ -111,6 +113,22 @@ def test_a_fault_is_told_and_the_rest_goes_on(carrier: str, folder: Path) -> Non
 
     with memory_service(carrier, folder) as (service, _):
         asyncio.run(work(service))
+
+
+def test_the_standard_library_is_all_that_a_child_needs(folder: Path) -> None:
+    """`serve.py` by its path, where there is neither longmemeval nor any other package."""
+    command = [sys.executable, "-I", "-S", str(ROOT / "longmemeval/memory/external/serve.py"), "mymem:MyMemory"]
+    service = MemoryService(lambda on_progress: ChildProcess(command, on_progress))
+
+    async def work() -> None:
+        try:
+            await prepared(service, folder / "kept")
+            await service.open(Open("h_1", str(folder / "kept"), "read"))
+            assert len(await found(service, "beagle")) == 1
+        finally:
+            await service.close()
+
+    asyncio.run(work())
 
 
 @pytest.mark.parametrize("carrier", CARRIERS[:3])

@@ -1,0 +1,35 @@
+"""What a class returns, as the protocol tells it."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from .records import Fault
+
+_DATES, _IDS = ("date", "valid_from", "valid_to"), ("message_ids", "session_ids")
+_HIT_FIELDS = ("text", "kind", "ref", "speaker", "score", *_DATES, *_IDS)
+
+
+def item(hit: object) -> dict[str, Any]:
+    """A hit as the protocol tells it: of a text, a mapping, or an object with the fields of one."""
+    if isinstance(hit, str):
+        return {"text": hit}
+    if isinstance(hit, Mapping):
+        if unknown := [str(key) for key in hit if key not in _HIT_FIELDS]:
+            raise Fault("bad_hit", f"a hit has no field '{unknown[0]}'; it can have {', '.join(_HIT_FIELDS)}")
+        fields = dict[str, Any](hit)
+    else:
+        fields = {name: getattr(hit, name) for name in _HIT_FIELDS if hasattr(hit, name)}
+    if not isinstance(fields.get("text"), str):
+        raise Fault("bad_hit", f"a hit is a text, or has the field 'text' with one; here is a {type(hit).__name__}")
+    for name in _DATES:
+        if isinstance(fields.get(name), datetime):
+            fields[name] = fields[name].isoformat()
+    for name in _IDS:
+        if isinstance(fields.get(name), str):
+            raise Fault("bad_hit", f"'{name}' of a hit is a list, not one id")
+        if fields.get(name) is not None:
+            fields[name] = list(fields[name])
+    if fields.get("score") is not None:
+        fields["score"] = float(fields["score"])  # numpy's numbers are none that JSON knows.
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,0 +1,34 @@
+"""What a class gets, and how it fails."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message of a session."""
+
+    id: str
+    role: str
+    """`user` or `assistant`."""
+    speaker: str
+    """The speaker's name; empty where the data has none."""
+    content: str
+
+
+@dataclass(frozen=True)
+class Session:
+    """What `add` gets."""
+
+    id: str
+    date: datetime
+    """Without a time zone."""
+    messages: tuple[Message, ...]
+
+
+class Fault(Exception):
+    """A method fails with this code and message."""
+
+    def __init__(self, code: str, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.code, self.retryable = code, retryable

@@ -1,0 +1,93 @@
+"""One history in the hands of one object."""
+
+import asyncio
+import inspect
+import json
+import shutil
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
+from tempfile import mkdtemp
+from time import monotonic
+from typing import Any, TypeVar
+
+from .threads import CallThread
+
+T = TypeVar("T")
+
+
+class Scope:
+    """One history: an object of the class, the thread its methods run in, and what was added."""
+
+    def __init__(self, make: Callable[..., Any], directory: str, mode: str, *, works_in_folder: bool) -> None:
+        self._make, self.mode = make, mode
+        self._thread = CallThread()
+        self._work = Path(directory or mkdtemp(prefix="longmemeval-"), "work") if works_in_folder else None
+        self.folder = Path(directory) if directory else None
+        self.added: list[str] = []
+        self.lock = asyncio.Lock()
+        self.saved_at = monotonic()
+        self._told: Mapping[str, int] = {}
+        self.memory: Any = None
+
+    async def make(self) -> None:
+        """Make the object, anew."""
+        if self._work:
+            shutil.rmtree(self._work, ignore_errors=True)
+            self._work.mkdir(parents=True)
+        self.memory = await self.run(self._make, **({"folder": self._work} if self._work else {}))
+
+    async def reset(self) -> None:
+        """Empty it, by the object's own `reset` where it has one, which may have to empty more than the object."""
+        await (self.run(self.memory.reset) if self.has("reset") else self.make())
+        self.added.clear()
+
+    def has(self, method: str) -> bool:
+        """Whether the object has a method of that name."""
+        return callable(getattr(self.memory, method, None))
+
+    async def run(self, method: "Callable[..., Awaitable[T] | T]", *arguments: object, **named: object) -> T:
+        """What `method` returns; what is not `async` is computed in the scope's thread."""
+        call = partial(method, *arguments, **named)
+        result = call() if inspect.iscoroutinefunction(method) else await asyncio.wrap_future(self._thread.submit(call))
+        return await result if inspect.isawaitable(result) else result
+
+    async def usage(self) -> dict[str, Any]:
+        """What was used since the last time, where the class counts it."""
+        if not self.has("usage"):
+            return {}
+        total = dict(await self.run(self.memory.usage))
+        since = {key: value - self._told.get(key, 0) for key, value in total.items()}
+        self._told = total
+        return {"usage": since}
+
+    async def save(self) -> None:
+        """Write memory and batch ids; dying at any moment leaves the old ones or the new ones."""
+        if self.folder is None or self.mode == "read":
+            return
+        new, saved = self.folder / "saved.new", self.folder / "saved"
+        shutil.rmtree(new, ignore_errors=True)
+        (new / "memory").mkdir(parents=True)
+        await self.run(self.memory.save, new / "memory")
+        (new / "batches.json").write_text(json.dumps(self.added))
+        shutil.rmtree(saved, ignore_errors=True)
+        new.rename(saved)
+        self.saved_at = monotonic()
+
+    async def load(self) -> bool:
+        """Take up what was saved; says whether anything was."""
+        for name in ("saved", "saved.new") if self.folder else ():
+            batches = Path(self.folder or "") / name / "batches.json"
+            if batches.exists():  # It is written last.
+                await self.run(self.memory.load, batches.parent / "memory")
+                self.added = json.loads(batches.read_text())
+                return True
+        return False
+
+    async def close(self) -> None:
+        """Let go of the object, which closes what it has open; what was not saved is gone."""
+        if self.has("close"):
+            await self.run(self.memory.close)
+        self._thread.close()
+        if self._work:
+            shutil.rmtree(self._work if self.folder else self._work.parent, ignore_errors=True)
