@@ -1,6 +1,7 @@
 """Shared fixtures: the real data where it is at hand."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,10 @@ from tests.tiers import begins_something
 
 # Workers of pytest-xdist are told a width; commands write into pipes here, which have none.
 os.environ.pop("COLUMNS", None)
+
+# A shell that runs the tests in the background has interrupts ignored, and every command they begin inherits that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes says more of the machine than of what is tested.
 settings.register_profile("any machine", deadline=None)
