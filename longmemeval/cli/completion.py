@@ -1,4 +1,4 @@
-"""What the shell offers after Tab: data sets, presets, runs. Looks nothing up over the network."""
+"""What the shell offers after Tab: data sets, presets, runs, sweeps. Looks nothing up over the network."""
 
 from pathlib import Path
 
@@ -22,6 +22,14 @@ def complete_judge(incomplete: str) -> list[str]:
     from longmemeval.evaluation.judges.definition import rule_names
 
     return [name for name in rule_names() if name.startswith(incomplete)]
+
+
+def complete_sweep(incomplete: str) -> list[str]:
+    """Sweeps that have runs in the results folder of the environment."""
+    from longmemeval.pipeline.runs.listing import sweep_names
+    from longmemeval.settings import folders
+
+    return [name for name in sweep_names(folders().results_dir) if name.startswith(incomplete)]
 
 
 def complete_run(incomplete: str) -> list[str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from longmemeval.cli.completion import complete_dataset, complete_judge, complete_memory, complete_run
+from longmemeval.cli.completion import complete_dataset, complete_judge, complete_memory, complete_run, complete_sweep
 from longmemeval.cli.panels import ADVANCED, LIMITS, MODEL, OUTPUT, WHAT
 
 if TYPE_CHECKING:
@@ -46,6 +46,9 @@ MovedDataset = Annotated[
 Memories = Annotated[
     list[str], memory_option("A preset, module:Class, process:COMMAND, address or YAML file; repeatable.")
 ]
+PartsOf = Annotated[
+    list[str] | None, memory_option("A memory that is not registered, whose parts are checked too; repeatable.")
+]
 JudgeId = Annotated[
     str | None,
     typer.Option(
@@ -58,7 +61,13 @@ JudgeId = Annotated[
 ]
 Sweep = Annotated[
     str | None,
-    typer.Option("--sweep", metavar="NAME", rich_help_panel=WHAT, help="All runs of this sweep."),
+    typer.Option(
+        "--sweep",
+        metavar="NAME",
+        autocompletion=complete_sweep,
+        rich_help_panel=WHAT,
+        help="All runs of this sweep.",
+    ),
 ]
 Prepared = Annotated[
     str, typer.Option("--prepared", metavar="NAME", rich_help_panel=WHAT, help="The preparation to read.")

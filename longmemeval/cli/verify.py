@@ -22,6 +22,7 @@ def verify(
         typer.Argument(metavar="RUN|DATA[/NAME]", autocompletion=complete_run, help="Runs, patterns or preparations."),
     ] = None,
     sweep: shared.Sweep = None,
+    memories: shared.PartsOf = None,
     dataset: shared.MovedDataset = None,
     as_json: shared.Json = False,
 ) -> None:
@@ -36,12 +37,14 @@ def verify(
         raise typer.BadParameter("name a RUN, a pattern such as 'demo-*', a preparation, or --sweep NAME")
     where = places.folders()
     names = named_runs(subjects or (), where.results_dir, sweep=sweep)
-    found = [check(name, dataset=dataset, where=where) for name in names]
+    found = [check(name, dataset=dataset, memories=memories or (), where=where) for name in names]
     if as_json:
         print_json(found[0] if len(found) == 1 else {"subjects": found})
     for one in found:
         if not one.problems and not as_json:
             out.print(f"{printable(one.subject)}: all {one.checked} checks hold")
+        for note in one.notes if not as_json else ():
+            err.print(printable(note))
         for problem in one.problems:
             err.print(f"{printable(problem)}")
         if one.problems:

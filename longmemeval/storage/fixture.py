@@ -36,6 +36,7 @@ from longmemeval.storage.parts import Part
 __all__ = [
     "FORMAT",
     "Fixture",
+    "check_haystack",
     "check_link",
     "fixture_folder",
     "meta_of",
@@ -77,9 +78,24 @@ def meta_of(path: Path, haystack_id: str) -> FixtureMeta | None:
         FixtureError: as `read_meta`, or the folder holds, or is a link to, the fixture of another haystack.
     """
     meta = read_meta(path)
-    if meta is not None and meta.haystack_id != haystack_id:
-        raise _misplaced(path, meta)
+    if meta:
+        check_haystack(path, meta, haystack_id)
     return meta
+
+
+def check_haystack(path: Path, meta: FixtureMeta, haystack_id: str) -> None:
+    """Refuse the fixture of another haystack.
+
+    Raises:
+        FixtureError: the folder holds it, or is a link to it.
+    """
+    if meta.haystack_id != haystack_id:
+        holds = "is a link to" if path.is_symlink() else "holds"
+        raise FixtureError(
+            f"The folder {holds} the fixture of haystack '{meta.haystack_id}'",
+            where=str(path),
+            fix="Remove it from there and prepare again",
+        )
 
 
 def _lost(path: Path) -> FixtureError:
@@ -87,15 +103,6 @@ def _lost(path: Path) -> FixtureError:
         "A broken link is in the place of the fixture",
         where=str(path),
         fix="Restore its target, or remove the link and prepare again",
-    )
-
-
-def _misplaced(path: Path, meta: FixtureMeta) -> FixtureError:
-    holds = "is a link to" if path.is_symlink() else "holds"
-    return FixtureError(
-        f"The folder {holds} the fixture of haystack '{meta.haystack_id}'",
-        where=str(path),
-        fix="Remove it from there and prepare again",
     )
 
 
@@ -289,8 +296,8 @@ def check_link(path: Path, haystack_id: str) -> None:
             meta = read_meta(path)
         except FixtureError:
             return  # What cannot be read is made again.
-        if meta and meta.haystack_id != haystack_id:
-            raise _misplaced(path, meta)
+        if meta:
+            check_haystack(path, meta, haystack_id)
 
 
 def tidy_fixture(path: Path) -> None:

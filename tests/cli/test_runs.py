@@ -113,6 +113,8 @@ def test_patterns_and_sweeps_name_runs(command: Command, workspace: Path) -> Non
         ("prepare --dataset loc", ["locomo10"]),
         ("evaluate demo-a --judge offline/lex", ["offline/lexical"]),
         ("comp", ["compare"]),
+        ("compare --sweep gr", ["grid"]),
+        ("runs --sweep g", ["grid"]),
     ],
 )
 def test_completion(words: str, found: list[str], tmp_path: Path) -> None:

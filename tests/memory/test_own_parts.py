@@ -10,6 +10,7 @@ import pytest
 
 from longmemeval.dataset import Dataset
 from longmemeval.errors import FixtureError, HarnessError
+from longmemeval.files import sha256_file
 from longmemeval.memory.configuration import MemoryConfiguration, build_memory, resolve_configuration
 from longmemeval.memory.protocol import MemoryTools
 from longmemeval.pipeline.fixtures.access import PreparedFixtures
@@ -102,6 +103,24 @@ def test_its_chat_model_is_cached_counted_and_paid_for_by_who_reads(
     assert paid is not None
     assert paid.cost_usd == pytest.approx(report.usage.cost_usd)
     assert free == Usage()
+
+
+def test_verify_checks_the_content_of_its_parts_when_the_memory_is_named(dataset: Dataset, where: Folders) -> None:
+    prepare(dataset, [own("shelf=true")], where=where)
+    told = verify("d/default", where=where)
+    assert [note.split("'")[1] for note in told.notes] == ["facts", "shelf"]
+    assert "with the --memory that reads it" in told.notes[0]
+    document = meta(where)
+    facts = where.prepared_dir / "d/default/q1/facts.json"
+    facts.write_text("{}")
+    document["parts"]["facts"]["sha256"] = document["parts"]["shelf"]["recipe"]["facts_sha256"] = sha256_file(facts)
+    (facts.parent / "meta.json").write_text(json.dumps(document))
+    assert verify("d/default", where=where).problems == ()
+    named = verify("d/default", memories=[own("shelf=true")], where=where)
+    assert (len(named.problems), named.notes) == (1, ())
+    assert "q1, part facts: it cannot be opened (ValidationError" in named.problems[0]
+    told_of = longmemeval("verify", "d", "--memory", OWN, cwd=where.results_dir.parent, code=3).stderr
+    assert "q1, part facts" in told_of
 
 
 def test_parameters_that_decide_a_part_do_not_mix(dataset: Dataset, where: Folders) -> None:

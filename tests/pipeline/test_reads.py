@@ -40,7 +40,17 @@ print(json.dumps(counts), file=stdout)
 SELECTED = ("--dataset", "sample", "--limit", "4")
 PREPARE = ("prepare", *SELECTED, "--memory", "bm25", "--memory", "semantic-recall", "--jobs", "1")
 RUN = ("run", *SELECTED, "--model", "offline/extractive")
+SWEEP = """
+name: s
+dataset: sample
+selection: {limit: 4}
+models: [offline/extractive]
+judges: [offline/lexical]
+memories: [bm25]
+"""
 COMMANDS = {
+    "prepare again": PREPARE,
+    "verify preparation": ("verify", "sample"),
     "run": (*RUN, "--memory", "bm25", "--run-id", "a"),
     "run again": (*RUN, "--memory", "bm25", "--run-id", "a"),
     "run with vectors": (*RUN, "--memory", "semantic-recall", "--run-id", "b"),
@@ -56,17 +66,22 @@ COMMANDS = {
     "retrieval again": ("retrieval", *SELECTED, "--memory", "bm25", "--run-id", "r", "--jobs", "1"),
     "verify retrieval": ("verify", "r"),
     "export trec": ("export", "r", "--format", "trec"),
+    "sweep": ("sweep", "s.yaml"),
+    "sweep again": ("sweep", "s.yaml"),
 }
 # How much of each prompt the page has room for is known once all have been seen, and they can be too large to keep.
 TWICE = {("report", "results/a/prompts.jsonl"), ("report", "results/b/prompts.jsonl")}
+ONCE = [name for name in COMMANDS if not name.startswith("sweep")]
 
 
 @pytest.fixture(scope="module")
 def reads(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, int]]:
     """By command: every file that it read, and how often."""
+    folder = tmp_path_factory.mktemp("reads")
+    (folder / "s.yaml").write_text(SWEEP)
     done = subprocess.run(
         [sys.executable, "-c", COUNTED, json.dumps([PREPARE, *COMMANDS.values()])],
-        cwd=tmp_path_factory.mktemp("reads"),
+        cwd=folder,
         env=clean_environment(),
         capture_output=True,
         text=True,
@@ -77,10 +92,20 @@ def reads(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, int]]
     return dict(zip(COMMANDS, json.loads(done.stdout)[1:], strict=True))
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", ONCE)
 def test_a_command_reads_each_file_once(reads: dict[str, dict[str, int]], command: str) -> None:
     often = {name: times for name, times in reads[command].items() if times > 1}
     assert often == {name: 2 for verb, name in TWICE if verb == command}
+
+
+def test_a_sweep_of_which_nothing_is_left_reads_a_run_once_for_itself_and_once_for_each_verb(
+    reads: dict[str, dict[str, int]],
+) -> None:
+    often = {name: times for name, times in reads["sweep again"].items() if name.startswith("results/s_")}
+    assert {name.rpartition("/")[2] for name in often} >= {"run.json", "answers.jsonl"}
+    # The sweep's own look, `compare`, and what it shows of its runs.
+    assert max(often.values()) <= 3
+    assert reads["sweep again"]["results/index.jsonl"] == 1
 
 
 def test_what_a_command_needs_is_among_what_was_counted(reads: dict[str, dict[str, int]]) -> None:

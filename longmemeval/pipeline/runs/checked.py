@@ -1,6 +1,5 @@
 """Reading a run for its figures: nothing is printed that was not made again from files that hold."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -24,6 +23,10 @@ from longmemeval.pipeline.runs.checks import (
 from longmemeval.pipeline.runs.index import record_score
 from longmemeval.pipeline.runs.run_files import RunFiles
 from longmemeval.records import Usage
+
+_REMEDY_FOR_SCORES = (
+    "Restore it from a copy. Scores alone can be made again: delete their file and run `longmemeval evaluate`"
+)
 
 
 def read_run(files: RunFiles) -> RunFiles:
@@ -56,7 +59,9 @@ def made_again(files: RunFiles, asked: AskedQuestions, stored: Metrics, *, grown
         IntegrityError: the scores, or labels, are not those that the files give, with the file's name.
     """
     again = metrics_of(files, asked, stored.judge)
-    refuse(files, _score_checks(files, asked, stored, again))
+    # Labels first: scores that were changed to fit them are not the cause.
+    refuse(files, check_labels(files, stored.judge, asked))
+    refuse(files, check_scores(files, stored, again), _REMEDY_FOR_SCORES)
     older = outdated(files, stored, again)
     if older is not None and not grown:
         run_id = files.folder.name
@@ -66,12 +71,6 @@ def made_again(files: RunFiles, asked: AskedQuestions, stored: Metrics, *, grown
             fix=f"Run `longmemeval evaluate {run_id}` with this judge ({judge_name(stored.judge)})",
         )
     return again
-
-
-def _score_checks(files: RunFiles, asked: AskedQuestions, stored: Metrics, again: Metrics) -> Iterator[str | None]:
-    # Labels first: scores that were changed to fit them are not the cause.
-    yield from check_labels(files, stored.judge, asked)
-    yield from check_scores(files, stored, again)
 
 
 def metrics_of(files: RunFiles, asked: AskedQuestions, judge: JudgeIdentity) -> Metrics:

@@ -28,8 +28,13 @@ _DIGITS = 12
 """Figures are compared to so many significant digits: the last ones depend on the machine."""
 
 
-def refuse(files: RunFiles, outcomes: Iterable[str | None]) -> None:
+def refuse(files: RunFiles, outcomes: Iterable[str | None], remedy: str = "Restore it from a copy") -> None:
     """Stop at the first thing that does not hold.
+
+    Args:
+        files: of the run.
+        outcomes: of its checks.
+        remedy: what helps.
 
     Raises:
         IntegrityError: it says what, and in which file.
@@ -37,9 +42,6 @@ def refuse(files: RunFiles, outcomes: Iterable[str | None]) -> None:
     found = next((outcome for outcome in outcomes if outcome), None)
     if found is None:
         return
-    remedy = "Restore it from a copy"
-    if found.startswith("metrics/"):
-        remedy += ", or delete it and run `longmemeval evaluate` again: it is made from the judgements"
     raise IntegrityError(
         f"Run '{files.folder.name}' cannot be relied on: {found}",
         where=str(files.folder),

@@ -125,6 +125,12 @@ def named_runs(
     return wanted
 
 
+def sweep_names(results_dir: Path) -> list[str]:
+    """What `--sweep` can name: the sweeps that have runs, in alphabetical order."""
+    cut = ((one.run, one.run.find(f"_{_slug(one.memory)}")) for one in list_runs(results_dir) if one.memory)
+    return sorted({run[:end] for run, end in cut if end > 0})
+
+
 def _ranks(results_dir: Path, run_id: str) -> bool:
     return _listed(results_dir, run_id, {}).kind == "retrieval"
 
@@ -188,8 +194,12 @@ def _matches(one: ListedRun, wanted: RunFilter) -> bool:
 
 def _is_of_sweep(one: ListedRun, sweep: str) -> bool:
     """Whether the id is one that the sweep gives: its name, then the memory's."""
-    rest = one.run.removeprefix(f"{sweep}_")
-    return rest != one.run and rest.startswith(re.sub(r"[^A-Za-z0-9._+]+", "-", one.memory).strip("-")[:20])
+    return one.run.startswith(f"{sweep}_{_slug(one.memory)}")
+
+
+def _slug(memory: str) -> str:
+    """How the ids of a sweep write the name of a memory, or its beginning."""
+    return re.sub(r"[^A-Za-z0-9._+]+", "-", memory).strip("-")[:20]
 
 
 def _started(one: ListedRun) -> datetime:

@@ -18,8 +18,8 @@ from longmemeval.pipeline.grade.evaluate import unlabelled
 from longmemeval.pipeline.runs.accounts import spent_on_answers, spent_on_judging
 from longmemeval.pipeline.runs.answers import ANSWERS
 from longmemeval.pipeline.runs.asked import AskedQuestions
-from longmemeval.pipeline.runs.index import read_index
-from longmemeval.pipeline.runs.manifest import FORMAT, RunManifest, dataset_record, differences, read_manifest
+from longmemeval.pipeline.runs.index import IndexEntry, read_index
+from longmemeval.pipeline.runs.manifest import FORMAT, RunManifest, dataset_record, differences
 from longmemeval.pipeline.runs.run_files import RunFiles
 from longmemeval.pipeline.runs.selection import select
 from longmemeval.pipeline.runs.settings import AnswerSettings
@@ -30,7 +30,7 @@ from longmemeval.spending import SPENDING, Account, SpendingLimit, spent_in
 
 
 class SweepState:
-    """A sweep's plan beside what stands on disk, which is looked at anew with every question asked here.
+    """A sweep's plan beside what is on disk, which is read once, and again after `changed`.
 
     Args:
         plan: what is asked for.
@@ -61,6 +61,14 @@ class SweepState:
         specs = plan.judges or (benchmark_of(self.dataset).default_judge,)
         self.judges: dict[str, JudgeIdentity] = {spec: self.judge(spec, CallCounter).identity for spec in specs}
         """By spec."""
+        self._files: dict[str, RunFiles] = {}
+        """What was read of each run, by id."""
+        self._index: list[IndexEntry] | None = None
+
+    def changed(self, run: PlannedRun) -> None:
+        """Take note that something was written to a run: its files are read again."""
+        self._files.pop(run.run_id, None)
+        self._index = None
 
     def judge(self, spec: str, model: Callable[[str], ChatModel]) -> Judge:
         """The judge of a spec, its chat models made by `model`."""
@@ -86,8 +94,10 @@ class SweepState:
         )
 
     def files(self, run: PlannedRun) -> RunFiles:
-        """What the files of a run hold now."""
-        return RunFiles(self.folder(run))
+        """What the files of a run hold."""
+        if run.run_id not in self._files:
+            self._files[run.run_id] = RunFiles(self.folder(run))
+        return self._files[run.run_id]
 
     def answers(self, run: PlannedRun) -> dict[str, Answer]:
         """The answers of a run that count, failed calls left out."""
@@ -119,7 +129,9 @@ class SweepState:
         files = self.files(run)
         scores = [metrics for metrics in files.metrics if metrics.judge.id == judge.id]
         current = scores and scores[0].judgements_sha256 == files.judged(judge.id).sha256
-        indexed = any((one.run, one.judge) == (run.run_id, judge.id) for one in read_index(self.where.results_dir))
+        if self._index is None:
+            self._index = read_index(self.where.results_dir)
+        indexed = any((one.run, one.judge) == (run.run_id, judge.id) for one in self._index)
         return bool(current) and indexed and not unlabelled(files, judge)
 
     def is_complete(self, run: PlannedRun) -> bool:
@@ -180,8 +192,7 @@ class SweepState:
                 self.judge(spec, lambda name: load_chat_model(name, self.plan.judge_options, account=account))
 
     def _manifest(self, run: PlannedRun) -> RunManifest | None:
-        folder = self.folder(run)
-        return read_manifest(folder) if (folder / "run.json").exists() else None
+        return self.files(run).manifest if (self.folder(run) / "run.json").exists() else None
 
     def _settings(self, run: PlannedRun) -> AnswerSettings:
         return run_settings(run.configuration, run.model.spec, run.reading.configuration, self.options(run))

@@ -189,6 +189,7 @@ class _Session:
                     where=self._state.where,
                 )
         finally:
+            self._state.changed(one)
             self.newly_answered += left - len(self._state.unanswered(one))
         if report.failed:
             self._failed(one, f"{report.failed} of {report.questions} questions failed, the first: {report.errors[0]}")
@@ -212,6 +213,7 @@ class _Session:
             with self._reaching(spec, planned.judge_options):
                 evaluate(one.run_id, options=options, where=self._state.where)
         finally:
+            self._state.changed(one)
             without = len(self._state.unlabelled(one, judge))
             self.newly_judged += left - without
         if without:

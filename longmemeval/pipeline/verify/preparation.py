@@ -1,13 +1,12 @@
 """What `verify` checks of a preparation: parts have their hashes and say what `meta.json` says; all are of one make."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from longmemeval.errors import FixtureError, HarnessError
 from longmemeval.files import leads_nowhere, list_folders, safe_name
-from longmemeval.memory.definition import known_parts
 from longmemeval.pipeline.fixtures.recipes import PlannedPart, check_unmixed, is_made_of_others
 from longmemeval.records import FixtureMeta
 from longmemeval.storage.fixture import Fixture, StoredPart
@@ -15,30 +14,51 @@ from longmemeval.storage.messages import resource_id
 from longmemeval.storage.parts import Made, Part, PartTools, Source, Stored
 
 
-def check_preparation(folder: Path) -> Iterator[str | None]:
-    """One outcome per check of every fixture: None, or what does not hold."""
-    metas, known = [], known_parts()
-    for path in sorted(filter(leads_nowhere, folder.iterdir())):
-        yield f"{folder.parent.name}/{folder.name}/{path.name}: is a broken link"
-    for path in list_folders(folder):
-        place = f"{folder.parent.name}/{folder.name}/{path.name}"
-        try:
-            fixture = Fixture.open(path)
-        except HarnessError as error:
-            yield f"{place}: {error}"
-            continue
-        metas.append(fixture.meta)
+class PreparationCheck:
+    """What there is to check of one preparation.
+
+    Args:
+        folder: the preparation's.
+        known: the parts whose content can be checked, by name; of all others the hashes are.
+    """
+
+    def __init__(self, folder: Path, known: Mapping[str, Part[Any]]) -> None:
+        self._folder = folder
+        self._place = f"{folder.parent.name}/{folder.name}"
+        self._known = known
+        self._metas: dict[Path, FixtureMeta] = {}
+        self.unknown: set[str] = set()
+        """Names of the parts of which the hashes alone were checked."""
+
+    def outcomes(self) -> Iterator[str | None]:
+        """One per check of every fixture: None, or what does not hold."""
+        for path in sorted(filter(leads_nowhere, self._folder.iterdir())):
+            yield f"{self._place}/{path.name}: is a broken link"
+        for path in list_folders(self._folder):
+            try:
+                fixture = Fixture.open(path)
+            except HarnessError as error:
+                yield f"{self._place}/{path.name}: {error}"
+                continue
+            self._metas[path] = fixture.meta
+            yield from self._of_fixture(fixture, f"{self._place}/{path.name}")
+        if self._metas:
+            first, *_ = self._metas.values()
+            shared = _fullest(self._metas.values(), self._known)
+            yield _holds(self._place, partial(check_unmixed, self._metas, first.dataset, shared))
+
+    def _of_fixture(self, fixture: Fixture, place: str) -> Iterator[str | None]:
+        held = [part for part in self._known.values() if part.info(fixture.meta)]
+        opened = {part.name for part in held if not part.directory}
         for name, info in fixture.meta.parts.items():
-            read = fixture.part_folder if info.directory else fixture.read_part
-            yield _holds(f"{place}, part {name}", partial(read, name))
-        held = [part for part in known.values() if part.info(fixture.meta)]
+            if name not in opened:
+                read = fixture.part_folder if info.directory else fixture.read_part
+                yield _holds(f"{place}, part {name}", partial(read, name))
         for part in held:
-            yield _holds(place, partial(fixture.part, part))
+            yield _holds(f"{place}, part {part.name}", partial(fixture.part, part))
         for problem in _contradictions(fixture, held):
             yield f"{place}/meta.json: {problem}" if problem else None
-    if metas:
-        place = f"{folder.parent.name}/{folder.name}"
-        yield _holds(place, partial(check_unmixed, folder, metas[0].dataset, _fullest(metas, known)))
+        self.unknown |= fixture.meta.parts.keys() - self._known.keys()
 
 
 def _holds(place: str, check: Callable[[], object]) -> str | None:
@@ -47,6 +67,8 @@ def _holds(place: str, check: Callable[[], object]) -> str | None:
         check()
     except HarnessError as error:
         return f"{place}: {error}"
+    except Exception as error:  # A part of another package fails as it likes.
+        return f"{place}: it cannot be opened ({type(error).__name__}: {error})"
     return None
 
 
@@ -67,7 +89,7 @@ def _contradictions(fixture: Fixture, held: Iterable[Part[Any]]) -> Iterator[str
         yield from found or [None]
 
 
-def _fullest(metas: Sequence[FixtureMeta], known: Mapping[str, Part[Any]]) -> list[PlannedPart]:
+def _fullest(metas: Iterable[FixtureMeta], known: Mapping[str, Part[Any]]) -> list[PlannedPart]:
     """The recipes that all fixtures must share: of each part the first there is."""
     found: dict[str, PlannedPart] = {}
     for meta in metas:

@@ -8,6 +8,8 @@ from msgspec import Struct, structs
 from longmemeval.errors import HarnessError, IntegrityError, nearest
 from longmemeval.evaluation.metrics import METRICS_FORMAT
 from longmemeval.files import list_folders, safe_name
+from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, parts_of, preset_of
+from longmemeval.memory.definition import known_parts
 from longmemeval.pipeline.runs.answers import ANSWERS, PROMPTS
 from longmemeval.pipeline.runs.asked import AskedQuestions, check_selection, dataset_of
 from longmemeval.pipeline.runs.checked import metrics_of
@@ -27,7 +29,7 @@ from longmemeval.pipeline.runs.rankings import RANKINGS
 from longmemeval.pipeline.runs.run_files import RunFiles
 from longmemeval.pipeline.runs.scores import read_metrics
 from longmemeval.pipeline.runs.settings import AnswerSettings, RetrievalSettings
-from longmemeval.pipeline.verify.preparation import check_preparation
+from longmemeval.pipeline.verify.preparation import PreparationCheck
 from longmemeval.pipeline.verify.retrieval import check_retrieval
 from longmemeval.settings import Folders, folders
 
@@ -38,14 +40,23 @@ class Verification(Struct, frozen=True):
     subject: str
     checked: int
     problems: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    """What could be checked in part only."""
 
 
-def verify(subject: str, *, dataset: str | None = None, where: Folders | None = None) -> Verification:
+def verify(
+    subject: str,
+    *,
+    dataset: str | None = None,
+    memories: Sequence[MemoryConfiguration | str] = (),
+    where: Folders | None = None,
+) -> Verification:
     """Check a run, or a preparation named `DATASET` or `DATASET/PREPARATION`.
 
     Args:
         subject: a run id, or a preparation.
         dataset: where a run's gold is, if it has moved.
+        memories: memories that are not registered, whose parts a preparation holds; registered ones are known.
         where: the folders.
 
     Raises:
@@ -60,7 +71,17 @@ def verify(subject: str, *, dataset: str | None = None, where: Folders | None = 
     if not preparations:
         _refuse_lost_manifest(where.results_dir / subject)
         raise HarnessError(f"There is no run and no preparation '{subject}'", fix=nearest(subject, _subjects(where)))
-    return _collect(subject, (check for folder in preparations for check in check_preparation(folder)))
+    known = dict(known_parts())
+    for memory in map(as_configuration, memories):
+        known |= preset_of(memory).all_parts() | {part.name: part for part in parts_of(memory)}
+    checked = [PreparationCheck(folder, known) for folder in preparations]
+    found = _collect(subject, (outcome for one in checked for outcome in one.outcomes()))
+    unknown = sorted(set[str]().union(*(one.unknown for one in checked)))
+    return structs.replace(found, notes=tuple(map(_of_unknown, unknown)))
+
+
+def _of_unknown(part: str) -> str:
+    return f"Of part '{part}' only the hash is checked; its content too with the --memory that reads it"
 
 
 def _collect(subject: str, checks: Iterator[str | None]) -> Verification:
