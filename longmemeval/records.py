@@ -230,6 +230,8 @@ class PartInfo(Struct, frozen=True, omit_defaults=True):
     directory: bool = False
     failed: str = ""
     """Why there is nothing in it; the next `prepare` tries again."""
+    incomplete: str = ""
+    """What is missing in it, and why; the next `prepare` tries that again."""
     told: dict[str, Any] = {}
     """What manifests and tables tell of it."""
 

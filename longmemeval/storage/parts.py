@@ -67,6 +67,8 @@ class Made(Struct, frozen=True):
     """What could not be done, and why."""
     told: dict[str, Any] = {}
     """What manifests and tables tell of it: numbers are added up over the haystacks."""
+    incomplete: str = ""
+    """What of it is missing, and why. It is read as it is; the next `prepare` goes on with it, if it is `resumable`."""
     failed: str = ""
     """Why this haystack has none: its questions have no answer. Others go on, and the next `prepare` tries again."""
 
@@ -180,7 +182,8 @@ class Part(ABC, Generic[T]):
     reproducible: bool = True
     """Whether the same input gives the same bytes. If not, `meta.json`, manifests and tables say so."""
     resumable: bool = False
-    """Of a directory: whether `make` goes on in the folder of an attempt that was killed; else it gets an empty one."""
+    """Of a directory: whether `make` goes on in the folder of an attempt that was killed, or in a copy of a part that
+    is `incomplete`; else it gets an empty one."""
     derived: bool = False
     """Whether it follows from the other parts by rules alone: fixtures without it are read, `open` makes it then.
     `info` passes over one of other rules, which is made again."""
@@ -218,6 +221,15 @@ class Part(ABC, Generic[T]):
     def settings(self) -> dict[str, Any]:
         """What of the memory's own parameters decides it: a part of the recipe that runs compare too."""
         return {}
+
+    def under_way(self, preparation: Path, since: float) -> str:
+        """What is to be shown of those of its fixtures that are being made, whatever process makes them.
+
+        Args:
+            preparation: the folder of all fixtures.
+            since: when the command began, in seconds as files have them; what is older is a leftover.
+        """
+        return ""
 
     def texts(self, source: Source, options: PartOptions) -> Sequence[str]:
         """What it embeds, as the embedder gets it; asked for once the needed parts are there."""

@@ -9,17 +9,20 @@ from typing import Any
 
 import msgspec
 from filelock import FileLock, Timeout
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from longmemeval.files import write_atomic
+from longmemeval.memory.external import under_way
 from longmemeval.memory.external.batches import batches
 from longmemeval.memory.external.carriers import FINAL, ServiceError
 from longmemeval.memory.external.ids import OpaqueIds
-from longmemeval.memory.external.messages import FailedBatch, HelloResult, Open, ReportedUsage
+from longmemeval.memory.external.messages import Add, FailedBatch, HelloResult, Open, ReportedUsage
 from longmemeval.memory.external.service import MemoryService
 from longmemeval.records import Message
 
-_STATE, _JOURNAL, _RECORD = "state", "batches.jsonl", "ingested.json"
+_STATE, _RECORD = "state", "ingested.json"
+PLACES = ".scopes"
+"""The folder beside the fixtures where services work until all is done."""
 _LOOK_AGAIN_S = 0.2
 
 
@@ -37,6 +40,13 @@ class Ingested(Struct, frozen=True):
     """Where the service itself keeps the scope."""
     usage: ReportedUsage | None = None
     """As the service tells it."""
+    lost: int = 0
+    """Batches that the service took and, by its own count, cannot find."""
+
+    @property
+    def missing(self) -> int:
+        """Batches that cannot be found."""
+        return len(self.failed) + self.lost
 
 
 class _Line(Struct, frozen=True):
@@ -56,6 +66,8 @@ class Scope(Struct, frozen=True):
     configuration: dict[str, Any]
     ids: OpaqueIds
     messages: Sequence[Message]
+    part: str = ""
+    """The name of the part."""
 
     @property
     def state(self) -> Path:
@@ -65,39 +77,92 @@ class Scope(Struct, frozen=True):
     @property
     def workplace(self) -> Path:
         """The service's directory until then, which it is told: the path of the fixture holds the haystack's id."""
-        return self.folder.parent.parent / ".scopes" / self.scope
+        return self.folder.parent.parent / PLACES / self.scope
+
+    @property
+    def journal(self) -> Path:
+        """What was added so far, beside the workplace."""
+        return self.workplace.with_suffix(".jsonl")
 
 
 async def ingest(service: MemoryService, scope: Scope) -> Ingested:
     """Add the whole history, wait until it can be found, and have it written.
+
+    Where an earlier attempt came to its end but lost batches, those are tried again in a copy of what it kept; what it
+    kept stays as it is if no more of them succeed.
 
     Raises:
         ServiceError: the service is gone, silent or broken, or could add nothing at all. What was added is kept for
             the next attempt as far as the service keeps it.
     """
     told = await service.hello()
-    persist = told.capabilities.persist
+    persist, before = told.capabilities.persist, recorded(scope)
+    if before and not scope.workplace.exists():
+        await asyncio.to_thread(shutil.copytree, scope.state, scope.workplace)
     scope.workplace.mkdir(parents=True, exist_ok=True)
-    there = (await service.open(Open(scope.scope, str(scope.workplace), "prepare", scope.configuration))).batch_ids
+    reference = before.reference if before else ""
+    request = Open(scope.scope, str(scope.workplace), "prepare", scope.configuration, reference)
+    there = (await service.open(request)).batch_ids
     if persist == "none":
         ingested = Ingested(told, 0)
     else:
         if persist == "service" and not there:
             with suppress(ServiceError):  # It may have no reset; its scopes are new ones then.
                 await service.reset(scope.scope)
-        ingested = await _added(service, scope, told, there)
+        try:
+            ingested = await _added(service, scope, told, there)
+        finally:
+            under_way.forget(scope.workplace)
+    if before and ingested.missing >= before.missing:
+        await asyncio.to_thread(_forget, scope)
+        return before
     await asyncio.to_thread(_write, scope, ingested)
     return ingested
 
 
+def recorded(scope: Scope) -> Ingested | None:
+    """What became of the history in an attempt that came to its end; None where there was none."""
+    record = scope.folder / _RECORD
+    return msgspec.json.decode(record.read_bytes(), type=Ingested) if record.exists() else None
+
+
 async def _added(service: MemoryService, scope: Scope, told: HelloResult, there: Sequence[str]) -> Ingested:
-    journal = scope.folder / _JOURNAL
-    lines = {line.batch_id: line for line in _read(journal) if line.batch_id in set(there)}
     todo = list(batches(scope.scope, scope.messages, scope.ids, told.capabilities.unit))
+    lines, failed = await _add_batches(service, scope, todo, there)
+    on_the_way = under_way.UnderWay(scope.part, len(todo), len(todo))
+    ready = await service.ready(
+        scope.scope, lambda told: under_way.note(scope.workplace, structs.replace(on_the_way, ready=told.done))
+    )
+    failed |= {one.batch_id: one for one in ready.failed}
+    if todo and (len(failed) == len(todo) or (ready.state == "failed" and not ready.failed)):
+        why = next(iter(failed.values())).error if failed else "it does not say why"
+        raise ServiceError(f"The memory could add nothing: {why}")
+    kept = await service.snapshot(scope.scope)
+    before = recorded(scope)
+    refs = {ref: ids for line in lines for ref, ids in line.refs.items()}
+    usage = [line.usage for line in (before, *lines) if line and line.usage]
+    return Ingested(
+        told,
+        len(todo),
+        tuple(failed.values()),
+        {**(before.refs if before else {}), **refs},
+        kept.reference,
+        _sum(usage) if usage else None,
+        # A service that does not count says 0.
+        max(0, len(todo) - len(failed) - ready.done) if ready.done else 0,
+    )
+
+
+async def _add_batches(
+    service: MemoryService, scope: Scope, todo: Sequence[Add], there: Sequence[str]
+) -> tuple[list[_Line], dict[str, FailedBatch]]:
+    """Add what is not there yet; what was added, by attempts that were stopped too, and what failed."""
+    lines = {line.batch_id: line for line in _read(scope.journal) if line.batch_id in set(there)}
     failed: dict[str, FailedBatch] = {}
-    with journal.open("wb") as file:
+    with scope.journal.open("wb") as file:
         file.writelines(msgspec.json.encode(line) + b"\n" for line in lines.values())
-        for batch in todo:
+        for number, batch in enumerate(todo):
+            under_way.note(scope.workplace, under_way.UnderWay(scope.part, len(todo), number))
             if batch.batch_id in there:
                 continue
             try:
@@ -110,15 +175,7 @@ async def _added(service: MemoryService, scope: Scope, told: HelloResult, there:
             lines[batch.batch_id] = _Line(batch.batch_id, added.refs, added.usage)
             file.write(msgspec.json.encode(lines[batch.batch_id]) + b"\n")
             file.flush()
-    ready = await service.ready(scope.scope)
-    failed |= {one.batch_id: one for one in ready.failed}
-    if todo and (len(failed) == len(todo) or (ready.state == "failed" and not ready.failed)):
-        why = next(iter(failed.values())).error if failed else "it does not say why"
-        raise ServiceError(f"The memory could add nothing: {why}")
-    kept = await service.snapshot(scope.scope)
-    refs = {ref: ids for line in lines.values() for ref, ids in line.refs.items()}
-    usage = [line.usage for line in lines.values() if line.usage]
-    return Ingested(told, len(todo), tuple(failed.values()), refs, kept.reference, _sum(usage) if usage else None)
+    return list(lines.values()), failed
 
 
 async def replay(service: MemoryService, scope: Scope) -> None:
@@ -158,11 +215,17 @@ async def place(root: Path, name: str, count: int) -> AsyncIterator[None]:
 def _write(scope: Scope, ingested: Ingested) -> None:
     shutil.rmtree(scope.state, ignore_errors=True)
     scope.workplace.rename(scope.state)
-    with suppress(OSError):  # Others may be at work there.
-        scope.workplace.parent.rmdir()
     document = msgspec.json.format(msgspec.json.encode(ingested), indent=1)
     write_atomic(scope.folder / _RECORD, document + b"\n")
-    (scope.folder / _JOURNAL).unlink(missing_ok=True)
+    _forget(scope)
+
+
+def _forget(scope: Scope) -> None:
+    """Nothing is under way any more."""
+    shutil.rmtree(scope.workplace, ignore_errors=True)
+    scope.journal.unlink(missing_ok=True)
+    with suppress(OSError):  # Others may be at work there.
+        scope.workplace.parent.rmdir()
 
 
 def _read(journal: Path) -> list[_Line]:

@@ -79,7 +79,7 @@ class Open(_Sent, frozen=True):
     configuration: dict[str, Any] = {}
     """What the user has set."""
     reference: str = ""
-    """What `snapshot` returned; in mode `read`."""
+    """What `snapshot` returned; in mode `read`, and where batches that failed are tried again."""
     chat_base_url: str = ""
     """Where the system is to call chat models, by the OpenAI API; ends in `/v1`. Empty: as it is configured itself."""
     chat_model: str = ""

@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 
 from longmemeval.files import safe_name, sha256_text
+from longmemeval.memory.external import under_way
 from longmemeval.memory.external.carriers import ServiceError
 from longmemeval.memory.external.connect import connect
 from longmemeval.memory.external.ids import OpaqueIds, scope_id
-from longmemeval.memory.external.ingestion import Ingested, Scope, ingest, place
+from longmemeval.memory.external.ingestion import PLACES, Ingested, Scope, ingest, place, recorded
 from longmemeval.memory.external.service import MemoryService
 from longmemeval.records import Message, Usage
 from longmemeval.storage.parts import Made, Part, PartTools, Source, Stored
@@ -33,7 +34,7 @@ class ServicePart(Part[Ingested]):
         label: what the service is called.
         spec: see `connect`.
         configuration: what the user has set.
-        source: `source_sha256` of the code, and of an adapter what is installed; None where that cannot be told.
+        source: where the code is from, with `source_sha256`; None where that cannot be told.
     """
 
     directory = True
@@ -45,15 +46,15 @@ class ServicePart(Part[Ingested]):
     def __init__(
         self, label: str, spec: str, configuration: Mapping[str, Any], source: Mapping[str, str] | None = None
     ) -> None:
-        self.spec, self.configuration, self._source = spec, dict(configuration), source
+        self.label, self.spec, self.configuration, self._source = label, spec, dict(configuration), source
         told = msgspec.json.encode([spec, self.configuration], order="deterministic").decode()
         # Differs from one configuration to the next: several may be prepared side by side.
         self.name = f"{safe_name(label)}-{sha256_text(told)[:8]}"
 
     def recipe(self, tools: PartTools) -> dict[str, Any]:
-        """The spec, what is set, and what is known of the code."""
+        """The spec, what is set, and the hash of the code where it is a class."""
         made = {"version": _ADAPTER, "service": self.spec, "configuration": self.configuration}
-        return {**made, **(self._source or {})}
+        return {**made, "source_sha256": self._source["source_sha256"]} if self._source else made
 
     def scope(self, haystack_id: str, messages: list[Message], folder: Path) -> Scope:
         """The scope of a history.
@@ -65,26 +66,45 @@ class ServicePart(Part[Ingested]):
         """
         content = sha256_text("\0".join(message.content for message in messages))
         ids = OpaqueIds(haystack_id, messages)
-        return Scope(scope_id(self.name, haystack_id, content), folder, self.configuration, ids, messages)
+        return Scope(scope_id(self.name, haystack_id, content), folder, self.configuration, ids, messages, self.name)
+
+    def under_way(self, preparation: Path, since: float) -> str:
+        """How many batches of how many were added, over all histories that are being filled."""
+        return under_way.shown(preparation / PLACES, self.name, self.label, since)
 
     async def make(self, source: Source, tools: PartTools) -> Made:
         """Hand the history over. What fails fails for this haystack alone."""
         service = shared_service(self.spec)
         scope = self.scope(source.haystack.haystack_id, source.messages, source.folder)
-        preparation = source.folder.parent.parent
+        preparation, before = source.folder.parent.parent, recorded(scope)
         try:
             most = (await service.hello()).capabilities.max_parallel
             async with place(preparation, self.name, most):
                 ingested = await ingest(service, scope)
         except ServiceError as error:
-            return Made(failed=str(error).rstrip("."))
-        lost = len(ingested.failed)
-        why = f"{lost} of {ingested.batches} batches failed: {ingested.failed[0].error}" if lost else ""
-        return Made(usage=_usage(ingested), notes=(why,) if why else (), told=_told(ingested))
+            why = str(error).rstrip(".")
+            if before is None:
+                return Made(failed=why)
+            # What an earlier attempt kept is as good as it was.
+            tried = f"the failed batches were tried again, but {why[:1].lower()}{why[1:]}"
+            return Made(notes=(tried,), told=_told(before), incomplete=_missing(before))
+        usage, missing = _usage(ingested), _missing(ingested)
+        if before:
+            usage -= _usage(before)
+        notes = (f"{missing}. The next prepare tries again",) if missing else ()
+        return Made(usage=usage, notes=notes, told=_told(ingested), incomplete=missing)
 
     def open(self, stored: Stored) -> Ingested:
         """What became of the history."""
         return msgspec.json.decode((stored.folder() / "ingested.json").read_bytes(), type=Ingested)
+
+
+def _missing(ingested: Ingested) -> str:
+    """What of the history cannot be found, and why; empty where all can."""
+    if not ingested.missing:
+        return ""
+    why = ingested.failed[0].error if ingested.failed else "the memory took them and does not count them as ready"
+    return f"{ingested.missing} of {ingested.batches} batches failed: {why}"
 
 
 def _told(ingested: Ingested) -> dict[str, Any]:
@@ -102,7 +122,7 @@ def _told(ingested: Ingested) -> dict[str, Any]:
             "persistence": can.persist,
         },
         "batches": ingested.batches,
-        "failed_batches": len(ingested.failed),
+        "failed_batches": ingested.missing,
     }
 
 

@@ -22,7 +22,6 @@ from datetime import datetime
 from functools import partial
 from importlib import import_module, metadata
 from pathlib import Path
-from time import monotonic
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +39,6 @@ else:  # Run by its path: its siblings are found beside it, and its own folder i
     from longmemeval_serving.scope import Scope
 
 __all__ = [
-    "CHECKPOINT_S",
     "PROTOCOL",
     "Fault",
     "MemoryServer",
@@ -52,10 +50,15 @@ __all__ = [
 ]
 
 PROTOCOL = 1
-CHECKPOINT_S = 20.0
-"""Seconds of adding after which a memory that can be saved is saved, so that a killed `prepare` goes on from there."""
-
-HANDED = ("chat_base_url", "chat_model", "embedding_base_url", "embedding_model", "embedding_dimension")
+HANDED = (
+    "scope",
+    "reference",
+    "chat_base_url",
+    "chat_model",
+    "embedding_base_url",
+    "embedding_model",
+    "embedding_dimension",
+)
 """What `open` says that a class gets if its `__init__` names it; what is empty only where there is no default."""
 
 
@@ -70,10 +73,14 @@ class MemoryServer:
 
     def __init__(self, memory_class: Callable[..., Any], name: str) -> None:
         self._class, self._name = memory_class, name
-        self._persists = all(callable(getattr(memory_class, name, None)) for name in ("save", "load"))
+        self._persist = "directory" if self._all("save", "load") else "service" if self._all("reference") else "none"
         self._scopes: dict[str, Scope] = {}
         names = ["hello", "open", "add", "ready", "search", "snapshot", "list", "reset", "shutdown"]
         self._methods = {name: getattr(self, f"_{name}") for name in names}
+
+    def _all(self, *methods: str) -> bool:
+        """Whether the class has all of these methods."""
+        return all(callable(getattr(self._class, name, None)) for name in methods)
 
     async def call(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """The result of one call.
@@ -94,15 +101,13 @@ class MemoryServer:
         if params.get("protocol") != PROTOCOL:
             raise Fault("unknown_protocol", f"this service speaks protocol {PROTOCOL}")
         packages = {name: _version(name) for name in getattr(self._class, "packages", ())}
-        persist = "directory" if self._persists else "none"
-        lists = callable(getattr(self._class, "list", None))
-        usual = {"dates": "native", "provenance": "message", "persist": persist, "max_parallel": 8, "list": lists}
+        usual = {"dates": "native", "provenance": "message", "persist": self._persist, "max_parallel": 8}
         told = dict(getattr(self._class, "capabilities", {}))
         return {
             "protocol": PROTOCOL,
             "name": self._name,
             "packages": {"python": sys.version.split()[0], **packages},
-            "capabilities": {**usual, **told},
+            "capabilities": {**usual, "list": self._all("list"), **told},
         }
 
     async def _open(self, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,12 +115,13 @@ class MemoryServer:
         if old := self._scopes.pop(params["scope"], None):
             await old.close()
         make = partial(self._class, **arguments)
-        scope = Scope(make, params["directory"], params["mode"], works_in_folder=works_in_folder)
+        folder, mode = params["directory"], params["mode"]
+        scope = Scope(make, folder, mode, persist=self._persist, works_in_folder=works_in_folder)
         await scope.make()
-        if self._persists and not await scope.load() and params["mode"] == "read":
+        if self._persist == "directory" and not await scope.load() and mode == "read":
             raise Fault("nothing_saved", "the directory holds no saved memory")
         self._scopes[params["scope"]] = scope
-        return {"batch_ids": scope.added}
+        return {"batch_ids": scope.batches.added}
 
     def _arguments(self, params: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
         """What the class is made from besides a folder, and whether it asks for one."""
@@ -145,19 +151,17 @@ class MemoryServer:
             tuple(Message(one["id"], one["role"], one["speaker"], one["content"]) for one in told["messages"]),
         )
         async with scope.lock:
-            if params["batch_id"] not in scope.added:
-                await scope.run(scope.memory.add, session)
-                scope.added.append(params["batch_id"])
-                if self._persists and monotonic() - scope.saved_at > CHECKPOINT_S:
-                    await scope.save()
+            await scope.add(params["batch_id"], session)
             return await scope.usage()
 
     async def _ready(self, params: Mapping[str, Any]) -> dict[str, Any]:
         scope = self._scope(params)
         told = await scope.run(scope.memory.ready) if scope.has("ready") else True
         if isinstance(told, Mapping):
+            for one in told.get("failed", ()):
+                scope.batches.fail(one["batch_id"])
             return dict(told)
-        return {"state": "ready", "done": len(scope.added)} if told else {"state": "pending"}
+        return {"state": "ready", "done": len(scope.batches.added)} if told else {"state": "pending"}
 
     async def _search(self, params: Mapping[str, Any]) -> dict[str, Any]:
         scope, limit = self._scope(params), params["limit"]
@@ -169,10 +173,9 @@ class MemoryServer:
     async def _snapshot(self, params: Mapping[str, Any]) -> dict[str, Any]:
         scope = self._scope(params)
         async with scope.lock:
-            if self._persists:
-                await scope.save()
+            reference = await scope.keep()
         await self._scopes.pop(params["scope"]).close()
-        return {}
+        return {"reference": reference}
 
     async def _list(self, params: Mapping[str, Any]) -> dict[str, Any]:
         scope = self._scope(params)
@@ -192,9 +195,12 @@ class MemoryServer:
         return {}
 
 
+_OURS = {Path(__file__), *Path(__file__).with_name("serving").glob("*.py")}
+
+
 def _told(error: Exception) -> str:
     """The error with the place in the code of who wrote the class."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) not in _OURS]
     where = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}: " if frames else ""
     return f"{where}{type(error).__name__}: {error}"
 
@@ -248,17 +254,16 @@ async def serve_lines(server: MemoryServer) -> None:
 
 
 def server_of(target: str) -> MemoryServer:
-    """The server for the class that `package.module:Class` or `file.py:Class` names; modules beside it count too."""
-    module, _, attribute = target.rpartition(":")
-    file = Path(module) if module.endswith(".py") else None
-    sys.path.insert(0, str(file.parent) if file else os.getcwd())
-    return MemoryServer(getattr(import_module(file.stem if file else module), attribute), attribute)
+    """The server for the class that `package.module:Class` names; modules of the current folder can be named too."""
+    module, _, attribute = target.partition(":")
+    sys.path.insert(0, os.getcwd())
+    return MemoryServer(getattr(import_module(module), attribute), attribute)
 
 
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description="Serve a memory class to longmemeval.")
-    parser.add_argument("memory", help="package.module:Class or file.py:Class")
+    parser.add_argument("memory", help="package.module:Class")
     with suppress(KeyboardInterrupt):
         asyncio.run(serve_lines(server_of(parser.parse_args().memory)))
 

@@ -77,8 +77,12 @@ class MemoryService:
         """Add a session."""
         return await self._ask("add", request, AddResult)
 
-    async def ready(self, scope: str) -> ReadyResult:
+    async def ready(self, scope: str, noted: Callable[[ReadyResult], None] = lambda told: None) -> ReadyResult:
         """Wait until all that was added can be found or has failed.
+
+        Args:
+            scope: what was added to.
+            noted: told how far it has come.
 
         Raises:
             ServiceError: nothing more is done for too long.
@@ -87,6 +91,7 @@ class MemoryService:
         while True:
             told = await self._ask("ready", Ready(scope), ReadyResult)
             now = time.monotonic()
+            noted(told)
             if told.state != "pending":
                 return told
             if told.done > best:

@@ -1,8 +1,12 @@
 """Progress on standard error: a bar where a person looks, nothing in a pipe."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Event, Thread
 from typing import Protocol
+
+_LOOK_AGAIN_S = 0.2
+"""Between two questions how far the steps under way have come."""
 
 
 class Progress(Protocol):
@@ -19,8 +23,14 @@ class _Silent:
 
 
 @contextmanager
-def progress(title: str, total: int) -> Iterator[Progress]:
-    """A progress bar of `total` steps with rate and time left, on standard error if that is a terminal."""
+def progress(title: str, total: int, within: Callable[[], str] = str) -> Iterator[Progress]:
+    """A progress bar of `total` steps with rate and time left, on standard error if that is a terminal.
+
+    Args:
+        title: of the bar.
+        total: how many steps.
+        within: asked now and then how far the steps under way have come; a short text shown beside the bar.
+    """
     from rich.console import Console
 
     console = Console(stderr=True)
@@ -38,9 +48,10 @@ def progress(title: str, total: int) -> Iterator[Progress]:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
         TextColumn("{task.fields[note]}"),
+        TextColumn("{task.fields[within]}"),
     )
     with RichProgress(*columns, console=console, transient=True) as bars:
-        task = bars.add_task(title, total=total, note="", rate="")
+        task = bars.add_task(title, total=total, note="", rate="", within="")
 
         class _Bar:
             def advance(self, steps: int = 1, *, note: str = "") -> None:
@@ -49,4 +60,16 @@ def progress(title: str, total: int) -> Iterator[Progress]:
                 speed = bars.tasks[0].speed
                 bars.update(task, rate=f"{speed:.1f}/s" if speed else "")
 
-        yield _Bar()
+        ended = Event()
+
+        def look() -> None:
+            while not ended.wait(_LOOK_AGAIN_S):
+                bars.update(task, within=within())
+
+        looking = Thread(target=look, daemon=True)
+        looking.start()
+        try:
+            yield _Bar()
+        finally:
+            ended.set()
+            looking.join()

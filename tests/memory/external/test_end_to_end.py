@@ -144,7 +144,7 @@ def test_a_haystack_that_fails_keeps_its_questions_and_no_other(fault: str, told
     shown = " ".join(done.stderr.split())
     assert told in shown
     if not told:
-        assert "q1: 1 of 3 batches failed: faulty.py, line 10: ValueError: a bad day" in shown
+        assert "q1: 1 of 3 batches failed: faulty.py, line 10: ValueError: a bad day. The next prepare tries again" in shown
         return
     assert "1 of 2 haystacks failed: their questions count, and have no answer." in shown
     done = longmemeval(*RUN, *words, "--run-id", "r", cwd=folder, code=1)
@@ -166,8 +166,8 @@ def test_a_haystack_that_fails_keeps_its_questions_and_no_other(fault: str, told
 SLOW = '''
 import pathlib, time
 from mymem import MyMemory
-import longmemeval.memory.external.serve as serve
-serve.CHECKPOINT_S = 0.0
+import longmemeval.memory.external.serving.scope as scope
+scope.CHECKPOINT_S = 0.0
 
 class Slow(MyMemory):
     """Slow, and saved after every session."""

@@ -2,7 +2,6 @@
 
 import asyncio
 import inspect
-import json
 import shutil
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -11,20 +10,26 @@ from tempfile import mkdtemp
 from time import monotonic
 from typing import Any, TypeVar
 
+from .batches import Batches
 from .threads import CallThread
 
 T = TypeVar("T")
+
+CHECKPOINT_S = 20.0
+"""Seconds of adding after which a memory that can be saved is saved, so that a killed `prepare` goes on from there."""
 
 
 class Scope:
     """One history: an object of the class, the thread its methods run in, and what was added."""
 
-    def __init__(self, make: Callable[..., Any], directory: str, mode: str, *, works_in_folder: bool) -> None:
-        self._make, self.mode = make, mode
+    def __init__(
+        self, make: Callable[..., Any], directory: str, mode: str, *, persist: str, works_in_folder: bool
+    ) -> None:
+        self._make, self.mode, self._persist = make, mode, persist
         self._thread = CallThread()
         self._work = Path(directory or mkdtemp(prefix="longmemeval-"), "work") if works_in_folder else None
         self.folder = Path(directory) if directory else None
-        self.added: list[str] = []
+        self.batches = Batches(self.folder / "batches.jsonl" if self.folder and persist == "service" else None)
         self.lock = asyncio.Lock()
         self.saved_at = monotonic()
         self._told: Mapping[str, int] = {}
@@ -40,7 +45,25 @@ class Scope:
     async def reset(self) -> None:
         """Empty it, by the object's own `reset` where it has one, which may have to empty more than the object."""
         await (self.run(self.memory.reset) if self.has("reset") else self.make())
-        self.added.clear()
+        self.batches.clear()
+
+    async def add(self, batch_id: str, session: object) -> None:
+        """Add a batch, unless it is there; what an earlier attempt may have left of it is removed before."""
+        if batch_id in self.batches.added:
+            return
+        if batch_id in self.batches.unsure and self.has("forget"):
+            await self.run(self.memory.forget, session)
+        self.batches.begin(batch_id)
+        await self.run(self.memory.add, session)
+        self.batches.end(batch_id)
+        if self._persist == "directory" and monotonic() - self.saved_at > CHECKPOINT_S:
+            await self.save()
+
+    async def keep(self) -> str:
+        """Have everything written; the reference, where a service keeps it."""
+        if self._persist == "directory":
+            await self.save()
+        return str(await self.run(self.memory.reference)) if self._persist == "service" else ""
 
     def has(self, method: str) -> bool:
         """Whether the object has a method of that name."""
@@ -69,7 +92,7 @@ class Scope:
         shutil.rmtree(new, ignore_errors=True)
         (new / "memory").mkdir(parents=True)
         await self.run(self.memory.save, new / "memory")
-        (new / "batches.json").write_text(json.dumps(self.added))
+        (new / "batches.json").write_text(self.batches.dump())
         shutil.rmtree(saved, ignore_errors=True)
         new.rename(saved)
         self.saved_at = monotonic()
@@ -80,7 +103,7 @@ class Scope:
             batches = Path(self.folder or "") / name / "batches.json"
             if batches.exists():  # It is written last.
                 await self.run(self.memory.load, batches.parent / "memory")
-                self.added = json.loads(batches.read_text())
+                self.batches.load(batches.read_text())
                 return True
         return False
 

@@ -1,1 +1,0 @@
-"""Chroma: plain vectors."""
