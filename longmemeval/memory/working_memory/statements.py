@@ -86,8 +86,13 @@ def is_role_play(message: str) -> bool:
     return _ROLE_PLAY.search(message[:MAX_MESSAGE]) is not None
 
 
-def statements(message: str) -> Iterator[str]:
-    """The sentences of `message` in which the user speaks of themself, without lead-in ("By the way,") and request."""
+def statements(message: str, first_person: re.Pattern[str] = _FIRST_PERSON) -> Iterator[str]:
+    """The sentences of `message` in which the user speaks of themself, without lead-in ("By the way,") and request.
+
+    Args:
+        message: what was said.
+        first_person: the words of which a statement has one.
+    """
     if _is_pasted(message):
         return
     for raw_line in message.replace("\u2019", "'").splitlines():
@@ -97,9 +102,14 @@ def statements(message: str) -> Iterator[str]:
         if line.endswith(":"):
             return  # what it announces is quoted
         for sentence in _SENTENCE_END.split(_without_greeting(line)):
-            told = _REQUEST.sub("", _LEAD_IN.sub("", sentence)).strip()
-            if _is_statement(told):
+            told = _REQUEST.sub("", without_lead_in(sentence)).strip()
+            if _is_statement(told, first_person):
                 yield told[0].upper() + told[1:]
+
+
+def without_lead_in(sentence: str) -> str:
+    """`sentence` without "Oh, well," and the like before it."""
+    return _LEAD_IN.sub("", sentence)
 
 
 def is_claimed(sentence: str, start: int) -> bool:
@@ -108,9 +118,9 @@ def is_claimed(sentence: str, start: int) -> bool:
     return _HYPOTHETICAL.search(before) is None and before.count('"') % 2 == 0
 
 
-def _is_statement(sentence: str) -> bool:
+def _is_statement(sentence: str, first_person: re.Pattern[str]) -> bool:
     is_talk = sentence.endswith("?") or _NOT_STATED.match(sentence) or _ABOUT_THE_CHAT.search(sentence)
-    return not is_talk and _FIRST_PERSON.search(sentence) is not None
+    return not is_talk and first_person.search(sentence) is not None
 
 
 def _is_pasted(message: str) -> bool:

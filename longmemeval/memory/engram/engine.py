@@ -1,0 +1,214 @@
+"""The engine by itself: add what was said, ask what holds, what held, and what was believed."""
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.errors import HarnessError
+from longmemeval.files import write_atomic
+from longmemeval.memory.engram.extraction.rules import RuleExtractor
+from longmemeval.memory.engram.ledger import Ledger, facts_at
+from longmemeval.memory.engram.predicates import canonical
+from longmemeval.memory.engram.records import Claim, Episode, Fact
+from longmemeval.memory.engram.timeline import Decide, unclear
+from longmemeval.records import Session, Turn
+from longmemeval.storage.format import FORMAT, decode_versioned
+
+
+class Extractor(Protocol):
+    """Reads claims out of episodes."""
+
+    def __call__(self, episode: Episode, before: Episode | None, known: Ledger) -> Iterable[Claim]:
+        """The claims that `episode` makes; `before` is the one before it in its session, `known` what was learned."""
+        ...
+
+
+class Forgotten(Struct, frozen=True):
+    """What `Engram.forget` removed."""
+
+    episode_ids: tuple[str, ...]
+    facts: int
+    """Facts of which no version is left."""
+
+
+class EngramFile(Struct, frozen=True):
+    """All of an engine, as it is stored."""
+
+    format: int
+    episodes: list[Episode]
+    claims: list[Claim]
+    facts: list[Fact]
+
+
+class Engram:
+    """Episodes of one person, or of people who talk to each other, and the facts that follow.
+
+    Args:
+        path: the file it is kept in, read if it exists; None: in memory alone.
+        extractor: reads claims; the rules unless given.
+        decide: asked of contradictions that nothing else can settle, a chat model say.
+
+    Raises:
+        FixtureError: the file is damaged or of a newer format.
+    """
+
+    def __init__(
+        self, path: Path | str | None = None, extractor: Extractor | None = None, decide: Decide = unclear
+    ) -> None:
+        self._path = Path(path) if path is not None else None
+        self._extract: Extractor = extractor or RuleExtractor()
+        self._decide = decide
+        self._clear()
+        if self._path and self._path.exists():
+            self._read(self._path.read_bytes(), str(self._path))
+
+    def _clear(self) -> None:
+        self.ledger = Ledger(decide=self._decide)
+        self.episodes: list[Episode] = []
+        self._last: dict[str, Episode] = {}
+        self._counts: dict[str, int] = {}
+        self._now: datetime | None = None
+
+    def add(self, session: Session, learned_at: datetime | None = None) -> None:
+        """Take in the turns of a session, or more turns of one that is known.
+
+        Args:
+            session: what was said, with its date.
+            learned_at: when the engine learns it; by default the date of the session. Learning never goes back: of a
+                session that arrives late it is the last moment anything was learned.
+        """
+        for turn in session.turns:
+            number = self._counts.get(session.session_id, 0)
+            known = (session.session_id, turn.role, turn.speaker, turn.content, session.date)
+            self._take(Episode(f"{session.session_id}:{number}", *known, learned_at or session.date))
+
+    def tell(self, text: str, date: datetime, speaker: str = "", session_id: str | None = None) -> None:
+        """Take in one message of the user; by default one session a day."""
+        turn = Turn("user", text, speaker)
+        self.add(Session(session_id or f"{date:%Y-%m-%d}", date, f"{date:%Y-%m-%d}", (turn,)))
+
+    def _take(self, episode: Episode) -> None:
+        now = max(episode.ingested_at, self._now or episode.ingested_at)
+        episode = msgspec.structs.replace(episode, ingested_at=now)
+        before = self._last.get(episode.session_id)
+        self._note(episode)
+        for claim in self._extract(episode, before, self.ledger):
+            self.ledger.add(claim, now)
+
+    def _note(self, episode: Episode) -> None:
+        self._now, self._last[episode.session_id] = episode.ingested_at, episode
+        self._counts[episode.session_id] = int(episode.episode_id.rpartition(":")[2]) + 1
+        self.episodes.append(episode)
+
+    def facts(
+        self,
+        subject: str | None = None,
+        predicate: str | None = None,
+        *,
+        as_of: datetime | None = None,
+        believed_at: datetime | None = None,
+    ) -> list[Fact]:
+        """The facts that hold, oldest first.
+
+        Args:
+            subject: whose; any of its names; None: everybody's.
+            predicate: or an alias of it; None: all.
+            as_of: the moment in the world; None: now, facts that still hold.
+            believed_at: by what was believed then; None: by all that was learned.
+        """
+        names = None if subject is None else self.ledger.called(subject)
+        found = facts_at(self.ledger.store.versions(names), as_of, believed_at)
+        wanted = canonical(predicate) if predicate else None
+        return sorted(
+            (
+                fact
+                for fact in found
+                if (as_of is not None or fact.invalid_at is None)
+                and (wanted is None or wanted in (fact.predicate, fact.predicate.partition(":")[0]))
+            ),
+            key=lambda fact: fact.valid_at,
+        )
+
+    def timeline(
+        self, subject: str, predicate: str | None = None, *, believed_at: datetime | None = None
+    ) -> list[Fact]:
+        """All facts on a subject by what is (or was) believed, those that ended included, by the time they began."""
+        wanted = canonical(predicate) if predicate else None
+        found = facts_at(self.ledger.store.versions(self.ledger.called(subject)), None, believed_at)
+        return sorted(
+            (one for one in found if wanted in (None, one.predicate, one.predicate.partition(":")[0])),
+            key=lambda fact: (fact.predicate, fact.valid_at),
+        )
+
+    def history(self, fact_id: str) -> list[Fact]:
+        """All versions of one fact, as they were believed one after the other."""
+        return [fact for fact in self.ledger.store.versions() if fact.fact_id == fact_id]
+
+    def forget(
+        self, *, subject: str | None = None, session_id: str | None = None, before: datetime | None = None
+    ) -> Forgotten:
+        """Remove episodes and all that follows from them, from the file too, as if they had never been said.
+
+        Args:
+            subject: every episode from which a fact on it follows, or that mentions one of its names.
+            session_id: every episode of the session.
+            before: every episode said before.
+
+        Raises:
+            HarnessError: nothing says what is to be forgotten.
+        """
+        if subject is None and session_id is None and before is None:
+            raise HarnessError("Nothing says what to forget", fix="Give a subject, a session_id or a date (before=)")
+        gone = set[str]()
+        if subject is not None:
+            gone |= self._about(self.ledger.called(subject))
+        for episode in self.episodes:
+            if episode.session_id == session_id or (before is not None and episode.event_at < before):
+                gone.add(episode.episode_id)
+        facts = {fact.fact_id for fact in self.ledger.store.versions()}
+        kept = [episode for episode in self.episodes if episode.episode_id not in gone]
+        removed = tuple(episode.episode_id for episode in self.episodes if episode.episode_id in gone)
+        self._clear()
+        for episode in kept:
+            self._take(episode)
+        if self._path:
+            self.save()
+        return Forgotten(removed, len(facts) - len({fact.fact_id for fact in self.ledger.store.versions()}))
+
+    def _about(self, names: Sequence[str]) -> set[str]:
+        wanted = {name.casefold() for name in names}
+        found = {
+            episode_id
+            for fact in self.ledger.store.versions()
+            if fact.subject.casefold() in wanted or fact.object.casefold() in wanted
+            for episode_id in fact.episode_ids
+        }
+        named = re.compile("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in names), re.IGNORECASE)
+        told = (one.episode_id for one in self.episodes if named.search(f"{one.speaker} {one.text}"))
+        return found | set(told)
+
+    def persist(self) -> bytes:
+        """All of it as indented JSON; the same bytes for the same episodes in the same order."""
+        file = EngramFile(FORMAT, self.episodes, self.ledger.claims, self.ledger.store.versions())
+        return msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n"
+
+    def save(self) -> None:
+        """Write the file.
+
+        Raises:
+            HarnessError: it has none.
+        """
+        if self._path is None:
+            raise HarnessError("This memory has no file", fix="Begin it with Engram(path)")
+        write_atomic(self._path, self.persist())
+
+    def _read(self, data: bytes, where: str) -> None:
+        file = decode_versioned(data, EngramFile, where)
+        self.ledger.restore(file.claims, file.facts)
+        for episode in file.episodes:
+            self._note(episode)

@@ -1,0 +1,227 @@
+"""The extractor that needs no model: claims by patterns, the same ones every time."""
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from longmemeval.files import sha256_text
+from longmemeval.memory.engram.extraction.dating import Dated, dated
+from longmemeval.memory.engram.extraction.patterns import Pattern, patterns, source
+from longmemeval.memory.engram.ledger import Ledger
+from longmemeval.memory.engram.predicates import definition, normalised, said
+from longmemeval.memory.engram.records import Claim, ClaimKind, Episode, Force
+from longmemeval.memory.working_memory.statements import (
+    is_claimed,
+    is_role_play,
+    statements,
+    without_lead_in,
+)
+from longmemeval.retrieval.dates_in_text.mentions import mentioned_dates
+
+VERSION = 1
+"""Raise it with every change of what is read; the table of patterns is hashed besides."""
+
+_FIRST_PERSON = re.compile(r"\b(?:I|my|My|me|[Ww]e|[Oo]ur)\b")
+_NOT_MEANT = re.compile(
+    r"\b(?:dream(?:t|ed)?|imagin\w+|pretend\w*|my (?:character|novel|story|dream)|as if|(?:want|like|love|hope)(?:ed)?"
+    r" to|wish(?:ed)?|don't think|doubt|not sure|(?:he|she|they|[A-Z][a-z]+|my \w+) (?:said|says|thinks?|thought"
+    r"|claims?|told \w+|asked|believes?|wants?|assumed))\b"
+)
+_CORRECTION = re.compile(
+    r"\b(?:actually|correction|I meant|sorry|I was wrong|I misspoke|my mistake|let me correct"
+    r"|I mixed (?:it|that) up)\b",
+    re.I,
+)
+_NOW = re.compile(r"\b(?:now|just|recently|finally|no longer|any ?more|these days|switched|changed)\b")
+_NOT = re.compile(
+    r",? (?:and )?not (?P<rest>(?:in |at |to |on |from |as |an? |the )*(?P<wrong>[\w][\w' -]*?))(?=$|[.,;!?])"
+)
+_ITEM = re.compile(r", and |, or |, | and | & |; ")
+_QUESTION = re.compile(r"[^.!?\n]*\?")
+_LONGEST = 16
+"""Words of the longest value."""
+
+
+class RuleExtractor:
+    """Reads what speakers say of themselves; what an assistant without a name says is left out."""
+
+    @property
+    def recipe(self) -> dict[str, object]:
+        """What decides the claims."""
+        return {"extractor": "rules", "version": VERSION, "patterns_sha256": sha256_text(source())}
+
+    def __call__(self, episode: Episode, before: Episode | None, known: Ledger) -> list[Claim]:
+        """The claims that `episode` makes, in the order of the text."""
+        if episode.role != "user" and not episode.speaker:
+            return []
+        if is_role_play(episode.text):
+            return []
+        found = list(_stated(episode, known))
+        told = {claim.predicate for claim in found}
+        found += [claim for claim in _answered(episode, before, known) if claim.predicate not in told]
+        seen = dict.fromkeys((claim.kind, claim.subject, claim.predicate, normalised(claim.object)) for claim in found)
+        return [
+            next(
+                claim
+                for claim in found
+                if (claim.kind, claim.subject, claim.predicate, normalised(claim.object)) == key
+            )
+            for key in seen
+        ]
+
+
+def _owner(episode: Episode) -> str:
+    return episode.speaker or "user"
+
+
+def _stated(episode: Episode, known: Ledger) -> Iterator[Claim]:
+    corrected = _CORRECTION.search(episode.text) is not None
+    for sentence in statements(episode.text, _FIRST_PERSON):
+        sentence = _with_comma(sentence, episode)
+        taken: list[tuple[int, int]] = []
+        for pattern in patterns().statements:
+            for match in pattern.search.finditer(sentence):
+                begin = match.start()
+                if not is_claimed(sentence, begin) or _NOT_MEANT.search(sentence[:begin]):
+                    continue
+                if pattern.written.date == "event" and any(a < match.end() and begin < b for a, b in taken):
+                    continue
+                if not pattern.written.predicate.startswith(("pet", "relative")):
+                    taken.append(match.span())
+                yield from _claims(pattern, match, sentence, episode, known, corrected)
+
+
+def _claims(
+    pattern: Pattern, match: re.Match[str], sentence: str, episode: Episode, known: Ledger, corrected: bool
+) -> Iterator[Claim]:
+    written = pattern.written
+    groups = {name: value.strip() for name, value in match.groupdict().items() if value}
+    predicate = written.predicate.format_map({name: value.lower() for name, value in groups.items()})
+    subject = _owner(episode)
+    if written.subject == "relative":
+        subject = groups.get("called") or _relative(subject, groups["relative"].lower(), known)
+    when = dated(sentence, match.start(), episode.event_at, written.date, predicate.startswith("former"))
+    whole = written.object.format_map(groups)
+    wrong = _NOT.match(sentence, match.end())
+    force: Force = "change" if written.change or _NOW.search(sentence) else "plain"
+    if corrected:
+        force = "correction"
+    if wrong and written.kind == "assert" and not _NOW.search(sentence):
+        value = whole if mentioned_dates(wrong["rest"], episode.event_at) else wrong["wrong"]
+        yield _claim("retract", subject, predicate, value, Dated(episode.event_at), episode)
+        force = "correction"
+    elif corrected and when.named and definition(predicate).functional and _is_known(known, subject, predicate, whole):
+        yield _claim("retract", subject, predicate, whole, Dated(episode.event_at), episode)
+    for value in _listed(whole) if written.list else [whole]:
+        value = _tidy(value)
+        if value or not written.object:
+            yield _claim(written.kind, subject, predicate, value, when, episode, force)
+
+
+def _claim(
+    kind: ClaimKind, subject: str, predicate: str, value: str, when: Dated, episode: Episode, force: Force = "plain"
+) -> Claim:
+    value = _number(value) if definition(predicate).exact or predicate == "age" else value
+    text = said(subject, predicate, _of_another(value)) + (
+        f" ({when.words})" if when.words and kind == "assert" else ""
+    )
+    return Claim(
+        kind=kind,
+        subject=subject,
+        predicate=predicate,
+        object=value,
+        text=text,
+        episode_ids=(episode.episode_id,),
+        valid_at=when.valid_at,
+        until=when.until if kind == "assert" else None,
+        said_at=episode.event_at,
+        latest=when.latest,
+        force=force,
+    )
+
+
+def _of_another(value: str) -> str:
+    """What somebody says of themself as one says it of them."""
+    told = re.sub(r"\b(?:my|our|My|Our)\b", "their", value)
+    return re.sub(r"^been\b", "has been", re.sub(r"\b(?:myself|ourselves)\b", "themselves", told))
+
+
+def _with_comma(sentence: str, episode: Episode) -> str:
+    """Put a comma behind a date in front, so that a clause begins there: "Last week, I went"."""
+    for mention in mentioned_dates(sentence, episode.event_at)[:1]:
+        end = sentence.find(mention.phrase) + len(mention.phrase)
+        if end <= len(mention.phrase) + 4 and re.match(r" (?:I|my|we|I'\w+|we'\w+)\b", sentence[end:]):
+            return f"{sentence[:end]},{sentence[end:]}"
+    return sentence
+
+
+def _listed(value: str) -> list[str]:
+    """The parts of a list of short things; whatever else has an "and" is one."""
+    value = re.sub(r"^(?:both|all kinds of|things like|such as) ", "", value)
+    parts = [part.strip() for part in _ITEM.split(value)]
+    if any(not part or len(part.split()) > 4 for part in parts):
+        return [value]
+    return [part for part in parts if not part.startswith("not ")]
+
+
+def _tidy(value: str) -> str:
+    words = re.sub(r"^[\s,'\"-]+|[\s,'\"-]+$", "", value).split()
+    return " ".join(words[:_LONGEST])
+
+
+def _number(value: str) -> str:
+    lower = value.lower().replace(",", "")
+    return str(patterns().numbers.get(lower, lower))
+
+
+def _relative(owner: str, kin: str, known: Ledger) -> str:
+    """The name of somebody's relative, or what stands for it until the name is known."""
+    facts = [
+        fact for fact in known.store.versions([owner]) if fact.predicate == f"relative:{kin}" and not fact.expired_at
+    ]
+    names = {fact.object for fact in facts}
+    return names.pop() if len(names) == 1 else f"{owner}'s {kin}"
+
+
+def _is_known(known: Ledger, subject: str, predicate: str, value: str) -> bool:
+    return any(
+        fact.predicate == predicate and normalised(fact.object) == normalised(value) and fact.expired_at is None
+        for fact in known.store.versions([subject])
+    )
+
+
+def _answered(episode: Episode, before: Episode | None, known: Ledger) -> Iterator[Claim]:
+    """Claims that a question and its answer make together."""
+    if before is None or (before.speaker, before.role) == (episode.speaker, episode.role):
+        return
+    asked = _QUESTION.findall(before.text.replace("\u2019", "'"))[-1:]
+    answer = without_lead_in(episode.text.replace("\u2019", "'").strip())
+    both = (before.episode_id, episode.episode_id)
+    raw = episode.text.strip()
+    denied = patterns().no.match(raw) is not None
+    for question in asked:
+        for pattern in patterns().questions if not denied else ():
+            match = pattern.search.search(question)
+            given = pattern.answer.match(answer) if match and pattern.answer else None
+            if match and given and not answer[: given.end() + 1].endswith("?"):
+                yield _of_answer(pattern, {**_lower(match), **given.groupdict()}, episode, both, "assert")
+        for pattern in patterns().confirmed:
+            match = pattern.search.search(question)
+            if match and (denied or patterns().yes.match(raw)):
+                kind: ClaimKind = "end" if denied else "assert"
+                yield _of_answer(pattern, match.groupdict(), episode, both, kind)
+
+
+def _of_answer(
+    pattern: Pattern, groups: dict[str, str | None], episode: Episode, both: tuple[str, str], kind: ClaimKind
+) -> Claim:
+    held = {name: value for name, value in groups.items() if value}
+    held.setdefault("animal", held.get("animal2", ""))
+    predicate = pattern.written.predicate.format_map(held)
+    claim = _claim(kind, _owner(episode), predicate, _tidy(held["object"]), Dated(episode.event_at), episode)
+    return msgspec.structs.replace(claim, episode_ids=both)
+
+
+def _lower(match: re.Match[str]) -> dict[str, str | None]:
+    return {name: value.lower() if value else value for name, value in match.groupdict().items()}

@@ -1,0 +1,168 @@
+"""What is believed, and what was: claims in, versions of facts out."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+import msgspec
+
+from longmemeval.memory.engram.predicates import Slot, slot_of
+from longmemeval.memory.engram.records import Claim, Entity, Fact, Relation
+from longmemeval.memory.engram.stores import EmbeddedFacts, FactStore
+from longmemeval.memory.engram.timeline import Decide, NumberedClaim, Stretch, stretches, unclear
+
+
+class Ledger:
+    """The claims of one history and the versions of the facts that follow.
+
+    After each claim the slot's facts are made again from all its claims (`timeline.stretches`). Where they differ from
+    what is believed, the old version is closed and a new one added. The same claims in the same order give the same
+    versions.
+
+    Args:
+        store: where versions are kept; None: in memory.
+        decide: asked of contradictions that nothing else can settle.
+    """
+
+    def __init__(self, store: FactStore | None = None, decide: Decide = unclear) -> None:
+        self.store: FactStore = store or EmbeddedFacts()
+        self.claims: list[Claim] = []
+        self._decide = decide
+        self._slots: dict[Slot, list[NumberedClaim]] = {}
+        self._open: dict[Slot, dict[str, Fact]] = {}
+        self._versions: dict[str, int] = {}
+
+    def add(self, claim: Claim, now: datetime) -> None:
+        """Take a claim in.
+
+        Args:
+            claim: what was said, with at least one episode.
+            now: when the engine learns it; not before what it learned last.
+
+        Raises:
+            ValueError: the claim has no episode.
+        """
+        self._remember(claim)
+        slot = slot_of(claim.subject, claim.predicate, claim.object)
+        if claim.kind != "assert" and slot not in self._slots:
+            return
+        self._slots.setdefault(slot, []).append(NumberedClaim(len(self.claims), claim))
+        self._rewrite(slot, now)
+
+    def restore(self, claims: Iterable[Claim], versions: Iterable[Fact]) -> None:
+        """Take in what was stored: an empty ledger goes on where another one was."""
+        for claim in claims:
+            self._remember(claim)
+            slot = slot_of(claim.subject, claim.predicate, claim.object)
+            if claim.kind == "assert" or slot in self._slots:
+                self._slots.setdefault(slot, []).append(NumberedClaim(len(self.claims), claim))
+        for fact in versions:
+            self.store.append(fact)
+            self._versions[fact.fact_id] = self._versions.get(fact.fact_id, 0) + 1
+            if fact.expired_at is None:
+                slot = slot_of(fact.subject, fact.predicate, fact.object)
+                self._open.setdefault(slot, {})[fact.fact_id] = fact
+
+    def _remember(self, claim: Claim) -> None:
+        if not claim.episode_ids:
+            raise ValueError("a claim without an episode cannot say where it is from")
+        self.claims.append(claim)
+
+    def _rewrite(self, slot: Slot, now: datetime) -> None:
+        held = self._open.setdefault(slot, {})
+        wanted = stretches(self._slots[slot], self._decide)
+        ids = {stretch.fact_id for stretch in wanted}
+        for gone in [fact_id for fact_id in held if fact_id not in ids]:
+            self._close(held.pop(gone), now)
+        for stretch in wanted:
+            before = held.get(stretch.fact_id)
+            if before is not None and _says(before, stretch):
+                continue
+            if before is not None:
+                self._close(before, now)
+            number = self._versions[stretch.fact_id] = self._versions.get(stretch.fact_id, 0) + 1
+            replaced = held.get(stretch.supersedes) if stretch.supersedes else None
+            fact = _version(stretch, number, replaced, now)
+            held[stretch.fact_id] = fact
+            self.store.append(fact)
+
+    def _close(self, fact: Fact, now: datetime) -> None:
+        self.store.close(fact.version_id, msgspec.structs.replace(fact, expired_at=now))
+
+    def entities(self) -> list[Entity]:
+        """Everybody and everything facts are about, in the order they were first told of."""
+        found: dict[str, Entity] = {}
+        for fact in self.store.versions():
+            known = found.get(fact.subject) or Entity(fact.subject, (), fact.created_at, ())
+            episodes = tuple(dict.fromkeys((*known.episode_ids, *fact.episode_ids)))
+            found[fact.subject] = msgspec.structs.replace(known, episode_ids=episodes)
+        for fact in self.store.versions():
+            kind, _, about = fact.predicate.partition(":")
+            if kind in ("relative", "pet") and fact.expired_at is None:
+                alias = f"{fact.subject}'s {about}"
+                known = found.get(fact.object) or Entity(fact.object, (), fact.created_at, fact.episode_ids)
+                unnamed = found.pop(alias, known)
+                episodes = tuple(dict.fromkeys((*unnamed.episode_ids, *known.episode_ids)))
+                found[fact.object] = Entity(
+                    fact.object, (*known.aliases, alias), min(known.created_at, unnamed.created_at), episodes
+                )
+        return list(found.values())
+
+    def relations(self) -> list[Relation]:
+        """The edges between entities, each version one."""
+        names = {entity.name for entity in self.entities()}
+        facts = [fact for fact in self.store.versions() if fact.object in names]
+        return [Relation(fact.subject, fact.predicate, fact.object, fact) for fact in facts]
+
+    def called(self, name: str) -> list[str]:
+        """All names of the entity that `name` is one of, small and capital letters alike."""
+        wanted = name.casefold()
+        for entity in self.entities():
+            names = (entity.name, *entity.aliases)
+            if wanted in (one.casefold() for one in names):
+                return list(names)
+        return [name]
+
+
+def _says(fact: Fact, stretch: Stretch) -> bool:
+    replaced = fact.supersedes.rpartition(".")[0] if fact.supersedes else None
+    return (
+        (fact.object, fact.text, fact.episode_ids) == (stretch.claim.object, stretch.claim.text, stretch.episode_ids)
+        and (fact.valid_at, fact.invalid_at, fact.disputed) == (stretch.valid_at, stretch.invalid_at, stretch.disputed)
+        and replaced == stretch.supersedes
+        and fact.salience == stretch.told
+    )
+
+
+def _version(stretch: Stretch, number: int, replaced: Fact | None, now: datetime) -> Fact:
+    claim = stretch.claim
+    return Fact(
+        version_id=f"{stretch.fact_id}.{number}",
+        subject=claim.subject,
+        predicate=claim.predicate,
+        object=claim.object,
+        text=claim.text,
+        episode_ids=stretch.episode_ids,
+        valid_at=stretch.valid_at,
+        invalid_at=stretch.invalid_at,
+        created_at=now,
+        supersedes=replaced.version_id if replaced else None,
+        disputed=stretch.disputed,
+        salience=float(stretch.told),
+        confidence=claim.confidence,
+    )
+
+
+def facts_at(facts: Iterable[Fact], as_of: datetime | None = None, believed_at: datetime | None = None) -> list[Fact]:
+    """The facts that hold at a moment, by what was believed at another.
+
+    Args:
+        facts: versions.
+        as_of: in the world; None: whenever they hold.
+        believed_at: None: as believed now, by all that was learned.
+    """
+    return [
+        fact
+        for fact in facts
+        if (fact.expired_at is None if believed_at is None else fact.believed(believed_at))
+        and (as_of is None or fact.holds(as_of))
+    ]

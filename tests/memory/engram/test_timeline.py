@@ -1,0 +1,194 @@
+"""The conflict cascade, case by case."""
+
+from datetime import datetime
+
+import numpy as np
+import pytest
+
+from longmemeval.arrays import Vectors
+from longmemeval.memory.engram.ledger import Ledger, facts_at
+from longmemeval.memory.engram.predicates import canonical
+from longmemeval.memory.engram.records import Claim, ClaimKind, Fact, Force
+from longmemeval.memory.engram.timeline import Decide, unclear
+
+
+def day(number: int) -> datetime:
+    return datetime(2024, 1, number)
+
+
+def claim(
+    value: str,
+    on: int,
+    said: int | None = None,
+    *,
+    predicate: str = "home",
+    kind: ClaimKind = "assert",
+    force: Force = "plain",
+    until: int | None = None,
+) -> Claim:
+    return Claim(
+        kind=kind,
+        subject="Ann",
+        predicate=predicate,
+        object=value,
+        text=value,
+        episode_ids=(f"e{value}{on}",),
+        valid_at=day(on),
+        until=day(until) if until else None,
+        said_at=day(said or on),
+        force=force,
+    )
+
+
+def ledger(*claims: Claim, decide: Decide = unclear) -> Ledger:
+    """The claims, learned on 1 January and the days after."""
+    made = Ledger(decide=decide)
+    for number, one in enumerate(claims, start=1):
+        made.add(one, day(number))
+    return made
+
+
+def told(made: Ledger, believed_at: int | None = None) -> list[tuple[str, int, int | None]]:
+    """Value, first day and day it ended of every fact believed, as it ran in the world."""
+    found = facts_at(made.store.versions(), None, day(believed_at) if believed_at else None)
+    return sorted((fact.object, fact.valid_at.day, fact.invalid_at.day if fact.invalid_at else None) for fact in found)
+
+
+def test_another_value_ends_the_earlier_one_and_both_axes_answer() -> None:
+    made = ledger(claim("Rome", 1), claim("Bern", 5))
+    assert told(made) == [("Bern", 5, None), ("Rome", 1, 5)]
+    assert told(made, believed_at=1) == [("Rome", 1, None)]
+    old, closed, new = made.store.versions()
+    assert (old.version_id, old.expired_at, old.invalid_at) == ("f1.1", day(2), None)
+    assert (closed.version_id, closed.created_at, closed.invalid_at) == ("f1.2", day(2), day(5))
+    assert (new.supersedes, new.expired_at) == ("f1.2", None)
+
+
+def test_a_late_arrival_is_closed_history_and_ends_nothing_newer() -> None:
+    made = ledger(claim("Rome", 10), claim("Oslo", 4))
+    assert told(made) == [("Oslo", 4, 10), ("Rome", 10, None)]
+    assert told(ledger(claim("Rome", 2), claim("Bern", 10), claim("Oslo", 4))) == [
+        ("Bern", 10, None),
+        ("Oslo", 4, 10),
+        ("Rome", 2, 4),
+    ]
+
+
+def test_an_elaboration_supersedes_nothing() -> None:
+    made = ledger(claim("Rome", 1), claim("Rome, Italy", 5))
+    assert told(made) == [("Rome, Italy", 1, None)]
+    (fact,) = facts_at(made.store.versions())
+    assert fact.episode_ids == ("eRome1", "eRome, Italy5")
+    assert (fact.supersedes, fact.salience) == (None, 2.0)
+
+
+def test_numbers_are_no_elaboration_of_each_other() -> None:
+    assert told(ledger(claim("3", 1, predicate="count:bikes"), claim("13", 2, predicate="count:bikes"))) == [
+        ("13", 2, None),
+        ("3", 1, 2),
+    ]
+
+
+def test_what_nothing_can_order_is_kept_side_by_side_and_marked() -> None:
+    made = ledger(claim("Rome", 1), claim("Bern", 1))
+    facts = {fact.object: fact for fact in facts_at(made.store.versions(), day(2))}
+    assert {value: fact.disputed for value, fact in facts.items()} == {"Rome": False, "Bern": True}
+    # A later word of either settles it.
+    made.add(claim("Bern", 6), day(6))
+    assert told(made) == [("Bern", 1, 6), ("Bern", 6, None), ("Rome", 1, 6)]
+    (now,) = facts_at(made.store.versions(), day(7))
+    assert (now.object, now.disputed) == ("Bern", False)
+
+
+def test_words_of_change_or_somebody_who_can_tell_settle_it_at_once() -> None:
+    assert told(ledger(claim("Rome", 1), claim("Bern", 1, force="change"))) == [("Bern", 1, None), ("Rome", 1, 1)]
+
+    made = ledger(claim("Rome", 1), claim("Bern", 1), decide=lambda older, newer: "update")
+    assert told(made) == [("Bern", 1, None), ("Rome", 1, 1)]
+    same = ledger(claim("NYC", 1), claim("New York", 1), decide=lambda older, newer: "same")
+    assert told(same) == [("New York", 1, None)]
+
+
+def test_a_correction_makes_void_what_it_finds_in_its_way() -> None:
+    made = ledger(claim("Rome", 5), claim("Bern", 2, 8, force="correction"))
+    assert told(made) == [("Bern", 2, None), ("Rome", 5, 5)]
+    assert told(made, believed_at=1) == [("Rome", 5, None)]
+
+
+def test_a_retraction_restores_what_the_mistake_had_ended() -> None:
+    made = ledger(claim("Rome", 1), claim("Bern", 5), claim("Bern", 9, kind="retract"))
+    assert told(made) == [("Rome", 1, None)]
+    assert told(made, believed_at=2) == [("Bern", 5, None), ("Rome", 1, 5)]
+    assert [fact.object for fact in made.store.versions()] == ["Rome", "Rome", "Bern", "Rome"]
+
+
+def test_what_ends_is_over_until_it_is_said_again() -> None:
+    made = ledger(claim("Rome", 1), claim("Rome", 4, kind="end"), claim("Rome", 8))
+    assert told(made) == [("Rome", 1, 4), ("Rome", 8, None)]
+    assert told(ledger(claim("Rome", 1), claim("", 4, kind="end"))) == [("Rome", 1, 4)]
+    assert told(ledger(claim("Rome", 1, until=3), claim("Bern", 2))) == [("Bern", 2, None), ("Rome", 1, 2)]
+
+
+def test_liking_and_disliking_one_thing_exclude_each_other() -> None:
+    made = ledger(
+        claim("tea", 1, predicate="likes"),
+        claim("rum", 2, predicate="likes"),
+        claim("tea", 5, predicate="dislikes"),
+    )
+    now = {(fact.predicate, fact.object) for fact in facts_at(made.store.versions(), day(6))}
+    assert now == {("likes", "rum"), ("dislikes", "tea")}
+
+
+def test_the_same_attribute_under_another_name() -> None:
+    def embed(texts: list[str]) -> Vectors:
+        """A model to which a trade is an occupation, and nothing else is like anything."""
+        like = {"trade": {0: 0.9, 1: 0.436}, "occupation": {0: 1.0}}
+        rows = np.zeros((len(texts), len(texts) + 2), dtype=np.float32)
+        for place, text in enumerate(texts):
+            for axis, value in like.get(text, {place + 2: 1.0}).items():
+                rows[place, axis] = value
+        return rows
+
+    assert canonical("lives in") == canonical("livesIn") == "home"
+    assert canonical("favorite:color") == "favourite:color"
+    assert canonical("trade") == "trade"
+    assert canonical("trade", embed) == "occupation"
+    assert canonical("shoe size", embed) == "shoe size"
+
+
+def test_a_claim_says_where_it_is_from() -> None:
+    with pytest.raises(ValueError, match="episode"):
+        Ledger().add(Claim("assert", "Ann", "home", "Rome", "Rome", (), day(1)), day(1))
+
+
+def test_versions_are_closed_once_and_changed_never() -> None:
+    made = ledger(claim("Rome", 1))
+    fact: Fact = made.store.versions()[0]
+    with pytest.raises(ValueError, match="changed never"):
+        made.store.close(fact.version_id, claim_as_fact(fact))
+
+
+def claim_as_fact(fact: Fact) -> Fact:
+    return Fact(
+        fact.version_id,
+        fact.subject,
+        fact.predicate,
+        "Bern",
+        fact.text,
+        fact.episode_ids,
+        fact.valid_at,
+        None,
+        fact.created_at,
+        day(9),
+    )
+
+
+def test_the_graph_finds_what_is_connected() -> None:
+    made = ledger(claim("Mia", 1, predicate="relative:sister"))
+    made.add(Claim("assert", "Mia", "home", "Oslo", "Mia lives in Oslo", ("e9",), day(2)), day(2))
+    assert made.store.distances(["Ann"], 2) == {"Ann": 0, "Mia": 1, "Oslo": 2}
+    assert made.store.distances(["Ann"], 1) == {"Ann": 0, "Mia": 1}
+    assert made.called("ann's sister") == ["Mia", "Ann's sister"]
+    assert [(edge.source, edge.predicate, edge.target) for edge in made.relations()] == [
+        ("Ann", "relative:sister", "Mia")
+    ]
