@@ -33,7 +33,7 @@ MEASURED = """
 import tracemalloc, numpy
 import longmemeval.retrieval.history
 tracemalloc.start()
-import longmemeval.benchmarks.longmemeval.official_bm25
+import longmemeval.benchmarks.longmemeval.official.bm25
 print(tracemalloc.get_traced_memory()[1])
 """
 

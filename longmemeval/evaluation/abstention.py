@@ -6,8 +6,8 @@ from math import fsum, inf, nextafter
 
 from msgspec import Struct, structs
 
-from longmemeval.evaluation.intervals import label_interval
 from longmemeval.evaluation.refusal import abstains, rules_sha256
+from longmemeval.evaluation.statistics.intervals import label_interval
 from longmemeval.files import sha256_text
 from longmemeval.records import Gold
 

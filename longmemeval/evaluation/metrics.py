@@ -6,12 +6,12 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.evaluation.abstention import Abstaining, Calibration, abstaining, calibrate
-from longmemeval.evaluation.intervals import label_interval, score_interval
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
 from longmemeval.evaluation.judges.standing import is_official, official_served_name
 from longmemeval.evaluation.question_types import ABILITIES, ANY_TYPES, Labels, OfficialFigures, QuestionTypes
-from longmemeval.evaluation.resampling import share_haystacks
-from longmemeval.evaluation.statistics import percentile
+from longmemeval.evaluation.statistics.intervals import label_interval, score_interval
+from longmemeval.evaluation.statistics.resampling import share_haystacks
+from longmemeval.evaluation.statistics.spread import percentile
 from longmemeval.records import Gold, Judgement, Usage
 
 METRICS_FORMAT = 2
@@ -31,7 +31,7 @@ class Score(Struct, frozen=True):
     """Questions without a label. They count as wrong."""
     interval: tuple[float, float]
     """95 % interval of `accuracy`: Wilson's for labels of independent questions, else the bootstrap, over haystacks
-    where questions share them (`evaluation/intervals.py`)."""
+    where questions share them (`evaluation/statistics/intervals.py`)."""
 
 
 class Latency(Struct, frozen=True):

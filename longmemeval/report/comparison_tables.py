@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from longmemeval.evaluation.judges.standing import judge_name
 from longmemeval.evaluation.metrics import Score
-from longmemeval.evaluation.power import DISCORDANT
+from longmemeval.evaluation.statistics.power import DISCORDANT
 from longmemeval.pipeline.compare.baseline import AgainstBaseline
 from longmemeval.pipeline.compare.comparison import Comparison, PairResult, QuestionRow, RunFigures, points
 from longmemeval.plural import count_of

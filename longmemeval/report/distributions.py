@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from longmemeval.evaluation.abstention import Calibration
-from longmemeval.evaluation.statistics import percentile
+from longmemeval.evaluation.statistics.spread import percentile
 from longmemeval.report.charts import Chart, percent_axis
 from longmemeval.report.svg import INK, MUTED, drawn, run_colour
 from longmemeval.report.table import Table

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from longmemeval.evaluation.metrics import credit
 from longmemeval.pipeline.compare.comparison import QuestionRow
 from longmemeval.pipeline.compare.graded_run import GradedRun
-from longmemeval.pipeline.runs.answers import PROMPTS
 from longmemeval.pipeline.runs.asked import AskedQuestions
 from longmemeval.pipeline.runs.journal import iterate_journal
+from longmemeval.pipeline.runs.lines import PROMPTS
 from longmemeval.pipeline.runs.run_files import PromptEntry
 from longmemeval.reading.reader import SentPrompt
 from longmemeval.records import Gold, Judgement, Message

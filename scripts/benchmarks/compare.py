@@ -25,7 +25,7 @@ from scipy import stats
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
-from longmemeval.evaluation.resampling import RESAMPLES
+from longmemeval.evaluation.statistics.resampling import RESAMPLES
 from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.compare.compare import compare_runs
 from longmemeval.pipeline.compare.comparison import Comparison

@@ -75,10 +75,10 @@ def plain_script(path: Path) -> Measurement:
 
 
 def same_work(path: Path) -> Measurement:
-    from longmemeval.benchmarks.longmemeval import official_bm25
     from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
-    from longmemeval.benchmarks.longmemeval.official_retrieval import OfficialRanking
-    from longmemeval.benchmarks.longmemeval.official_scoring import official_metrics
+    from longmemeval.benchmarks.longmemeval.official import bm25 as official_bm25
+    from longmemeval.benchmarks.longmemeval.official.retrieval import OfficialRanking
+    from longmemeval.benchmarks.longmemeval.official.scoring import official_metrics
 
     start = time.perf_counter()
     values: dict[str, list[float]] = defaultdict(list)

@@ -13,7 +13,7 @@ from longmemeval.evaluation.abstention import (
     calibrate,
     method,
 )
-from longmemeval.evaluation.statistics import wilson_interval
+from longmemeval.evaluation.statistics.spread import wilson_interval
 from longmemeval.records import Gold
 
 REFUSAL = "I don't know; that was never mentioned."

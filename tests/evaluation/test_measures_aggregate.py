@@ -10,7 +10,7 @@ from longmemeval.evaluation.measures.aggregate import (
     QuestionValues,
     aggregate,
 )
-from longmemeval.evaluation.statistics import wilson_interval
+from longmemeval.evaluation.statistics.spread import wilson_interval
 from tests.support import IN_PROPORTION, growth
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from longmemeval.benchmarks.locomo.benchmark import LOCOMO
 from longmemeval.benchmarks.longmemeval.benchmark import LONGMEMEVAL
 from longmemeval.benchmarks.longmemeval.judge import PARAMETERS, TEMPLATES_SHA256
-from longmemeval.benchmarks.longmemeval.official_figures import ORDER as OFFICIAL_TYPES
+from longmemeval.benchmarks.longmemeval.official.figures import ORDER as OFFICIAL_TYPES
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
 from longmemeval.evaluation.metrics import Metrics, Score, compute_metrics
 from longmemeval.evaluation.question_types import ANY_TYPES, OfficialFigures, QuestionTypes

@@ -19,8 +19,8 @@ from longmemeval.pipeline.runs.selection import Selection
 from tests.cli.test_plugins import install
 from tests.executors.test_executors import is_alive
 from tests.pipeline.helpers import folders_in, start, timeless
-from tests.pipeline.runs.test_workers import children_of
 from tests.pipeline.test_interrupts import wait_until
+from tests.pipeline.test_workers import children_of
 from tests.server import ModelServer
 from tests.support import ROOT, longmemeval
 

@@ -13,7 +13,7 @@ from longmemeval.llm.endpoints import OWN_ENDPOINT
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.pipeline.runs.asked import AskedQuestions
 from longmemeval.pipeline.runs.checked import write_metrics
-from longmemeval.pipeline.runs.judgements import judgements_file
+from longmemeval.pipeline.runs.lines import judgements_file
 from longmemeval.pipeline.runs.manifest import FORMAT, RunManifest, dataset_record, read_manifest, write_manifest
 from longmemeval.pipeline.runs.run_files import RunFiles
 from longmemeval.pipeline.runs.settings import AnswerSettings

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longmemeval.benchmarks.longmemeval.official_join import CorpusItem, official_cache, official_join
+from longmemeval.benchmarks.longmemeval.official.join import CorpusItem, official_cache, official_join
 from longmemeval.errors import DataError
 from longmemeval.retrieval.expansion import JoinMode, joined_words
 from longmemeval.retrieval.lexical import UnitWords

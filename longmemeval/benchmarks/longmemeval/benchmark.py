@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset, Record
-from longmemeval.benchmarks.longmemeval.official_figures import ORDER, official_figures
+from longmemeval.benchmarks.longmemeval.official.figures import ORDER, official_figures
 from longmemeval.benchmarks.longmemeval.quirks import longmemeval_quirks
 from longmemeval.benchmarks.retrieval_protocols import (
     OfficialRanker,
@@ -43,7 +43,7 @@ def _claims(data: Sniffed) -> bool:
 
 
 def _ranker(request: RankingRequest) -> OfficialRanker:
-    from longmemeval.benchmarks.longmemeval.official_retrieval import official_ranker
+    from longmemeval.benchmarks.longmemeval.official.retrieval import official_ranker
 
     return official_ranker(request)
 
@@ -51,19 +51,19 @@ def _ranker(request: RankingRequest) -> OfficialRanker:
 def _score(
     dataset: Dataset, level: "Granularity", rankings: Mapping[str, Sequence[str]], memory: str
 ) -> "tuple[RetrievalResult, ...]":
-    from longmemeval.benchmarks.longmemeval.official_scoring import scored_again
+    from longmemeval.benchmarks.longmemeval.official.scoring import scored_again
 
     return scored_again(dataset, level, rankings, memory)
 
 
 def _gold_ids(ranked: Iterable[str]) -> Iterable[str]:
-    from longmemeval.benchmarks.longmemeval.official_measures import official_gold
+    from longmemeval.benchmarks.longmemeval.official.measures import official_gold
 
     return official_gold(ranked)
 
 
 def _notes(runs: Sequence[RankedRun]) -> list[str]:
-    from longmemeval.benchmarks.longmemeval.official_notes import notes
+    from longmemeval.benchmarks.longmemeval.official.notes import notes
 
     return notes(runs)
 

@@ -5,9 +5,9 @@ from math import fsum
 
 from msgspec import Struct
 
-from longmemeval.evaluation.intervals import IntervalMethod, label_interval
 from longmemeval.evaluation.measures.notation import Measure
-from longmemeval.evaluation.resampling import bootstrap_mean, share_haystacks
+from longmemeval.evaluation.statistics.intervals import IntervalMethod, label_interval
+from longmemeval.evaluation.statistics.resampling import bootstrap_mean, share_haystacks
 
 
 class QuestionValues(Struct, frozen=True):

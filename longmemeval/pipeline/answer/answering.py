@@ -16,12 +16,12 @@ from longmemeval.pipeline.answer.load import LoadMonitor
 from longmemeval.pipeline.answer.question_analysis import QuestionAnalyses
 from longmemeval.pipeline.fixtures.access import PreparedFixtures
 from longmemeval.pipeline.fixtures.query_vectors import NamesIn, QueryVectors
-from longmemeval.pipeline.runs.answers import PROMPTS, current_answers, is_cut, is_empty, is_shortened, total_usage
+from longmemeval.pipeline.progress import progress
 from longmemeval.pipeline.runs.journal import Journal
 from longmemeval.pipeline.runs.lifecycle import OpenRun
-from longmemeval.pipeline.runs.progress import progress
+from longmemeval.pipeline.runs.lines import PROMPTS, current_answers, is_cut, is_empty, is_shortened, total_usage
 from longmemeval.pipeline.runs.totals import analysis_totals
-from longmemeval.pipeline.runs.workers import Outcomes, in_order
+from longmemeval.pipeline.workers import Outcomes, in_order
 from longmemeval.reading.reader import Reader, Reading, SentPrompt
 from longmemeval.records import Answer, Question, Usage
 

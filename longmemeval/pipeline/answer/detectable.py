@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from longmemeval.evaluation.power import (
+from longmemeval.evaluation.statistics.power import (
     DISCORDANT,
     assumed_design_effect,
     can_show_nothing,
     independent_units,
     minimum_detectable_difference,
 )
-from longmemeval.evaluation.resampling import smallest_p
+from longmemeval.evaluation.statistics.resampling import smallest_p
 
 
 def detectable_note(haystacks: Sequence[str]) -> str:

@@ -13,10 +13,10 @@ from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import load_chat_model
 from longmemeval.memory.configuration import MemoryConfiguration, analysis_of
-from longmemeval.pipeline.runs.progress import progress
+from longmemeval.pipeline.progress import progress
 from longmemeval.pipeline.runs.settings import QueryModelSettings
 from longmemeval.pipeline.runs.totals import AnalysisTotals
-from longmemeval.pipeline.runs.workers import in_order
+from longmemeval.pipeline.workers import in_order
 from longmemeval.records import Question, Usage
 from longmemeval.redaction import public_url
 from longmemeval.retrieval.analysis import AnalysisMethod, QuestionAnalysis, analyse_by_model

@@ -24,9 +24,9 @@ from longmemeval.pipeline.answer.question_analysis import QueryModel, question_a
 from longmemeval.pipeline.fixtures.access import PreparedFixtures
 from longmemeval.pipeline.fixtures.query_vectors import names_in, query_vectors
 from longmemeval.pipeline.runs.accounts import run_account
-from longmemeval.pipeline.runs.answers import ANSWERS
 from longmemeval.pipeline.runs.journal import StoredJournal
 from longmemeval.pipeline.runs.lifecycle import open_run
+from longmemeval.pipeline.runs.lines import ANSWERS
 from longmemeval.pipeline.runs.manifest import (
     FORMAT,
     RunManifest,

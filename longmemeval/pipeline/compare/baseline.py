@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.errors import HarnessError, RegressionError, nearest
-from longmemeval.evaluation.paired import compare_pairs
+from longmemeval.evaluation.statistics.paired import compare_pairs
 from longmemeval.files import write_atomic
 from longmemeval.pipeline.compare.compare import credits_of, haystacks_of
 from longmemeval.pipeline.compare.comparison import points

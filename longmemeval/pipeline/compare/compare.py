@@ -8,8 +8,8 @@ from msgspec import structs
 
 from longmemeval.errors import HarnessError
 from longmemeval.evaluation.metrics import credit
-from longmemeval.evaluation.paired import Paired, compare_pairs, holm
-from longmemeval.evaluation.power import (
+from longmemeval.evaluation.statistics.paired import Paired, compare_pairs, holm
+from longmemeval.evaluation.statistics.power import (
     ALPHA,
     DISCORDANT,
     assumed_design_effect,
@@ -18,8 +18,8 @@ from longmemeval.evaluation.power import (
     independent_units,
     minimum_detectable_difference,
 )
-from longmemeval.evaluation.resampling import smallest_p
-from longmemeval.evaluation.spread import repeat_spread
+from longmemeval.evaluation.statistics.resampling import smallest_p
+from longmemeval.evaluation.statistics.spread import repeat_spread
 from longmemeval.pipeline.compare.comparable import check_comparable, on_common_questions, what_differs
 from longmemeval.pipeline.compare.comparison import (
     Comparison,

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from longmemeval.evaluation.spread import Spread
+from longmemeval.evaluation.statistics.spread import Spread
 from longmemeval.pipeline.compare.graded_run import RunSummary
 from longmemeval.records import Provenance
 

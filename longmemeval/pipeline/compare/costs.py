@@ -10,7 +10,7 @@ from longmemeval.embedding.registry import is_remote
 from longmemeval.evaluation.judges.imported import is_imported
 from longmemeval.evaluation.metrics import Metrics
 from longmemeval.pipeline.fixtures.costs import prepare_usage
-from longmemeval.pipeline.runs.answers import current_answers, total_usage
+from longmemeval.pipeline.runs.lines import current_answers, total_usage
 from longmemeval.pipeline.runs.manifest import RunManifest
 from longmemeval.pipeline.runs.settings import AnswerSettings
 from longmemeval.pipeline.runs.totals import QUERY_EMBEDDINGS, QUERY_MODEL, AnalysisTotals

@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.files import sha256_bytes, write_atomic
-from longmemeval.pipeline.runs.answers import ANSWERS
+from longmemeval.pipeline.runs.lines import ANSWERS
 from longmemeval.pipeline.runs.manifest import (
     FORMAT,
     RunManifest,

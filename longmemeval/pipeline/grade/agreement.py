@@ -6,10 +6,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from longmemeval.evaluation.agreement import Agreement, agreement
 from longmemeval.evaluation.audit import Audit, AuditedMean, Ceiling, audited_mean, ceiling, read_audit
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
 from longmemeval.evaluation.metrics import Metrics, credit
+from longmemeval.evaluation.statistics.agreement import Agreement, agreement
 from longmemeval.pipeline.runs.asked import AskedQuestions
 from longmemeval.pipeline.runs.run_files import RunFiles
 from longmemeval.records import Gold

@@ -21,17 +21,16 @@ from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import load_chat_model
-from longmemeval.pipeline.grade.watched_model import WatchedChatModel
+from longmemeval.pipeline.progress import progress
 from longmemeval.pipeline.runs.accounts import judges_account
 from longmemeval.pipeline.runs.asked import AskedQuestions, dataset_of
 from longmemeval.pipeline.runs.checked import made_again, metrics_of, read_run, write_metrics
 from longmemeval.pipeline.runs.checks import check_labels, refuse
 from longmemeval.pipeline.runs.journal import Journal
-from longmemeval.pipeline.runs.judgements import judgements_file
+from longmemeval.pipeline.runs.lines import judgements_file
 from longmemeval.pipeline.runs.manifest import RunManifest, run_folder
-from longmemeval.pipeline.runs.progress import progress
 from longmemeval.pipeline.runs.run_files import RunFiles
-from longmemeval.pipeline.runs.workers import Outcomes, in_order
+from longmemeval.pipeline.workers import Outcomes, WatchedChatModel, in_order
 from longmemeval.records import Answer, Judgement, Question
 from longmemeval.settings import Folders, folders
 from longmemeval.spending import SpendingLimit

@@ -12,8 +12,8 @@ from longmemeval.embedding.registry import DEFAULT_EMBEDDER, load_embedder
 from longmemeval.evaluation.measures.rankings import Granularity, Ranking
 from longmemeval.memory.configuration import MemoryConfiguration
 from longmemeval.pipeline.fixtures.access import PreparedFixtures
+from longmemeval.pipeline.progress import progress
 from longmemeval.pipeline.retrieval.ranking_run import RetrievalJob, RetrievalRun, ranking_run
-from longmemeval.pipeline.runs.progress import progress
 from longmemeval.pipeline.runs.settings import retrieval_settings
 
 

@@ -14,12 +14,12 @@ from longmemeval.dataset import Dataset
 from longmemeval.errors import FatalModelError
 from longmemeval.evaluation.measures.rankings import Granularity, Ranking, RetrievalProtocol, RetrievalResult
 from longmemeval.files import write_atomic
+from longmemeval.pipeline.progress import Progress
 from longmemeval.pipeline.runs.accounts import AccountsOfRuns
 from longmemeval.pipeline.runs.journal import StoredJournal
 from longmemeval.pipeline.runs.lifecycle import OpenRun, open_run
+from longmemeval.pipeline.runs.lines import RANKINGS
 from longmemeval.pipeline.runs.manifest import FORMAT, RunManifest, dataset_record, environment, now
-from longmemeval.pipeline.runs.progress import Progress
-from longmemeval.pipeline.runs.rankings import RANKINGS
 from longmemeval.pipeline.runs.selection import Selection
 from longmemeval.pipeline.runs.settings import RetrievalSettings
 from longmemeval.pipeline.runs.totals import QUERY_MODEL

@@ -26,6 +26,7 @@ from longmemeval.memory.protocol import MemorySystem, MemoryTools
 from longmemeval.pipeline.answer.question_analysis import QueryModel, QuestionAnalyses, question_analyses
 from longmemeval.pipeline.fixtures.access import PreparedFixtures, open_fixtures
 from longmemeval.pipeline.fixtures.query_vectors import NamesIn, QueryVectors, VectorSource, names_in
+from longmemeval.pipeline.progress import progress
 from longmemeval.pipeline.retrieval.haystack_ranking import (
     HaystackTask,
     MemoryRankings,
@@ -36,7 +37,6 @@ from longmemeval.pipeline.retrieval.haystack_ranking import (
 from longmemeval.pipeline.retrieval.ranking_run import Rankings, RetrievalJob, RetrievalRun, ranking_run
 from longmemeval.pipeline.retrieval.scoring import RankingScores, Scoring, history_ids
 from longmemeval.pipeline.runs.manifest import RunManifest
-from longmemeval.pipeline.runs.progress import progress
 from longmemeval.pipeline.runs.settings import RetrievalSettings, memory_settings
 from longmemeval.pipeline.runs.totals import analysis_totals
 from longmemeval.records import Question

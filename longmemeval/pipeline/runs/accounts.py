@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
-from longmemeval.pipeline.runs.answers import ANSWERS
 from longmemeval.pipeline.runs.journal import read_journal
+from longmemeval.pipeline.runs.lines import ANSWERS
 from longmemeval.pipeline.runs.manifest import stored_manifest
 from longmemeval.records import Answer, Judgement, Usage
 from longmemeval.spending import SPENDING, Account, SpendingLimit, spent_in

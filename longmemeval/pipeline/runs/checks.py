@@ -16,11 +16,18 @@ from longmemeval.evaluation.judges.standing import is_official
 from longmemeval.evaluation.metrics import METRICS_FORMAT, Metrics, credit
 from longmemeval.evaluation.recompute import recomputed
 from longmemeval.files import sha256_text
-from longmemeval.pipeline.runs.answers import ANSWERS, PROMPTS, as_counted, is_cut, is_empty, total_usage
 from longmemeval.pipeline.runs.asked import AskedQuestions
-from longmemeval.pipeline.runs.judgements import that_count
+from longmemeval.pipeline.runs.lines import (
+    ANSWERS,
+    PROMPTS,
+    RANKINGS,
+    as_counted,
+    is_cut,
+    is_empty,
+    that_count,
+    total_usage,
+)
 from longmemeval.pipeline.runs.manifest import RunManifest, differences
-from longmemeval.pipeline.runs.rankings import RANKINGS
 from longmemeval.pipeline.runs.run_files import RunFiles
 from longmemeval.records import Answer
 

@@ -9,11 +9,17 @@ from msgspec import Struct
 from longmemeval.evaluation.measures.rankings import Ranking
 from longmemeval.evaluation.metrics import Metrics
 from longmemeval.files import sha256_bytes, sha256_file
-from longmemeval.pipeline.runs.answers import ANSWERS, PROMPTS, current_answers
 from longmemeval.pipeline.runs.journal import StoredJournal
-from longmemeval.pipeline.runs.judgements import judgements_file, of_answers, that_count
+from longmemeval.pipeline.runs.lines import (
+    ANSWERS,
+    PROMPTS,
+    RANKINGS,
+    current_answers,
+    judgements_file,
+    of_answers,
+    that_count,
+)
 from longmemeval.pipeline.runs.manifest import RunManifest, read_manifest
-from longmemeval.pipeline.runs.rankings import RANKINGS
 from longmemeval.pipeline.runs.scores import stored_metrics
 from longmemeval.reading.reader import SentPrompt
 from longmemeval.records import Answer, Judgement

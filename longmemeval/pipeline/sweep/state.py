@@ -16,9 +16,9 @@ from longmemeval.llm.registry import load_chat_model
 from longmemeval.pipeline.answer.run import RunOptions, run_settings
 from longmemeval.pipeline.grade.evaluate import unlabelled
 from longmemeval.pipeline.runs.accounts import spent_on_answers, spent_on_judging
-from longmemeval.pipeline.runs.answers import ANSWERS
 from longmemeval.pipeline.runs.asked import AskedQuestions
 from longmemeval.pipeline.runs.index import IndexEntry, read_index
+from longmemeval.pipeline.runs.lines import ANSWERS
 from longmemeval.pipeline.runs.manifest import FORMAT, RunManifest, dataset_record, differences
 from longmemeval.pipeline.runs.run_files import RunFiles
 from longmemeval.pipeline.runs.selection import select

@@ -13,8 +13,8 @@ from longmemeval.errors import HarnessError
 from longmemeval.evaluation.measures.notation import Measure
 from longmemeval.evaluation.measures.rankings import Ranking, RetrievalResult
 from longmemeval.pipeline.retrieval.scoring import RankingScores, official_scoring, standard_scoring
+from longmemeval.pipeline.runs.lines import RANKINGS
 from longmemeval.pipeline.runs.manifest import differences
-from longmemeval.pipeline.runs.rankings import RANKINGS
 from longmemeval.pipeline.runs.run_files import RunFiles
 from longmemeval.pipeline.runs.settings import RetrievalSettings
 

@@ -10,7 +10,6 @@ from longmemeval.evaluation.metrics import METRICS_FORMAT
 from longmemeval.files import list_folders, safe_name
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, parts_of, preset_of
 from longmemeval.memory.definition import known_parts
-from longmemeval.pipeline.runs.answers import ANSWERS, PROMPTS
 from longmemeval.pipeline.runs.asked import AskedQuestions, check_selection, dataset_of
 from longmemeval.pipeline.runs.checked import metrics_of
 from longmemeval.pipeline.runs.checks import (
@@ -24,8 +23,8 @@ from longmemeval.pipeline.runs.checks import (
     outdated,
 )
 from longmemeval.pipeline.runs.index import INDEX, IndexEntry, index_entry, read_index
+from longmemeval.pipeline.runs.lines import ANSWERS, PROMPTS, RANKINGS
 from longmemeval.pipeline.runs.manifest import check_run_id, run_ids, stored_manifest
-from longmemeval.pipeline.runs.rankings import RANKINGS
 from longmemeval.pipeline.runs.run_files import RunFiles
 from longmemeval.pipeline.runs.scores import read_metrics
 from longmemeval.pipeline.runs.settings import AnswerSettings, RetrievalSettings

@@ -10,8 +10,8 @@ from longmemeval.errors import IntegrityError
 from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
-from longmemeval.pipeline.runs.workers import ENOUGH_FAILURES, AllFailedError
 from longmemeval.pipeline.verify.verify import verify
+from longmemeval.pipeline.workers import ENOUGH_FAILURES, AllFailedError
 from longmemeval.reading.reader import reading_configuration
 from tests.pipeline.helpers import answer_all, answers, ask, manifest, prepared_colours, start, stop_when
 from tests.server import Fault, ModelServer, Refusal

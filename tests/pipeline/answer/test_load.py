@@ -24,7 +24,7 @@ from longmemeval.pipeline.answer.answering import RunReport
 from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.runs.selection import Selection
-from longmemeval.pipeline.runs.workers import in_order
+from longmemeval.pipeline.workers import in_order
 from longmemeval.prices import load_litellm
 from longmemeval.reading.reader import reading_configuration
 from longmemeval.records import Question, Recall

@@ -17,8 +17,8 @@ from longmemeval.benchmarks.longmemeval.judge import DEFAULT_JUDGE, OFFICIAL_MOD
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, IntegrityError
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
-from longmemeval.evaluation.power import minimum_detectable_difference
-from longmemeval.evaluation.statistics import wilson_interval
+from longmemeval.evaluation.statistics.power import minimum_detectable_difference
+from longmemeval.evaluation.statistics.spread import wilson_interval
 from longmemeval.llm.call_counter import CallCounter
 from longmemeval.llm.endpoints import OWN_ENDPOINT
 from longmemeval.pipeline.answer.detectable import detectable_note

@@ -2,7 +2,7 @@
 
 import pytest
 
-from longmemeval.pipeline.runs.answers import is_shortened
+from longmemeval.pipeline.runs.lines import is_shortened
 from longmemeval.records import Answer
 
 

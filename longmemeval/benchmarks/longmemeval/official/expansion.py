@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from longmemeval.benchmarks.longmemeval.loader import Record
-from longmemeval.benchmarks.longmemeval.official_join import (
+from longmemeval.benchmarks.longmemeval.official.join import (
     CorpusItem,
     OfficialExpansion,
     official_cache,
@@ -14,7 +14,7 @@ from longmemeval.benchmarks.longmemeval.official_join import (
     official_unit_id,
     read_official_cache,
 )
-from longmemeval.benchmarks.longmemeval.official_measures import OfficialDocument
+from longmemeval.benchmarks.longmemeval.official.measures import OfficialDocument
 from longmemeval.benchmarks.retrieval_protocols import RankingRequest
 from longmemeval.errors import HarnessError
 from longmemeval.files import sha256_file

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 
-from longmemeval.benchmarks.longmemeval.official_retrieval import CROSS_CHECKED, RETRIEVERS
+from longmemeval.benchmarks.longmemeval.official.retrieval import CROSS_CHECKED, RETRIEVERS
 from longmemeval.benchmarks.retrieval_protocols import RankedRun
 
 _NAMED_QUESTIONS = 5

@@ -1,14 +1,18 @@
-"""`answers.jsonl`: one answer per line, and which of a question's lines counts."""
+"""The lines of a run's journals: answers, prompts, rankings and judgements, and which line of a question counts."""
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from msgspec import structs
 
+from longmemeval.files import sha256_text
 from longmemeval.reading.reader import UNKNOWN_REASON
-from longmemeval.records import Answer, Usage
+from longmemeval.records import Answer, Judgement, Usage
 
 ANSWERS = "answers.jsonl"
 PROMPTS = "prompts.jsonl"
+RANKINGS = "rankings.jsonl"
+_EMPTY_ANSWER = sha256_text("")
 _AS_AN_EARLIER_VERSION_SAID = ("drop-oldest: ", "drop-newest: ")
 
 
@@ -57,3 +61,22 @@ def current_answers(answers: Iterable[Answer]) -> dict[str, Answer]:
 def total_usage(answers: Iterable[Answer]) -> Usage:
     """What all attempts of a run cost, the failed ones that were repeated included."""
     return sum((answer.usage for answer in answers), Usage())
+
+
+def judgements_file(folder: Path, judge_id: str) -> Path:
+    """Where the judgements of one judge are."""
+    return folder / "judgements" / f"{judge_id}.jsonl"
+
+
+def of_answers(judgements: Iterable[Judgement]) -> list[Judgement]:
+    """Those that are not of empty replies, which an earlier version took for answers."""
+    return [judgement for judgement in judgements if judgement.answer_sha256 != _EMPTY_ANSWER]
+
+
+def that_count(judgements: Iterable[Judgement]) -> dict[str, Judgement]:
+    """Of several judgements of a question the label, or the newest failure if there is none."""
+    current: dict[str, Judgement] = {}
+    for judgement in judgements:
+        if judgement.question_id not in current or current[judgement.question_id].label is None:
+            current[judgement.question_id] = judgement
+    return current

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from longmemeval.benchmarks.longmemeval import official_bm25
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset, Record
-from longmemeval.benchmarks.longmemeval.official_expansion import PARAMETERS, OfficialExpansions, official_expansions
-from longmemeval.benchmarks.longmemeval.official_measures import OfficialDocument, official_corpus
-from longmemeval.benchmarks.longmemeval.official_scoring import (
+from longmemeval.benchmarks.longmemeval.official import bm25 as official_bm25
+from longmemeval.benchmarks.longmemeval.official.expansion import PARAMETERS, OfficialExpansions, official_expansions
+from longmemeval.benchmarks.longmemeval.official.measures import OfficialDocument, official_corpus
+from longmemeval.benchmarks.longmemeval.official.scoring import (
     OfficialScoring,
     is_labelled,
     longmemeval_data,

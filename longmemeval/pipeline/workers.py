@@ -3,8 +3,16 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
-from longmemeval.errors import HarnessError, ModelError, RecallError, SpendingLimitError, TransientModelError
+from longmemeval.errors import (
+    EmptyReplyError,
+    HarnessError,
+    ModelError,
+    RecallError,
+    SpendingLimitError,
+    TransientModelError,
+)
 from longmemeval.event_loop import take_turn
+from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
 from longmemeval.records import Question
 
 ENOUGH_FAILURES = 20
@@ -88,3 +96,27 @@ class Outcomes:
             where=last.where,
             fix=last.fix,
         )
+
+
+class WatchedChatModel:
+    """Passes calls on to `model` and tells `outcomes` how each ended."""
+
+    def __init__(self, model: ChatModel, outcomes: Outcomes) -> None:
+        self._model = model
+        self._outcomes = outcomes
+
+    @property
+    def spec(self) -> str:
+        """The spec of the model behind."""
+        return self._model.spec
+
+    async def complete(self, request: ChatRequest) -> ChatReply:
+        """Answer `request` as the model behind does; raises what it raises."""
+        try:
+            reply = await self._model.complete(request)
+        except ModelError as error:
+            self._outcomes.add(error)
+            raise
+        empty = EmptyReplyError(f"The reply is empty (finish reason: {reply.finish_reason})")
+        self._outcomes.add(None if reply.text.strip() else empty)
+        return reply

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
-from longmemeval.benchmarks.longmemeval.official_bm25 import scores
-from longmemeval.benchmarks.longmemeval.official_measures import official_corpus
+from longmemeval.benchmarks.longmemeval.official.bm25 import scores
+from longmemeval.benchmarks.longmemeval.official.measures import official_corpus
 from longmemeval.evaluation.measures.rankings import Granularity
 
 

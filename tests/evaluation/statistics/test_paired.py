@@ -7,14 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.paired import (
+from longmemeval.evaluation.statistics.paired import (
     Paired,
     compare_pairs,
     holm,
     mcnemar,
 )
-from longmemeval.evaluation.spread import Spread, repeat_spread
-from longmemeval.evaluation.statistics import wilson_interval
+from longmemeval.evaluation.statistics.spread import Spread, repeat_spread, wilson_interval
 
 Scores = dict[str, float | None]
 

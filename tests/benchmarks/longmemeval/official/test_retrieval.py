@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
-from longmemeval.benchmarks.longmemeval.official_measures import evaluate_retrieval, official_gold
-from longmemeval.benchmarks.longmemeval.official_scoring import ranking_scores
+from longmemeval.benchmarks.longmemeval.official.measures import evaluate_retrieval, official_gold
+from longmemeval.benchmarks.longmemeval.official.scoring import ranking_scores
 from longmemeval.errors import HarnessError, IntegrityError
 from longmemeval.evaluation.measures.rankings import Granularity, RetrievalResult
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset, Record
-from longmemeval.benchmarks.longmemeval.official_figures import ORDER
-from longmemeval.benchmarks.longmemeval.official_measures import (
+from longmemeval.benchmarks.longmemeval.official.figures import ORDER
+from longmemeval.benchmarks.longmemeval.official.measures import (
     DENOMINATORS,
     OFFICIAL_CUTOFFS,
     Denominator,

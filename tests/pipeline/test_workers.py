@@ -11,7 +11,7 @@ from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.errors import FatalModelError, FixtureError, SpendingLimitError
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.runs.selection import Selection
-from longmemeval.pipeline.runs.workers import in_order
+from longmemeval.pipeline.workers import in_order
 from longmemeval.records import Question
 from longmemeval.settings import Folders
 from tests.forking import Forked

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from longmemeval.benchmarks.locomo.benchmark import LOCOMO
-from longmemeval.evaluation.intervals import label_interval, score_interval
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
 from longmemeval.evaluation.metrics import compute_metrics
-from longmemeval.evaluation.resampling import bootstrap_mean
-from longmemeval.evaluation.statistics import wilson_interval
+from longmemeval.evaluation.statistics.intervals import label_interval, score_interval
+from longmemeval.evaluation.statistics.resampling import bootstrap_mean
+from longmemeval.evaluation.statistics.spread import wilson_interval
 from longmemeval.records import Gold, Judgement
 
 JUDGE = JudgeIdentity("labels-0", "test/labels", "by hand", "0" * 64, {}, official=False)

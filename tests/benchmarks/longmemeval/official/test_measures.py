@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset, Record
-from longmemeval.benchmarks.longmemeval.official_measures import (
+from longmemeval.benchmarks.longmemeval.official.measures import (
     DENOMINATORS,
     Denominator,
     evaluate_retrieval,

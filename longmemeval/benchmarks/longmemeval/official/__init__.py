@@ -1,0 +1,1 @@
+"""The official protocol of retrieval and its figures, bit for bit."""

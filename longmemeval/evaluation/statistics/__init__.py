@@ -1,0 +1,1 @@
+"""What figures are worth: intervals, tests of pairs, power, agreement and spread."""

@@ -1,3 +1,0 @@
-"""Where a run of `retrieval` keeps its rankings, one `Ranking` per line."""
-
-RANKINGS = "rankings.jsonl"
