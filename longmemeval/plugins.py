@@ -61,6 +61,7 @@ class Registry(Generic[T]):
         built_in: names to `module:attribute`; None: what the folders of this package register (`plugins.toml`).
         adapt: makes a `kind` of other forms in which it may be written (a class, say); anything else stays as it is.
         spelled: makes one of a name that is no name but says everything (an address, say); None for all others.
+        further: names of this package that stand beside the built-in ones, and are not of their kind.
     """
 
     def __init__(
@@ -71,10 +72,11 @@ class Registry(Generic[T]):
         built_in: Mapping[str, str] | None = None,
         adapt: Callable[[object], object] = lambda loaded: loaded,
         spelled: Callable[[str], object] = lambda name: None,
+        further: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self.group, self.what, self.kind = group, what, kind
         self.adapt, self.spelled = adapt, spelled
-        self._built_in = built_in
+        self._built_in, self._further = built_in, further
         self._loaded: dict[str, T] = {}
 
     @cached_property
@@ -82,12 +84,22 @@ class Registry(Generic[T]):
         """Names of this package to `module:attribute`."""
         return shipped(self.group) if self._built_in is None else self._built_in
 
+    @cached_property
+    def further(self) -> Mapping[str, str]:
+        """Names of this package that are not built in, to `module:attribute`."""
+        return self._further()
+
+    @property
+    def _own(self) -> Mapping[str, str]:
+        """All names of this package."""
+        return {**self.built_in, **self.further}
+
     def names(self) -> list[str]:
         """All names: the built-in ones in their order, then those of other packages in alphabetical order."""
-        return [*self.built_in, *sorted({point.name for point in self._installed()} - set(self.built_in))]
+        return [*self._own, *sorted({point.name for point in self._installed()} - set(self._own))]
 
     def __contains__(self, name: str) -> bool:
-        return name in self.built_in or any(point.name == name for point in self._installed())
+        return name in self._own or any(point.name == name for point in self._installed())
 
     def get(self, name: str) -> T:
         """What `name` stands for; `package.module:Attribute` needs no registration.
@@ -104,21 +116,21 @@ class Registry(Generic[T]):
         """What a record tells of where `name` comes from, so that changed code is noticed; None for a built-in name.
 
         Returns:
-            `target`, of an installed package its name and version, and `source_sha256`: of the module, or where it
-            stands in a package of all Python files there.
+            `target`, of an installed package its name and version, and what the thing itself tells (its attribute
+            `origin`), else `source_sha256`: of the module, or where it stands in a package of all Python files there.
 
         Raises:
             HarnessError: as `get`.
         """
         if name in self.built_in:
             return None
-        self.get(name)
-        if self.spelled(name) is not None:
-            return {"target": name}
+        told: Mapping[str, str] | None = getattr(self.get(name), "origin", None)
+        if name in self.further or self.spelled(name) is not None:
+            return {"target": name, **(told or {})}
         point = self._only(name)
         target = point.value if point else name
         installed = {"package": _package(point), "version": _version(_package(point))} if point else {}
-        return {"target": target, **installed, "source_sha256": source_sha256(target.partition(":")[0])}
+        return {"target": target, **installed, **(told or {"source_sha256": source_sha256(target.partition(":")[0])})}
 
     def plugins(self, *, check_built_in: bool = False) -> list[Plugin]:
         """Where every name comes from, and what is wrong with those that cannot be used.
@@ -130,7 +142,7 @@ class Registry(Generic[T]):
         """
         found = [
             Plugin(self.group, name, target, "longmemeval", __version__, self._problem(name) if check_built_in else "")
-            for name, target in self.built_in.items()
+            for name, target in self._own.items()
         ]
         for point in sorted(self._installed(), key=lambda point: (point.name, _package(point))):
             package, problem = _package(point), self._problem(point.name, of_others=True)
@@ -152,7 +164,7 @@ class Registry(Generic[T]):
     def _only(self, name: str) -> EntryPoint | None:
         """The one entry point of this name; None where there is none."""
         claims = [point for point in self._installed() if point.name == name]
-        claimants = [*(["longmemeval itself"] if name in self.built_in else []), *sorted(map(_package, claims))]
+        claimants = [*(["longmemeval itself"] if name in self._own else []), *sorted(map(_package, claims))]
         if len(claimants) > 1:
             raise HarnessError(
                 f"The {self.what} '{name}' is claimed by more than one package: {', '.join(claimants)}",
@@ -162,8 +174,8 @@ class Registry(Generic[T]):
         return claims[0] if claims else None
 
     def _load(self, name: str) -> T:
-        if name in self.built_in:
-            return self._checked(load_object(self.built_in[name], self.what), name)
+        if name in self._own:
+            return self._checked(load_object(self._own[name], self.what), name)
         if point := self._only(name):
             source = f"{self.what} '{name}' of the package {_package(point)}"
             return self._checked(load_object(point.value, source), name)

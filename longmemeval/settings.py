@@ -6,13 +6,15 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
 class Folders(BaseSettings):
-    """The three folders, from arguments, else `LONGMEMEVAL_DATA_DIR`, `…_PREPARED_DIR`, `…_RESULTS_DIR`, else here."""
+    """The folders, from arguments, else `LONGMEMEVAL_DATA_DIR`, `…_PREPARED_DIR`, `…_RESULTS_DIR`, else here."""
 
     model_config = SettingsConfigDict(env_prefix="LONGMEMEVAL_", frozen=True, extra="forbid")
 
     data_dir: Path = Path("data")
     prepared_dir: Path = Path("prepared-data")
     results_dir: Path = Path("results")
+    memories_dir: Path = Path("installed-memories")
+    """Other people's memory systems, each in a virtual environment; `LONGMEMEVAL_MEMORIES_DIR`."""
 
     @property
     def cache_dir(self) -> Path:

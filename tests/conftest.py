@@ -30,6 +30,7 @@ SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`pytest tests/cli/test_snapshots.py --write-snapshots` writes what the terminal shows now."""
     parser.addoption("--write-snapshots", action="store_true", help="write tests/cli/snapshots again")
+    parser.addoption("--products", action="store_true", help="run the tests marked `products`, and only these")
 
 
 def real_file(name: str) -> Path:
@@ -60,8 +61,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what begins processes or servers as slow."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what begins processes or servers as slow; large products are a tier of their own."""
+    asked = bool(config.getoption("--products"))
+    others = [item for item in items if bool(item.get_closest_marker("products")) != asked]
+    config.hook.pytest_deselected(items=others)
+    items[:] = [item for item in items if item not in others]
     for item in items:
         if begins_something(item.path, getattr(item, "originalname", None) or item.name):
             item.add_marker(pytest.mark.slow)

@@ -44,7 +44,7 @@ MovedDataset = Annotated[
     ),
 ]
 Memories = Annotated[
-    list[str], memory_option("A preset, module:Class, process:COMMAND, address or YAML file; repeatable.")
+    list[str], memory_option("A preset, product, module:Class, process:COMMAND, address or YAML file; repeatable.")
 ]
 PartsOf = Annotated[
     list[str] | None, memory_option("A memory that is not registered, whose parts are checked too; repeatable.")

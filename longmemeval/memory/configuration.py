@@ -43,12 +43,14 @@ def resolve_configuration(name_or_file: str, overrides: Sequence[str] = ()) -> M
     A YAML file holds `preset: NAME` and optionally `name: LABEL` and `parameters: {key: value}`.
 
     Raises:
-        HarnessError: unknown preset or parameter (with the nearest name), bad value, unreadable file.
+        HarnessError: unknown preset or parameter (with the nearest name), bad value, unreadable file, or a product
+            that is not installed.
     """
     where = name_or_file if Path(name_or_file).suffix in (".yaml", ".yml") else ""
     name, preset, parameters = _read_yaml(Path(where)) if where else (name_or_file, name_or_file, {})
     parameters |= parsed_overrides(overrides)
     checked = _validate(preset, parameters, where).model_dump(mode="json")
+    _preset(preset).require()
     shown = (_preset(preset).label or name.rpartition(":")[2]) if name == preset else name
     return MemoryConfiguration(name=shown, preset=preset, parameters=checked, source=MEMORIES.origin(preset))
 

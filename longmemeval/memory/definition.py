@@ -4,12 +4,14 @@ Names are listed without pydantic, which reads the entry points of all installed
 where one of them is damaged.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from longmemeval.errors import HarnessError
+from longmemeval.memory.adapters.adapter import Adapter
+from longmemeval.memory.adapters.known import shipped_adapters
 from longmemeval.memory.external.spelling import is_memory_class, is_service
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
 from longmemeval.plugins import MEMORY, Registry, load_object
@@ -37,6 +39,10 @@ class MemoryDefinition(Generic[P]):
     """How tables call it; empty: by its name."""
     recalls_everything: bool = False
     """Recalls every message: how long its prompts are can be told from the data alone."""
+    origin: Mapping[str, str] | None = None
+    """What a record tells of where it comes from, besides its name; None: what can be told of its module."""
+    require: Callable[[], object] = lambda: None
+    """Raises a `HarnessError` where something has to be installed before it can be used."""
     may_read: "tuple[Part[Any], ...]" = ()
     """Parts that only other parameters than the usual ones call for: `verify` and `inspect` know them from here."""
 
@@ -48,8 +54,10 @@ class MemoryDefinition(Generic[P]):
 def _from_class(loaded: object) -> object:
     """A class that recalls is a definition by itself: of its `Parameters`, its `parts` and its docstring.
 
-    One that adds and searches is a memory service in this process.
+    One that adds and searches is a memory service in this process; an adapter is one in a process of its own.
     """
+    if isinstance(loaded, Adapter):
+        return _defined_outside("adapter_definition", loaded)
     if isinstance(loaded, type) and is_memory_class(loaded) and not hasattr(loaded, "recall"):
         return _defined_outside("class_definition", loaded)
     if not isinstance(loaded, type):
@@ -83,7 +91,7 @@ def _defined_outside(function: str, argument: object) -> object:
 
 
 MEMORIES: Registry[MemoryDefinition[Any]] = Registry(
-    MEMORY, "memory configuration", MemoryDefinition, None, _from_class, _from_address
+    MEMORY, "memory configuration", MemoryDefinition, None, _from_class, _from_address, shipped_adapters
 )
 """Memory configurations by name; the built-in ones are the presets, from the `plugins.toml` of their folders."""
 

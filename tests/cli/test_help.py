@@ -14,7 +14,7 @@ from tests.cli.terminal import WIDTHS, check_snapshot, shown
 GROUP = typer.main.get_group(app)
 VERBS = [name for name in GROUP.commands if name not in ("datasets", "memory", "plugins")]
 LINES = ["", *VERBS, "plugins", "datasets", *(f"datasets {name}" for name in ("list", "download", "verify", "stats"))]
-LINES += ["memory", "memory init", "memory check"]
+LINES += ["memory", "memory init", "memory install", "memory check"]
 
 
 def command_of(verb: str) -> TyperCommand:

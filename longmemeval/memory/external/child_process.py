@@ -4,7 +4,7 @@ import asyncio
 import os
 import shlex
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -36,10 +36,13 @@ class ChildProcess:
     Args:
         command: its words; no shell is involved.
         on_progress: told of its notifications.
+        environment: its variables; None: ours.
     """
 
-    def __init__(self, command: Sequence[str], on_progress: OnProgress) -> None:
-        self._command = command
+    def __init__(
+        self, command: Sequence[str], on_progress: OnProgress, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self._command, self._environment = command, environment
         self._on_progress = on_progress
         self._process: asyncio.subprocess.Process | None = None
         self._starting = asyncio.Lock()
@@ -86,6 +89,7 @@ class ChildProcess:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 limit=LARGEST_MESSAGE,
+                env=self._environment,
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:

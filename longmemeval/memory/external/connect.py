@@ -1,8 +1,10 @@
-"""From what stands behind `--memory` to a service: `process:COMMAND`, an address, or a class."""
+"""From what stands behind `--memory` to a service: `process:COMMAND`, an address, a class, or an adapter's name."""
 
 from collections.abc import Callable
 from typing import Any
 
+from longmemeval.memory.adapters.installed import place_of
+from longmemeval.memory.adapters.known import ADAPTERS
 from longmemeval.memory.external.carriers import Carrier, InProcess, OnProgress
 from longmemeval.memory.external.child_process import ChildProcess
 from longmemeval.memory.external.http_service import HttpService
@@ -17,11 +19,12 @@ def connect(spec: str, patience: Patience | None = None) -> MemoryService:
     """The service that `spec` names. Nothing is begun before it is asked for something.
 
     Args:
-        spec: `process:COMMAND`, `http://host:port` or `package.module:Class`.
+        spec: `process:COMMAND`, `http://host:port`, `package.module:Class` or the name of an adapter.
         patience: how long to wait for it; None: as the environment says.
 
     Raises:
-        HarnessError: the class cannot be loaded, or the environment's time-outs cannot be read.
+        HarnessError: the class cannot be loaded, there is no such adapter, its product is not installed, or the
+            environment's time-outs cannot be read.
     """
     return MemoryService(_carrier(spec), patience or patience_of())
 
@@ -31,6 +34,9 @@ def _carrier(spec: str) -> Callable[[OnProgress], Carrier]:
         return lambda on_progress: ChildProcess(command_of(spec), on_progress)
     if spec.startswith(HTTP):
         return lambda on_progress: HttpService(spec)
+    if ":" not in spec:
+        place = place_of(ADAPTERS.get(spec)).required()
+        return lambda on_progress: ChildProcess(place.command, on_progress, place.environment)
     loaded: Any = load_object(spec, "memory")
     server = MemoryServer(loaded, loaded.__name__)
     return lambda on_progress: InProcess(server)

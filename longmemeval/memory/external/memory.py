@@ -1,12 +1,15 @@
 """Memory systems from outside as memory configurations: prepared once, searched on a scratch copy."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from pydantic import ConfigDict, Field
 
 from longmemeval.event_loop import in_thread
+from longmemeval.memory.adapters.adapter import Adapter
+from longmemeval.memory.adapters.installed import place_of
 from longmemeval.memory.definition import MemoryDefinition
 from longmemeval.memory.external.opened import OpenedHistory
 from longmemeval.memory.external.part import ServicePart, shared_service
@@ -75,6 +78,13 @@ def address_definition(spec: str) -> MemoryDefinition[ServiceParameters]:
     """
     label = label_of(spec)
     return service_definition(spec, label, f"a memory service: {label}", source_of(spec))
+
+
+def adapter_definition(adapter: Adapter) -> MemoryDefinition[ServiceParameters]:
+    """The definition of somebody else's product. It need not be installed to be known."""
+    name, origin = adapter.name, dict(adapter.origin)
+    definition = service_definition(name, name, adapter.description.summary, origin)
+    return replace(definition, origin=origin, require=lambda: place_of(adapter).required())
 
 
 class ServiceMemory:

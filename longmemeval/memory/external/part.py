@@ -34,7 +34,7 @@ class ServicePart(Part[Ingested]):
         label: what the service is called.
         spec: see `connect`.
         configuration: what the user has set.
-        source: where the code is from, with `source_sha256`; None where that cannot be told.
+        source: `source_sha256` of the code, and of an adapter what is installed; None where that cannot be told.
     """
 
     directory = True
@@ -52,9 +52,9 @@ class ServicePart(Part[Ingested]):
         self.name = f"{safe_name(label)}-{sha256_text(told)[:8]}"
 
     def recipe(self, tools: PartTools) -> dict[str, Any]:
-        """The spec, what is set, and the hash of the code where it is a class."""
+        """The spec, what is set, and what is known of the code."""
         made = {"version": _ADAPTER, "service": self.spec, "configuration": self.configuration}
-        return {**made, "source_sha256": self._source["source_sha256"]} if self._source else made
+        return {**made, **(self._source or {})}
 
     def scope(self, haystack_id: str, messages: list[Message], folder: Path) -> Scope:
         """The scope of a history.

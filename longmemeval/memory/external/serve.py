@@ -254,16 +254,17 @@ async def serve_lines(server: MemoryServer) -> None:
 
 
 def server_of(target: str) -> MemoryServer:
-    """The server for the class that `package.module:Class` names; modules of the current folder can be named too."""
-    module, _, attribute = target.partition(":")
-    sys.path.insert(0, os.getcwd())
-    return MemoryServer(getattr(import_module(module), attribute), attribute)
+    """The server for the class that `package.module:Class` or `file.py:Class` names; modules beside it count too."""
+    module, _, attribute = target.rpartition(":")
+    file = Path(module) if module.endswith(".py") else None
+    sys.path.insert(0, str(file.parent) if file else os.getcwd())
+    return MemoryServer(getattr(import_module(file.stem if file else module), attribute), attribute)
 
 
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description="Serve a memory class to longmemeval.")
-    parser.add_argument("memory", help="package.module:Class")
+    parser.add_argument("memory", help="package.module:Class or file.py:Class")
     with suppress(KeyboardInterrupt):
         asyncio.run(serve_lines(server_of(parser.parse_args().memory)))
 

@@ -1,0 +1,121 @@
+"""Chroma by the two methods of a memory: each message is a document with its vector, its date and its session.
+
+Runs in Chroma's own environment, where longmemeval is not.
+"""
+
+import json
+import shutil
+import urllib.request
+from collections.abc import Mapping
+from datetime import datetime
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from longmemeval.memory.external.serve import Session
+
+_TOGETHER = 64
+"""Texts in one request for vectors."""
+_TIMEOUT_S = 120
+
+
+class ChromaMemory:
+    """Plain vectors: what every product should beat.
+
+    Args:
+        folder: an empty one to work in.
+        embedding_base_url: where vectors come from, by the OpenAI API.
+        embedding_model: what makes them there.
+        space: how near two vectors are: `cosine`, `l2` or `ip`.
+    """
+
+    packages: ClassVar = ("chromadb",)
+    capabilities: ClassVar[Mapping[str, object]] = {
+        "dates": "native",
+        "provenance": "message",
+        "unit": "session",
+        "max_parallel": 4,
+        "signals": ["vectors"],
+        "telemetry": "off",
+    }
+
+    def __init__(
+        self, folder: str, embedding_base_url: str = "", embedding_model: str = "default", space: str = "cosine"
+    ) -> None:
+        if not embedding_base_url:
+            raise ValueError("Chroma needs vectors: name an OpenAI-compatible endpoint, --set embedding_base_url=URL")
+        if space not in ("cosine", "l2", "ip"):
+            raise ValueError(f"space is cosine, l2 or ip, not {space}")
+        self._folder = Path(folder)
+        self._address, self._model, self._space = f"{embedding_base_url.rstrip('/')}/embeddings", embedding_model, space
+        self._open()
+
+    def _open(self) -> None:
+        chromadb: Any = import_module("chromadb")
+        self._client: Any = chromadb.PersistentClient(
+            str(self._folder / "chroma"), settings=chromadb.Settings(anonymized_telemetry=False)
+        )
+        self._messages: Any = self._client.get_or_create_collection(
+            "messages", metadata={"hnsw:space": self._space}, embedding_function=None
+        )
+
+    def add(self, session: "Session") -> None:
+        """Store the messages of a session, each with its vector."""
+        messages = [message for message in session.messages if message.content.strip()]
+        for start in range(0, len(messages), _TOGETHER):
+            some = messages[start : start + _TOGETHER]
+            self._messages.upsert(
+                ids=[one.id for one in some],
+                documents=[one.content for one in some],
+                embeddings=self._vectors([one.content for one in some]),
+                metadatas=[
+                    {"session": session.id, "date": session.date.isoformat(), "speaker": one.speaker or one.role}
+                    for one in some
+                ],
+            )
+
+    def search(self, query: str, *, date: datetime, limit: int) -> list[dict[str, object]]:
+        """The messages nearest to the question."""
+        count = min(limit, self._messages.count())
+        if not count:
+            return []
+        found = self._messages.query(query_embeddings=self._vectors([query]), n_results=count)
+        rows = zip(found["ids"][0], found["documents"][0], found["metadatas"][0], found["distances"][0], strict=True)
+        return [
+            {
+                "text": text,
+                "kind": "message",
+                "message_ids": [message_id],
+                "session_ids": [told["session"]],
+                "date": told["date"],
+                "speaker": told["speaker"],
+                "score": 1 - distance,
+            }
+            for message_id, text, told, distance in rows
+        ]
+
+    def save(self, folder: str) -> None:
+        """Write everything to `folder`."""
+        self.close()  # What SQLite has in its log is in the file then.
+        shutil.copytree(self._folder / "chroma", Path(folder) / "chroma")
+        self._open()
+
+    def load(self, folder: str) -> None:
+        """Take up what was saved; it is not written to."""
+        self.close()
+        shutil.rmtree(self._folder / "chroma", ignore_errors=True)
+        shutil.copytree(Path(folder) / "chroma", self._folder / "chroma")
+        self._open()
+
+    def close(self) -> None:
+        """Close the database."""
+        self._client.close()
+
+    def _vectors(self, texts: list[str]) -> list[list[float]]:
+        body = json.dumps({"model": self._model, "input": texts, "encoding_format": "float"}).encode()
+        headers = {"Content-Type": "application/json", "Authorization": "Bearer longmemeval"}
+        request = urllib.request.Request(self._address, body, headers)
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as reply:
+            data = json.load(reply)["data"]
+        return [one["embedding"] for one in sorted(data, key=lambda one: int(one["index"]))]

@@ -1,0 +1,166 @@
+"""Installing a product into a virtual environment of its own: by uv where there is one, else by pip.
+
+Both look where pip is configured to look: uv does not read pip's configuration, so it is told.
+"""
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from filelock import FileLock
+
+from longmemeval.errors import HarnessError
+from longmemeval.memory.adapters.installed import Installed, Place
+
+_SHOWN_LINES = 5
+_LISTED = (
+    "import importlib.metadata as m, json, platform;"
+    "print(json.dumps([platform.python_version(), {d.metadata['Name']: d.version for d in m.distributions()}]))"
+)
+_UV_OPTIONS = {
+    "index-url": "--index-url",
+    "extra-index-url": "--extra-index-url",
+    "find-links": "--find-links",
+    "trusted-host": "--allow-insecure-host",
+}
+_UV_VARIABLES = {
+    "cert": "SSL_CERT_FILE",
+    "proxy": "ALL_PROXY",
+    "default-timeout": "UV_HTTP_TIMEOUT",
+    "timeout": "UV_HTTP_TIMEOUT",
+}
+
+
+class InstallError(HarnessError):
+    """A product could not be installed; what was done is kept."""
+
+    exit_code = 1
+
+
+def install(place: Place, python: str = "") -> Installed:
+    """Install the product of `place`; what an interrupted attempt left is completed.
+
+    Args:
+        place: where to.
+        python: the interpreter to make the environment with; empty: the one that runs this.
+
+    Raises:
+        InstallError: the environment cannot be made, or a package not be installed.
+    """
+    place.folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(place.folder.parent / f".{place.adapter.name}.lock"):
+        place.forget()
+        _make_environment(place, python)
+        requirements = place.adapter.description.requirements
+        uv = _uv()
+        if uv:
+            settings = pip_settings()
+            command = [uv, "pip", "install", "--python", str(place.python), *uv_arguments(settings), *requirements]
+            variables = {_UV_VARIABLES[key]: value for key, value in settings.items() if key in _UV_VARIABLES}
+            _run(place, command, {**variables, **os.environ})
+        else:
+            _run(place, [str(place.python), "-m", "pip", "install", "--disable-pip-version-check", *requirements])
+        version, packages = json.loads(_run(place, [str(place.python), "-I", "-c", _LISTED]))
+        installed = Installed(requirements, version, dict(sorted(packages.items())))
+        place.record(installed)
+    return installed
+
+
+def _make_environment(place: Place, python: str) -> None:
+    """An environment whose interpreter works is kept, unless another interpreter is wanted."""
+    wanted = shutil.which(python) if python else _this_python()
+    if wanted is None:
+        raise HarnessError(f"There is no interpreter '{python}'", fix="Name one that can be run, such as python3.12")
+    here = str(place.python)
+    if _works(here) and (not python or _version(wanted) == _version(here)):
+        return
+    without_pip = ["--without-pip"] if _uv() else []
+    _run(place, [wanted, "-m", "venv", "--clear", *without_pip, str(place.folder)])
+
+
+def _this_python() -> str:
+    """The interpreter that runs this, outside of its own virtual environment."""
+    return getattr(sys, "_base_executable", "") or sys.executable
+
+
+def _works(python: str) -> bool:
+    """Whether something can be installed for an interpreter."""
+    return bool(_version(python)) and (bool(_uv()) or bool(_printed(python, "import pip; print(pip.__version__)")))
+
+
+def _version(python: str) -> str:
+    """Version of an interpreter; empty where it does not work."""
+    return _printed(python, "import sys; print(sys.version)")
+
+
+def _printed(python: str, code: str) -> str:
+    try:
+        done = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, errors="replace")
+    except OSError:
+        return ""
+    return "" if done.returncode else done.stdout
+
+
+def _uv() -> str | None:
+    """The program uv, beside the interpreter that runs this or on the path."""
+    return shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv")
+
+
+def _run(place: Place, command: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
+    """What a command prints.
+
+    Raises:
+        InstallError: it fails; with the last lines it printed.
+    """
+    name = place.adapter.name
+    try:
+        done = subprocess.run(
+            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
+        )
+    except OSError as error:
+        raise InstallError(f"'{command[0]}' cannot be run: {error.strerror}", where=str(place.folder)) from error
+    if done.returncode:
+        lines = [line.strip() for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
+        last = " / ".join(lines[-_SHOWN_LINES:]) or f"exit code {done.returncode}"
+        raise InstallError(
+            f"'{name}' could not be installed. {_program(command)} said last: {last.rstrip('.')}",
+            where=str(place.folder),
+            fix=f"Fix this and rerun `longmemeval memory install {name}`; what is there already is kept",
+        )
+    return done.stdout
+
+
+def _program(command: Sequence[str]) -> str:
+    return "pip" if "pip" in command and "-m" in command else Path(command[0]).name
+
+
+def pip_settings() -> dict[str, str]:
+    """How pip is configured, by files and variables: names of options to values; empty without pip."""
+    command = [sys.executable, "-m", "pip", "config", "list"]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    found: dict[str, dict[str, str]] = {"global": {}, "install": {}, ":env:": {}}
+    for line in done.stdout.splitlines():
+        name, _, value = line.partition("=")
+        section, _, option = name.partition(".")
+        if section in found and value[:1] in "'\"":
+            found[section][option.strip(".")] = str(ast.literal_eval(value))
+    return found["global"] | found["install"] | found[":env:"]
+
+
+def uv_arguments(settings: Mapping[str, str]) -> list[str]:
+    """The options of uv that say what pip's `settings` say."""
+
+    def options() -> Iterator[str]:
+        for key, option in _UV_OPTIONS.items():
+            for value in settings.get(key, "").split():
+                yield from (option, value)
+        if settings.get("no-index", "").lower() in ("1", "true", "yes", "on"):
+            yield "--no-index"
+
+    # pip takes the best version of all indices; uv the first index that has the package.
+    return [*options(), "--index-strategy", "unsafe-best-match"]

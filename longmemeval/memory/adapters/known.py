@@ -1,0 +1,47 @@
+"""Adapters by name: those of this package, each a folder beside this file, and those of other packages.
+
+Another package registers its own in the group of all memory systems:
+
+    [project.entry-points."longmemeval.memory"]
+    my-product = "my_package:ADAPTER"     # ADAPTER = Adapter.read(Path(__file__).parent, "my-product")
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from longmemeval.errors import HarnessError
+from longmemeval.memory.adapters.adapter import Adapter
+from longmemeval.plugins import MEMORY, Registry
+
+_HERE = Path(__file__).parent
+
+
+@cache
+def shipped_adapters() -> Mapping[str, str]:
+    """Names of the adapters of this package to `module:attribute`, in alphabetical order."""
+    folders = sorted(file.parent.name for file in _HERE.glob("*/adapter.toml"))
+    return {name: f"{__name__}:{name}" for name in folders}
+
+
+def __getattr__(name: str) -> Adapter:
+    """The adapter of a folder beside this file, as an attribute of that name."""
+    if not (_HERE / name / "adapter.toml").is_file():
+        raise AttributeError(name)
+    return Adapter.read(_HERE / name)
+
+
+ADAPTERS: Registry[Adapter] = Registry(MEMORY, "memory adapter", Adapter, {}, further=shipped_adapters)
+"""By name; of other packages' memory systems those that are adapters."""
+
+
+def all_adapters() -> list[Adapter]:
+    """Every adapter that can be read, those of this package first."""
+    found = []
+    for name in ADAPTERS.names():
+        with suppress(
+            HarnessError
+        ):  # It is another kind of memory system, or `longmemeval plugins` says what is wrong.
+            found.append(ADAPTERS.get(name))
+    return found
