@@ -195,12 +195,15 @@ class MemoryServer:
         return {}
 
 
-_OURS = {Path(__file__), *Path(__file__).with_name("serving").glob("*.py")}
-
-
 def _told(error: Exception) -> str:
     """The error with the place in the code of who wrote the class."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) not in _OURS]
+    here = Path(__file__)
+    ours = (here, here.with_name("serving"))
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if Path(frame.filename) not in ours and Path(frame.filename).parent not in ours
+    ]
     where = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}: " if frames else ""
     return f"{where}{type(error).__name__}: {error}"
 
