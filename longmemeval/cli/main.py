@@ -10,8 +10,8 @@ import typer
 
 from longmemeval import __version__
 from longmemeval.cli.interrupts import INTERRUPTED, handle_interrupts, leave
+from longmemeval.cli.options.panels import Verbs
 from longmemeval.cli.output import err, hiding_secrets, printable
-from longmemeval.cli.panels import Verbs
 from longmemeval.cli.published import with_default
 from longmemeval.errors import HarnessError
 from longmemeval.files import leads_nowhere
@@ -62,9 +62,9 @@ for _verb in (
     "report",
     "plugins",
 ):
-    import_module(f"longmemeval.cli.{_verb}").register(app)
+    import_module(f"longmemeval.cli.verbs.{_verb}").register(app)
 for _group in ("datasets", "memory"):
-    app.add_typer(import_module(f"longmemeval.cli.{_group}").app, name=_group)
+    app.add_typer(import_module(f"longmemeval.cli.verbs.{_group}").app, name=_group)
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from longmemeval.benchmarks.spec import Benchmark
-    from longmemeval.cli.options import PreparedPlaces
+    from longmemeval.cli.options.shared import PreparedPlaces
 
 
 def command_line(*words: str, places: "PreparedPlaces | None" = None) -> str:

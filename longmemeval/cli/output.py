@@ -18,8 +18,8 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from longmemeval.redaction import hide
-from longmemeval.report.layout import Block, fit
-from longmemeval.report.table import Table
+from longmemeval.report.tables.layout import Block, fit
+from longmemeval.report.tables.table import Table
 
 _PIPE_WIDTH = 200
 

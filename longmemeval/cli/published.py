@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from longmemeval.cli.panels import OUTPUT
+from longmemeval.cli.options.panels import OUTPUT
 
 _SAME, _ALL = "same", "all"
 

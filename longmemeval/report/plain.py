@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 from longmemeval.evaluation.metrics import Score
 from longmemeval.pipeline.compare.comparison import Comparison
-from longmemeval.report.comparison_tables import published_table, question_count
-from longmemeval.report.effort_tables import cost_table, latency_table
-from longmemeval.report.layout import letter_of
-from longmemeval.report.page_data import NOTHING, figure_cells, notes, repeats_table, run_names, verdicts
+from longmemeval.report.page.data import NOTHING, figure_cells, notes, repeats_table, run_names, verdicts
 from longmemeval.report.published import PublishedFigure
-from longmemeval.report.table import Table
-from longmemeval.report.tables import UNKNOWN, interval, percent
+from longmemeval.report.tables.cells import UNKNOWN, interval, percent
+from longmemeval.report.tables.comparison import published_table, question_count
+from longmemeval.report.tables.effort import cost_table, latency_table
+from longmemeval.report.tables.layout import letter_of
+from longmemeval.report.tables.table import Table
 from longmemeval.report.text import visible
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~&])")

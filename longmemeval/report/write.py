@@ -80,7 +80,7 @@ def _rendered(run_ids: Sequence[str], options: ReportOptions, where: Folders) ->
     judge = None if options.published == "all" else graded[0].metrics.judge
     figures = published_for(graded[0].asked.dataset, judge) if options.published else ()
     if options.format == "html":
-        from longmemeval.report.html import html_page
+        from longmemeval.report.page.html import html_page
 
         text = html_page(comparison, graded, where, full=options.full, published=figures)
     else:

@@ -8,7 +8,7 @@ import pytest
 
 from longmemeval.benchmarks.specs import BENCHMARK_SPECS
 from longmemeval.cli import next_step
-from longmemeval.cli.options import Places
+from longmemeval.cli.options.shared import Places
 from longmemeval.plural import count_of
 from tests.cli.conftest import Command
 

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from longmemeval.report.charts import (
+from longmemeval.report.charts.charts import (
     Bar,
     BarGroup,
     Chart,
@@ -16,7 +16,7 @@ from longmemeval.report.charts import (
     recall_chart,
     tradeoff_chart,
 )
-from longmemeval.report.distributions import Latencies, latency_chart, milliseconds
+from longmemeval.report.charts.distributions import Latencies, latency_chart, milliseconds
 
 
 def point(letter: str, x: float, score: float, *, reads_gold: bool = False) -> Point:

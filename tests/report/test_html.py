@@ -111,8 +111,8 @@ def test_many_records_keep_their_answers_and_lose_their_prompts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where = large_run(tmp_path, questions=20)
-    monkeypatch.setattr("longmemeval.report.question_data._ANSWERS_BUDGET", 1_000)
-    monkeypatch.setattr("longmemeval.report.question_data._PROMPTS_BUDGET", 20 * 249)
+    monkeypatch.setattr("longmemeval.report.page.question_data._ANSWERS_BUDGET", 1_000)
+    monkeypatch.setattr("longmemeval.report.page.question_data._PROMPTS_BUDGET", 20 * 249)
     page = render_report(["large"], where=where)
     runs = [question["runs"][0] for question in embedded(page, "detail-data")["questions"]]
     # 200 bytes of each, not 25.

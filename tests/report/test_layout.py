@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longmemeval.report.layout import Fitted, fit, letters
-from longmemeval.report.table import Table
+from longmemeval.report.tables.layout import Fitted, fit, letters
+from longmemeval.report.tables.table import Table
 
 WIDE = Table(
     "t",

@@ -10,7 +10,7 @@ from longmemeval.evaluation.measures.rankings import Granularity
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
 from longmemeval.pipeline.runs.manifest import read_manifest
-from longmemeval.report.retrieval_tables import retrieval_footnotes
+from longmemeval.report.tables.retrieval import retrieval_footnotes
 from longmemeval.settings import Folders
 from tests.benchmarks.locomo.test_loader import make_conversation, open_conversations
 from tests.pipeline.helpers import checked, folders_in

@@ -22,7 +22,7 @@ from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.prices import price
 from longmemeval.reading.reader import ABSTENTION, reading_configuration
-from longmemeval.report.comparison_document import evaluation_document
+from longmemeval.report.documents import evaluation_document
 from longmemeval.report.write import ReportOptions, render_report
 from longmemeval.settings import Folders
 from longmemeval.spending import SpendingLimit, spent_in

@@ -34,8 +34,9 @@ from longmemeval.pipeline.runs.settings import (
 )
 from longmemeval.reading.reader import reading_configuration
 from longmemeval.records import Usage
-from longmemeval.report.comparison_document import run_document
-from longmemeval.report.effort_tables import (
+from longmemeval.report.documents import run_document
+from longmemeval.report.tables.cells import dollars, usage_line
+from longmemeval.report.tables.effort import (
     COST_UNKNOWN,
     FREE,
     PAID_ONCE,
@@ -44,7 +45,6 @@ from longmemeval.report.effort_tables import (
     latency_table,
     work_table,
 )
-from longmemeval.report.tables import dollars, usage_line
 from longmemeval.settings import Folders
 from longmemeval.storage.parts import FixtureEmbedder
 from tests.pipeline.helpers import MODEL, answer_all, colours, folders_in, prepared_colours

@@ -15,7 +15,7 @@ from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.retrieval.ranking_run import RetrievalReport
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
 from longmemeval.pipeline.runs.manifest import read_manifest
-from longmemeval.report.retrieval_tables import retrieval_footnotes
+from longmemeval.report.tables.retrieval import retrieval_footnotes
 from tests.pipeline.helpers import checked, folders_in, painted_keys
 from tests.server import ModelServer
 from tests.support import json_lines, record, write_dataset

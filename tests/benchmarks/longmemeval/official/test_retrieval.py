@@ -23,7 +23,7 @@ from longmemeval.pipeline.retrieval.ranking_run import RetrievalReport
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
 from longmemeval.pipeline.runs.manifest import read_manifest
 from longmemeval.pipeline.runs.selection import Selection
-from longmemeval.report.retrieval_tables import retrieval_footnotes
+from longmemeval.report.tables.retrieval import retrieval_footnotes
 from tests.pipeline.helpers import checked, colour_record, folders_in
 from tests.support import json_lines, tree, write_dataset
 

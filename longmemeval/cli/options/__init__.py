@@ -1,0 +1,1 @@
+"""Options that verbs share: groups, panels of `--help`, completion."""

@@ -1,0 +1,328 @@
+"""Options that several verbs share, in groups; `groups.add_verb` spreads them over a verb."""
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longmemeval.cli.options.completion import (
+    complete_dataset,
+    complete_judge,
+    complete_memory,
+    complete_run,
+    complete_sweep,
+)
+from longmemeval.cli.options.panels import ADVANCED, LIMITS, MODEL, OUTPUT, WHAT
+
+if TYPE_CHECKING:
+    from longmemeval.llm.options import ModelOptions
+    from longmemeval.pipeline.runs.selection import Selection
+    from longmemeval.settings import Folders
+    from longmemeval.spending import SpendingLimit
+
+
+def dataset_option(help: str) -> object:
+    """--dataset of a verb, which says what it is for."""
+    return typer.Option(
+        "--dataset", "-d", metavar="DATA", autocompletion=complete_dataset, rich_help_panel=WHAT, help=help
+    )
+
+
+def memory_option(help: str) -> object:
+    """--memory of a verb, which says what it is for."""
+    return typer.Option(
+        "--memory",
+        "-m",
+        "--memory-config",
+        metavar="MEMORY",
+        autocompletion=complete_memory,
+        rich_help_panel=WHAT,
+        help=help,
+    )
+
+
+DatasetName = Annotated[str, dataset_option("Data set: a catalogue name or a file.")]
+MovedDataset = Annotated[
+    str | None,
+    typer.Option(
+        "--dataset", "-d", metavar="DATA", rich_help_panel=ADVANCED, help="The run's data set, if it has moved."
+    ),
+]
+Memories = Annotated[
+    list[str], memory_option("A preset, product, module:Class, process:COMMAND, address or YAML file; repeatable.")
+]
+PartsOf = Annotated[
+    list[str] | None, memory_option("A memory that is not registered, whose parts are checked too; repeatable.")
+]
+JudgeId = Annotated[
+    str | None,
+    typer.Option(
+        "--judge",
+        metavar="JUDGE",
+        autocompletion=complete_judge,
+        rich_help_panel=MODEL,
+        help="Id, its beginning, or model [default: official, else newest].",
+    ),
+]
+Sweep = Annotated[
+    str | None,
+    typer.Option(
+        "--sweep",
+        metavar="NAME",
+        autocompletion=complete_sweep,
+        rich_help_panel=WHAT,
+        help="All runs of this sweep.",
+    ),
+]
+Prepared = Annotated[
+    str, typer.Option("--prepared", metavar="NAME", rich_help_panel=WHAT, help="The preparation to read.")
+]
+QueryModel = Annotated[
+    str | None,
+    typer.Option(
+        "--query-model",
+        metavar="MODEL",
+        rich_help_panel=ADVANCED,
+        help="Chat model that analyses the questions, under decompose=model or time_range_by=model.",
+    ),
+]
+ApiBase = Annotated[
+    str | None,
+    typer.Option("--api-base", metavar="URL", rich_help_panel=MODEL, help="An OpenAI-compatible endpoint."),
+]
+MaxCost = Annotated[
+    float | None,
+    typer.Option(
+        "--max-cost",
+        min=0.0,
+        metavar="USD",
+        rich_help_panel=LIMITS,
+        help="Spend at most this, including earlier attempts.",
+    ),
+]
+GiveUpAfter = Annotated[
+    float,
+    typer.Option(
+        "--give-up-after",
+        min=0.1,
+        metavar="SECONDS",
+        rich_help_panel=ADVANCED,
+        help="How long an endpoint may return nothing but failures. After that the command ends; finished work is "
+        "kept.",
+    ),
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        "--jobs",
+        min=1,
+        metavar="N",
+        rich_help_panel=LIMITS,
+        help="Workers [default: one per core when it pays].",
+    ),
+]
+ExecutorName = Annotated[
+    str | None,
+    typer.Option(
+        "--executor",
+        metavar="NAME",
+        rich_help_panel=ADVANCED,
+        help="What runs the workers: processes, threads or another package's [default: processes when it pays].",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", rich_help_panel=OUTPUT, help="Print one JSON document.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runs:
+    """Runs by name, by pattern or by sweep."""
+
+    run_ids: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="RUN", autocompletion=complete_run, help="Runs, or patterns such as 'demo-*'."),
+    ] = None
+    sweep: Sweep = None
+
+    def named(self, where: "Folders", *, rankings: bool = False) -> list[str]:
+        """The ids; patterns and sweeps leave out runs of `retrieval` unless `rankings`."""
+        from longmemeval.pipeline.runs.listing import named_runs
+
+        if not self.run_ids and self.sweep is None:
+            raise typer.BadParameter("name a RUN, a pattern such as 'demo-*', or --sweep NAME")
+        return named_runs(self.run_ids or (), where.results_dir, sweep=self.sweep, rankings=rankings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Questions:
+    """Which questions."""
+
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", rich_help_panel=WHAT, help="Only the first N questions.")
+    ] = None
+    sample: Annotated[
+        int | None,
+        typer.Option("--sample", metavar="N", rich_help_panel=WHAT, help="Only N questions, stratified by type."),
+    ] = None
+    question_id: Annotated[
+        list[str] | None,
+        typer.Option("--question-id", metavar="ID", rich_help_panel=WHAT, help="Only this question; repeatable."),
+    ] = None
+    seed: Annotated[
+        int,
+        typer.Option(
+            "--seed",
+            metavar="N",
+            rich_help_panel=ADVANCED,
+            help="Seed of --sample. With one seed, a smaller sample lies inside a larger one.",
+        ),
+    ] = 0
+
+    def given(self) -> list[str]:
+        """The options that were given, as words of a command line."""
+        numbers = {"--limit": self.limit, "--sample": self.sample, "--seed": self.seed or None}
+        words = [word for name, number in numbers.items() if number is not None for word in (name, str(number))]
+        return words + [word for one in self.question_id or () for word in ("--question-id", one)]
+
+    def selection(self) -> "Selection":
+        """The selection these options name."""
+        from longmemeval.pipeline.runs.selection import Selection
+
+        return Selection(self.limit, self.sample, self.seed, tuple(self.question_id or ()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters:
+    """Parameters of memory configurations."""
+
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            rich_help_panel=WHAT,
+            help="A parameter of the memory; repeatable.",
+        ),
+    ] = None
+    reranker: Annotated[
+        str | None,
+        typer.Option("--reranker", metavar="SPEC", rich_help_panel=ADVANCED, help="Short for --set reranker=SPEC."),
+    ] = None
+    budget: Annotated[
+        int | None,
+        typer.Option("--budget", metavar="TOKENS", rich_help_panel=LIMITS, help="Recall at most this many tokens."),
+    ] = None
+
+    def overrides(self) -> list[str]:
+        """All of them as `key=value`."""
+        from longmemeval.memory.configuration import given_parameters
+
+        return [*(self.settings or []), *given_parameters(reranker=self.reranker, budget=self.budget)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calls:
+    """How chat models are called, and what that may cost."""
+
+    api_base: ApiBase = None
+    concurrency: Annotated[
+        int,
+        typer.Option("--concurrency", min=1, metavar="N", rich_help_panel=MODEL, help="Model calls in flight."),
+    ] = 8
+    max_cost: MaxCost = None
+    timeout: Annotated[
+        float,
+        typer.Option(
+            "--timeout",
+            min=0.1,
+            metavar="SECONDS",
+            rich_help_panel=ADVANCED,
+            help="Time limit for one attempt of a model call.",
+        ),
+    ] = 120.0
+    max_attempts: Annotated[
+        int,
+        typer.Option(
+            "--max-attempts",
+            min=1,
+            metavar="N",
+            rich_help_panel=ADVANCED,
+            help="Attempts per model call, including the first.",
+        ),
+    ] = 6
+    give_up_after: GiveUpAfter = 120.0
+
+    def model_options(self) -> "ModelOptions":
+        """As models take them."""
+        from longmemeval.llm.options import ModelOptions
+
+        return ModelOptions(
+            api_base=self.api_base,
+            timeout_s=self.timeout,
+            max_attempts=self.max_attempts,
+            give_up_after_s=self.give_up_after,
+        )
+
+
+def spending(max_cost: float | None) -> "SpendingLimit | None":
+    """The limit that --max-cost sets."""
+    from longmemeval.spending import SpendingLimit
+
+    return None if max_cost is None else SpendingLimit(max_cost)
+
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-dir",
+        metavar="DIR",
+        rich_help_panel=ADVANCED,
+        help="Downloaded data sets [env: LONGMEMEVAL_DATA_DIR; default: data].",
+    ),
+]
+
+
+PreparedDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--prepared-dir",
+        metavar="DIR",
+        rich_help_panel=ADVANCED,
+        help="Fixtures [env: LONGMEMEVAL_PREPARED_DIR; default: prepared-data].",
+    ),
+]
+ResultsDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--results-dir",
+        metavar="DIR",
+        rich_help_panel=ADVANCED,
+        help="Runs [env: LONGMEMEVAL_RESULTS_DIR; default: results].",
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedPlaces:
+    """Where data sets and fixtures are."""
+
+    data_dir: DataDir = None
+    prepared_dir: PreparedDir = None
+
+    def given(self) -> list[str]:
+        """The options that were given, as words of a command line."""
+        named = {field.name.replace("_", "-"): getattr(self, field.name) for field in fields(self)}
+        return [word for name, path in named.items() if path is not None for word in (f"--{name}", str(path))]
+
+    def folders(self) -> "Folders":
+        """The folders these options name."""
+        from longmemeval.settings import folders
+
+        return folders(**{field.name: getattr(self, field.name) for field in fields(self)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Places(PreparedPlaces):
+    """Where data sets, fixtures and runs are."""
+
+    results_dir: ResultsDir = None

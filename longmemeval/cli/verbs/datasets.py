@@ -1,0 +1,238 @@
+"""`longmemeval datasets`: what can be had, fetching it, checking it, counting it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longmemeval.cli.options import shared
+from longmemeval.cli.options.completion import complete_dataset
+from longmemeval.cli.options.groups import add_verb
+from longmemeval.cli.options.panels import Verbs
+from longmemeval.cli.output import err, out, print_json, print_table, printable
+from longmemeval.report.tables.table import Table
+
+if TYPE_CHECKING:
+    from longmemeval.benchmarks.catalogue import CatalogueEntry, Source
+    from longmemeval.benchmarks.stats import DatasetStats, GroupCount
+
+app = typer.Typer(cls=Verbs, help="List, download, verify and describe data sets.", no_args_is_help=True)
+
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", autocompletion=complete_dataset, help="A name from `datasets list`.")
+]
+NameOrPath = Annotated[
+    str, typer.Argument(metavar="NAME|PATH", autocompletion=complete_dataset, help="A data set's name or file.")
+]
+DataDir = shared.DataDir
+Json = shared.Json
+
+
+def list_datasets(data_dir: DataDir = None, json: Json = False) -> None:
+    """List the data sets of the catalogue, and which of them are here."""
+    import msgspec
+
+    from longmemeval.benchmarks.catalogue import catalogue, data_file
+    from longmemeval.settings import folders
+
+    folder = folders(data_dir).data_dir
+    entries = list(catalogue().values())
+    files = {entry.name: data_file(entry, folder) for entry in entries}
+    if json:
+        print_json(
+            [
+                msgspec.structs.asdict(entry) | {"path": str(files[entry.name]), "status": _status(entry, folder)}
+                for entry in entries
+            ]
+        )
+        return
+    rows = [
+        [
+            entry.name,
+            f"{entry.source.bytes / 1e6:,.0f}" if entry.source else "",
+            _status(entry, folder),
+            (f"superseded by {entry.superseded_by}: " if entry.superseded_by else "") + entry.description,
+        ]
+        for entry in entries
+    ]
+    print_table(Table("", ["name", "MB", "here", "description"], rows, left=frozenset({0, 2, 3}), prose=frozenset({3})))
+
+
+def download_dataset(name: Name, data_dir: DataDir = None, json: Json = False) -> None:
+    """Download a data set and check its hash.
+
+    An interrupted download continues where it stopped.
+    """
+    from longmemeval.benchmarks.catalogue import catalogue_entry, data_file
+    from longmemeval.benchmarks.download import is_here
+    from longmemeval.settings import folders
+
+    entry = catalogue_entry(name)
+    folder = folders(data_dir).data_dir
+    path = data_file(entry, folder)
+    there = is_here(entry, path)
+    if not there:
+        _download_with_progress(entry, folder)
+    if json:
+        print_json({"name": name, "path": str(path), "downloaded": not there})
+    elif there:
+        out.print(f"{name} already exists; nothing to do: {printable(str(path))}")
+    else:
+        out.print(f"{name} is downloaded and its hash is correct: {printable(str(path))}")
+
+
+def verify_dataset(name: NameOrPath, data_dir: DataDir = None, json: Json = False) -> None:
+    """Check a data set's file.
+
+    Its hash against the catalogue or, where none is pinned, every record against the format.
+    """
+    from longmemeval.benchmarks.catalogue import catalogue_entry, data_file
+    from longmemeval.benchmarks.registry import is_path, load_dataset
+    from longmemeval.settings import folders
+
+    folder = folders(data_dir).data_dir
+    entry = None if is_path(name) else catalogue_entry(name)
+    if entry and entry.source:
+        path = data_file(entry, folder)
+        _check_pinned(entry.name, entry.source, path)
+        files: tuple[Path, ...] = (path,)
+        document: dict[str, object] = {"sha256": entry.source.sha256, "content_sha256": None, "pinned": True}
+        verdict = "size and hash match the catalogue"
+    else:
+        dataset = load_dataset(name, folder)
+        path = dataset.path
+        files = tuple(dataset.files)
+        document = {"sha256": dataset.sha256, "content_sha256": dataset.content_sha256, "pinned": False}
+        verdict = f"all {len(dataset):,} questions and their haystacks are valid"
+    size = sum(file.stat().st_size for file in files)
+    if json:
+        print_json({"name": name, "path": str(path), "bytes": size, **document})
+        return
+    out.print(f"{printable(str(path))}: {verdict}")
+    out.print(f"bytes           {size:,}")
+    out.print(f"sha256          {document['sha256']}")
+    if document["content_sha256"]:
+        out.print(f"content sha256  {document['content_sha256']}")
+
+
+def show_stats(name: NameOrPath, data_dir: DataDir = None, json: Json = False) -> None:
+    """Count questions, sessions, turns, evidence and oddities."""
+    from longmemeval.benchmarks.registry import load_dataset
+    from longmemeval.benchmarks.stats import dataset_stats
+
+    stats = dataset_stats(load_dataset(name, data_dir))
+    if json:
+        print_json(stats)
+        return
+    _print_stats(stats)
+
+
+def _status(entry: "CatalogueEntry", data_dir: Path) -> str:
+    """Whether an entry's file is here; by its size alone, hashing is left to `verify`."""
+    from longmemeval.benchmarks.catalogue import data_file, has_files
+
+    path = data_file(entry, data_dir)
+    if entry.instructions:
+        return "yes" if has_files(path) else "no"
+    if entry.source is None:
+        return "shipped" if path.is_file() else "missing"
+    if not path.is_file():
+        return "no"
+    return "yes" if path.stat().st_size == entry.source.bytes else "damaged"
+
+
+def _download_with_progress(entry: "CatalogueEntry", data_dir: Path) -> None:
+    """Download with a bar on standard error."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    from longmemeval.benchmarks.download import download
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    # Nothing moves for a folder: it is refused.
+    with Progress(*columns, console=err.console, disable=entry.source is None) as bar:
+        task = bar.add_task(entry.name, total=entry.source.bytes if entry.source else None)
+        download(entry, data_dir, on_progress=lambda done, total: bar.update(task, completed=done, total=total))
+
+
+def _check_pinned(name: str, source: "Source", path: Path) -> None:
+    """Compare size and hash of a file with the catalogue."""
+    from longmemeval.errors import DataError, IntegrityError
+    from longmemeval.files import sha256_file
+
+    fix = f"Run `longmemeval datasets download {name}` to get it"
+    if not path.is_file():
+        raise DataError(f"The data set {name!r} is not downloaded", where=str(path), fix=fix)
+    size = path.stat().st_size
+    if size != source.bytes:
+        what = f"The file of {name!r} has {size:,} bytes, the catalogue says {source.bytes:,}"
+        raise IntegrityError(what, where=str(path), fix=fix)
+    if (found := sha256_file(path)) != source.sha256:
+        what = f"The file of {name!r} has the sha256 {found}, the catalogue says {source.sha256}"
+        raise IntegrityError(what, where=str(path), fix=fix)
+
+
+def _print_stats(stats: "DatasetStats") -> None:
+    """Print identities, questions by type, counts and quirks."""
+    import msgspec
+
+    out.print(f"[bold]{printable(stats.name)}[/bold]  {printable(stats.path)}")
+    out.print(f"sha256          {stats.sha256}")
+    out.print(f"content sha256  {stats.content_sha256}")
+    if stats.copy:
+        out.print(f"copy            {stats.copy}")
+    out.print()
+    types = [[name, f"{count.total:,}", f"{count.abstention:,}"] for name, count in sorted(stats.by_type.items())]
+    types.append(["all", f"{stats.questions:,}", f"{sum(count.abstention for count in stats.by_type.values()):,}"])
+    print_table(Table("", ["question type", "questions", "abstention"], types))
+    _print_groups(stats.groups)
+    span = f"{stats.first_session:%Y-%m-%d %H:%M} to {stats.last_session:%Y-%m-%d %H:%M}" if stats.first_session else ""
+    counts = [
+        ["haystacks", f"{stats.haystacks:,}"],
+        ["sessions", f"{stats.sessions:,}"],
+        ["turns", f"{stats.turns:,}"],
+        ["turns with a caption", f"{stats.captions:,}"],
+        [
+            "sessions per haystack (least / mean / most)",
+            f"{stats.fewest_sessions} / {stats.mean_sessions:.1f} / {stats.most_sessions}",
+        ],
+        [
+            "turns per session (least / mean / most)",
+            f"{stats.fewest_turns} / {stats.mean_turns:.1f} / {stats.most_turns}",
+        ],
+        ["session dates" + (" (stand-ins: the data has none)" if stats.stand_in_dates else ""), span],
+        ["answers that are integers", f"{stats.integer_answers:,}"],
+        ["evidence sessions", f"{stats.evidence_sessions:,}"],
+        ["evidence turns", f"{stats.evidence_turns:,}"],
+    ]
+    print_table(Table("", ["count", ""], counts))
+    if stats.quirks is None:
+        return
+    quirks = msgspec.structs.asdict(stats.quirks)
+    unknown: dict[str, int] = quirks.pop("unknown_keys", {})
+    rows = [[name.replace("_", " "), f"{count:,}"] for name, count in quirks.items()]
+    rows += [[f"unknown key {key}", f"{count:,}"] for key, count in sorted(unknown.items())]
+    print_table(Table("", ["quirk", "count"], rows))
+
+
+def _print_groups(groups: "list[GroupCount]") -> None:
+    """Print the questions by type and whatever else the benchmark groups by."""
+    if not groups:
+        return
+    facets = list(groups[0].facets)
+    rows = [
+        [group.question_type, *(f"{group.facets[name]:,}" for name in facets), f"{group.questions:,}"]
+        for group in groups
+    ]
+    print_table(Table("", ["question type", *facets, "questions"], rows))
+
+
+add_verb(app, "list", list_datasets, example="longmemeval datasets list", all_options=False)
+add_verb(app, "download", download_dataset, example="longmemeval datasets download longmemeval_s", all_options=False)
+add_verb(app, "verify", verify_dataset, example="longmemeval datasets verify sample", all_options=False)
+add_verb(app, "stats", show_stats, example="longmemeval datasets stats sample", all_options=False)

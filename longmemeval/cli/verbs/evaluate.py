@@ -1,0 +1,248 @@
+"""`longmemeval evaluate`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longmemeval.cli.options import shared
+from longmemeval.cli.options.completion import complete_judge
+from longmemeval.cli.options.groups import add_verb
+from longmemeval.cli.options.panels import MODEL, OUTPUT, WHAT
+from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
+from longmemeval.cli.verbs.import_run import tell
+from longmemeval.report.tables.table import Table
+
+if TYPE_CHECKING:
+    from longmemeval.pipeline.grade.agreement import AuditedScore, JudgeAgreement
+    from longmemeval.pipeline.grade.evaluate import EvaluateOptions, Evaluation
+    from longmemeval.pipeline.runs.selection import Selection
+    from longmemeval.settings import Folders
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    add_verb(app, "evaluate", evaluate, example="longmemeval evaluate demo-hybrid --judge offline/lexical")
+
+
+def evaluate(
+    runs: shared.Runs,
+    calls: shared.Calls,
+    questions: shared.Questions,
+    places: shared.Places,
+    hypotheses: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", rich_help_panel=WHAT, help="Grade the answers in this JSONL file instead."),
+    ] = None,
+    dataset: Annotated[
+        str | None,
+        shared.dataset_option("Data set of --hypotheses, or a run's if it moved."),
+    ] = None,
+    judge: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="JUDGE",
+            autocompletion=complete_judge,
+            rich_help_panel=MODEL,
+            help="Model, SET@MODEL or offline/lexical; repeatable [default: the benchmark's own].",
+            show_default=False,
+        ),
+    ] = None,
+    votes: Annotated[
+        int,
+        typer.Option(min=1, metavar="N", rich_help_panel=MODEL, help="Odd number of votes; the majority counts."),
+    ] = 1,
+    rejudge: Annotated[
+        bool, typer.Option("--rejudge", rich_help_panel=OUTPUT, help="Judge everything again, into a new file.")
+    ] = False,
+    audit: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=OUTPUT,
+            help="Also score without disputed gold labels.",
+        ),
+    ] = None,
+    as_json: shared.Json = False,
+) -> None:
+    """Grade stored answers with a judge.
+
+    The answers stay as they are. Each judge writes a file of its own. docs/grading.md lists the judges.
+    """
+    from longmemeval.pipeline.grade import evaluate as pipeline
+
+    named = bool(runs.run_ids) or runs.sweep is not None
+    if named == (hypotheses is not None):
+        raise typer.BadParameter("name a RUN or give --hypotheses FILE, not both")
+    where = places.folders()
+    chosen = questions.selection()
+    if hypotheses is not None:
+        if dataset is None:
+            raise typer.BadParameter("--hypotheses needs --dataset, the questions that the file answers")
+        run_ids = [_adopt(hypotheses, dataset, chosen, where)]
+    elif chosen != shared.Questions(seed=questions.seed).selection():
+        raise typer.BadParameter("a run is graded as a whole; its questions were selected when it was run")
+    else:
+        run_ids = runs.named(where)
+    options = pipeline.EvaluateOptions(
+        votes=votes,
+        rejudge=rejudge,
+        model_options=calls.model_options(),
+        concurrency=calls.concurrency,
+        spending=shared.spending(calls.max_cost),
+        dataset=dataset,
+        tell=lambda line: err.print(f"Note: {printable(line)}."),
+    )
+    done = [_grade(run_id, judge or [None], options, audit, where, show_it=not as_json) for run_id in run_ids]
+    if as_json:
+        documents = [document for document, _ in done]
+        print_json(documents[0] if len(documents) == 1 else {"runs": documents})
+    if any(failed for _, failed in done):
+        raise typer.Exit(1)
+
+
+def _grade(
+    run_id: str,
+    judges: Sequence[str | None],
+    options: "EvaluateOptions",
+    audit: Path | None,
+    where: "Folders",
+    *,
+    show_it: bool,
+) -> tuple[object, bool]:
+    """Grade one run by each judge; the document of the figures, and whether answers have no label."""
+    from longmemeval.pipeline.grade import evaluate as pipeline
+    from longmemeval.pipeline.grade.agreement import audit_scores, judge_agreements
+
+    evaluations = pipeline.evaluate_by(judges, run_id, options=options, where=where)
+    files, asked = evaluations[0].files, evaluations[0].asked
+    metrics = [one.metrics for one in evaluations]
+    agreements = judge_agreements(files, asked, [one.judge for one in metrics])
+    audited = audit_scores(audit, files, asked, metrics) if audit else []
+    document = None if show_it else _document(evaluations, agreements, audited, where)
+    if show_it:
+        for evaluation in evaluations:
+            show(evaluation, where)
+        show_agreements(agreements)
+        show_audit(audited)
+    for evaluation in evaluations:
+        tell_unlabelled(evaluation)
+    return document, any(one.failed for one in evaluations)
+
+
+def _document(
+    evaluations: "list[Evaluation]",
+    agreements: "list[JudgeAgreement]",
+    audited: "list[AuditedScore]",
+    where: "Folders",
+) -> object:
+    """The figures of one judge; of several, all of them and how they agree."""
+    from longmemeval.pipeline.compare.graded_run import summarise
+    from longmemeval.report.documents import evaluation_document
+
+    figures = [evaluation_document(summarise(one.files, one.asked, one.metrics, where)) for one in evaluations]
+    if len(evaluations) == 1 and not audited:
+        return figures[0]
+    return {"judges": figures, "agreement": agreements, "audit": audited}
+
+
+def _adopt(file: Path, dataset: str, chosen: "Selection", where: "Folders") -> str:
+    from longmemeval.benchmarks.registry import load_dataset
+    from longmemeval.pipeline.exchange.hypotheses import adopt_hypotheses
+
+    adopted = adopt_hypotheses(file, load_dataset(dataset, where.data_dir), where.results_dir, selection=chosen)
+    tell(adopted.unknown, "hypotheses are for questions that are not in the data set; they are ignored")
+    tell(adopted.missing, "questions have no hypothesis and count as not evaluated")
+    return adopted.run_id
+
+
+def show(evaluation: "Evaluation", where: "Folders") -> None:
+    """Print the scores of one run, what it cost and how long it took."""
+    from longmemeval.evaluation.judges.standing import judge_name
+    from longmemeval.pipeline.compare.graded_run import summarise
+    from longmemeval.report.tables.cells import abstention_lines, score_table
+    from longmemeval.report.tables.effort import both, effort_notes, latency_line, work_table
+    from longmemeval.report.tables.footnotes import footnotes
+
+    metrics, manifest = evaluation.metrics, evaluation.manifest
+    summary = summarise(evaluation.files, evaluation.asked, metrics, where)
+    judge = judge_name(metrics.judge)
+    data = ", ".join([manifest.dataset["name"], *([summary.part] if summary.part else [])])
+    title = f"{metrics.run}: {summary.memory}, {summary.model}, {data}, judged by {judge}"
+    print_table(score_table(title, metrics))
+    if metrics.task_averaged is None:
+        out.print("Task average: not defined, as not all six question types occur.")
+    print_lines(abstention_lines(metrics))
+    print_table(work_table(summary.costs))
+    out.print(latency_line(summary.latency))
+    if metrics.latency_ms.p50 is not None:
+        out.print(f"Latency of the judge's calls, p50 / p95: {both(metrics.latency_ms)} ms")
+    made = evaluation.grading
+    again = (
+        "" if made.judge == metrics.judge else f", by which {made.judge.metric} is {_percent(made.overall.accuracy)}"
+    )
+    out.print(f"Judged now: {evaluation.newly_judged}; judge id: {made.judge.id}{again}")
+    print_lines([*footnotes([summary]), *effort_notes([summary], told_free=True)])
+
+
+def tell_unlabelled(evaluation: "Evaluation") -> None:
+    """Say on standard error why answers have no label, the first few by name."""
+    from longmemeval.evaluation.judges.definition import rules_of
+
+    judge = evaluation.grading.judge
+    judged = evaluation.files.current_judgements(judge.id).values()
+    errors = [f"  {one.question_id}: {one.error}" for one in judged if one.label is None]
+    if errors:
+        again = "" if rules_of(judge.model) else "; rerun the command to ask again"
+        err.print(f"{len(errors):,} answers have no label by {printable(judge.id)}{again}:")
+        for line in errors[:5]:
+            err.print(printable(line))
+
+
+def show_agreements(agreements: "list[JudgeAgreement]") -> None:
+    """Print how far the judges of a run agree, pair by pair."""
+    for pair in agreements:
+        if not pair.agreement.overall.n:
+            out.print(printable(f"{pair.a} and {pair.b}: no answer has a label by both"))
+            continue
+        rows = [
+            [name, _percent(one.agreed), "-" if one.kappa is None else f"{one.kappa:.2f}", str(one.n)]
+            for name, one in (("overall", pair.agreement.overall), *pair.agreement.by_type.items())
+        ]
+        print_table(Table(f"{pair.a} and {pair.b}", ["", "agreed", "Cohen's\nkappa", "n"], rows))
+        disputed = pair.agreement.disputed
+        if disputed:
+            more = f" and {len(disputed) - 10} more (--json lists all)" if len(disputed) > 10 else ""
+            out.print(f"Disputed: {printable(', '.join(disputed[:10]))}{more}")
+
+
+def show_audit(audited: "list[AuditedScore]") -> None:
+    """Print the scores with and without the questions whose gold label is disputed."""
+    for one in audited:
+        groups = (
+            ("overall", one.score, one.ceiling.overall),
+            *((n, s, one.ceiling.by_type[n]) for n, s in one.by_type.items()),
+        )
+        rows = [
+            [
+                name,
+                _percent(score.mean),
+                str(score.n),
+                _percent(score.undisputed_mean),
+                str(score.undisputed_n),
+                _percent(top),
+            ]
+            for name, score, top in groups
+        ]
+        columns = ["", one.metric, "n", "without\ndisputed", "n", "ceiling"]
+        title = f"Audit: {one.disputed} of the gold answers are disputed, by {one.judge}"
+        print_table(Table(title, columns, rows))
+    if audited:
+        out.print("The audit is an opinion about the labels. The official score is over all questions.")
+
+
+def _percent(value: float | None) -> str:
+    from longmemeval.report.tables.cells import percent
+
+    return "-" if value is None else percent(value)

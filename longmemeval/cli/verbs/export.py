@@ -1,0 +1,101 @@
+"""`longmemeval export`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from longmemeval.cli.options import shared
+from longmemeval.cli.options.groups import add_verb
+from longmemeval.cli.options.panels import OUTPUT
+from longmemeval.cli.output import err, out, print_json, printable
+from longmemeval.plural import count_of
+
+if TYPE_CHECKING:
+    from longmemeval.settings import Folders
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    add_verb(app, "export", export, example="longmemeval export my-run --format csv")
+
+
+def export(
+    runs: shared.Runs,
+    format: Annotated[
+        Literal["official", "trec", "csv"],
+        typer.Option("--format", metavar="FORMAT", rich_help_panel=OUTPUT, help="official, trec or csv."),
+    ],
+    places: shared.Places,
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", rich_help_panel=OUTPUT, help="Folder for the files [default: the run's folder]."),
+    ] = None,
+    dataset: shared.MovedDataset = None,
+    as_json: shared.Json = False,
+) -> None:
+    """Write a run in a format that other tools read.
+
+    official: hypotheses and judged logs, in the form of the benchmark authors' own scripts.
+
+    trec: the rankings of a `retrieval` run and the qrels, for trec_eval.
+
+    csv: one row per question. Cells that a spreadsheet would run as a formula begin with an apostrophe.
+    """
+    where = places.folders()
+    write = {"trec": _trec, "csv": _csv, "official": _official}[format]
+    run_ids = runs.named(where, rankings=format == "trec")
+    # Files of several runs do not take each other's place.
+    several = output is not None and len(run_ids) > 1
+    written = [
+        write(run_id, output / run_id if output and several else output, dataset, where, as_json) for run_id in run_ids
+    ]
+    if as_json:
+        print_json(written[0] if len(written) == 1 else {"runs": written})
+
+
+def _trec(run_id: str, output: Path | None, dataset: str | None, where: "Folders", as_json: bool) -> object:
+    from longmemeval.pipeline.exchange.export_trec import export_trec
+
+    written = export_trec(run_id, output, dataset=dataset, where=where)
+    if as_json:
+        return written
+    out.print(f"Rankings of {count_of(written.questions, 'question')}: {printable(written.run_file)}")
+    out.print(f"Evidence: {printable(written.qrels_file)}")
+    if written.without_gold:
+        err.print(f"{count_of(written.without_gold, 'question')} without evidence: trec_eval skips them.")
+    return written
+
+
+def _csv(run_id: str, output: Path | None, dataset: str | None, where: "Folders", as_json: bool) -> object:
+    from longmemeval.pipeline.exchange.export_csv import export_csv
+
+    written = export_csv(run_id, output, dataset=dataset, where=where)
+    if as_json:
+        return written
+    out.print(f"{written.part or count_of(written.questions, 'question')}: {printable(written.file)}")
+    if written.protocol_note:
+        err.print(printable(written.protocol_note))
+    return written
+
+
+def _official(run_id: str, output: Path | None, dataset: str | None, where: "Folders", as_json: bool) -> object:
+    from longmemeval.pipeline.exchange.official_logs import export_official
+
+    written = export_official(run_id, output, dataset=dataset, where=where)
+    if as_json:
+        return written
+    out.print(f"{count_of(written.answers, 'answer')}: {printable(written.hypotheses)}")
+    for log in written.logs:
+        out.print(f"Judged log: {printable(log)}")
+    if written.part:
+        err.print(f"Not the whole data set: {written.part}.")
+    if written.unanswered:
+        unanswered = count_of(len(written.unanswered), "question")
+        err.print(f"{unanswered} without an answer; the official script does not count them.")
+    if written.later_gradings:
+        later = printable(", ".join(written.later_gradings))
+        err.print(f"Not exported: later gradings, as the first is the score: {later}")
+    for model in written.unofficial:
+        err.print(f"print_qa_metrics.py accepts no log judged by {printable(model)}; it needs the official judge.")
+    return written

@@ -1,0 +1,73 @@
+"""`longmemeval import`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from longmemeval.cli import next_step
+from longmemeval.cli.options import shared
+from longmemeval.cli.options.groups import add_verb
+from longmemeval.cli.options.panels import OUTPUT
+from longmemeval.cli.output import err, out, print_json, print_table, printable
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    add_verb(app, "import", import_run, example="longmemeval import answers.jsonl -d longmemeval_s")
+
+
+def import_run(
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="JSONL: question_id, hypothesis; in a judged log autoeval_label."),
+    ],
+    dataset: shared.DatasetName,
+    places: shared.Places,
+    run_id: Annotated[
+        str | None,
+        typer.Option(metavar="RUN", rich_help_panel=OUTPUT, help="Name the run [default: file name and a hash]."),
+    ] = None,
+    as_json: shared.Json = False,
+) -> None:
+    """Make a run from a hypothesis file or a judged log.
+
+    The file has the official format. The run can be evaluated, compared and reported like any other.
+    """
+    from longmemeval.benchmarks.registry import load_dataset
+    from longmemeval.benchmarks.specs import benchmark_of
+    from longmemeval.pipeline.exchange.official_logs import import_official
+    from longmemeval.report.tables.cells import score_table
+
+    where = places.folders()
+    data = load_dataset(dataset, where.data_dir)
+    imported = import_official(file, data, run_id=run_id, where=where)
+    if as_json:
+        print_json(imported)
+    else:
+        out.print(f"Run {printable(imported.run_id)}: {imported.answered:,} answers")
+    tell(imported.unknown, "lines are about questions that are not in the data set; they are ignored")
+    tell(imported.missing, "questions have no hypothesis and count as not evaluated")
+    tell(imported.repeated, "questions occur twice: the official script counts them twice, this run once")
+    tell(imported.unlabelled, "answers have no label and count as not evaluated")
+    metrics = imported.metrics
+    if as_json:
+        return
+    if metrics is None:
+        err.next(next_step.grade(imported.run_id, benchmark_of(data), "", places))
+        return
+    print_table(score_table(f"as judged by {metrics.judge.model}, as in the log", metrics))
+    figures = metrics.official_figures
+    if imported.script_stops:
+        out.print(f"The official script would stop at this log: {printable('; '.join(imported.script_stops))}.")
+    elif figures is not None:
+        shown = {"task-averaged": figures.task_averaged, "overall": figures.overall, "abstention": figures.abstention}
+        told = ", ".join(f"{name} {'nan' if value is None else value}" for name, value in shown.items())
+        out.print(f"The official script prints of this log: {told}")
+
+
+def tell(questions: tuple[str, ...], what: str) -> None:
+    """Count and name on standard error what does not fit."""
+    if questions:
+        more = ", …" if len(questions) > 5 else ""
+        err.print(f"{len(questions)} {what}: {printable(', '.join(questions[:5]))}{more}")

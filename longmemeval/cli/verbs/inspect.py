@@ -1,0 +1,187 @@
+"""`longmemeval inspect`."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longmemeval.cli.next_step import command_line
+from longmemeval.cli.options import shared
+from longmemeval.cli.options.groups import add_verb
+from longmemeval.cli.options.panels import OUTPUT, WHAT
+from longmemeval.cli.output import out, print_json, print_table, printable
+from longmemeval.plural import count_of
+from longmemeval.report.tables.table import Table
+
+if TYPE_CHECKING:
+    from longmemeval.pipeline.inspect import Inspection, Recalled
+    from longmemeval.records import RecalledItem, Session
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    add_verb(app, "inspect", inspect, example="longmemeval inspect smp_4ea7 -m hybrid")
+
+
+def inspect(
+    identifier: Annotated[str, typer.Argument(metavar="ID", help="A question or haystack id.")],
+    places: shared.PreparedPlaces,
+    dataset: shared.DatasetName = "sample",
+    memory: Annotated[
+        list[str] | None,
+        shared.memory_option("Show everything it recalls; repeatable."),
+    ] = None,
+    session: Annotated[
+        str | None, typer.Option(metavar="ID", rich_help_panel=WHAT, help="Show this session in full.")
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", rich_help_panel=OUTPUT, help="Show sessions and stored parts too.")
+    ] = False,
+    with_gold: Annotated[
+        bool, typer.Option("--gold", rich_help_panel=OUTPUT, help="Show the right answer and its evidence too.")
+    ] = False,
+    prepared: shared.Prepared = "default",
+    query_model: shared.QueryModel = None,
+    api_base: shared.ApiBase = None,
+    as_json: shared.Json = False,
+) -> None:
+    """Show a question or haystack, and what memories recall.
+
+    Without --memory, one line for each preset.
+    """
+    from longmemeval.benchmarks.registry import load_dataset
+    from longmemeval.llm.options import ModelOptions
+    from longmemeval.memory.configuration import resolve_configuration
+    from longmemeval.memory.definition import MEMORIES
+    from longmemeval.pipeline import inspect as pipeline
+    from longmemeval.pipeline.answer.question_analysis import QueryModel
+
+    where = places.folders()
+    configurations = [resolve_configuration(name) for name in memory or MEMORIES.built_in]
+    inspection = pipeline.inspect(
+        load_dataset(dataset, where.data_dir),
+        identifier,
+        configurations,
+        preparation=prepared,
+        where=where,
+        query_model=QueryModel(query_model, ModelOptions(api_base=api_base)) if query_model else None,
+        with_gold=with_gold,
+    )
+    if as_json:
+        print_json(inspection)
+        return
+    if session is not None:
+        _show_session(inspection, session)
+        return
+    _show_questions(inspection)
+    if memory is not None:
+        _show_recalls(inspection)
+    else:
+        _show_recall_table(inspection)
+    if everything:
+        _show_sessions(inspection)
+        _show_stored(inspection)
+    elif not inspection.stored:
+        out.print("Not prepared yet.")
+    if memory is None and not everything:
+        words = ["inspect", identifier, *([] if dataset == "sample" else ["--dataset", dataset])]
+        out.next(
+            command_line(*words, "--memory", "hybrid", places=places), command_line(*words, "--all", places=places)
+        )
+
+
+def _show_questions(inspection: "Inspection") -> None:
+    for question in inspection.questions[:20]:
+        date = printable(question.date_text)
+        out.print(f"[bold]{printable(question.question_id)}[/]  {printable(question.text)}  (asked {date})")
+    if len(inspection.questions) > 20:
+        out.print(f"… and {count_of(len(inspection.questions) - 20, 'more question')} on this haystack")
+    for one in inspection.answers:
+        evidence = ", ".join(one.evidence_sessions) or "none"
+        out.print(f"[bold]Answer[/] ({printable(one.question_type)}): {printable(one.answer)}")
+        out.print(f"[bold]Evidence[/]: {printable(evidence)}")
+
+
+def _show_sessions(inspection: "Inspection") -> None:
+    rows = [
+        [
+            str(number),
+            one.session_id,
+            one.date_text,
+            str(len(one.turns)),
+            _brief(_opening(one)),
+        ]
+        for number, one in enumerate(inspection.sessions, start=1)
+    ]
+    title = f"Haystack {inspection.haystack_id}: {count_of(len(rows), 'session')}"
+    columns = ["#", "session", "date", "turns", "begins"]
+    print_table(Table(title, columns, rows, left=frozenset({1, 2, 4}), prose=frozenset({4})))
+
+
+def _opening(session: "Session") -> str:
+    return session.turns[0].content if session.turns else ""
+
+
+def _show_session(inspection: "Inspection", session_id: str) -> None:
+    from longmemeval.errors import HarnessError, nearest
+
+    found = [one for one in inspection.sessions if one.session_id == session_id]
+    if not found:
+        names = [one.session_id for one in inspection.sessions]
+        raise HarnessError(f"The haystack has no session '{session_id}'", fix=nearest(session_id, names))
+    for one in found:
+        out.print(f"[bold]{printable(one.session_id)}[/]  {printable(one.date_text)}")
+        for turn in one.turns:
+            out.print(f"[bold]{printable(turn.speaker or turn.role)}:[/] {printable(turn.content)}\n")
+
+
+def _show_stored(inspection: "Inspection") -> None:
+    if not inspection.stored:
+        out.print("Not prepared yet.")
+    for one in inspection.stored:
+        parts = ", ".join(one.parts) or "none"
+        out.print(f"Prepared as '{printable(one.preparation)}' in {printable(one.folder)}: parts {parts}")
+        for part, text in one.shown.items():
+            out.print(printable(f"{part}: {text}") if "\n" not in text else f"[bold]{printable(part)}[/]")
+            if "\n" in text:
+                out.print(printable(text))
+
+
+def _show_recall_table(inspection: "Inspection") -> None:
+    rows = [_recall_row(one) for one in inspection.recalled]
+    columns = ["memory", "messages", "tokens", "best hits"]
+    print_table(
+        Table("What each configuration would recall", columns, rows, left=frozenset({0, 3}), prose=frozenset({3}))
+    )
+
+
+def _show_recalls(inspection: "Inspection") -> None:
+    for one in inspection.recalled:
+        out.print(f"[bold]{printable(one.memory)}[/]")
+        if one.recall is None:
+            out.print(printable(one.problem))
+            continue
+        for item in one.recall.items:
+            out.print(_item_line(item))
+        for note in one.recall.notes:
+            out.print(f"Note: {printable(note)}")
+
+
+def _item_line(item: "RecalledItem") -> str:
+    date = f"{item.date:%Y-%m-%d %H:%M}" if item.date else ""
+    rank = f" #{item.rank} ({item.score:.3f})" if item.rank is not None and item.score is not None else ""
+    source = ", ".join(item.message_ids) or item.kind
+    return f"[dim]{date} {printable(source)}[/][bold]{rank}[/] {printable(item.speaker)}: {printable(item.text)}"
+
+
+def _recall_row(one: "Recalled") -> list[str]:
+    if one.recall is None:
+        return [one.memory, "-", "-", one.problem]
+    ranked = sorted((item for item in one.recall.items if item.rank is not None), key=lambda item: item.rank or 0)
+    hits = "; ".join(f"{item.score or 0:.2f} {_brief(item.text, 40)}" for item in ranked[:3])
+    count = sum(item.kind == "message" for item in one.recall.items)
+    return [one.memory, str(count), f"{one.recall.tokens:,}", hits]
+
+
+def _brief(text: str, length: int = 60) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= length else line[:length].rpartition(" ")[0] + " …"

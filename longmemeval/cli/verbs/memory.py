@@ -1,0 +1,172 @@
+"""`longmemeval memory`: writing a memory system of one's own, installing others, and trying one."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longmemeval.cli.next_step import command_line
+from longmemeval.cli.options import shared
+from longmemeval.cli.options.completion import complete_memory
+from longmemeval.cli.options.groups import add_verb
+from longmemeval.cli.options.panels import WHAT, Verbs
+from longmemeval.cli.output import err, out, print_json, print_table, printable
+from longmemeval.errors import HarnessError
+
+if TYPE_CHECKING:
+    from longmemeval.memory.adapters.installed import Installed
+    from longmemeval.memory.external.trial.findings import Finding
+
+app = typer.Typer(
+    cls=Verbs, help="Write a memory system of your own, install others, and try one.", no_args_is_help=True
+)
+
+_SIGNS = {"works": "yes", "missing": "missing", "failed": "NO"}
+_FAILED = 3
+_MEGABYTES_A_MINUTE = 150
+"""By pip, measured at 0.4 MB/s of what is there in the end; uv is several times as fast."""
+
+
+def init(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The Python file to write, such as mymem.py.")],
+) -> None:
+    """Write a working memory of twenty lines, to be changed.
+
+    It is a class with two methods, add and search.
+    """
+    from importlib import resources
+
+    if file.suffix != ".py" or not file.stem.isidentifier():
+        raise HarnessError(
+            "This is not the name of a Python module", where=str(file), fix="Name a file such as mymem.py"
+        )
+    if file.exists():
+        raise HarnessError("The file already exists", where=str(file), fix="Name another one")
+    file.write_text(resources.files("longmemeval.memory.external").joinpath("example.py.txt").read_text())
+    out.print(f"{printable(str(file))} is written.")
+    out.next(command_line("memory", "check", f"{file.stem}:MyMemory"))
+
+
+def install(
+    name: Annotated[
+        str, typer.Argument(metavar="[NAME]", help="The product; without it, all are listed.", show_default=False)
+    ] = "",
+    python: Annotated[
+        str,
+        typer.Option("--python", metavar="PYTHON", rich_help_panel=WHAT, help="Interpreter of its environment."),
+    ] = "",
+) -> None:
+    """Install a memory product in an environment of its own.
+
+    It is then known by its name: --memory NAME. Its folder is installed-memories/NAME (LONGMEMEVAL_MEMORIES_DIR).
+    """
+    from time import monotonic
+
+    from longmemeval.memory.adapters.install import install as put
+    from longmemeval.memory.adapters.installed import place_of
+    from longmemeval.memory.adapters.known import ADAPTERS
+
+    if not name:
+        _show_products()
+        return
+    place = place_of(ADAPTERS.get(name))
+    if place.installed and not python:
+        out.print(f"{printable(name)} is installed already: {printable(_count(place.installed))}.")
+    else:
+        told = place.adapter.description
+        minutes = 1 + told.megabytes // _MEGABYTES_A_MINUTE
+        out.print(
+            f"Installing {printable(', '.join(told.requirements))} into {printable(str(place.folder))}: about "
+            f"{told.megabytes} MB, within {minutes} {'minutes' if minutes > 1 else 'minute'} on most lines."
+        )
+        began = monotonic()
+        installed = put(place, python)
+        out.print(f"{printable(name)} is installed: {printable(_count(installed))}, {monotonic() - began:.0f} s.")
+    out.next(command_line("memory", "check", name))
+
+
+def _count(installed: "Installed") -> str:
+    return f"{len(installed.packages)} packages, Python {installed.python}"
+
+
+def _show_products() -> None:
+    from longmemeval.memory.adapters.installed import place_of
+    from longmemeval.memory.adapters.known import all_adapters
+    from longmemeval.report.table import Table
+
+    rows = [
+        [
+            one.name,
+            one.description.summary,
+            ", ".join(one.description.requirements),
+            f"{one.description.megabytes:,}",
+            "yes" if place_of(one).installed else "no",
+        ]
+        for one in all_adapters()
+    ]
+    columns = ["name", "what it is", "packages", "MB", "installed"]
+    print_table(Table("", columns, rows, left=frozenset({0, 1, 2, 4}), prose=frozenset({1, 2})))
+    err.print("Install one with: longmemeval memory install NAME")
+
+
+def check(
+    spec: Annotated[
+        str,
+        typer.Argument(
+            metavar="MEMORY",
+            help="A registered name, `module:Class`, `process:COMMAND`, `http://host:port` or a YAML file.",
+            autocompletion=complete_memory,
+            show_default=False,
+        ),
+    ],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", rich_help_panel=WHAT, help="Set a parameter of it; repeatable."),
+    ] = None,
+    as_json: shared.Json = False,
+) -> None:
+    """Try a memory system on a small made-up history.
+
+    Says what works and what tables will not show; exit code 3 if something is wrong.
+    """
+    from tempfile import TemporaryDirectory
+
+    from longmemeval.event_loop import complete
+    from longmemeval.memory.external.connect import connect
+    from longmemeval.memory.external.trial.check import check as tried
+    from longmemeval.memory.external.trial.named import service_part
+
+    part = service_part(spec, settings or ())
+    service = connect(part.spec)
+
+    async def work(folder: Path) -> "list[Finding]":
+        try:
+            return await tried(service, part.configuration, folder)
+        finally:
+            await service.close()
+
+    with TemporaryDirectory(prefix="longmemeval-check-") as folder:
+        found = complete(work(Path(folder)))
+    if as_json:
+        print_json(found)
+    else:
+        _show(found)
+        if not any(one.state == "failed" for one in found):
+            given = [word for setting in settings or () for word in ("--set", setting)]
+            out.next(command_line("prepare", "--dataset", "sample", "--memory", spec, *given))
+    if any(one.state == "failed" for one in found):
+        raise typer.Exit(_FAILED)
+
+
+def _show(found: "list[Finding]") -> None:
+    from longmemeval.report.tables.table import Table
+
+    rows = [[one.what, _SIGNS[one.state], one.told] for one in found]
+    print_table(Table("", ["tried", "works", ""], rows, left=frozenset({0, 1, 2}), prose=frozenset({2})))
+    if any(one.state == "failed" for one in found):
+        err.print("NO: results would be wrong. Fix these first.")
+
+
+add_verb(app, "init", init, example="longmemeval memory init mymem.py", all_options=False)
+add_verb(app, "install", install, example="longmemeval memory install chroma", all_options=False)
+add_verb(app, "check", check, example="longmemeval memory check mymem:MyMemory", all_options=False)

@@ -1,0 +1,69 @@
+"""`longmemeval plugins`."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from longmemeval.cli.options import shared
+from longmemeval.cli.options.groups import add_verb
+from longmemeval.cli.options.panels import WHAT
+from longmemeval.cli.output import err, out, print_json, print_table, printable
+
+if TYPE_CHECKING:
+    from longmemeval.plugins import Plugin, Registry
+
+_NOT_ALL_USABLE = 3
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    add_verb(app, "plugins", plugins, example="longmemeval plugins --check", all_options=False)
+
+
+def plugins(
+    check: Annotated[
+        bool,
+        typer.Option("--check", rich_help_panel=WHAT, help="Load built-in ones too; exit with 3 if one fails."),
+    ] = False,
+    as_json: shared.Json = False,
+) -> None:
+    """List plug-ins, their packages, and what is wrong with them.
+
+    Plug-ins are memory systems, benchmarks, judges and executors.
+    """
+    from longmemeval.plugins import unreadable_packages
+
+    found = [plugin for door in doors() for plugin in door.plugins(check_built_in=check)] + unreadable_packages()
+    problems = [plugin for plugin in found if plugin.problem]
+    if as_json:
+        print_json(found)
+    else:
+        _show(found, problems)
+    if check and problems:
+        raise typer.Exit(_NOT_ALL_USABLE)
+
+
+def doors() -> "list[Registry[Any]]":
+    """The registries of all doors."""
+    from longmemeval.benchmarks.specs import BENCHMARK_SPECS
+    from longmemeval.evaluation.judges.definition import JUDGE_DEFINITIONS
+    from longmemeval.executors.registry import EXECUTORS
+    from longmemeval.memory.definition import MEMORIES
+
+    return [MEMORIES, BENCHMARK_SPECS, JUDGE_DEFINITIONS, EXECUTORS]
+
+
+def _show(found: "list[Plugin]", problems: "list[Plugin]") -> None:
+    from longmemeval.report.tables.table import Table
+
+    rows = [
+        [plugin.group, plugin.name, plugin.package, plugin.version, "cannot be used" if plugin.problem else ""]
+        for plugin in found
+    ]
+    print_table(
+        Table("", ["group", "name", "package", "version", ""], rows, left=frozenset(range(5)), prose=frozenset({4}))
+    )
+    for plugin in problems:
+        out.print(f"[bold]{printable(plugin.name or plugin.package)}[/]: {printable(plugin.problem)}")
+    if not problems:
+        err.print("Add your own by an entry point of one of these groups: docs/plugins.md")

@@ -1,0 +1,143 @@
+"""`longmemeval prepare`."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longmemeval.cli.next_step import command_line
+from longmemeval.cli.options import shared
+from longmemeval.cli.options.groups import add_verb
+from longmemeval.cli.options.panels import ADVANCED, OUTPUT, WHAT
+from longmemeval.cli.output import err, out, print_json, printable
+from longmemeval.part_options import PartOptions
+from longmemeval.plural import count_of
+
+if TYPE_CHECKING:
+    from longmemeval.pipeline.fixtures.prepare import PrepareReport
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    add_verb(app, "prepare", prepare, example="longmemeval prepare -d sample -m hybrid")
+
+
+def prepare(
+    dataset: shared.DatasetName,
+    memory: shared.Memories,
+    questions: shared.Questions,
+    parts: PartOptions,
+    places: shared.PreparedPlaces,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", rich_help_panel=WHAT, help="A parameter that needs preparation."),
+    ] = None,
+    name: Annotated[
+        str, typer.Option(metavar="NAME", rich_help_panel=WHAT, help="Name of the preparation.")
+    ] = "default",
+    api_base: shared.ApiBase = None,
+    max_cost: shared.MaxCost = None,
+    give_up_after: shared.GiveUpAfter = 120.0,
+    jobs: shared.Jobs = None,
+    executor: shared.ExecutorName = None,
+    force: Annotated[bool, typer.Option("--force", rich_help_panel=ADVANCED, help="Remake parts that exist.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", rich_help_panel=OUTPUT, help="Show the work and its cost; do nothing.")
+    ] = False,
+    as_json: shared.Json = False,
+) -> None:
+    """Turn each haystack into a fixture, once.
+
+    What a fixture already holds is skipped; what the memories still need is added.
+    """
+    from longmemeval.benchmarks.registry import load_dataset
+    from longmemeval.memory.configuration import resolve_configuration
+    from longmemeval.pipeline.fixtures import prepare as pipeline
+
+    where = places.folders()
+    fresh = not where.cache_dir.exists()
+    configurations = [resolve_configuration(one, settings or []) for one in memory]
+    report = pipeline.prepare(
+        load_dataset(dataset, where.data_dir),
+        configurations,
+        selection=questions.selection(),
+        options=pipeline.PrepareOptions(
+            **dict(parts),
+            name=name,
+            api_base=api_base,
+            spending=shared.spending(max_cost),
+            give_up_after_s=give_up_after,
+            jobs=jobs,
+            executor=executor,
+            force=force,
+            dry_run=dry_run,
+        ),
+        where=where,
+    )
+    if as_json:
+        print_json(report)
+    else:
+        show(report, fresh=fresh)
+        if not dry_run:
+            words = ["--dataset", dataset, "--memory", memory[0], "--model", "offline/extractive"]
+            words += ["--prepared", name] if name != "default" else []
+            out.next(command_line("run", *words, *questions.given(), places=places))
+    if report.failed:
+        raise typer.Exit(1)
+
+
+def show(report: "PrepareReport", *, fresh: bool = False) -> None:
+    """Print what was, or would be, done.
+
+    Args:
+        report: of the work.
+        fresh: there was no cache before; what was not computed then stood there twice.
+    """
+    from longmemeval.embedding.registry import is_offline_fallback
+    from longmemeval.report.tables.cells import usage_line
+
+    parts, haystacks = ", ".join(report.parts) or "none", count_of(report.haystacks, "haystack")
+    if report.dry_run:
+        out.print(f"Would prepare {report.prepared:,} of {haystacks} in {printable(report.folder)}")
+        out.print(f"  parts: {parts}")
+        for what, amount in report.estimate.items():
+            out.print(f"  {what}: {amount:,.4g}" if amount < 1 else f"  {what}: {amount:,.0f}")
+        for note in report.notes:
+            err.print(f"Note: {printable(note)}")
+        return
+    if report.recovered.calls:
+        err.print(
+            f"Note: an earlier prepare stopped before it recorded {usage_line(report.recovered)}; that is in "
+            f"{printable(report.folder)}/prepare.jsonl now, and the results are in the cache."
+        )
+    if report.prepared == 0:
+        out.print(f"Nothing to do, everything is prepared: {haystacks} in {printable(report.folder)}")
+        return
+    there = f" ({report.already:,} were there already)" if report.already else ""
+    out.print(
+        f"Prepared {count_of(report.prepared, 'haystack')}{there} in {report.seconds:.1f} s: "
+        f"{count_of(report.messages, 'message')}, in {printable(report.folder)}"
+    )
+    out.print(f"  parts: {parts}")
+    if report.embedder:
+        computed, cached = report.embeddings_computed, report.embeddings_cached
+        others = f"; {cached:,} {'repeated' if fresh else 'from the cache or repeated'}" if cached else ""
+        damaged = f"; {report.embeddings_damaged:,} damaged ones recomputed" if report.embeddings_damaged else ""
+        out.print(f"Embeddings: {computed:,} computed{others}{damaged}")
+        if is_offline_fallback(report.embedder):
+            err.print(
+                "The hashing embedder is an offline fallback. For real figures use fastembed:NAME, fastembed:FOLDER or "
+                "openai:MODEL."
+            )
+    if report.usage.calls:
+        out.print(f"Model use: {usage_line(report.usage)}")
+    for one in report.failed[:5]:
+        err.print(f"Failed: {printable(one)}")
+    if report.failed:
+        err.print(
+            f"{len(report.failed)} of {report.prepared} haystacks failed: their questions count, and have no "
+            "answer. The same command tries them again."
+        )
+    for note in report.notes[:5]:
+        err.print(f"Note: {printable(note)}")
+    if len(report.notes) > 5:
+        err.print(f"… and {len(report.notes) - 5} more notes, all in {printable(report.folder)}/prepare.jsonl")

@@ -1,0 +1,252 @@
+"""`longmemeval run`."""
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from longmemeval.cli import next_step
+from longmemeval.cli.interrupts import continue_with
+from longmemeval.cli.options import shared
+from longmemeval.cli.options.completion import complete_run
+from longmemeval.cli.options.groups import add_verb
+from longmemeval.cli.options.panels import ADVANCED, LIMITS, MODEL, OUTPUT
+from longmemeval.cli.output import err, out, print_json, printable
+from longmemeval.plural import count_of
+
+if TYPE_CHECKING:
+    from longmemeval.benchmarks.spec import Benchmark
+    from longmemeval.pipeline.answer.answering import RunReport
+    from longmemeval.reading.reader import ReadingConfiguration
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    add_verb(app, "run", run, example="longmemeval run -d sample -m hybrid --model offline/extractive")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """From a recall to a prompt."""
+
+    reading: Annotated[
+        Literal["direct", "con", "con-separate", "short"] | None,
+        typer.Option(
+            metavar="METHOD",
+            rich_help_panel=MODEL,
+            help="direct, con (notes first), con-separate, short [default: direct].",
+        ),
+    ] = None
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", rich_help_panel=LIMITS, help="Longest answer [default: 500; con 800]."),
+    ] = None
+    abstain_below: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SCORE",
+            rich_help_panel=ADVANCED,
+            help="Abstain, without a model call, where the best recall score is lower.",
+        ),
+    ] = None
+    history_format: Annotated[
+        Literal["nl", "json", "official-nl", "official-json"],
+        typer.Option(
+            metavar="FORMAT",
+            rich_help_panel=ADVANCED,
+            help="How the prompt shows the history: nl, json, official-nl or official-json.",
+        ),
+    ] = "nl"
+    template: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=ADVANCED,
+            help="Your own prompt, with {history}, {question_date} and {question}; .yaml or .json: the texts of "
+            "an official protocol (docs/grading.md).",
+        ),
+    ] = None
+    note_template: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", rich_help_panel=ADVANCED, help="Your own note prompt for con-separate."),
+    ] = None
+    on_overflow: Annotated[
+        Literal["error", "drop-oldest", "drop-newest"],
+        typer.Option(
+            metavar="POLICY",
+            rich_help_panel=ADVANCED,
+            help="When a prompt exceeds the context window: error (the question fails), drop-oldest or drop-newest. "
+            "Dropped messages are recorded.",
+        ),
+    ] = "error"
+    context_window: Annotated[
+        int | None,
+        typer.Option(
+            "--context-window",
+            min=1,
+            metavar="TOKENS",
+            rich_help_panel=ADVANCED,
+            help="The model's context window [default: from LiteLLM's table].",
+        ),
+    ] = None
+
+    def configuration(self, protocol: str, template: Path | None) -> "ReadingConfiguration":
+        """As the reader takes them; the official protocol asks for short answers."""
+        from longmemeval.reading.reader import reading_configuration
+
+        given = {field.name: getattr(self, field.name) for field in fields(self)} | {"template": template}
+        del given["reading"]
+        return reading_configuration(self.reading or ("short" if protocol == "official" else "direct"), **given)
+
+
+def run(
+    dataset: shared.DatasetName,
+    memory: Annotated[
+        str,
+        shared.memory_option("A preset, module:Class, process:COMMAND, address or YAML file."),
+    ],
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model", metavar="MODEL", rich_help_panel=MODEL, help="Such as openai/gpt-4o or offline/extractive."
+        ),
+    ],
+    parameters: shared.Parameters,
+    questions: shared.Questions,
+    calls: shared.Calls,
+    reading: Reading,
+    places: shared.Places,
+    prepared: shared.Prepared = "default",
+    query_model: shared.QueryModel = None,
+    embedder: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SPEC",
+            rich_help_panel=ADVANCED,
+            help="The fixtures' embedder under another name, for instance a model folder that has moved.",
+        ),
+    ] = None,
+    protocol: Annotated[
+        Literal["standard", "official"],
+        typer.Option(
+            metavar="NAME",
+            rich_help_panel=ADVANCED,
+            help="official: as the benchmark's authors ask their questions, where they have a protocol; what is "
+            "drawn for it is set by --seed.",
+        ),
+    ] = "standard",
+    repeat: Annotated[
+        int, typer.Option(min=1, metavar="N", rich_help_panel=OUTPUT, help="Make N runs, RUN-r1 to RUN-rN.")
+    ] = 1,
+    run_id: Annotated[
+        str | None,
+        typer.Option(metavar="RUN", rich_help_panel=OUTPUT, help="Name the run, or continue it if unfinished."),
+    ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN",
+            autocompletion=complete_run,
+            rich_help_panel=OUTPUT,
+            help="Continue this run, with the same settings.",
+        ),
+    ] = None,
+    no_save_prompts: Annotated[
+        bool, typer.Option("--no-save-prompts", rich_help_panel=ADVANCED, help="Do not store the prompts.")
+    ] = False,
+    as_json: shared.Json = False,
+) -> None:
+    """Answer the questions from prepared fixtures.
+
+    One run has one memory configuration and one model.
+    """
+    from longmemeval.benchmarks.registry import load_dataset
+    from longmemeval.benchmarks.specs import benchmark_of
+    from longmemeval.llm.registry import model_warning
+    from longmemeval.memory.configuration import resolve_configuration
+    from longmemeval.pipeline.answer import run as pipeline
+    from longmemeval.pipeline.answer.repeats import run_repeats
+    from longmemeval.pipeline.runs.manifest import default_run_id
+
+    if run_id and resume and run_id != resume:
+        raise typer.BadParameter("--run-id and --resume name different runs")
+    if resume and repeat > 1:
+        raise typer.BadParameter("--resume continues one run; with --repeat give --run-id again")
+    where = places.folders()
+    model_options = calls.model_options()
+    if warning := model_warning(model, model_options):
+        err.print(f"Note: {printable(warning)}.")
+    data = load_dataset(dataset, where.data_dir)
+    chosen = questions.selection()
+    configuration = resolve_configuration(memory, parameters.overrides())
+    texts, answering = None, benchmark_of(data).answering
+    if answering and answering.load_texts and reading.template and reading.template.suffix in answering.text_endings:
+        texts = answering.load_texts(reading.template)
+    name = resume or run_id or default_run_id(where.results_dir, data.name, configuration.name, model)
+    continue_with(next_step.resume(name) if repeat == 1 else next_step.repeat_again(f"{name}-r1"))
+    options = pipeline.RunOptions(
+        reading=reading.configuration(protocol, None if texts else reading.template),
+        prepared=prepared,
+        embedder=embedder,
+        model_options=model_options,
+        query_model=query_model,
+        protocol=protocol,
+        protocol_texts=texts,
+        seed=questions.seed,
+        spending=shared.spending(calls.max_cost),
+        concurrency=calls.concurrency,
+        run_id=name,
+        must_exist=resume is not None,
+        save_prompts=not no_save_prompts,
+        tell=lambda line: err.print(printable(line)),
+    )
+    if repeat > 1:
+        reports = run_repeats(data, configuration, model, repeat, selection=chosen, options=options, where=where)
+    else:
+        reports = [pipeline.run(data, configuration, model, selection=chosen, options=options, where=where)]
+    if as_json:
+        print_json(reports[0] if repeat == 1 else {"runs": reports})
+    else:
+        for report in reports:
+            show(report)
+        out.next(_next(reports, model, benchmark_of(data), places))
+    if any(report.answered < report.questions for report in reports):
+        raise typer.Exit(1)
+
+
+def _next(reports: "list[RunReport]", model: str, benchmark: "Benchmark", places: shared.Places) -> str:
+    """The command that goes on: the same for questions without an answer, else the judge's."""
+    first = reports[0].run_id
+    if any(report.answered < report.questions for report in reports):
+        return next_step.resume(first) if len(reports) == 1 else next_step.repeat_again(first)
+    named = first if len(reports) == 1 else f"{first.rpartition('-r')[0]}-r*"
+    return next_step.grade(named, benchmark, model, places)
+
+
+def show(report: "RunReport") -> None:
+    """Print what the run did."""
+    from longmemeval.report.tables.cells import usage_line
+
+    done = f"{report.answered:,} of {count_of(report.questions, 'question')} answered"
+    missing = report.questions - report.answered
+    if report.newly_answered or missing:
+        out.print(f"Run {report.run_id}: {done} in {report.seconds:.1f} s ({report.newly_answered} now)")
+    else:
+        out.print(f"Run {report.run_id} is finished already: {done}")
+    out.print(f"Model use: {usage_line(report.usage)}")
+    if report.shortened:
+        shortened = count_of(report.shortened, "context")
+        out.print(f"Shortened to fit the model's context window: {shortened} (see the notes in answers.jsonl)")
+    if report.cut:
+        out.print(f"Cut off at --max-tokens (finish reason: length): {count_of(report.cut, 'answer')}")
+    if report.load:
+        err.print(f"Note: {report.load}.")
+    if report.failed:
+        err.print(f"{count_of(report.failed, 'question')} failed:")
+        for line in report.errors:
+            err.print(f"  {printable(line)}")
+    if report.empty:
+        more = f" and {len(report.empty) - 10} more" if len(report.empty) > 10 else ""
+        named = ", ".join(report.empty[:10])
+        err.print(printable(f"Nothing but empty replies: {count_of(len(report.empty), 'question')}: {named}{more}"))

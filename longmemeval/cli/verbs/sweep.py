@@ -1,0 +1,156 @@
+"""`longmemeval sweep`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from msgspec import structs
+
+from longmemeval.cli.options import shared
+from longmemeval.cli.options.groups import add_verb
+from longmemeval.cli.options.panels import LIMITS, OUTPUT
+from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
+from longmemeval.cli.verbs.compare import show as show_comparison
+from longmemeval.report.tables.layout import fits, legend, lettered
+from longmemeval.report.tables.table import Table
+
+if TYPE_CHECKING:
+    from longmemeval.pipeline.compare.graded_run import RunSummary
+    from longmemeval.pipeline.sweep.estimate import RunEstimate, SweepEstimate, Work
+    from longmemeval.pipeline.sweep.sweep import SweepComparison, SweepReport
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    add_verb(app, "sweep", sweep, example="longmemeval sweep grid.yaml --dry-run")
+
+
+def sweep(
+    file: Annotated[Path, typer.Argument(metavar="FILE.yaml", help="The sweep; see docs/sweep.md.")],
+    places: shared.Places,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", rich_help_panel=OUTPUT, help="Show what is left and its cost; do nothing.")
+    ] = False,
+    max_cost: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            metavar="USD",
+            rich_help_panel=LIMITS,
+            help="Spend at most this, including earlier attempts [default: the file's max_cost].",
+        ),
+    ] = None,
+    as_json: shared.Json = False,
+) -> None:
+    """Run, grade and compare every combination in a file.
+
+    Finished work is not repeated.
+    """
+    from longmemeval.pipeline.sweep.sweep import sweep as do_sweep
+
+    where = places.folders()
+    report = do_sweep(
+        file, max_cost=max_cost, dry_run=dry_run, where=where, tell=lambda line: err.print(printable(line))
+    )
+    if as_json:
+        print_json(_document(report))
+    elif dry_run:
+        show_estimate(report.estimate, len(report.runs))
+    else:
+        show(report)
+    for failure in report.failures:
+        err.print(printable(f"Failed: {failure.run_id}: {failure.what}"))
+    if report.failures:
+        err.print("Rerun the command to retry what failed.")
+        raise typer.Exit(1)
+
+
+def show(report: "SweepReport") -> None:
+    """Print what the runs came to, and where they are."""
+    for compared in report.comparisons:
+        show_comparison(compared.comparison)
+        _show_front(compared)
+    worked = report.newly_answered or report.newly_judged or report.failures
+    new = f"{report.newly_answered:,} questions answered and {report.newly_judged:,} answers graded"
+    err.print(f"{report.seconds:.1f} s: {new if worked else 'nothing was left to do'}.")
+    out.print(printable(f"Runs: {report.results}/{report.name}_*"))
+
+
+def show_estimate(estimate: "SweepEstimate", planned: int) -> None:
+    """Print what is left to do, run by run and in all."""
+    from longmemeval.pipeline.sweep.estimate import totals_line
+
+    preparation = estimate.preparation
+    out.print(f"{planned} runs: {estimate.complete} are complete, {len(estimate.runs)} are left.")
+    if preparation.prepared:
+        out.print(printable(f"To prepare: {preparation.prepared} of {preparation.haystacks} haystacks"))
+        for what, amount in preparation.estimate.items():
+            out.print(f"  {what}: {amount:,.4g}" if amount < 1 else f"  {what}: {amount:,.0f}")
+    if estimate.runs:
+        rows = [row for run in estimate.runs for row in _work_rows(run)]
+        columns = ["run", "to do", "calls", "prompt\ntokens", "reply\ntokens ≤", "USD ≤", "known by"]
+        table = Table("", columns, rows, left=frozenset({0, 1, 6}), prose=frozenset({1, 6}), drop=(6,))
+        called = {} if fits(table, out.width) else lettered([run.run_id for run in estimate.runs])
+        print_table(structs.replace(table, rows=[[called.get(row[0], row[0]), *row[1:]] for row in rows]))
+        print_lines(legend(called))
+    print_lines([totals_line(estimate), *(f"Note: {note}." for note in estimate.notes)])
+
+
+def _work_rows(run: "RunEstimate") -> list[list[str]]:
+    """The answers of a run, and each judge that is a chat model."""
+    rows = [[run.run_id, f"{run.questions_left:,} answers", *_work_cells(run.answering)]]
+    return rows + [["", f"judge {work.model}", *_work_cells(work)] for work in run.judging if work.calls]
+
+
+def _work_cells(work: "Work") -> list[str]:
+    dollars = "unknown" if work.dollars is None else f"{work.dollars:,.4f}"
+    return [*map(_count, (work.calls, work.prompt_tokens, work.completion_tokens)), dollars, work.basis]
+
+
+def _count(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}"
+
+
+def _show_front(compared: "SweepComparison") -> None:
+    from longmemeval.report.tables.comparison import run_letters
+    from longmemeval.report.tables.effort import PERCENTILES
+
+    summaries = {run.summary.run_id: run.summary for run in compared.comparison.runs}
+    rows = [[point.name, *_front_row(summaries[point.name], point.name in compared.front)] for point in compared.points]
+    metric = compared.comparison.runs[0].summary.metrics.judge.metric
+    columns = ["run", "on the\nfront", metric, "prompt\ntokens", *PERCENTILES, "cost"]
+    title = f"Pareto front: {metric} against tokens, latency (both p50, in ms) and cost, judge {compared.judge}"
+    # The percentiles that say least go first.
+    table = Table(title, columns, rows, left=frozenset({0, 1}), drop=(5, 7, 9, 4, 6))
+    if not fits(table, out.width):
+        called = lettered([run.summary.run_id for run in compared.comparison.runs])
+        table = structs.replace(table, rows=[[called[row[0]], *row[1:]] for row in rows])
+        if not run_letters(compared.comparison, out.width):
+            print_lines(legend(called))
+    print_table(table)
+
+
+def _front_row(summary: "RunSummary", on_front: bool) -> list[str]:
+    from longmemeval.report.tables.cells import dollars, percent
+    from longmemeval.report.tables.effort import latency_cells
+
+    return [
+        "●" if on_front else "",
+        percent(summary.metrics.overall.accuracy),
+        _count(summary.mean_prompt_tokens),
+        *latency_cells(summary.latency),
+        dollars(summary.costs.total.usd),
+    ]
+
+
+def _document(report: "SweepReport") -> dict[str, object]:
+    """One document: `runs` as `compare --json` has them, `pareto` the ids on the front by the first judge."""
+    from longmemeval.report.documents import comparison_document
+
+    return {
+        "sweep": report.name,
+        "runs": [run for one in report.comparisons for run in comparison_document(one.comparison)["runs"]],
+        "pareto": list(report.comparisons[0].front) if report.comparisons else [],
+        "failed": report.failures,
+        "estimate": report.estimate,
+    }

@@ -1,0 +1,53 @@
+"""`longmemeval verify`."""
+
+from typing import Annotated
+
+import typer
+
+from longmemeval.cli.options import shared
+from longmemeval.cli.options.completion import complete_run
+from longmemeval.cli.options.groups import add_verb
+from longmemeval.cli.output import err, out, print_json, printable
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    add_verb(app, "verify", verify, example="longmemeval verify demo-hybrid")
+
+
+def verify(
+    places: shared.Places,
+    subjects: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="RUN|DATA[/NAME]", autocompletion=complete_run, help="Runs, patterns or preparations."),
+    ] = None,
+    sweep: shared.Sweep = None,
+    memories: shared.PartsOf = None,
+    dataset: shared.MovedDataset = None,
+    as_json: shared.Json = False,
+) -> None:
+    """Check all hashes, and recompute every number from the files.
+
+    The exit code is 3 if a check fails.
+    """
+    from longmemeval.pipeline.runs.listing import named_runs
+    from longmemeval.pipeline.verify.verify import verify as check
+
+    if not subjects and sweep is None:
+        raise typer.BadParameter("name a RUN, a pattern such as 'demo-*', a preparation, or --sweep NAME")
+    where = places.folders()
+    names = named_runs(subjects or (), where.results_dir, sweep=sweep)
+    found = [check(name, dataset=dataset, memories=memories or (), where=where) for name in names]
+    if as_json:
+        print_json(found[0] if len(found) == 1 else {"subjects": found})
+    for one in found:
+        if not one.problems and not as_json:
+            out.print(f"{printable(one.subject)}: all {one.checked} checks hold")
+        for note in one.notes if not as_json else ():
+            err.print(printable(note))
+        for problem in one.problems:
+            err.print(f"{printable(problem)}")
+        if one.problems:
+            err.print(f"{printable(one.subject)}: {len(one.problems)} of {one.checked} checks do not hold")
+    if any(one.problems for one in found):
+        raise typer.Exit(3)

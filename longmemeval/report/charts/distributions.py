@@ -1,0 +1,139 @@
+"""The charts of distributions: how long answers took, and what the best recall score tells."""
+
+from collections.abc import Sequence
+from math import log10
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from longmemeval.evaluation.abstention import Calibration
+from longmemeval.evaluation.statistics.spread import percentile
+from longmemeval.report.charts.charts import Chart, percent_axis
+from longmemeval.report.charts.svg import INK, MUTED, drawn, run_colour
+from longmemeval.report.tables.table import Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_LEAST_MS = 0.1
+"""Shorter latencies are drawn as this: a logarithmic scale has no zero."""
+_BINS = 48
+
+
+class Latencies(Struct, frozen=True):
+    """The latencies of one run's answers."""
+
+    run: int
+    letter: str
+    milliseconds: tuple[float, ...]
+    """At least one."""
+
+
+def latency_chart(runs: Sequence[Latencies]) -> Chart:
+    """One ridge per run on a logarithmic scale, with marks at the median and the 95th percentile."""
+    logs = [[log10(max(one, _LEAST_MS)) for one in run.milliseconds] for run in runs]
+    low = min(map(min, logs)) - 0.15
+    high = max(map(max, logs)) + 0.15
+    width = (high - low) / _BINS
+
+    def draw(figure: "Figure") -> None:
+        axes = figure.add_subplot()
+        for row, (run, values) in enumerate(zip(runs, logs, strict=True)):
+            counts = [0] * _BINS
+            for value in values:
+                counts[min(int((value - low) / width), _BINS - 1)] += 1
+            heights = [row - 0.82 * count / max(counts) for count in counts]
+            edges = [10 ** (low + width * number) for number in range(_BINS)]
+            colour = run_colour(run.run)
+            axes.fill_between(edges, heights, row, step="post", color=colour, alpha=0.45, linewidth=0)
+            for rank, line in ((50, "-"), (95, ":")):
+                at = max(percentile(run.milliseconds, rank) or 0.0, _LEAST_MS)
+                axes.plot((at, at), (row, row - 0.86), color=INK, linewidth=1.2, linestyle=line)
+        axes.set_xscale("log")
+        axes.set_xlim(10**low, 10**high)
+        axes.set_ylim(len(runs) - 0.9, -1)
+        axes.set_yticks(range(len(runs)), [run.letter for run in runs], va="bottom", fontweight="bold")
+        axes.tick_params(axis="y", length=0)
+        axes.spines["left"].set_visible(False)
+        axes.xaxis.set_major_formatter(lambda value, _: milliseconds(value))
+        axes.xaxis.set_minor_formatter("")
+        axes.set_xlabel("time per question, recall and model")
+        axes.grid(axis="x")
+
+    rows = []
+    for run in runs:
+        figures = [percentile(run.milliseconds, rank) or 0.0 for rank in (5, 25, 50, 75, 95)]
+        rows.append([run.letter, f"{len(run.milliseconds):,}", *map(milliseconds, figures)])
+    description = (
+        "Time per answered question: recall, and model calls with retries and waiting. A row per run, each drawn to "
+        "its own height. Solid line: median; dotted line: 95th percentile."
+    )
+    svg = drawn("latency", 7.6, 0.75 + 0.42 * len(runs), draw)
+    columns = ["run", "answers", "5 %", "25 %", "median", "75 %", "95 %"]
+    return Chart("latency", "Latency", description, svg, Table("", columns, rows))
+
+
+def milliseconds(value: float) -> str:
+    """A duration: `340 ms`, `1.2 s`."""
+    if value >= 1000:
+        return f"{value / 1000:,.1f} s" if value < 10_000 else f"{value / 1000:,.0f} s"
+    return f"{value:.1f} ms" if value < 10 else f"{value:.0f} ms"
+
+
+def calibration_chart(run: int, name: str, metric: str, calibration: Calibration) -> Chart:
+    """What share of questions can be answered, and is answered rightly, by the best recall score.
+
+    Args:
+        run: from 0; decides the colour.
+        name: letter of the run and name of its memory.
+        metric: what the judge's mean is called: `accuracy`, or `F1` and the like for scores.
+        calibration: with at least one bin.
+    """
+    bins = calibration.curve
+    at = range(1, len(bins) + 1)
+
+    def draw(figure: "Figure") -> None:
+        axes = figure.add_subplot()
+        axes.plot(at, [one.accuracy for one in bins], color=run_colour(run), marker="o", markersize=4, linewidth=1.5)
+        axes.plot(at, [one.answerable for one in bins], color=MUTED, marker="s", markersize=3.5, linewidth=1.2,
+                  linestyle="--")  # fmt: skip
+        if calibration.threshold is not None:
+            below = sum(one.lowest < calibration.threshold for one in bins)
+            axes.axvline(below + 0.5, color=INK, linewidth=1, linestyle=":")
+        percent_axis(axes, "y")
+        axes.set_xlim(0.4, len(bins) + 0.6)
+        axes.set_xticks(list(at), [f"{one.lowest:.2g}" for one in bins])
+        axes.set_xlabel("best recall score, from")
+        axes.grid(axis="y")
+
+    right = "share judged right" if metric == "accuracy" else f"mean {metric}"
+    rows = [
+        [
+            f"{one.lowest:.3g} to {one.highest:.3g}",
+            str(one.n),
+            f"{one.answerable * 100:.0f} %",
+            f"{one.accuracy * 100:.0f} %",
+        ]
+        for one in bins
+    ]
+    return Chart(
+        name=f"calibration-{run + 1}",
+        title=name,
+        description=f"Solid: {right}. Dashed: share that has an answer. {_threshold_words(calibration, metric)}",
+        svg=drawn(f"calibration-{run + 1}", 4.6, 2.7, draw),
+        figures=Table("", ["best recall score", "questions", "answerable", metric], rows),
+    )
+
+
+def _threshold_words(calibration: Calibration, metric: str) -> str:
+    unscored = f" {calibration.unscored} questions have no score." if calibration.unscored else ""
+    if calibration.threshold is None or calibration.held_out is None:
+        return f"No threshold could be chosen and tried.{unscored}"
+    held_out = calibration.held_out
+    f1 = held_out.abstaining.f1
+    return (
+        f"Dotted: abstaining below {calibration.threshold:.3g} was best on {calibration.chosen_on} questions; on the "
+        f"other {held_out.n} it finds the unanswerable ones with an F1 of {'-' if f1 is None else f'{f1:.2f}'} and "
+        f"gives {metric} {held_out.accuracy * 100:.1f} % (without it {held_out.judged_accuracy * 100:.1f} %)."
+        f"{unscored}"
+    )

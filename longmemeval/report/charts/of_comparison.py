@@ -1,0 +1,178 @@
+"""Which charts a comparison gives, and the figures they are drawn from."""
+
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
+
+from msgspec import structs
+
+from longmemeval.evaluation.abstention import calibrate
+from longmemeval.evaluation.losses import evidence_recall
+from longmemeval.evaluation.metrics import Metrics, Score, credit
+from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
+from longmemeval.pipeline.compare.graded_run import GradedRun
+from longmemeval.report.charts.charts import (
+    Bar,
+    BarGroup,
+    Chart,
+    Curve,
+    Point,
+    bar_chart,
+    recall_chart,
+    tradeoff_chart,
+)
+from longmemeval.report.charts.distributions import Latencies, calibration_chart, latency_chart, milliseconds
+from longmemeval.report.page.data import run_names
+from longmemeval.report.tables.cells import dollars, percent
+
+_CUTOFFS = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 1000)
+_BAR_WORDS = "Bars: mean over all selected questions, not evaluated ones counted as wrong. Lines: 95 % intervals."
+
+
+def overall_chart(comparison: Comparison, letters: Sequence[str]) -> Chart | None:
+    """All runs, one bar each; None for a single run, whose table says as much."""
+    if len(letters) < 2:
+        return None
+    groups = [
+        BarGroup(f"{letter}  {name}", (_score_bar(index, "", one.summary.metrics.overall),))
+        for index, (letter, name, one) in enumerate(zip(letters, run_names(comparison), comparison.runs, strict=True))
+    ]
+    return bar_chart("overall", "Overall", _BAR_WORDS, groups, fractions=True, axis=metric_of(comparison))
+
+
+def metric_of(comparison: Comparison) -> str:
+    """What the score is called; runs of different metrics are not compared."""
+    return comparison.runs[0].summary.metrics.judge.metric
+
+
+def group_chart(
+    name: str,
+    title: str,
+    comparison: Comparison,
+    letters: Sequence[str],
+    groups_of: Callable[[Metrics], Mapping[str, Score]],
+) -> Chart | None:
+    """A group of bars for each type or ability; None where there are none."""
+    found = [groups_of(one.summary.metrics) for one in comparison.runs]
+    groups = [
+        BarGroup(
+            f"{label}, n = {next(scores[label].n for scores in found if label in scores):,}",
+            tuple(
+                _score_bar(index, letter if len(letters) > 1 else "", scores[label])
+                for index, (letter, scores) in enumerate(zip(letters, found, strict=True))
+                if label in scores
+            ),
+        )
+        for label in dict.fromkeys(label for scores in found for label in scores)
+    ]
+    if not groups:
+        return None
+    return bar_chart(name, title, _BAR_WORDS, groups, fractions=True, axis=metric_of(comparison))
+
+
+def _score_bar(index: int, letter: str, score: Score) -> Bar:
+    return Bar(index, letter, score.accuracy, percent(score.accuracy), score.interval)
+
+
+def loss_chart(comparison: Comparison, letters: Sequence[str]) -> Chart | None:
+    """Wrong questions by the stage at which they were lost; None where every question was right."""
+    stages = list(dict.fromkeys(stage for one in comparison.runs for stage in one.lost))
+    groups = [
+        BarGroup(
+            stage,
+            tuple(
+                Bar(index, letter if len(letters) > 1 else "", one.lost.get(stage, 0), f"{one.lost.get(stage, 0):,}")
+                for index, (letter, one) in enumerate(zip(letters, comparison.runs, strict=True))
+            ),
+        )
+        for stage in stages
+        if any(one.lost.get(stage) for one in comparison.runs)
+    ]
+    description = (
+        "Questions without full credit, by the first stage at which labelled evidence is missing. “In the prompt”: all "
+        "evidence was there and the model still failed. “No evidence label”: unanswerable questions mostly."
+    )
+    return bar_chart("losses", "Stages", description, groups, fractions=False, axis="questions") if groups else None
+
+
+def tradeoff_charts(comparison: Comparison, letters: Sequence[str]) -> list[Chart]:
+    """Score against tokens, cost and latency, as far as the runs have them and differ in them."""
+
+    def chart(name: str, title: str, axis: str, x_of: Callable[[RunFigures], tuple[float, str] | None]) -> list[Chart]:
+        points = []
+        names = run_names(comparison)
+        for index, (letter, label, one) in enumerate(zip(letters, names, comparison.runs, strict=True)):
+            x, score = x_of(one), one.summary.metrics.overall.accuracy
+            if x is not None:
+                points.append(Point(index, letter, label, x[0], x[1], score, percent(score), one.summary.reads_gold))
+        enough = len({one.x for one in points}) > 1
+        return [tradeoff_chart(name, title, points, x_axis=axis, score_axis=metric_of(comparison))] if enough else []
+
+    return [
+        *chart("tokens", "Against tokens", "prompt tokens per question", _tokens),
+        *chart("cost", "Against cost", "US dollars: prepare, analysis, answers, judge", _dollars),
+        *chart("waiting", "Against latency", "median milliseconds per question, recall and model", _latency),
+    ]
+
+
+def _tokens(one: RunFigures) -> tuple[float, str] | None:
+    tokens = one.summary.mean_prompt_tokens
+    return None if tokens is None else (tokens, f"{tokens:,.0f}")
+
+
+def _dollars(one: RunFigures) -> tuple[float, str] | None:
+    """None where the cost is not known: of answers made elsewhere, or of calls without a price."""
+    total = one.summary.costs.total
+    return None if total.usd is None else (total.usd, dollars(total.usd))
+
+
+def _latency(one: RunFigures) -> tuple[float, str] | None:
+    median = one.summary.latency.total.p50
+    return None if median is None else (median, milliseconds(median))
+
+
+def recall_curves(graded: Sequence[GradedRun], letters: Sequence[str]) -> Chart | None:
+    """Evidence among the first k messages; None where no run recalls messages or no evidence is labelled."""
+    curves = []
+    for index, (letter, run) in enumerate(zip(letters, graded, strict=True)):
+        longest = max((len(answer.recall_ids) for answer in run.answers.values()), default=0)
+        labelled = [gold for gold in run.asked.golds() if evidence_recall(gold, None) is not None]
+        by_message = all(answer.provenance in ("message", None) for answer in run.answers.values())
+        if not longest or not labelled or not by_message:
+            continue
+        cutoffs = [*(k for k in _CUTOFFS if k < longest), longest]
+        shares = []
+        for k in cutoffs:
+            first = {
+                question_id: structs.replace(answer, recall_ids=answer.recall_ids[:k])
+                for question_id, answer in run.answers.items()
+            }
+            shares.append(fmean(evidence_recall(gold, first.get(gold.question_id)) or 0.0 for gold in labelled))
+        curves.append(Curve(index, letter, tuple(cutoffs), tuple(shares)))
+    return recall_chart(curves) if curves else None
+
+
+def calibration_charts(graded: Sequence[GradedRun], letters: Sequence[str]) -> list[Chart]:
+    """One per run that has recall scores, where some questions cannot be answered."""
+    charts = []
+    for index, (letter, run) in enumerate(zip(letters, graded, strict=True)):
+        unanswerable = {gold.question_id: gold.abstention for gold in run.asked.golds()}
+        scores = {question_id: answer.top_score for question_id, answer in run.answers.items()}
+        if not any(unanswerable.values()) or all(score is None for score in scores.values()):
+            continue
+        credits = {question_id: credit(judgement) for question_id, judgement in run.judgements.items()}
+        calibration = calibrate(scores, unanswerable, credits)
+        if calibration.curve:
+            metric = run.metrics.judge.metric
+            charts.append(calibration_chart(index, f"{letter} {run.summary.memory}", metric, calibration))
+    return charts
+
+
+def latency_ridges(graded: Sequence[GradedRun], letters: Sequence[str]) -> Chart | None:
+    """How long answers took, recall and model together; None where no run asked a model."""
+    runs = []
+    for index, (letter, run) in enumerate(zip(letters, graded, strict=True)):
+        asked = (answer for answer in run.answers.values() if answer.status == "ok" and answer.attempts)
+        took = tuple(answer.recall_ms + answer.latency_ms for answer in asked)
+        if took:
+            runs.append(Latencies(index, letter, took))
+    return latency_chart(runs) if runs else None

@@ -1,0 +1,68 @@
+"""The documents that `compare --json` and `evaluate --json` print; fractions between 0 and 1, nothing rounded."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from longmemeval.pipeline.compare.baseline import AgainstBaseline
+from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
+from longmemeval.pipeline.compare.graded_run import RunSummary
+from longmemeval.report.published import PublishedFigure
+from longmemeval.report.tables.footnotes import footnotes
+
+
+def comparison_document(
+    comparison: Comparison,
+    *,
+    against: Sequence[AgainstBaseline] = (),
+    published: Sequence[PublishedFigure] = (),
+    questions: bool = False,
+) -> dict[str, Any]:
+    """The comparison as one document.
+
+    Args:
+        comparison: what was found.
+        against: the runs held against a baseline.
+        published: figures of others.
+        questions: whether to list every question.
+    """
+    document: dict[str, Any] = {
+        "dataset": comparison.dataset,
+        "runs": [_run(run) for run in comparison.runs],
+        "pairs": comparison.pairs,
+        "repeats": comparison.repeats,
+        "detectable": comparison.detectable,
+        "warnings": comparison.warnings,
+    }
+    extra = {"against": against, "published": published, "questions": comparison.questions if questions else ()}
+    return document | {name: list(rows) for name, rows in extra.items() if rows}
+
+
+def evaluation_document(summary: RunSummary) -> dict[str, Any]:
+    """One run as one judge graded it, with the notes that stand under its table."""
+    return run_document(summary) | {"notes": footnotes([summary])}
+
+
+def run_document(summary: RunSummary) -> dict[str, Any]:
+    """One run as `evaluate --json` prints it: its scores, and beside them what was run, its costs and its latencies.
+
+    `usage` and `latency_ms` are those of the judge, as in the stored scores; `answers_latency_ms` is that of the run.
+    """
+    document: dict[str, Any] = msgspec.to_builtins(summary)
+    metrics: dict[str, Any] = document.pop("metrics")
+    del document["run_id"]
+    document["answers_latency_ms"] = document.pop("latency")
+    return metrics | document
+
+
+def _run(run: RunFigures) -> dict[str, Any]:
+    """What `evaluate --json` prints of a run, and what the comparison adds."""
+    added = {
+        "reading": run.reading,
+        "settings_sha256": run.settings_sha256,
+        "evidence_recall": run.evidence_recall,
+        "lost": run.lost,
+        "marks": run.marks,
+    }
+    return run_document(run.summary) | added

@@ -1,0 +1,237 @@
+"""What the page says of runs: every figure as it is printed, and the charts."""
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.evaluation.judges.standing import judge_name
+from longmemeval.evaluation.metrics import Score
+from longmemeval.pipeline.compare.comparison import Comparison, PairResult, RunFigures
+from longmemeval.pipeline.compare.graded_run import GradedRun
+from longmemeval.pipeline.grade.agreement import judge_agreements
+from longmemeval.pipeline.runs.manifest import document_of
+from longmemeval.report.charts.distributions import milliseconds
+from longmemeval.report.charts.svg import RUN_COLOURS
+from longmemeval.report.tables.cells import UNKNOWN, abstaining_shares, dollars, interval, percent
+from longmemeval.report.tables.comparison import detectable_line, shown_recall
+from longmemeval.report.tables.effort import effort_notes, kinds, work_line
+from longmemeval.report.tables.footnotes import ORACLE_NOTE, footnotes
+from longmemeval.report.tables.layout import letter_of
+from longmemeval.report.tables.table import Table
+from longmemeval.settings import Folders
+
+NOTHING = UNKNOWN
+
+
+class RunView(Struct, frozen=True):
+    """One run in the tables of the page."""
+
+    letter: str
+    colour: int
+    """From 1: the number of its variable in the style sheet."""
+    run_id: str
+    name: str
+    marks: str
+    facts: tuple[tuple[str, str], ...]
+    """What was run and by whom it was judged: name and value."""
+    figures: dict[str, str]
+    """By column."""
+    settings: str
+    """The manifest without its list of questions, as JSON."""
+
+
+def run_names(comparison: Comparison) -> list[str]:
+    """What each run is called beside its letter: its memory, or its id where several runs have that memory."""
+    memories = [one.summary.memory for one in comparison.runs]
+    return [
+        memory if memories.count(memory) == 1 else one.summary.run_id
+        for memory, one in zip(memories, comparison.runs, strict=True)
+    ]
+
+
+def run_views(comparison: Comparison, graded: list[GradedRun]) -> list[RunView]:
+    """The runs in the order they were named."""
+    return [
+        RunView(
+            letter=letter_of(index),
+            colour=index % RUN_COLOURS + 1,
+            run_id=figures.summary.run_id,
+            name=name,
+            marks=figures.marks,
+            facts=_facts(figures, run),
+            figures=figure_cells(figures),
+            settings=_settings(run),
+        )
+        for index, (name, figures, run) in enumerate(zip(run_names(comparison), comparison.runs, graded, strict=True))
+    ]
+
+
+def _facts(figures: RunFigures, run: GradedRun) -> tuple[tuple[str, str], ...]:
+    summary, judge = figures.summary, figures.summary.metrics.judge
+    votes = summary.metrics.votes
+    facts = {
+        "run": summary.run_id,
+        "memory": summary.memory + (" (reads the gold evidence: a ceiling)" if summary.reads_gold else ""),
+        "model": summary.model,
+        "reading": figures.reading,
+        "embedder": summary.embedder or "none",
+        "judge": f"{judge_name(judge)}: {'official' if judge.official else 'NOT official'}",
+        "judge id": judge.id,
+        "votes": f"{votes.votes} per answer, unanimous on {percent(votes.unanimous)}" if votes else "",
+        **{name: work_line(one) for name, one in kinds(summary.costs).items()},
+        "status": f"{run.manifest.status}, begun {run.manifest.started_at}, ended {run.manifest.ended_at or NOTHING}",
+        "settings": figures.settings_sha256[:12],
+    }
+    return tuple((name, value) for name, value in facts.items() if value)
+
+
+def figure_cells(figures: RunFigures) -> dict[str, str]:
+    """The figures of a run as they are printed, by column; every run has the same columns."""
+    summary, overall = figures.summary, figures.summary.metrics.overall
+    abstention, tokens = summary.metrics.abstention, summary.mean_prompt_tokens
+    metric = summary.metrics.judge.metric
+    return {
+        metric: percent(overall.accuracy),
+        "95 % interval": interval(overall),
+        "correct" if metric == "accuracy" else "full credit": f"{overall.correct:,} of {overall.n:,}",
+        "not evaluated": f"{overall.not_evaluated:,}",
+        "abstention": percent(abstention.accuracy) if abstention else NOTHING,
+        "evidence recall": NOTHING if figures.evidence_recall is None else shown_recall(figures),
+        "prompt tokens": NOTHING if tokens is None else f"{tokens:,.0f}",
+        "cost": dollars(summary.costs.total.usd),
+        "latency p50": _latency(summary.latency.total.p50),
+        "latency p95": _latency(summary.latency.total.p95),
+    }
+
+
+def _latency(value: float | None) -> str:
+    return NOTHING if value is None else milliseconds(value)
+
+
+def _settings(run: GradedRun) -> str:
+    document = document_of(run.manifest)
+    document["question_ids"] = f"{len(run.manifest.question_ids)} questions, see run.json"
+    document["fixtures"] = f"{len(run.manifest.fixtures)} fixtures, see run.json"
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+
+
+class Verdicts(Struct, frozen=True):
+    """Every pair of runs, in words first and then in figures."""
+
+    detectable: str
+    significant: Table | None
+    other: Table | None
+
+
+def verdicts(comparison: Comparison, letters: list[str]) -> Verdicts | None:
+    """Which differences are more than noise; None for a single run."""
+    if not comparison.pairs:
+        return None
+    ids = [one.summary.run_id for one in comparison.runs]
+    names = {
+        run_id: f"{letter} {name}" for run_id, letter, name in zip(ids, letters, run_names(comparison), strict=True)
+    }
+    tests = " or ".join(dict.fromkeys(pair.test for pair in comparison.pairs))
+    return Verdicts(
+        detectable=(
+            f"Pairs by {tests}, p adjusted for {len(comparison.pairs):,} "
+            f"{'pair' if len(comparison.pairs) == 1 else 'pairs'} (Holm). {detectable_line(comparison)}"
+        ),
+        significant=_pair_table([pair for pair in comparison.pairs if pair.significant], names),
+        other=_pair_table([pair for pair in comparison.pairs if not pair.significant], names),
+    )
+
+
+def _pair_table(pairs: list[PairResult], names: dict[str, str]) -> Table | None:
+    """The largest differences first, each as seen from the run that is ahead."""
+    if not pairs:
+        return None
+    columns = ["pair", "points", "95 % interval", "p", "p (Holm)"]
+    largest_first = sorted(pairs, key=lambda pair: -abs(pair.difference))
+    return Table("", columns, [_pair_row(pair, names) for pair in largest_first])
+
+
+def _pair_row(pair: PairResult, names: dict[str, str]) -> list[str]:
+    (low, high), ahead, behind = pair.interval, pair.a, pair.b
+    if pair.difference < 0:
+        low, high, ahead, behind = 0.0 - high, 0.0 - low, pair.b, pair.a
+    words = "is better than" if pair.significant else "and"
+    return [
+        f"{names[ahead]} {words} {names[behind]}" + ("" if pair.significant else f": {pair.verdict}"),
+        f"{abs(pair.difference) * 100:.1f}",
+        f"[{low * 100:+.1f}, {high * 100:+.1f}]",
+        f"{pair.p:.2g}",
+        f"{pair.p_holm:.2g}",
+    ]
+
+
+def notes(comparison: Comparison) -> list[str]:
+    """Warnings first, among them which runs read the gold; then what has to be said under every table of such runs."""
+    marks = any(one.marks for one in comparison.runs)
+    summaries = [one.summary for one in comparison.runs]
+    said = [
+        *comparison.warnings,
+        *(note for note in footnotes(summaries) if note != ORACLE_NOTE),
+        *effort_notes(summaries),
+        *([f"▲ ▼: significantly better or worse than run {letter_of(0)}."] if marks else []),
+    ]
+    return list(dict.fromkeys(said))
+
+
+def abstention_table(comparison: Comparison, letters: list[str]) -> Table | None:
+    """How each run does on unanswerable questions; None where there are none and nobody abstains."""
+    rows = []
+    for letter, one in zip(letters, comparison.runs, strict=True):
+        metrics = one.summary.metrics
+        if metrics.abstention is None and metrics.abstaining is None:
+            continue
+        said = metrics.abstaining
+        shares = ("",) * 3 if said is None else abstaining_shares(said).values()
+        counts = NOTHING if said is None else f"{said.abstained:,} ({said.right:,} rightly)"
+        words = (share or NOTHING for share in shares)
+        rows.append([letter, *_score_cells(metrics.abstention), *_score_cells(metrics.answerable)[:2], counts, *words])
+    columns = ["run", "unanswerable", "95 % interval", "n", "answerable", "95 % interval", "abstained"]
+    return Table("", [*columns, "precision", "recall", "F1"], rows) if rows else None
+
+
+def _score_cells(score: Score | None) -> tuple[str, str, str]:
+    return (NOTHING,) * 3 if score is None else (percent(score.accuracy), interval(score), f"{score.n:,}")
+
+
+def agreement_tables(graded: list[GradedRun], letters: list[str], where: Folders) -> list[Table]:
+    """A table per run that several judges graded."""
+    tables = []
+    for letter, run in zip(letters, graded, strict=True):
+        judges = [one.judge for one in run.files.metrics]
+        for pair in judge_agreements(run.files, run.asked, judges):
+            groups = {"overall": pair.agreement.overall, **pair.agreement.by_type}
+            rows = [
+                [
+                    name,
+                    NOTHING if one.agreed is None else percent(one.agreed),
+                    NOTHING if one.kappa is None else f"{one.kappa:.2f}",
+                    f"{one.n:,}",
+                    f"{one.not_evaluated:,}",
+                ]
+                for name, one in groups.items()
+            ]
+            columns = ["", "same label", "Cohen's kappa", "n", "not evaluated by both"]
+            disputed = f"{len(pair.agreement.disputed):,} questions in dispute"
+            tables.append(Table(f"{letter}: {pair.a} and {pair.b}, {disputed}", columns, rows))
+    return tables
+
+
+def repeats_table(comparison: Comparison, letters: list[str]) -> Table | None:
+    """Spread of runs that were repeated; None where none were."""
+    names = {one.summary.run_id: letter for letter, one in zip(letters, comparison.runs, strict=True)}
+    rows = [
+        [
+            f"{', '.join(names[run_id] for run_id in group.run_ids)}: {group.name}",
+            f"{group.spread.n:,}",
+            percent(group.spread.mean),
+            NOTHING if group.spread.sd is None else f"{group.spread.sd * 100:.1f}",
+            percent(group.spread.lowest),
+            percent(group.spread.highest),
+        ]
+        for group in comparison.repeats
+    ]
+    return Table("", ["runs", "n", "mean", "sd, points", "lowest", "highest"], rows) if rows else None

@@ -1,0 +1,224 @@
+"""The report as one page that needs nothing but itself."""
+
+import base64
+import hashlib
+import re
+from collections.abc import Sequence
+from importlib import resources
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+from msgspec import Struct, structs
+
+from longmemeval import __version__
+from longmemeval.pipeline.compare.comparison import Comparison
+from longmemeval.pipeline.compare.graded_run import GradedRun
+from longmemeval.report.charts import of_comparison as charts
+from longmemeval.report.charts.charts import Chart
+from longmemeval.report.charts.svg import need_report_libraries
+from longmemeval.report.page.data import (
+    RunView,
+    abstention_table,
+    agreement_tables,
+    notes,
+    repeats_table,
+    run_views,
+    verdicts,
+)
+from longmemeval.report.page.question_data import details, rows
+from longmemeval.report.page.question_records import Row
+from longmemeval.report.published import PublishedFigure
+from longmemeval.report.tables.comparison import published_table, question_count
+from longmemeval.report.tables.effort import cost_table, latency_table
+from longmemeval.report.tables.table import Table
+from longmemeval.report.text import visible
+from longmemeval.settings import Folders
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+T = TypeVar("T")
+
+# What could end the element JSON stands in, and what an editor or a browser acts on unseen.
+_UNSAFE = re.compile("[<>&\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]")
+
+
+class Section(Struct, frozen=True):
+    """One part of the page between the summary and the settings."""
+
+    id: str
+    title: str
+    words: str = ""
+    charts: tuple[Chart, ...] = ()
+    tables: tuple[Table, ...] = ()
+    narrow: bool = False
+    """Whether the charts stand side by side where there is room."""
+    short: str = ""
+    """The title among the links at the top, where that is another."""
+
+
+class _PageRun(Struct, frozen=True):
+    letter: str
+    colour: int
+    name: str
+
+
+class _PageData(Struct, frozen=True):
+    """What the script of the page reads first."""
+
+    runs: tuple[_PageRun, ...]
+    rows: list[Row]
+
+
+def html_page(
+    comparison: Comparison,
+    graded: list[GradedRun],
+    where: Folders,
+    *,
+    full: bool = False,
+    published: Sequence[PublishedFigure] = (),
+) -> str:
+    """The page: the same bytes for the same files.
+
+    Args:
+        comparison: of the runs.
+        graded: the same runs, in the same order.
+        where: the folders; judgements of other judges are read there.
+        full: leave nothing out of the texts, whatever the size.
+        published: figures of others, shown last.
+
+    Raises:
+        HarnessError: the extra `report` is not installed.
+    """
+    need_report_libraries()
+    from markupsafe import Markup
+
+    runs = run_views(comparison, graded)
+    letters = [run.letter for run in runs]
+    table = rows(comparison.questions, graded[0].asked)
+    below, left_out = details([row.id for row in table], graded, full=full)
+    first = _PageData(tuple(_PageRun(run.letter, run.colour, run.name) for run in runs), table)
+    script, style = _page_file("page.js"), _page_file("page.css")
+    text = (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            policy=_policy(script, style),
+            title=f"{comparison.dataset}: {_named(runs)}",
+            lead=f"{question_count(comparison)}, {len(runs)} {'run' if len(runs) == 1 else 'runs'}",
+            version=__version__,
+            runs=runs,
+            notes=notes(comparison),
+            overall=charts.overall_chart(comparison, letters),
+            verdicts=verdicts(comparison, letters),
+            sections=[*_sections(comparison, graded, letters, where), *_published(published)],
+            left_out=left_out,
+            style=Markup(style),
+            script=Markup(script),
+            page_json=Markup(_embedded(first)),
+            detail_json=Markup(_embedded(below)),
+        )
+    )
+    return text + "\n"
+
+
+def _named(runs: list[RunView]) -> str:
+    names = [run.name for run in runs]
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+
+
+def _environment() -> "Environment":
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    def shown(value: object) -> object:
+        return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+    environment = Environment(
+        loader=PackageLoader("longmemeval.report", "page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=shown,
+    )
+    environment.filters["drawing"] = lambda chart: Markup(chart.svg)
+    return environment
+
+
+def _page_file(name: str) -> str:
+    return resources.files("longmemeval.report").joinpath("page", name).read_text(encoding="utf-8").strip()
+
+
+def _policy(script: str, style: str) -> str:
+    """Nothing is loaded, and no script runs but the page's own; charts carry style attributes."""
+    return (
+        f"default-src 'none'; script-src {_source(script)}; style-src {_source(style)}; "
+        "style-src-attr 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _source(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _embedded(document: object) -> str:
+    """JSON that cannot end the element it stands in."""
+    text = msgspec.json.encode(document).decode()
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def _sections(comparison: Comparison, graded: list[GradedRun], letters: list[str], where: Folders) -> list[Section]:
+    """Those that have something to show."""
+    by_type = charts.group_chart("types", "By question type", comparison, letters, lambda one: one.by_type)
+    by_ability = charts.group_chart("abilities", "By ability", comparison, letters, lambda one: one.by_ability)
+    effort = tuple(charts.tradeoff_charts(comparison, letters))
+    summaries = [one.summary for one in comparison.runs]
+    losses = charts.loss_chart(comparison, letters)
+    calibration = tuple(charts.calibration_charts(graded, letters))
+    agreement = tuple(agreement_tables(graded, letters, where))
+    ability_words = "Abilities are the vocabulary that all benchmarks share; unanswerable questions ask for abstention."
+    sections = [
+        Section("types", "Question types", charts=_some(by_type), short="Types"),
+        Section("abilities", "Abilities", ability_words, _some(by_ability)),
+        Section("abstention", "Abstention", _ABSTENTION, tables=_some(abstention_table(comparison, letters))),
+        Section("effort", "Score and effort", charts=effort, narrow=True, short="Effort"),
+        Section("recall", "Evidence recall", charts=_some(charts.recall_curves(graded, letters)), short="Recall"),
+        Section("losses", "Where questions were lost", charts=_some(losses), short="Losses"),
+        Section("calibration", "Calibration", _CALIBRATION, calibration, narrow=True),
+        Section("cost", "Cost in US dollars", tables=_with_rows(cost_table(summaries, letters)), short="Cost"),
+        Section(
+            "latency",
+            "Latency",
+            charts=_some(charts.latency_ridges(graded, letters)),
+            tables=_with_rows(latency_table(summaries, letters)),
+        ),
+        Section("judges", "Judge agreement", _AGREEMENT, tables=agreement, short="Judges"),
+        Section("repeats", "Repeats", _REPEATS, tables=_some(repeats_table(comparison, letters))),
+    ]
+    return [section for section in sections if section.charts or section.tables]
+
+
+def _published(figures: Sequence[PublishedFigure]) -> list[Section]:
+    return [Section("published", "Published figures", tables=(published_table(figures),))] if figures else []
+
+
+_ABSTENTION = (
+    "How runs do on questions that cannot be answered, and on those that can. Abstentions are counted by phrases, as "
+    "the offline judge knows them: precision is the share of them that were right, recall the share of the "
+    "unanswerable questions that were refused."
+)
+_CALIBRATION = "What the best recall score of a question tells about it: ten groups of questions, lowest scores first."
+_AGREEMENT = (
+    "Judges of one run on the same answers. Kappa is what agreement exceeds chance by: 1 is perfect, 0 is chance."
+)
+_REPEATS = "Runs that differ in nothing but their number: how far chance alone moves a score."
+
+
+def _with_rows(table: Table) -> tuple[Table, ...]:
+    """The table without the title, which the section has; none without rows."""
+    return (structs.replace(table, title=""),) if table.rows else ()
+
+
+def _some(one: T | None) -> tuple[T, ...]:
+    return () if one is None else (one,)

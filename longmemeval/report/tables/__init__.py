@@ -1,0 +1,1 @@
+"""Tables and the notes under them, ready to print."""

@@ -1,0 +1,120 @@
+"""Tables and lines that the command line prints. Rounding happens here and nowhere before."""
+
+from collections.abc import Iterable
+
+from longmemeval.evaluation.abstention import Abstaining
+from longmemeval.evaluation.metrics import Metrics, Score
+from longmemeval.pipeline.compare.graded_run import RunSummary
+from longmemeval.plural import count_of
+from longmemeval.records import Usage
+from longmemeval.report.tables.table import Table
+
+UNKNOWN = "\u2013"
+"""What stands in a cell whose figure is not known: a dash."""
+_LEAST_SHOWN = 0.0001
+
+
+def score_table(title: str, metrics: Metrics) -> Table:
+    """Overall, task average, types, facets and abstention, one row each.
+
+    A judge of scores gives means and full credit instead of accuracy and correct.
+    """
+    right = "correct" if metrics.judge.metric == "accuracy" else "full\ncredit"
+    columns = ["", metrics.judge.metric, "95 % interval", right, "n", "not\nevaluated"]
+    rows = [_score_row("overall", metrics.overall)]
+    if metrics.answerable:
+        rows.append(_score_row("answerable only", metrics.answerable))
+    average = "-" if metrics.task_averaged is None else percent(metrics.task_averaged)
+    rows.append(["task average", average, "", "", "", ""])
+    rows += [_score_row(name, score) for name, score in metrics.by_type.items()]
+    rows += [_score_row(f"  {name}", score) for name, score in metrics.by_facet.items()]
+    if metrics.abstention and "abstention" not in metrics.by_type:
+        rows.append(_score_row("abstention", metrics.abstention))
+    return Table(title, columns, rows, prose=frozenset({0}), drop=(3,))
+
+
+def _score_row(name: str, score: Score) -> list[str]:
+    return [name, percent(score.accuracy), interval(score), str(score.correct), str(score.n), str(score.not_evaluated)]
+
+
+def abstention_lines(metrics: Metrics) -> list[str]:
+    """What abstaining did, and what a threshold on the recall score would have done, a line each."""
+    lines = []
+    if (found := metrics.abstaining) is not None:
+        parts = [f"{name} {share}" for name, share in abstaining_shares(found).items() if share]
+        right = f"{found.right} of {found.abstained} abstentions were right"
+        counts = f"{right}, {found.unanswerable} questions were unanswerable"
+        lines.append(f"Abstaining: {', '.join([*parts, counts])}.")
+    if metrics.calibration is not None and (held_out := metrics.calibration.held_out) is not None:
+        parts = [f"{name} {share}" for name, share in abstaining_shares(held_out.abstaining).items() if share]
+        lines.append(
+            f"Abstaining below a recall score of {metrics.calibration.threshold:.3g} (chosen on "
+            f"{metrics.calibration.chosen_on} questions) would give on the other {held_out.n}: {', '.join(parts)}; "
+            f"{metrics.judge.metric} {percent(held_out.accuracy)} instead of {percent(held_out.judged_accuracy)}."
+        )
+    return lines
+
+
+def abstaining_shares(found: Abstaining) -> dict[str, str]:
+    """Precision and recall, with their intervals where they have some, and F1; empty texts for what is not defined."""
+    shares = (
+        ("precision", found.precision, found.precision_interval),
+        ("recall", found.recall, found.recall_interval),
+        ("F1", found.f1, None),
+    )
+    return {
+        name: "" if share is None else percent(share) + (f" {_bounds(bounds)}" if bounds else "")
+        for name, share, bounds in shares
+    }
+
+
+def memory_table(title: str, summaries: Iterable[RunSummary]) -> Table:
+    """One row per run, named by its memory."""
+    columns = ["memory", "accuracy, 95 % interval", "abstention", "not\nevaluated", "prompt\ntokens", "cost"]
+    return Table(title, columns, [_memory_row(summary) for summary in summaries], drop=(5, 2, 4))
+
+
+def _memory_row(summary: RunSummary) -> list[str]:
+    metrics = summary.metrics
+    tokens = summary.mean_prompt_tokens
+    return [
+        summary.memory,
+        f"{percent(metrics.overall.accuracy)} {interval(metrics.overall)}",
+        percent(metrics.abstention.accuracy) if metrics.abstention else "-",
+        str(metrics.overall.not_evaluated),
+        "-" if tokens is None else f"{tokens:,.0f}",
+        dollars(summary.costs.total.usd),
+    ]
+
+
+def percent(fraction: float) -> str:
+    """A fraction as `83.6 %`."""
+    return f"{fraction * 100:.1f} %"
+
+
+def interval(score: Score) -> str:
+    """The 95 % interval as `[80.1, 86.6]`, in percent."""
+    return _bounds(score.interval)
+
+
+def _bounds(bounds: tuple[float, float]) -> str:
+    return f"[{bounds[0] * 100:.1f}, {bounds[1] * 100:.1f}]"
+
+
+def dollars(usd: float | None) -> str:
+    """US dollars: `$0` for nothing at all, a dash for what is not known."""
+    if usd is None:
+        return UNKNOWN
+    return f"${usd:,.4f}" if usd >= _LEAST_SHOWN else f"< ${_LEAST_SHOWN:.4f}" if usd else "$0"
+
+
+def usage_line(usage: Usage) -> str:
+    """Calls, tokens and price in one line."""
+    cached = f" ({usage.cached_calls:,} from the cache)" if usage.cached_calls else ""
+    price = dollars(usage.cost_usd)
+    if usage.unpriced_calls:
+        price = f"at least {price}" if usage.cost_usd else "cost not known"
+    return (
+        f"{count_of(usage.calls, 'call')}{cached}, {usage.prompt_tokens:,} prompt and "
+        f"{usage.completion_tokens:,} completion tokens, {price}"
+    )

@@ -1,0 +1,317 @@
+"""What `compare` shows: tables with their cells ready to print, and the sentences around them."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from longmemeval.evaluation.judges.standing import judge_name
+from longmemeval.evaluation.metrics import Score
+from longmemeval.evaluation.statistics.power import DISCORDANT
+from longmemeval.pipeline.compare.baseline import AgainstBaseline
+from longmemeval.pipeline.compare.comparison import Comparison, PairResult, QuestionRow, RunFigures, points
+from longmemeval.plural import count_of
+from longmemeval.report.published import PublishedFigure
+from longmemeval.report.tables.cells import UNKNOWN, dollars, interval, percent
+from longmemeval.report.tables.effort import cost_table, effort_notes, latency_table, ms
+from longmemeval.report.tables.footnotes import ORACLE_NOTE, footnotes
+from longmemeval.report.tables.layout import letters
+from longmemeval.report.tables.table import Table
+
+_ALL_PAIRS = 10
+"""Up to so many pairs all are shown; of more, those with the first run."""
+_NARROW = 16
+"""Longer names of question types take two lines."""
+ALIKE = "Minimum detectable difference: not known, as these runs score alike on every question."
+
+
+def comparison_tables(comparison: Comparison, width: int | None = None) -> list[Table]:
+    """All tables of a comparison that have rows.
+
+    Args:
+        comparison: what to show.
+        width: of the terminal. Where a table does not fit, as where ids are long, runs go by letters
+            (`run_letters`).
+    """
+    return _tables(comparison, run_letters(comparison, width))
+
+
+def run_letters(comparison: Comparison, width: int | None) -> dict[str, str]:
+    """Run id to letter; none where everything fits with the ids."""
+    ids = [run.summary.run_id for run in comparison.runs]
+    return letters(ids, _tables(comparison, {}), width)
+
+
+def _tables(comparison: Comparison, called: Mapping[str, str]) -> list[Table]:
+    summaries, names = [run.summary for run in comparison.runs], [_name(run, called) for run in comparison.runs]
+    tables = (
+        _runs(comparison, names),
+        _types(comparison, names),
+        _pairs(comparison, called),
+        _lost(comparison, names),
+        cost_table(summaries, names),
+        latency_table(summaries, names),
+        _repeats(comparison, called),
+    )
+    return [table for table in tables if table.rows]
+
+
+def _metric(comparison: Comparison) -> str:
+    return comparison.runs[0].summary.metrics.judge.metric
+
+
+def _name(run: RunFigures, called: Mapping[str, str]) -> str:
+    """The run's id or letter, with what makes it another kind of figure."""
+    summary = run.summary
+    remarks = ["reads gold"] if summary.reads_gold else []
+    remarks += [summary.status] if summary.status != "completed" else []
+    return called.get(summary.run_id, summary.run_id) + "".join(f"\n({remark})" for remark in remarks)
+
+
+def _runs(comparison: Comparison, names: Sequence[str]) -> Table:
+    shown: list[tuple[str, Callable[[RunFigures], str]]] = [("memory", lambda run: run.summary.memory)]
+    for heading, text in _SETTINGS:
+        if len({text(run) for run in comparison.runs}) > 1:
+            shown.append((heading, text))
+    texts = 1 + len(shown)
+    shown += [
+        (f"{_metric(comparison)},\n95 % interval", _score),
+        ("not\nevaluated", lambda run: str(run.summary.metrics.overall.not_evaluated)),
+        ("evidence\nrecall", shown_recall),
+        ("prompt\ntokens", lambda run: _rounded(run.summary.mean_prompt_tokens)),
+        ("cost", lambda run: dollars(run.summary.costs.total.usd)),
+        ("latency\np50, ms", lambda run: ms(run.summary.latency.total.p50)),
+    ]
+    judge = judge_name(comparison.runs[0].summary.metrics.judge)
+    return Table(
+        title=f"{comparison.dataset}, {question_count(comparison)}, judge {judge}",
+        columns=["run", *(heading for heading, _ in shown)],
+        rows=[[name, *(text(run) for _, text in shown)] for name, run in zip(names, comparison.runs, strict=True)],
+        left=frozenset(range(texts)),
+        # Latency, cost, evidence recall, tokens; then settings; the memory last, which ids hold as a rule.
+        drop=(texts + 5, texts + 4, texts + 2, texts + 3, *range(2, texts), 1),
+    )
+
+
+def question_count(comparison: Comparison) -> str:
+    """How many questions are compared; of how many and how they were chosen, where that is not the whole data set."""
+    summary = comparison.runs[0].summary
+    if comparison.common:
+        return count_of(len(comparison.questions), "common question")
+    return summary.part or count_of(len(comparison.questions), "question")
+
+
+_SETTINGS: tuple[tuple[str, Callable[[RunFigures], str]], ...] = (
+    ("model", lambda run: run.summary.model),
+    ("reading", lambda run: run.reading or "-"),
+    ("embedder", lambda run: run.summary.embedder or "-"),
+)
+"""Columns that are shown where the runs differ in them."""
+
+
+def _score(run: RunFigures) -> str:
+    overall = run.summary.metrics.overall
+    return f"{run.marks} {percent(overall.accuracy)} {interval(overall)}".lstrip()
+
+
+def _rounded(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:,.0f}"
+
+
+def _types(comparison: Comparison, names_of_runs: Sequence[str]) -> Table:
+    names = list(dict.fromkeys(name for run in comparison.runs for name in run.summary.metrics.by_type))
+
+    def cell(score: Score | None) -> str:
+        return "-" if score is None else f"{score.accuracy * 100:.1f}\n{interval(score)}"
+
+    sizes = {name: score.n for run in comparison.runs for name, score in run.summary.metrics.by_type.items()}
+    return Table(
+        title=f"By question type, {_metric(comparison)} in percent",
+        columns=["run", *(f"{_broken(name)}\nn {sizes[name]:,}" for name in names)],
+        rows=[
+            [called, *(cell(run.summary.metrics.by_type.get(name)) for name in names)]
+            for called, run in zip(names_of_runs, comparison.runs, strict=True)
+        ],
+    )
+
+
+def _broken(name: str) -> str:
+    """A long name on two lines."""
+    head, hyphen, tail = name.rpartition("-")
+    return f"{head}{hyphen}\n{tail}" if hyphen and len(name) > _NARROW else name
+
+
+def _pairs(comparison: Comparison, called: Mapping[str, str]) -> Table:
+    pairs = _shown_pairs(comparison)
+    labels = any(pair.mcnemar for pair in pairs)
+    # Where questions share haystacks another test decides; McNemar's stands beside it.
+    beside = any(pair.mcnemar and pair.mcnemar.p != pair.p for pair in pairs)
+    tests = sorted({pair.test for pair in pairs})
+    discordant = ["only a", "only b", *(["McNemar\np"] if beside else [])] if labels else []
+    columns = ["a", "b", "a - b,\npoints", "95 %\ninterval", *discordant, "p", "p,\nHolm", "verdict"]
+    last = len(columns) - 1
+    rows = [_pair_row(pair, labels, beside, called) for pair in pairs]
+    # The test beside the one that decides, then its counts, then what Holm makes better of.
+    drop = (*([6] if beside else []), *([4, 5] if labels else []), last - 2)
+    title = f"Pairs ({', '.join(tests)})"
+    return Table(title, columns, rows, frozenset({0, 1, last}), prose=frozenset({last}), drop=drop)
+
+
+def _shown_pairs(comparison: Comparison) -> Sequence[PairResult]:
+    if len(comparison.pairs) <= _ALL_PAIRS:
+        return comparison.pairs
+    first = comparison.runs[0].summary.run_id
+    return [pair for pair in comparison.pairs if pair.a == first]
+
+
+def _pair_row(pair: PairResult, labels: bool, beside: bool, called: Mapping[str, str]) -> list[str]:
+    one = pair.mcnemar
+    counts = [str(one.a_only), str(one.b_only), _p(one.p)] if one else ["-", "-", "-"]
+    if not beside:
+        counts.pop()
+    names = called.get(pair.a, pair.a), called.get(pair.b, pair.b)
+    return [
+        *names,
+        f"{pair.difference * 100:+.1f}",
+        _points_interval(pair.interval),
+        *(counts if labels else ()),
+        _p(pair.p),
+        _p(pair.p_holm),
+        pair.verdict_on(*names),
+    ]
+
+
+def _points_interval(bounds: tuple[float, float]) -> str:
+    return f"[{bounds[0] * 100:+.1f}, {bounds[1] * 100:+.1f}]"
+
+
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _lost(comparison: Comparison, names: Sequence[str]) -> Table:
+    lost = [(name, run.lost) for name, run in zip(names, comparison.runs, strict=True)]
+    stages = list(dict.fromkeys(stage for _, counts in lost for stage in counts))
+    return Table(
+        title="Where wrongly answered questions were lost",
+        columns=["run", *stages],
+        rows=[[name, *(str(counts.get(stage, 0)) for stage in stages)] for name, counts in lost] if stages else [],
+    )
+
+
+def _repeats(comparison: Comparison, called: Mapping[str, str]) -> Table:
+    rows = []
+    for group in comparison.repeats:
+        spread = group.spread
+        sd = "-" if spread.sd is None else f"{spread.sd * 100:.2f}"
+        extremes = f"{percent(spread.lowest)} to {percent(spread.highest)}"
+        rows.append(
+            [group.name, ", ".join(called.get(one, one) for one in group.run_ids), percent(spread.mean), sd, extremes]
+        )
+    columns = ["configuration", "runs", f"mean\n{_metric(comparison)}", "sd between\nruns, points", "lowest to highest"]
+    title = "Repeats: spread between runs, beside the sampling of questions"
+    return Table(title, columns, rows, frozenset({0, 1}), prose=frozenset({0, 1}), drop=(4,))
+
+
+def comparison_notes(comparison: Comparison, width: int | None = None) -> Iterator[str]:
+    """What has to be said under the tables; `width` as of `comparison_tables`."""
+    called = run_letters(comparison, width)
+    yield detectable_line(comparison)
+    if any(run.marks for run in comparison.runs):
+        first = comparison.runs[0].summary.run_id
+        yield f"▲ ▼: significantly better or worse than {called.get(first, first)} (p after Holm below 0.05)."
+    if (pairs := len(comparison.pairs)) > len(_shown_pairs(comparison)):
+        yield f"Only pairs with the first run are shown. --json has all {pairs}; Holm's adjustment covers them all."
+    summaries = [run.summary for run in comparison.runs]
+    if any(run.provenance == "session" for run in comparison.runs):
+        yield BY_SESSION_NOTE
+    yield from (note for note in footnotes(summaries) if note != ORACLE_NOTE)
+    yield from effort_notes(summaries)
+    yield from comparison.warnings
+
+
+BY_SESSION_NOTE = (
+    "(s): evidence recall by session, where the memory does not say which messages it found; it does not compare with "
+    "recall by message."
+)
+
+
+def shown_recall(run: RunFigures) -> str:
+    """The evidence recall, marked where it is by session."""
+    if run.evidence_recall is None:
+        return UNKNOWN
+    return percent(run.evidence_recall) + (" (s)" if run.provenance == "session" else "")
+
+
+def detectable_line(comparison: Comparison) -> str:
+    """The smallest difference these questions can show, and what that is based on."""
+    metrics = comparison.runs[0].summary.metrics
+    n = count_of(metrics.overall.n, "question")
+    shared = f" over {metrics.haystacks:,} haystacks" if metrics.haystacks else ""
+    if comparison.detectable is None:
+        return f"Minimum detectable difference: none. With {n}{shared} no difference can be shown, however large."
+    if not comparison.detectable:
+        return ALIKE
+    assumed = f"assuming that two runs part on {DISCORDANT * 100:.0f} % of them"
+    basis = "by how far these runs part" if comparison.pairs else assumed
+    what = "Minimum detectable difference" if comparison.pairs else "Minimum detectable difference (a planning figure)"
+    return f"{what}: {points(comparison.detectable)} ({n}{shared}, 80 % power, {basis})."
+
+
+def question_lists(comparison: Comparison) -> Iterator[tuple[str, list[str]]]:
+    """For each run against the first: which questions it wins, loses, and both get wrong; ids in the data's order."""
+    first, *others = (run.summary.run_id for run in comparison.runs)
+    for place, run_id in enumerate(others, start=1):
+        found: dict[str, list[str]] = {"won": [], "lost": [], "both wrong": []}
+        for row in comparison.questions:
+            if outcome := _outcome(row, place):
+                found[outcome].append(row.question_id)
+        for outcome, ids in found.items():
+            yield f"{run_id} against {first}, {outcome}", ids
+
+
+def _outcome(row: QuestionRow, place: int) -> str:
+    base, own = row.credits[0] or 0.0, row.credits[place] or 0.0
+    if own != base:
+        return "won" if own > base else "lost"
+    return "both wrong" if own < 1 else ""
+
+
+def against_line(result: AgainstBaseline) -> str:
+    """One run and its baseline in one sentence."""
+    verdict = "worse" if result.worse else "not worse"
+    settings = "" if result.same_settings else "; other settings"
+    return (
+        f"{result.run} against {result.baseline}: {result.difference * 100:+.1f} points, 95 % interval "
+        f"{_points_interval(result.interval)}, margin {points(result.margin)}: {verdict} ({len(result.won)} questions "
+        f"won, {len(result.lost)} lost{settings})."
+    )
+
+
+def published_table(figures: Sequence[PublishedFigure]) -> Table:
+    """What others have published, apart from one's own figures; what repeats the row above is left empty."""
+    rows = []
+    for before, figure in zip((None, *figures), figures, strict=False):
+        n = "-" if figure.n is None else f"{figure.n:,}"
+        system = figure.system + (f" ({figure.note})" if figure.note else "")
+        origin = [n, figure.variant, figure.judge, figure.source]
+        if before and _origin(before) == _origin(figure):
+            origin = [""] * len(origin)
+        rows.append([system, figure.reader or "-", _published_value(figure), *origin])
+    return Table(
+        title="Published, graded by others, not comparable unless judge and data are the same",
+        columns=["system", "reader", "figure", "n", "data", "judge", "source"],
+        rows=rows,
+        left=frozenset({0, 1, 2, 4, 5, 6}),
+        prose=frozenset({0, 1, 2, 4, 5, 6}),
+        drop=(5, 3),
+    )
+
+
+def _origin(figure: PublishedFigure) -> tuple[int | None, str, str, str]:
+    return figure.n, figure.variant, figure.judge, figure.source
+
+
+def _published_value(figure: PublishedFigure) -> str:
+    whole = "" if figure.value is None else f"{figure.metric} {percent(figure.value)}"
+    parts = ", ".join(f"{name} {value * 100:.1f}" for name, value in figure.by_group.items())
+    if not parts:
+        return whole
+    return f"{whole}\n{parts}" if whole else f"{figure.metric}: {parts}"

@@ -1,0 +1,94 @@
+"""What has to be said under tables of runs."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from longmemeval.embedding.registry import is_offline_fallback
+from longmemeval.evaluation.judges.protocol import JudgeIdentity
+from longmemeval.evaluation.judges.standing import grading, judge_name
+from longmemeval.pipeline.compare.graded_run import RunSummary
+from longmemeval.pipeline.runs.gradings import Gradings
+from longmemeval.report.tables.cells import percent
+
+ORACLE_NOTE = "oracle reads the gold evidence: it is a ceiling, not a memory system."
+FALLBACK_NOTE = (
+    "Embedder: hashing, the offline fallback. For real figures prepare with --embedder "
+    "fastembed:BAAI/bge-small-en-v1.5, fastembed:FOLDER or openai:text-embedding-3-small."
+)
+
+
+def standing(judge: JudgeIdentity) -> str:
+    """Whether the figures of a judge compare with published ones."""
+    if judge.official:
+        return "Official."
+    return "NOT the official judge: figures do not compare with published ones."
+
+
+def footnotes(summaries: list[RunSummary]) -> list[str]:
+    """What has to be said under any table of these runs."""
+    notes: list[str] = []
+    judges = [summary.metrics.judge for summary in summaries]
+    notes += dict.fromkeys(f"Judge: {judge_name(judge)}. {standing(judge)}" for judge in judges)
+    notes.extend(
+        f"The questions share {haystacks} haystacks: intervals are bootstrapped over whole haystacks."
+        for haystacks in dict.fromkeys(summary.metrics.haystacks for summary in summaries)
+        if haystacks
+    )
+    notes += dict.fromkeys(f"Not the whole data set: {summary.part}." for summary in summaries if summary.part)
+    notes += dict.fromkeys(summary.protocol_note for summary in summaries if summary.protocol_note)
+    notes += dict.fromkeys(note for summary in summaries for note in summary.type_notes)
+    if any(summary.reads_gold for summary in summaries):
+        notes.append(ORACLE_NOTE)
+    notes += dict.fromkeys(
+        f"{summary.memory} reads parts that would not come out the same if they were prepared again: "
+        f"{', '.join(summary.not_reproducible)}."
+        for summary in summaries
+        if summary.not_reproducible
+    )
+    notes += dict.fromkeys(note for summary in summaries for note in part_notes(summary.memory, summary.parts_told))
+    if any(summary.embedder and is_offline_fallback(summary.embedder) for summary in summaries):
+        notes.append(FALLBACK_NOTE)
+    for summary in summaries:
+        if summary.gradings:
+            notes.append(_gradings_note(summary, summary.gradings))
+        if summary.failed:
+            notes.append(f"{summary.run_id}: {summary.failed} questions failed and count as wrong (not evaluated).")
+        if summary.shortened:
+            notes.append(f"{summary.run_id}: {summary.shortened} contexts were shortened to fit the model's window.")
+    return notes
+
+
+def _gradings_note(summary: RunSummary, found: Gradings) -> str:
+    """The spread of a run's gradings by one judge, and which of them is the score."""
+    judge = summary.metrics.judge
+    first = f"the first is the score, {percent(found.accuracies[0])}"
+    shown = "" if grading(judge) == 1 else f", and this is number {grading(judge)}"
+    return (
+        f"{summary.run_id}: {found.n} gradings by this judge, {judge.metric} {percent(found.lowest)} to "
+        f"{percent(found.highest)}; {first}{shown}."
+    )
+
+
+def part_notes(memory: str, parts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Sentences on each part that a run reads.
+
+    Args:
+        memory: how tables call it.
+        parts: what is told of them, by name: `parts` in the settings of a manifest.
+    """
+    for told in parts.values():
+        if "service" in told:
+            yield _service_note(memory, told)
+        if failed := told["failed_haystacks"]:
+            yield (
+                f"{memory}: {failed:,} of {told['haystacks']:,} haystacks could not be ingested; their questions "
+                "count, and have no answer."
+            )
+
+
+def _service_note(memory: str, told: Mapping[str, Any]) -> str:
+    """By which versions, what it can do, and what it lost."""
+    packages, can = (", ".join(" ".join(pair) for pair in told[key][0].items()) for key in ("packages", "capabilities"))
+    differ = "" if len(told["packages"]) == 1 else " (VERSIONS DIFFER between haystacks)"
+    lost = f"{told['failed_batches']:,} of {told['batches']:,} batches failed"
+    return f"{memory}: {packages or 'versions not told'}{differ}; {can}; {lost}."

@@ -1,0 +1,142 @@
+"""Fitting tables into a terminal: prose takes more lines, columns are left out by rank, the rest goes below.
+
+No word, figure or interval is ever broken.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct, structs
+from rich.cells import cell_len
+
+from longmemeval.report.tables.table import Table
+
+_LEAST_PROSE = 12
+"""Columns of prose are not squeezed further, where their text is longer."""
+_LONG_ID = 30
+"""Longer run ids go by letters wherever they would make a column."""
+
+
+class Block(Struct, frozen=True):
+    """One table with the width of each column, in characters."""
+
+    table: Table
+    widths: list[int]
+
+
+class Fitted(Struct, frozen=True):
+    """What is shown of a table."""
+
+    blocks: list[Block]
+    """One table, or several below each other that repeat the first column."""
+    left_out: list[str]
+    """Headings of the columns that are not shown."""
+
+
+def fit(table: Table, width: int) -> Fitted:
+    """The table for a terminal of `width` characters."""
+    columns = list(range(len(table.columns)))
+    left_out: list[int] = []
+    for candidate in table.drop:
+        if _least(table, columns) <= width:
+            break
+        columns.remove(candidate)
+        left_out.append(candidate)
+    chosen = _only(table, columns)
+    fits = _least(chosen, range(len(columns))) <= width
+    groups = [list(range(len(columns)))] if fits else _groups(chosen, width)
+    blocks = [_block(_only(chosen, group), width) for group in groups]
+    blocks[1:] = [structs.replace(one, table=structs.replace(one.table, title="")) for one in blocks[1:]]
+    return Fitted(blocks, [" ".join(table.columns[index].split()) for index in sorted(left_out)])
+
+
+def fits(table: Table, width: int) -> bool:
+    """Whether the table is shown whole, each cell as it is."""
+    return _total(_naturals(table)) <= width
+
+
+def letters(run_ids: Sequence[str], tables: Sequence[Table], width: int | None) -> dict[str, str]:
+    """Run id to letter where ids are long or a table of theirs is too wide; else nothing."""
+    wide = width is not None and not all(fits(table, width) for table in tables)
+    if not wide and max(map(len, run_ids), default=0) <= _LONG_ID:
+        return {}
+    return lettered(run_ids)
+
+
+def lettered(run_ids: Sequence[str]) -> dict[str, str]:
+    """Run id to letter, in their order."""
+    return {run_id: letter_of(index) for index, run_id in enumerate(run_ids)}
+
+
+def legend(found: Mapping[str, str]) -> list[str]:
+    """What the letters stand for, a line each."""
+    return [f"{letter}: {run_id}" for run_id, letter in found.items()]
+
+
+def letter_of(index: int) -> str:
+    """How run `index`, from 0, is called in charts and tables: A to Z, then A2 and so on."""
+    round_, place = divmod(index, 26)
+    return chr(ord("A") + place) + (str(round_ + 1) if round_ else "")
+
+
+def _only(table: Table, columns: Sequence[int]) -> Table:
+    """The table with these of its columns."""
+    return Table(
+        table.title,
+        [table.columns[index] for index in columns],
+        [[row[index] for index in columns] for row in table.rows],
+        frozenset(place for place, index in enumerate(columns) if index in table.left),
+        frozenset(place for place, index in enumerate(columns) if index in table.prose),
+    )
+
+
+def _block(table: Table, width: int) -> Block:
+    """Columns as wide as their text; columns of prose share what is left."""
+    natural = _naturals(table)
+    widths = [_least_of(table, index) for index in range(len(natural))]
+    spare = width - _total(widths)
+    for index in sorted(table.prose, key=lambda index: natural[index] - widths[index]):
+        wanting = sum(natural[one] > widths[one] for one in table.prose)
+        more = min(natural[index] - widths[index], max(spare, 0) // max(wanting, 1))
+        widths[index] += more
+        spare -= more
+    return Block(table, widths)
+
+
+def _groups(table: Table, width: int) -> list[list[int]]:
+    """Places of columns, as many in each group as fit beside the first column."""
+    groups: list[list[int]] = []
+    for index in range(1, len(table.columns)):
+        if groups and _least(table, [*groups[-1], index]) <= width:
+            groups[-1].append(index)
+        else:
+            groups.append([0, index])
+    return groups or [[0]]
+
+
+def _least(table: Table, columns: Sequence[int]) -> int:
+    return _total([_least_of(table, index) for index in columns])
+
+
+def _least_of(table: Table, index: int) -> int:
+    natural = _natural(table, index)
+    if index not in table.prose:
+        return natural
+    words = max((cell_len(word) for text in _cells(table, index) for word in text.split()), default=0)
+    return max(words, min(natural, _LEAST_PROSE))
+
+
+def _naturals(table: Table) -> list[int]:
+    return [_natural(table, index) for index in range(len(table.columns))]
+
+
+def _natural(table: Table, index: int) -> int:
+    return max((cell_len(line) for text in _cells(table, index) for line in text.split("\n")), default=0)
+
+
+def _cells(table: Table, index: int) -> list[str]:
+    return [table.columns[index], *(row[index] for row in table.rows)]
+
+
+def _total(widths: Sequence[int]) -> int:
+    """Two characters between columns, one and two at the ends."""
+    return sum(widths) + 2 * len(widths) + 1

@@ -1,0 +1,100 @@
+"""What `retrieval` shows: a table per kind of gold, footnotes, and the JSON document."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from longmemeval.benchmarks.retrieval_protocols import OfficialRanking, OfficialScoring, RankedRun
+from longmemeval.benchmarks.specs import BENCHMARK_SPECS
+from longmemeval.embedding.registry import is_offline_fallback
+from longmemeval.evaluation.measures.aggregate import Mean
+from longmemeval.evaluation.measures.notation import Measure
+from longmemeval.evaluation.measures.rankings import RetrievalResult
+from longmemeval.pipeline.retrieval.ranking_run import RetrievalReport
+from longmemeval.report.tables.footnotes import FALLBACK_NOTE, ORACLE_NOTE, part_notes
+from longmemeval.report.tables.table import Table
+
+
+def retrieval_document(report: RetrievalReport) -> dict[str, object]:
+    """The document that `retrieval --json` prints; means are fractions, None where no question has a value."""
+    results = [
+        {
+            "memory": result.memory,
+            "protocol": result.protocol,
+            "granularity": result.granularity,
+            "gold": result.gold_rule,
+            "denominator": result.denominator,
+            "measures": _means(result.measures),
+            "by_type": {name: _means(measures) for name, measures in result.by_type.items()},
+        }
+        for run in report.runs
+        for result in run.results
+    ]
+    part = {"part": report.part} if report.part else {}
+    return {"dataset": report.dataset, **part, "results": results}
+
+
+def _means(measures: Mapping[str, Mean]) -> dict[str, float | None]:
+    return {name: mean.mean for name, mean in measures.items()}
+
+
+def retrieval_tables(report: RetrievalReport) -> Iterator[Table]:
+    """A table per kind of gold and denominator, one row per memory; per question type too when there is one memory."""
+    for alike in zip(*(run.results for run in report.runs), strict=True):
+        first = alike[0]
+        names = _shown(first, report)
+        title = f"{report.dataset}, {first.protocol} protocol, {first.granularity} level: {first.gold_rule}"
+        rows = [[result.memory, *_cells(result.measures, names)] for result in alike]
+        if len(alike) == 1:
+            rows += [[f"  {name}", *_cells(measures, names)] for name, measures in first.by_type.items()]
+        part = f"{report.part}; " if report.part else ""
+        columns = _columns(names)
+        # Measures from the last to the second; the first has its interval.
+        drop = tuple(range(len(columns) - 1, 3, -1))
+        yield Table(f"{title}\n{part}{first.denominator}", columns, rows, drop=drop)
+
+
+def _shown(result: RetrievalResult, report: RetrievalReport) -> list[str]:
+    """The measures that get a column."""
+    names, protocol = list(result.measures), _official_protocol(report)
+    if not isinstance(protocol, OfficialRanking) or not protocol.shown_cutoffs:
+        return names
+    return [name for name in names if Measure.parse(name).cutoff in protocol.shown_cutoffs]
+
+
+def _official_protocol(report: RetrievalReport) -> OfficialScoring | OfficialRanking | None:
+    return BENCHMARK_SPECS.get(report.benchmark).official_retrieval if report.protocol == "official" else None
+
+
+def _columns(names: Sequence[str]) -> list[str]:
+    first, *others = (name.replace("@", "\n@") for name in names)
+    return ["memory", "n", first, "95 % interval", *others]
+
+
+def _cells(measures: Mapping[str, Mean], names: Sequence[str]) -> list[str]:
+    first = measures[names[0]]
+    interval = "-" if first.interval is None else f"[{first.interval[0] * 100:.1f}, {first.interval[1] * 100:.1f}]"
+    return [f"{first.n:,}", _percent(first), interval, *(_percent(measures[name]) for name in names[1:])]
+
+
+def _percent(mean: Mean) -> str:
+    return "-" if mean.mean is None else f"{mean.mean * 100:.1f}"
+
+
+def retrieval_footnotes(report: RetrievalReport) -> list[str]:
+    """What has to be said under the tables."""
+    notes = ["Figures in percent; n: questions with a value."]
+    protocol = _official_protocol(report)
+    if isinstance(protocol, OfficialRanking):
+        notes += protocol.notes([RankedRun(run.settings.plain, run.questions, run.results) for run in report.runs])
+    else:
+        notes += protocol.notes if protocol else ()
+        notes.append(
+            "Ties: in the order of the history. What a memory recalls without ranking it follows, newest first."
+        )
+    notes.extend(dict.fromkeys(note for run in report.runs for result in run.results for note in result.notes))
+    told = ((run.settings.memory_name, run.settings.told_of_parts) for run in report.runs)
+    notes.extend(note for memory, parts in told for note in part_notes(memory, parts))
+    if any(run.settings.is_ceiling for run in report.runs):
+        notes.append(ORACLE_NOTE)
+    if any(spec and is_offline_fallback(spec) for spec in (run.settings.embedder_spec for run in report.runs)):
+        notes.append(FALLBACK_NOTE)
+    return notes

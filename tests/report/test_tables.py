@@ -1,0 +1,197 @@
+"""The tables of `compare`: what is headed how, and what the sentences under them say."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from longmemeval.dataset import Dataset
+from longmemeval.pipeline.compare.compare import compare
+from longmemeval.pipeline.compare.comparison import Comparison
+from longmemeval.report.documents import comparison_document
+from longmemeval.report.published import load_published
+from longmemeval.report.tables.comparison import (
+    ALIKE,
+    comparison_notes,
+    comparison_tables,
+    detectable_line,
+    published_table,
+    question_lists,
+    run_letters,
+)
+from longmemeval.report.tables.table import Table
+from longmemeval.settings import Folders
+from tests.pipeline.graded_runs import F1, STRICT, graded_run, labels
+from tests.pipeline.helpers import colours
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Dataset:
+    return colours(tmp_path / "d.json", 40)
+
+
+def tables(comparison: Comparison) -> dict[str, Table]:
+    return {table.title: table for table in comparison_tables(comparison)}
+
+
+def test_runs_of_labels(dataset: Dataset, where: Folders) -> None:
+    graded_run(dataset, where, "a", labels(10, 30))
+    con = {"reading": {"method": "con"}, "reads_gold": True}
+    graded_run(dataset, where, "b", labels(30, 10), status="interrupted", settings=con)
+    runs, types, pairs, lost, latencies = tables(compare(["a", "b"], where=where)).values()
+    assert runs.title == "d, 40 questions, judge test/strict, prompts: by hand"
+    assert runs.columns[:4] == ["run", "memory", "reading", "accuracy,\n95 % interval"]
+    assert runs.rows[0][0] == "a"
+    assert runs.rows[1][:4] == ["b\n(reads gold)\n(interrupted)", "last-k", "con", "▲ 75.0 % [59.8, 85.8]"]
+    assert runs.rows[0][4:] == ["0", "0.0 %", "100", "$0", "0.0"]
+    assert (types.columns, types.rows[0][1]) == (["run", "single-session-\nuser\nn 40"], "25.0\n[14.2, 40.2]")
+    assert pairs.title == "Pairs (exact McNemar)"
+    assert pairs.columns[4:7] == ["only a", "only b", "p"]
+    assert pairs.rows[0][:3] == ["a", "b", "-50.0"]
+    assert pairs.rows[0][4:] == ["0", "20", "< 0.001", "< 0.001", "b is better by 50.0 points"]
+    assert (lost.columns, lost.rows) == (
+        ["run", "not retrieved"],
+        [["a", "30"], ["b\n(reads gold)\n(interrupted)", "10"]],
+    )
+    assert latencies.rows[1] == ["b\n(reads gold)\n(interrupted)", *["0.0"] * 6]
+
+
+def test_a_judge_of_scores_heads_its_metric(dataset: Dataset, where: Folders) -> None:
+    graded_run(dataset, where, "a", [0.5] * 40, judge=F1)
+    graded_run(dataset, where, "b", [0.25] * 40, judge=F1)
+    runs, types, pairs, *_ = tables(compare(["a", "b"], where=where)).values()
+    assert "F1,\n95 % interval" in runs.columns
+    assert types.title == "By question type, F1 in percent"
+    assert pairs.title == "Pairs (sign-flip permutation)"
+    assert not any("only" in column or "McNemar" in column for column in pairs.columns)
+
+
+def test_one_run_has_no_pairs(dataset: Dataset, where: Folders) -> None:
+    graded_run(dataset, where, "a", labels(40))
+    found = compare(["a"], where=where)
+    assert list(tables(found)) == [
+        "d, 40 questions, judge test/strict, prompts: by hand",
+        "By question type, accuracy in percent",
+        "Latency per question in milliseconds",
+    ]
+    assert detectable_line(found).endswith("(40 questions, 80 % power, assuming that two runs part on 20 % of them).")
+
+
+def test_notes(dataset: Dataset, where: Folders) -> None:
+    graded_run(dataset, where, "a", labels(10, 30))
+    graded_run(dataset, where, "b", labels(30, 10))
+    notes = list(comparison_notes(compare(["a", "b"], where=where)))
+    # Half of the questions part them: 0.304 √40 = 1.96 √0.5 + 0.84 √(0.5 - 0.304²).
+    assert notes[0].startswith("Minimum detectable difference: 30.4 points (40 questions, 80 % power, by how far")
+    assert notes[1] == "▲ ▼: significantly better or worse than a (p after Holm below 0.05)."
+    assert notes[2].startswith("Judge: test/strict")
+    assert notes[3] == "Cost of prepare, question analysis, answers and judge: $0, no model was paid for."
+    assert "gone or made from other data" in notes[4]
+
+
+def test_of_many_pairs_those_with_the_first_are_shown(dataset: Dataset, where: Folders) -> None:
+    names = [f"r{number}" for number in range(6)]
+    for name in names:
+        graded_run(dataset, where, name, labels(20, 20))
+    five, six = compare(names[:5], where=where), compare(names, where=where)
+    assert len(tables(five)["Pairs (exact McNemar)"].rows) == 10
+    assert [row[:2] for row in tables(six)["Pairs (exact McNemar)"].rows] == [["r0", name] for name in names[1:]]
+    assert not any("--json" in note for note in comparison_notes(five))
+    assert any("--json has all 15; Holm's adjustment covers them all" in note for note in comparison_notes(six))
+
+
+def test_scores_that_are_alike_detect_no_difference_of_zero(dataset: Dataset, where: Folders) -> None:
+    for run_id in "ab":
+        graded_run(dataset, where, run_id, [0.5] * 40, judge=F1)
+    assert detectable_line(compare(["a", "b"], where=where)) == ALIKE
+
+
+def test_common_questions_are_in_the_heading(dataset: Dataset, where: Folders) -> None:
+    graded_run(dataset, where, "a", labels(10, 30))
+    graded_run(dataset, where, "b", labels(5))
+    assert "d, 5 common questions, judge test/strict, prompts: by hand" in tables(
+        compare(["a", "b"], where=where, common=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("credits", "both_wrong"),
+    [
+        ([[True, True, False, False], [True, False, True, False]], ["q3"]),
+        ([[None, True, None, False], [False, None, True, None]], ["q0", "q3"]),
+        ([[0.5, 1.0, 0.2, 0.3], [0.5, 0.9, 0.4, 0.3]], ["q0", "q3"]),
+    ],
+)
+def test_questions_won_and_lost(
+    dataset: Dataset, where: Folders, credits: Sequence[Sequence[float | None]], both_wrong: list[str]
+) -> None:
+    judge = F1 if 0.5 in credits[0] else STRICT
+    for run_id, given in zip("ab", credits, strict=True):
+        graded_run(dataset, where, run_id, given, judge=judge)
+    assert dict(question_lists(compare(["a", "b"], where=where))) == {
+        "b against a, won": ["q2"],
+        "b against a, lost": ["q1"],
+        "b against a, both wrong": both_wrong,
+    }
+
+
+def test_repeats(dataset: Dataset, where: Folders) -> None:
+    graded_run(dataset, where, "a", labels(10, 30), settings={"repeat": 1})
+    graded_run(dataset, where, "b", labels(12, 28), settings={"repeat": 2})
+    table = tables(compare(["a", "b"], where=where))["Repeats: spread between runs, beside the sampling of questions"]
+    assert table.rows == [["last-k, offline/extractive", "a, b", "27.5 %", "3.54", "25.0 % to 30.0 %"]]
+
+
+def test_published_figures_stand_apart() -> None:
+    table = published_table([figure for figure in load_published() if figure.dataset == "locomo"])
+    assert table.title == "Published, graded by others, not comparable unless judge and data are the same"
+    assert table.columns == ["system", "reader", "figure", "n", "data", "judge", "source"]
+    first, second = table.rows[:2]
+    assert first[2].startswith("F1 87.9 %\nsingle-hop 95.1, multi-hop 85.8")
+    assert first[3:] == [
+        "1,986",
+        "10 conversations",
+        "none: F1 by the official rules",
+        "LoCoMo paper, ACL 2024, Table 2",
+    ]
+    assert second[3:] == ["", "", "", ""]
+    assert any(row[2].startswith("set-F1: single-hop") for row in table.rows)
+
+
+def test_document(dataset: Dataset, where: Folders) -> None:
+    graded_run(dataset, where, "a", labels(10, 30))
+    graded_run(dataset, where, "b", labels(30, 10))
+    found = compare(["a", "b"], where=where)
+    document = comparison_document(found)
+    assert set(document) == {"dataset", "runs", "pairs", "repeats", "detectable", "warnings"}
+    first = document["runs"][0]
+    assert (first["run"], first["overall"]["correct"], first["lost"]) == ("a", 10, {"not retrieved": 30})
+    assert {"judge", "task_averaged", "by_type", "abstention", "usage", "costs", "answers_latency_ms", "memory"} < set(
+        first
+    )
+    assert document["pairs"] == found.pairs
+    assert len(comparison_document(found, questions=True)["questions"]) == 40
+
+
+def test_mcnemar_stands_beside_another_test(dataset: Dataset, where: Folders) -> None:
+    for run_id, right in (("a", 10), ("b", 30)):
+        graded_run(dataset, where, run_id, labels(right, 40 - right))
+    found = compare(["a", "b"], where=where)
+    other = structs.replace(found, pairs=(structs.replace(found.pairs[0], p=0.25, test="sign-flip over haystacks"),))
+    pairs = tables(other)["Pairs (sign-flip over haystacks)"]
+    assert pairs.columns[4:8] == ["only a", "only b", "McNemar\np", "p"]
+    assert pairs.rows[0][4:8] == ["0", "20", "< 0.001", "0.250"]
+
+
+def test_long_run_ids_go_by_letters(dataset: Dataset, where: Folders) -> None:
+    names = [f"a-rather-long-name-for-a-run-number-{number}" for number in range(2)]
+    graded_run(dataset, where, names[0], labels(10, 30))
+    graded_run(dataset, where, names[1], labels(30, 10))
+    found = compare(names, where=where)
+    runs, _, pairs, *_ = tables(found).values()
+    assert [row[0] for row in runs.rows] == ["A", "B"]
+    assert (pairs.rows[0][:2], pairs.rows[0][-1]) == (["A", "B"], "B is better by 50.0 points")
+    notes = list(comparison_notes(found))
+    assert run_letters(found, None) == {names[0]: "A", names[1]: "B"}
+    assert "▲ ▼: significantly better or worse than A (p after Holm below 0.05)." in notes
