@@ -92,7 +92,7 @@ def _count(installed: "Installed") -> str:
 def _show_products() -> None:
     from longmemeval.memory.adapters.installed import place_of
     from longmemeval.memory.adapters.known import all_adapters
-    from longmemeval.report.table import Table
+    from longmemeval.report.tables.table import Table
 
     rows = [
         [
