@@ -103,6 +103,7 @@ class ModelServer:
         responder: from the body of a chat request to the text of the reply; runs in a worker thread, so it may wait.
         dimension: length of the embedding vectors when the request does not name one.
         served_model: the name replies carry; None echoes the one asked for.
+        vector: the embedding of a text of a length.
 
     `faults` holds what goes wrong with the next chat requests, `embedding_faults` with the next embedding requests: one
     fault is used up by each request. "slow:SECONDS" waits and then answers. Where none is left, `plan` says what goes
@@ -115,8 +116,9 @@ class ModelServer:
         *,
         dimension: int = 8,
         served_model: str | None = None,
+        vector: Callable[[str, int], NDArray[np.float32]] | None = None,
     ) -> None:
-        self.responder = responder
+        self.responder, self.vector = responder, vector or text_vector
         self.dimension = dimension
         self.served_model = served_model
         self.headers: dict[str, str] = {}
@@ -211,7 +213,7 @@ class ModelServer:
         dimension: int = body.get("dimensions") or self.dimension
         encode = _base64 if body.get("encoding_format") == "base64" else _floats
         data = [
-            {"object": "embedding", "index": index, "embedding": encode(text_vector(text, dimension))}
+            {"object": "embedding", "index": index, "embedding": encode(self.vector(text, dimension))}
             for index, text in enumerate(texts)
         ]
         usage = _usage(sum(len(text.split()) for text in texts), 0)

@@ -1,0 +1,1 @@
+"""Mem0: facts a chat model extracts."""
