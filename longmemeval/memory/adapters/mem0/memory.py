@@ -174,6 +174,13 @@ class Mem0:
         found = self._memory.get_all(filters={"user_id": _USER}, top_k=_ALL)
         return [self._hit(one) for one in found["results"]]
 
+    def forget(self, session: "Session") -> None:
+        """Remove what an attempt at adding a session left that did not come to its end."""
+        for one in self._memory.get_all(filters={"user_id": _USER}, top_k=_ALL)["results"]:
+            if (one.get("metadata") or {}).get(_SESSION) == session.id:
+                self._memory.delete(one["id"])
+        self._changed = True
+
     def save(self, folder: Path) -> None:
         """Copy both databases, in which every write is committed."""
         _ = self._memory

@@ -1,1 +1,0 @@
-"""Graphiti: a graph of facts with times."""
