@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Iterable
 
-from longmemeval.redaction import hide
+from longmemeval.secrets.redaction import hide
 
 _SMALLER_PROMPTS = (
     "Begin a new run with a smaller memory configuration (--budget), with --on-overflow drop-oldest or drop-newest "

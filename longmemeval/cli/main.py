@@ -15,7 +15,7 @@ from longmemeval.cli.output import err, hiding_secrets, printable
 from longmemeval.cli.published import with_default
 from longmemeval.errors import HarnessError
 from longmemeval.files import leads_nowhere
-from longmemeval.redaction import register_address
+from longmemeval.secrets.redaction import register_address
 
 app = typer.Typer(
     name="longmemeval",

@@ -17,9 +17,9 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from longmemeval.redaction import hide
 from longmemeval.report.tables.layout import Block, fit
 from longmemeval.report.tables.table import Table
+from longmemeval.secrets.redaction import hide
 
 _PIPE_WIDTH = 200
 

@@ -10,9 +10,9 @@ import numpy as np
 from msgspec import Struct
 
 from longmemeval.arrays import Vectors
+from longmemeval.costs.receipts import Receipts
 from longmemeval.embedding.protocol import Embedder
 from longmemeval.errors import HarnessError
-from longmemeval.receipts import Receipts
 from longmemeval.records import Usage
 from longmemeval.sqlite_cache import SqliteCache, cache_key
 

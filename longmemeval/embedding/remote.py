@@ -9,13 +9,13 @@ import httpx
 import msgspec
 import numpy as np
 
-from longmemeval.addresses import fault_of, split_address
 from longmemeval.arrays import Vectors
+from longmemeval.costs.prices import price
 from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError, ModelError, TransientModelError
-from longmemeval.prices import price
 from longmemeval.records import Usage
-from longmemeval.redaction import public_url, redact, register_address
 from longmemeval.retry_after import LONGEST_REQUESTED_WAIT_S, retry_after_seconds
+from longmemeval.secrets.addresses import fault_of, split_address
+from longmemeval.secrets.redaction import public_url, redact, register_address
 from longmemeval.spending import Account
 
 if TYPE_CHECKING:

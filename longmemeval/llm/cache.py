@@ -6,12 +6,12 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from longmemeval.addresses import split_address
+from longmemeval.costs.receipts import Receipts
 from longmemeval.files import sha256_bytes
 from longmemeval.llm.options import is_offline
 from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
-from longmemeval.receipts import Receipts
 from longmemeval.records import Usage
+from longmemeval.secrets.addresses import split_address
 from longmemeval.sqlite_cache import SqliteCache, cache_key
 
 _SCHEMA = 1

@@ -8,7 +8,7 @@ from types import ModuleType
 import httpx
 from msgspec import Struct, convert, structs
 
-from longmemeval.addresses import Address
+from longmemeval.costs.prices import load_litellm, price
 from longmemeval.errors import HarnessError, ModelError
 from longmemeval.event_loop import in_thread
 from longmemeval.llm.breaker import Breaker
@@ -21,9 +21,9 @@ from longmemeval.llm.providers import has_price, split_spec, table_entry
 from longmemeval.llm.retry import call_with_retries
 from longmemeval.llm.tokens import TokenCounter, token_counter
 from longmemeval.llm.warm_up import warm_up
-from longmemeval.prices import load_litellm, price
 from longmemeval.records import Usage
-from longmemeval.redaction import without_secrets
+from longmemeval.secrets.addresses import Address
+from longmemeval.secrets.redaction import without_secrets
 from longmemeval.spending import Account
 
 _CONNECT_S = 10.0

@@ -7,10 +7,10 @@ import os
 import re
 from urllib.parse import urlsplit, urlunsplit
 
+from longmemeval.costs.prices import load_litellm
 from longmemeval.llm.options import ModelOptions, check_endpoint, is_offline
 from longmemeval.llm.providers import split_spec
-from longmemeval.prices import load_litellm
-from longmemeval.redaction import public_url
+from longmemeval.secrets.redaction import public_url
 
 OWN_ENDPOINT = "provider's own"
 """The address of a model whose calls nothing sends elsewhere."""

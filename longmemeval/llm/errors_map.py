@@ -14,8 +14,8 @@ from longmemeval.errors import (
     ModelError,
     TransientModelError,
 )
-from longmemeval.redaction import redact
 from longmemeval.retry_after import retry_after_seconds
+from longmemeval.secrets.redaction import redact
 
 _TRANSIENT_STATUS = frozenset({408, 409, 429})
 _FATAL_FIX = {

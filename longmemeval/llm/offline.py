@@ -13,8 +13,8 @@ from longmemeval.errors import HarnessError, ModelError
 from longmemeval.event_loop import in_thread
 from longmemeval.llm.protocol import ChatReply, ChatRequest
 from longmemeval.records import Usage
+from longmemeval.text.words import content_words
 from longmemeval.text_files import UnreadableError, decode_json, read_text
-from longmemeval.words import content_words
 
 ABSTENTION = "I don't know: nothing in the history answers this."
 

@@ -2,9 +2,9 @@
 
 from msgspec import Struct
 
-from longmemeval.addresses import fault_of
 from longmemeval.errors import FatalModelError
-from longmemeval.redaction import public_url, register_address
+from longmemeval.secrets.addresses import fault_of
+from longmemeval.secrets.redaction import public_url, register_address
 
 
 class ModelOptions(Struct, frozen=True):

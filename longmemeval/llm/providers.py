@@ -4,8 +4,8 @@ import difflib
 from collections.abc import Mapping
 from typing import Any
 
+from longmemeval.costs.prices import load_litellm
 from longmemeval.errors import FatalModelError, nearest
-from longmemeval.prices import load_litellm
 
 
 def split_spec(spec: str) -> tuple[str, str]:

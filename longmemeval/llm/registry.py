@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from longmemeval.addresses import Address, split_address
+from longmemeval.costs.prices import load_litellm, price
 from longmemeval.errors import FatalModelError, nearest
 from longmemeval.llm.endpoints import endpoint
 from longmemeval.llm.offline import ExtractiveModel, ScriptedModel
 from longmemeval.llm.options import ModelOptions, check_endpoint, is_offline
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.providers import near_models, split_spec, table_entry
-from longmemeval.prices import load_litellm, price
+from longmemeval.secrets.addresses import Address, split_address
 from longmemeval.spending import Account
 
 _EXTRACTIVE = "offline/extractive"

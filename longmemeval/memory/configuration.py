@@ -10,7 +10,7 @@ from longmemeval.errors import HarnessError, nearest
 from longmemeval.memory.definition import MEMORIES, MemoryDefinition
 from longmemeval.memory.parameters import Parameters
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
-from longmemeval.retrieval.analysis import AnalysisMethod
+from longmemeval.retrieval.questions.analysis import AnalysisMethod
 from longmemeval.storage.parts import Part
 from longmemeval.text_files import UnreadableError, load_yaml, read_text
 

@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
-from longmemeval.retrieval.analysis import AnalysisMethod, Analyst
 from longmemeval.retrieval.dates import DATES
 from longmemeval.retrieval.expansion.join import JoinMode
 from longmemeval.retrieval.expansion.keys import ExpansionKind, ExpansionLevel
@@ -14,6 +13,7 @@ from longmemeval.retrieval.expansion.vectors import key_vectors_part
 from longmemeval.retrieval.fusion import Fusion
 from longmemeval.retrieval.history import Granularity, Side
 from longmemeval.retrieval.message_vectors import VECTORS
+from longmemeval.retrieval.questions.analysis import AnalysisMethod, Analyst
 from longmemeval.retrieval.word_counts import WORDS
 from longmemeval.storage.messages_part import MESSAGES
 from longmemeval.storage.parts import Part

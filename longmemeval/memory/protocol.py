@@ -7,8 +7,8 @@ from typing import Protocol, runtime_checkable
 from longmemeval.arrays import Vector
 from longmemeval.llm.tokens import CharacterCounter, TokenCounter
 from longmemeval.records import Gold, Question, Recall
-from longmemeval.retrieval.analysis import QuestionAnalysis
 from longmemeval.retrieval.history import RankedUnit
+from longmemeval.retrieval.questions.analysis import QuestionAnalysis
 from longmemeval.storage.fixture import Fixture
 
 

@@ -8,10 +8,10 @@ from longmemeval.arrays import Vector
 from longmemeval.errors import HarnessError
 from longmemeval.memory.parameters import RetrievalParameters
 from longmemeval.records import Question
-from longmemeval.retrieval.analysis import QuestionAnalysis, analyse_by_rules
 from longmemeval.retrieval.history import RankedUnit
 from longmemeval.retrieval.lexical import LexicalParameters
 from longmemeval.retrieval.message_vectors import VECTORS
+from longmemeval.retrieval.questions.analysis import QuestionAnalysis, analyse_by_rules
 from longmemeval.retrieval.rerank import load_reranker
 from longmemeval.retrieval.retriever import Method, Retriever, RetrieverParameters, text_to_embed
 from longmemeval.storage.fixture import Fixture

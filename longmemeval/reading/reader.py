@@ -8,7 +8,6 @@ from typing import Literal, get_args
 import msgspec
 from msgspec import Struct
 
-from longmemeval.calendar_names import official_date
 from longmemeval.errors import EmptyReplyError, HarnessError, ModelError, RecallError
 from longmemeval.event_loop import in_thread
 from longmemeval.files import sha256_bytes
@@ -25,6 +24,7 @@ from longmemeval.reading.history import (
 from longmemeval.reading.overflow import MARGIN_TOKENS, Fitted, OverflowPolicy, fit
 from longmemeval.reading.templates import NOTE_FIELDS, READER_FIELDS, Template, load_template
 from longmemeval.records import Answer, Question, Recall, RecalledItem, Usage
+from longmemeval.text.calendar_names import official_date
 
 ReadingMethod = Literal["direct", "con", "con-separate", "short"]
 READING_METHODS: tuple[ReadingMethod, ...] = get_args(ReadingMethod)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from longmemeval.retrieval.history import HistoryView, Scores
 from longmemeval.retrieval.word_counts import Integers, WordCounts
-from longmemeval.words import content_words
+from longmemeval.text.words import content_words
 
 Counts = NDArray[np.float64]
 """How often something stands in each document, shape (documents,)."""

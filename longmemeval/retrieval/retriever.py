@@ -8,9 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from longmemeval.arrays import Vector
-from longmemeval.retrieval.analysis import QuestionAnalysis
 from longmemeval.retrieval.dates import DATES, Interval
-from longmemeval.retrieval.decompose import fuse_parts
 from longmemeval.retrieval.dense import DENSE_WINDOW, DenseIndex
 from longmemeval.retrieval.expansion.join import JoinMode, joined_words
 from longmemeval.retrieval.expansion.keys import ExpansionKind, ExpansionLevel
@@ -19,8 +17,10 @@ from longmemeval.retrieval.history import Granularity, HistoryView, Scores, Side
 from longmemeval.retrieval.lexical import LexicalIndex, LexicalParameters, UnitWords
 from longmemeval.retrieval.message_vectors import VECTORS
 from longmemeval.retrieval.priors import Priors, without_names
+from longmemeval.retrieval.questions.analysis import QuestionAnalysis
+from longmemeval.retrieval.questions.decompose import fuse_parts
+from longmemeval.retrieval.questions.time_range import apply_range, in_range
 from longmemeval.retrieval.rerank import Reranker, rerank
-from longmemeval.retrieval.time_range import apply_range, in_range
 from longmemeval.retrieval.unit_keys import UnitKeys
 from longmemeval.retrieval.word_counts import WORDS
 from longmemeval.storage.fixture import Fixture

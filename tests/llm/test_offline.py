@@ -11,7 +11,7 @@ from longmemeval.llm.offline import ABSTENTION, ExtractiveModel, ScriptedModel, 
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
 from longmemeval.llm.registry import load_chat_model
 from longmemeval.records import Usage
-from longmemeval.words import content_words, stem
+from longmemeval.text.words import content_words, stem
 from tests.support import IN_PROPORTION, growth
 
 PASSAGES = (

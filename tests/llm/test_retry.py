@@ -8,8 +8,8 @@ import pytest
 from longmemeval.errors import ModelError, TransientModelError
 from longmemeval.llm.errors_map import meaning_of
 from longmemeval.llm.retry import call_with_retries
-from longmemeval.redaction import redact
 from longmemeval.retry_after import retry_after_seconds
+from longmemeval.secrets.redaction import redact
 
 
 @pytest.mark.parametrize(

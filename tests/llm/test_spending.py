@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from longmemeval.costs.prices import price
 from longmemeval.errors import FatalModelError, HarnessError, ModelError, SpendingLimitError
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
 from longmemeval.llm.registry import load_chat_model
 from longmemeval.locks import locked
-from longmemeval.prices import price
 from longmemeval.spending import Account, SpendingLimit, spent_in
 from tests.server import Fault, ModelServer, black_hole, nobody
 from tests.support import clean_environment, json_lines

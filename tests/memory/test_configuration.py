@@ -19,7 +19,7 @@ from longmemeval.memory.configuration import (
 )
 from longmemeval.memory.definition import MEMORIES
 from longmemeval.memory.protocol import MemoryTools
-from longmemeval.retrieval.analysis import AnalysisMethod
+from longmemeval.retrieval.questions.analysis import AnalysisMethod
 
 RETRIEVAL: dict[str, Any] = {
     "granularity": "turn",

@@ -10,7 +10,7 @@ from longmemeval.memory.configuration import build_memory, resolve_configuration
 from longmemeval.memory.protocol import MemorySystem, MemoryTools, RankingMemory
 from longmemeval.pipeline.fixtures.prepare import prepare
 from longmemeval.records import Question, Recall
-from longmemeval.retrieval.analysis import QuestionAnalysis
+from longmemeval.retrieval.questions.analysis import QuestionAnalysis
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, fixture_folder
 from tests.support import record, write_dataset

@@ -14,7 +14,7 @@ from longmemeval.retrieval.fusion import fuse, min_max, order, reciprocal_rank
 from longmemeval.retrieval.history import HistoryView
 from longmemeval.retrieval.lexical import LexicalIndex, LexicalParameters
 from longmemeval.storage.vector_store import VectorItem
-from longmemeval.words import content_words
+from longmemeval.text.words import content_words
 from tests.retrieval.support import Line, history
 
 PLAIN = LexicalParameters(window=(), session=0.0)

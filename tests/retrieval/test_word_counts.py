@@ -27,7 +27,7 @@ from longmemeval.retrieval.word_counts import (
     encode_words,
 )
 from longmemeval.storage.memory_store import MemoryStore
-from longmemeval.words import content_words
+from longmemeval.text.words import content_words
 from tests.retrieval.support import history
 
 CHAT = (

@@ -19,9 +19,9 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from longmemeval.benchmarks.faults import Place, json_in, malformed, map_file, problem_of_id
-from longmemeval.calendar_names import WEEKDAYS
 from longmemeval.errors import DataError, nearest
 from longmemeval.records import Gold, Haystack, Question, Role, Session, Turn
+from longmemeval.text.calendar_names import WEEKDAYS
 
 QUESTION_TYPES = (
     "single-session-user",

@@ -9,8 +9,8 @@ from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import OUTPUT, WHAT
 from longmemeval.cli.output import out, print_json, print_table, printable
-from longmemeval.plural import count_of
 from longmemeval.report.tables.table import Table
+from longmemeval.text.plural import count_of
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.inspect import Inspection, Recalled

@@ -10,7 +10,7 @@ from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import ADVANCED, OUTPUT, WHAT
 from longmemeval.cli.output import err, out, print_json, printable
 from longmemeval.part_options import PartOptions
-from longmemeval.plural import count_of
+from longmemeval.text.plural import count_of
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.fixtures.prepare import PrepareReport

@@ -13,7 +13,7 @@ from longmemeval.cli.options.completion import complete_run
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import ADVANCED, LIMITS, MODEL, OUTPUT
 from longmemeval.cli.output import err, out, print_json, printable
-from longmemeval.plural import count_of
+from longmemeval.text.plural import count_of
 
 if TYPE_CHECKING:
     from longmemeval.benchmarks.spec import Benchmark

@@ -9,8 +9,8 @@ from longmemeval.cli.options.completion import complete_memory
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import WHAT
 from longmemeval.cli.output import out, print_json, print_table
-from longmemeval.plural import count_of
 from longmemeval.report.tables.table import Table
+from longmemeval.text.plural import count_of
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.runs.listing import ListedRun

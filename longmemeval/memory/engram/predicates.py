@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from longmemeval.arrays import Vectors
-from longmemeval.words import content_words
+from longmemeval.text.words import content_words
 
 Embed = Callable[[list[str]], Vectors]
 

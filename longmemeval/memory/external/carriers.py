@@ -9,7 +9,7 @@ from longmemeval.errors import RecallError
 from longmemeval.memory.external.messages import Fault, Progress
 from longmemeval.memory.external.serve import Fault as ServedFault
 from longmemeval.memory.external.serve import MemoryServer
-from longmemeval.redaction import redact
+from longmemeval.secrets.redaction import redact
 
 LARGEST_MESSAGE = 16 * 1024 * 1024
 """Bytes that a service may write for one call."""

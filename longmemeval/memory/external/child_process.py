@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 
 from longmemeval.memory.external.carriers import LARGEST_MESSAGE, OnProgress, ServiceError, raise_fault
 from longmemeval.memory.external.messages import Fault, Progress
-from longmemeval.redaction import redact
+from longmemeval.secrets.redaction import redact
 
 _KEPT_LOG = 4000
 """Bytes of standard error that are kept: the last ones."""

@@ -6,7 +6,7 @@ import msgspec
 
 from longmemeval.memory.external.carriers import LARGEST_MESSAGE, ServiceError, raise_fault
 from longmemeval.memory.external.messages import Fault
-from longmemeval.redaction import public_url
+from longmemeval.secrets.redaction import public_url
 
 if TYPE_CHECKING:
     from httpx import AsyncClient

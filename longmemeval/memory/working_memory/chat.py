@@ -6,7 +6,6 @@ from importlib import resources
 from string import Template
 from typing import Any
 
-from longmemeval.calendar_names import weekday_of
 from longmemeval.event_loop import complete
 from longmemeval.files import sha256_text
 from longmemeval.llm.json_reply import ask_for_list
@@ -15,6 +14,7 @@ from longmemeval.memory.working_memory.build import WorkingMemoryUpdate, Working
 from longmemeval.memory.working_memory.document import iso_day, starting_document
 from longmemeval.memory.working_memory.edits import apply_edits
 from longmemeval.records import Session, Turn, Usage
+from longmemeval.text.calendar_names import weekday_of
 
 VERSION = 1
 TEMPERATURE = 0.0

@@ -18,8 +18,8 @@ from longmemeval.pipeline.runs.settings import QueryModelSettings
 from longmemeval.pipeline.runs.totals import AnalysisTotals
 from longmemeval.pipeline.workers import in_order
 from longmemeval.records import Question, Usage
-from longmemeval.redaction import public_url
-from longmemeval.retrieval.analysis import AnalysisMethod, QuestionAnalysis, analyse_by_model
+from longmemeval.retrieval.questions.analysis import AnalysisMethod, QuestionAnalysis, analyse_by_model
+from longmemeval.secrets.redaction import public_url
 from longmemeval.settings import Folders
 from longmemeval.spending import Account
 

@@ -42,7 +42,7 @@ from longmemeval.pipeline.runs.settings import AnswerSettings, ModelSettings, Re
 from longmemeval.reading.reader import Reader, ReadingConfiguration, reading_configuration
 from longmemeval.reading.templates import template_of
 from longmemeval.records import Answer, Question
-from longmemeval.redaction import public_url
+from longmemeval.secrets.redaction import public_url
 from longmemeval.settings import Folders, folders
 from longmemeval.spending import SpendingLimit
 

@@ -16,7 +16,7 @@ from longmemeval.memory.configuration import MemoryConfiguration, build_memory
 from longmemeval.memory.protocol import MemorySystem, MemoryTools, RankingMemory
 from longmemeval.pipeline.fixtures.query_vectors import QueryVectors, VectorSource
 from longmemeval.records import Gold, Question, Recall, RecalledItem
-from longmemeval.retrieval.analysis import QuestionAnalysis
+from longmemeval.retrieval.questions.analysis import QuestionAnalysis
 from longmemeval.spending import Account
 from longmemeval.storage.fixture import Fixture
 

@@ -21,7 +21,7 @@ from longmemeval.errors import HarnessError, IntegrityError, nearest
 from longmemeval.files import list_folders, safe_name, write_atomic
 from longmemeval.pipeline.runs.selection import Selection
 from longmemeval.pipeline.runs.settings import RunKind, RunSettings, kind_of, settings_of
-from longmemeval.redaction import redact, without_secrets
+from longmemeval.secrets.redaction import redact, without_secrets
 from longmemeval.text_files import UnreadableError, decode_json
 
 FORMAT = 1

@@ -6,6 +6,7 @@ from functools import partial
 from msgspec import Struct, structs
 
 from longmemeval.arrays import Vector
+from longmemeval.costs.prices import price
 from longmemeval.embedding.hashing import HashingEmbedder
 from longmemeval.embedding.registry import is_remote
 from longmemeval.errors import FixtureError
@@ -23,10 +24,9 @@ from longmemeval.pipeline.fixtures.prepare import PrepareReport, prepare
 from longmemeval.pipeline.fixtures.query_vectors import query_vectors
 from longmemeval.pipeline.sweep.plan import PlannedRun
 from longmemeval.pipeline.sweep.state import SweepState
-from longmemeval.prices import price
 from longmemeval.reading.reader import Reader
 from longmemeval.records import Question
-from longmemeval.retrieval.analysis import analyse_by_rules
+from longmemeval.retrieval.questions.analysis import analyse_by_rules
 from longmemeval.storage.messages import haystack_messages
 
 SAMPLED = 20

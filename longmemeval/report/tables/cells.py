@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from longmemeval.evaluation.abstention import Abstaining
 from longmemeval.evaluation.metrics import Metrics, Score
 from longmemeval.pipeline.compare.graded_run import RunSummary
-from longmemeval.plural import count_of
 from longmemeval.records import Usage
 from longmemeval.report.tables.table import Table
+from longmemeval.text.plural import count_of
 
 UNKNOWN = "\u2013"
 """What stands in a cell whose figure is not known: a dash."""

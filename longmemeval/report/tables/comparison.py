@@ -7,13 +7,13 @@ from longmemeval.evaluation.metrics import Score
 from longmemeval.evaluation.statistics.power import DISCORDANT
 from longmemeval.pipeline.compare.baseline import AgainstBaseline
 from longmemeval.pipeline.compare.comparison import Comparison, PairResult, QuestionRow, RunFigures, points
-from longmemeval.plural import count_of
 from longmemeval.report.published import PublishedFigure
 from longmemeval.report.tables.cells import UNKNOWN, dollars, interval, percent
 from longmemeval.report.tables.effort import cost_table, effort_notes, latency_table, ms
 from longmemeval.report.tables.footnotes import ORACLE_NOTE, footnotes
 from longmemeval.report.tables.layout import letters
 from longmemeval.report.tables.table import Table
+from longmemeval.text.plural import count_of
 
 _ALL_PAIRS = 10
 """Up to so many pairs all are shown; of more, those with the first run."""

@@ -6,7 +6,6 @@ from importlib import resources
 from string import Template
 from typing import Any
 
-from longmemeval.calendar_names import weekday_of
 from longmemeval.event_loop import complete
 from longmemeval.files import sha256_text
 from longmemeval.llm.json_reply import ask_for_list
@@ -25,6 +24,7 @@ from longmemeval.retrieval.expansion.keys import (
 )
 from longmemeval.retrieval.expansion.reply import checked_items
 from longmemeval.storage.memory_store import MemoryStore
+from longmemeval.text.calendar_names import weekday_of
 
 VERSION = 1
 TEMPERATURE = 0.0

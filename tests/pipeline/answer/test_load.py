@@ -13,6 +13,7 @@ import pytest
 from msgspec import structs
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
+from longmemeval.costs.prices import load_litellm
 from longmemeval.dataset import Dataset
 from longmemeval.event_loop import in_thread
 from longmemeval.llm.options import ModelOptions
@@ -25,7 +26,6 @@ from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.runs.selection import Selection
 from longmemeval.pipeline.workers import in_order
-from longmemeval.prices import load_litellm
 from longmemeval.reading.reader import reading_configuration
 from longmemeval.records import Question, Recall
 from longmemeval.settings import Folders

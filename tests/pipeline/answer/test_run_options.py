@@ -8,6 +8,7 @@ import pytest
 from longmemeval.benchmarks.locomo.f1 import LOCOMO_F1
 from longmemeval.benchmarks.locomo.loader import LocomoDataset
 from longmemeval.benchmarks.locomo.texts import load_texts
+from longmemeval.costs.prices import price
 from longmemeval.errors import HarnessError, SpendingLimitError
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
 from longmemeval.files import sha256_text
@@ -20,7 +21,6 @@ from longmemeval.pipeline.exchange.export_csv import export_csv
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.verify.verify import verify
-from longmemeval.prices import price
 from longmemeval.reading.reader import ABSTENTION, reading_configuration
 from longmemeval.report.documents import evaluation_document
 from longmemeval.report.write import ReportOptions, render_report

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from longmemeval.costs.prices import price
 from longmemeval.errors import HarnessError, SpendingLimitError
 from longmemeval.llm.tokens import token_counter
 from longmemeval.pipeline.sweep.estimate import Work
 from longmemeval.pipeline.sweep.sweep import sweep
-from longmemeval.prices import price
 from tests.pipeline.helpers import answers, colours, folders_in
 from tests.pipeline.sweeps import LEXICAL, OFFLINE, PRICED, estimated, served, swept, written
 from tests.server import ModelServer

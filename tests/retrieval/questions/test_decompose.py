@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from longmemeval.errors import ModelError
 from longmemeval.llm.protocol import ChatReply, ChatRequest
 from longmemeval.records import Usage
-from longmemeval.retrieval.decompose import (
+from longmemeval.retrieval.questions.decompose import (
     MAX_QUERIES,
     Decomposition,
     decompose_by_model,
     fuse_parts,
     shipped_prompt,
 )
-from longmemeval.words import content_words
+from longmemeval.text.words import content_words
 
 QUESTION = "What did Anna buy in Rome and what did she eat there?"
 

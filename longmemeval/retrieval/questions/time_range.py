@@ -14,10 +14,10 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from longmemeval.calendar_names import weekday_of
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatRequest
 from longmemeval.retrieval.dates_in_text.calendar_days import Days
 from longmemeval.retrieval.dates_in_text.questions import Resolution, TimeRange
+from longmemeval.text.calendar_names import weekday_of
 
 MAX_TOKENS = 60
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longmemeval import redaction
 from longmemeval.errors import HarnessError
-from longmemeval.redaction import MARK, hide, public_url, redact, register_address, without_secrets
+from longmemeval.secrets import redaction
+from longmemeval.secrets.redaction import MARK, hide, public_url, redact, register_address, without_secrets
 
 VALUE = 'Kö9/x+"Q <7>&Zt\\w=='
 """With everything that some spelling changes."""

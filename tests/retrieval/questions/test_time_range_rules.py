@@ -281,7 +281,7 @@ def test_time_zone_and_locale_do_not_matter(environment: dict[str, str]) -> None
         "import locale; locale.setlocale(locale.LC_ALL, 'C')\n"
         "try: locale.setlocale(locale.LC_ALL, '')\n"
         "except locale.Error: pass\n"
-        "from tests.retrieval.test_time_range_rules import ASKED_IN_MAY, TUESDAY, resolve_range\n"
+        "from tests.retrieval.questions.test_time_range_rules import ASKED_IN_MAY, TUESDAY, resolve_range\n"
         "for question, *_ in ASKED_IN_MAY: print(resolve_range(question, TUESDAY).range)"
     )
     done = subprocess.run(

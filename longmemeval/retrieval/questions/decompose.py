@@ -16,7 +16,7 @@ from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatRequest
 from longmemeval.records import Usage
 from longmemeval.retrieval.fusion import min_max
 from longmemeval.retrieval.history import Scores
-from longmemeval.words import content_words
+from longmemeval.text.words import content_words
 
 MAX_QUERIES = 6
 """The question and its parts together."""

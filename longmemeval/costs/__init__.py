@@ -1,0 +1,1 @@
+"""What calls cost, and the receipts of what was paid."""

@@ -1,0 +1,1 @@
+"""What is looked for in a question: its parts, and the time it is about."""

@@ -1,0 +1,1 @@
+"""Words, plurals and the names of days and months."""
