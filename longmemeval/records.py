@@ -219,6 +219,10 @@ class DatasetIdentity(Struct, frozen=True):
     sha256: str
 
 
+UNDATED = "undated: "
+"""Begins the note of a recall with items whose date the memory does not tell."""
+
+
 class PartInfo(Struct, frozen=True, omit_defaults=True):
     """One part of a fixture: the hash of its bytes and the recipe that made it."""
 

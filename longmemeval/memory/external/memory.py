@@ -18,7 +18,7 @@ from longmemeval.memory.external.spelling import label_of, source_of
 from longmemeval.memory.parameters import Parameters
 from longmemeval.memory.protocol import MemoryTools
 from longmemeval.plugins import source_sha256
-from longmemeval.records import Question, Recall, RecalledItem
+from longmemeval.records import UNDATED, Question, Recall, RecalledItem
 from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.messages_part import MESSAGES
 
@@ -110,6 +110,8 @@ class ServiceMemory:
         found = await history.search(question, limit, budget)
         kept = await in_thread(self._fitting, found)
         notes = [f"budget: {len(found) - len(kept)} items left out, {budget} tokens allowed"] if kept != found else []
+        if undated := sum(item.date is None for item in kept):
+            notes.append(f"{UNDATED}{undated} of {len(kept)} items")
         left_out = (one for item in found[len(kept) :] for one in item.message_ids)
         return Recall(
             items=_in_time(kept),

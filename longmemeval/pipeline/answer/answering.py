@@ -19,7 +19,15 @@ from longmemeval.pipeline.fixtures.query_vectors import NamesIn, QueryVectors
 from longmemeval.pipeline.progress import progress
 from longmemeval.pipeline.runs.journal import Journal
 from longmemeval.pipeline.runs.lifecycle import OpenRun
-from longmemeval.pipeline.runs.lines import PROMPTS, current_answers, is_cut, is_empty, is_shortened, total_usage
+from longmemeval.pipeline.runs.lines import (
+    PROMPTS,
+    current_answers,
+    is_cut,
+    is_empty,
+    is_shortened,
+    is_undated,
+    total_usage,
+)
 from longmemeval.pipeline.runs.totals import analysis_totals
 from longmemeval.pipeline.workers import Outcomes, in_order
 from longmemeval.reading.reader import Reader, Reading, SentPrompt
@@ -150,12 +158,14 @@ class Answering:
         """For the manifest; seconds add up over resumed sessions."""
         before, records = self.run.manifest.totals, self.run.journal.records()
         answers = current_answers(records).values()
+        undated = sum(map(is_undated, answers))
         return {
             "answered": sum(answer.status == "ok" for answer in answers),
             "failed": sum(answer.status == "error" for answer in answers),
             "empty": sum(map(is_empty, answers)),
             "cut": sum(map(is_cut, answers)),
             "shortened": sum(map(is_shortened, answers)),
+            **({"undated": undated} if undated else {}),
             "usage": structs.asdict(total_usage(records)),
             "seconds": round(before.get("seconds", 0.0) + self.run.seconds, 3),
             **analysis_totals(self.analyses.totals if self.analyses else None, before),

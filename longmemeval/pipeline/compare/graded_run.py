@@ -65,6 +65,8 @@ class RunSummary(Struct, frozen=True):
     """What the benchmark has to say of question types that it shows."""
     not_reproducible: tuple[str, ...] = ()
     """Parts read that would not come out the same if they were prepared again."""
+    undated: int = 0
+    """Answers read from items of which the memory does not tell the date."""
     parts_told: dict[str, dict[str, Any]] = {}
     """What those parts tell of themselves, by name; see `Made.told`."""
     protocol_note: str = ""
@@ -103,6 +105,7 @@ def summarise(files: RunFiles, asked: AskedQuestions, metrics: Metrics, where: F
             total=latency([answer.recall_ms + answer.latency_ms for answer in timed]),
         ),
         shortened=int(manifest.totals.get("shortened", 0)),
+        undated=int(manifest.totals.get("undated", 0)),
         failed=int(manifest.totals.get("failed", 0)),
         status=manifest.status,
         latency_note=str(manifest.totals.get("load", {}).get("note", "")),

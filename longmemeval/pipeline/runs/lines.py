@@ -7,7 +7,7 @@ from msgspec import structs
 
 from longmemeval.files import sha256_text
 from longmemeval.reading.reader import UNKNOWN_REASON
-from longmemeval.records import Answer, Judgement, Usage
+from longmemeval.records import UNDATED, Answer, Judgement, Usage
 
 ANSWERS = "answers.jsonl"
 PROMPTS = "prompts.jsonl"
@@ -44,6 +44,11 @@ def is_shortened(answer: Answer) -> bool:
     if answer.dropped is not None:
         return answer.dropped > 0
     return any(note.startswith(_AS_AN_EARLIER_VERSION_SAID) for note in answer.notes)
+
+
+def is_undated(answer: Answer) -> bool:
+    """Whether it was read from items without a date."""
+    return any(note.startswith(UNDATED) for note in answer.notes)
 
 
 def current_answers(answers: Iterable[Answer]) -> dict[str, Answer]:

@@ -9,6 +9,7 @@ from longmemeval.evaluation.judges.standing import grading, judge_name
 from longmemeval.pipeline.compare.graded_run import RunSummary
 from longmemeval.pipeline.runs.gradings import Gradings
 from longmemeval.report.tables.cells import percent
+from longmemeval.text.plural import count_of
 
 ORACLE_NOTE = "oracle reads the gold evidence: it is a ceiling, not a memory system."
 FALLBACK_NOTE = (
@@ -55,6 +56,8 @@ def footnotes(summaries: list[RunSummary]) -> list[str]:
             notes.append(f"{summary.run_id}: {summary.failed} questions failed and count as wrong (not evaluated).")
         if summary.shortened:
             notes.append(f"{summary.run_id}: {summary.shortened} contexts were shortened to fit the model's window.")
+        if summary.undated:
+            notes.append(f"{summary.run_id}: {count_of(summary.undated, 'answer')} rest on items without a date.")
     return notes
 
 

@@ -29,6 +29,20 @@ EXAMPLE = resources.files("longmemeval.memory.external").joinpath("example.py.tx
 SERVE = f"{sys.executable} -m longmemeval.memory.external.serve"
 NODE = ROOT / "examples" / "memory-in-node" / "memory.mjs"
 SCHEMA = protocol_schema()
+TEE = """
+import subprocess, sys, threading
+child = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+def copy(source, to, name):
+    with open(name + ".log", "ab") as log:
+        for line in source:
+            log.write(line); log.flush(); to.write(line); to.flush()
+answers = threading.Thread(target=copy, args=(child.stdout, sys.stdout.buffer, "response"))
+answers.start()
+threading.Thread(target=copy, args=(sys.stdin.buffer, child.stdin, "request"), daemon=True).start()
+answers.join()
+child.wait()
+"""
+"""A program between us and a child process that writes every line down."""
 
 
 def valid(document: object, name: str) -> None:
@@ -47,6 +61,7 @@ class Tap:
     def __init__(self, carrier: Carrier) -> None:
         self.carrier = carrier
         self.sent: list[tuple[str, bytes]] = []
+        self.received: list[tuple[str, bytes]] = []
 
     @property
     def gone(self) -> bool:
@@ -56,6 +71,7 @@ class Tap:
         self.sent.append((method, params))
         valid(msgspec.json.decode(params), f"{method}.params")
         result = await self.carrier.call(method, params)
+        self.received.append((method, result))
         valid(msgspec.json.decode(result), f"{method}.result")
         return result
 
@@ -78,9 +94,16 @@ def http_served(target: str, folder: Path) -> Iterator[str]:
 
 @contextmanager
 def memory_service(
-    carrier: str, folder: Path, target: str = "mymem:MyMemory", patience: Patience | None = None
+    carrier: str,
+    folder: Path,
+    target: str = "mymem:MyMemory",
+    patience: Patience | None = None,
+    lines: list[tuple[str, bytes]] | None = None,
 ) -> Iterator[tuple[MemoryService, list[Tap]]]:
-    """A service over one of `CARRIERS`, and its taps; modules are found in `folder`, the current one."""
+    """A service over one of `CARRIERS`, and its taps; modules are found in `folder`, the current one.
+
+    `lines` takes what a child process was sent and answered, as `request` and `response` of the schema.
+    """
     taps: list[Tap] = []
 
     @contextmanager
@@ -92,6 +115,9 @@ def memory_service(
             yield lambda on_progress: InProcess(server_of(target))
         else:
             command = f"node {NODE}" if carrier == "node" else f"{SERVE} {target}"
+            if lines is not None:
+                (folder / "tee.py").write_text(TEE)
+                command = f"{sys.executable} tee.py {command}"
             yield lambda on_progress: ChildProcess(command.split(), on_progress)
 
     with connected() as connect:
@@ -105,6 +131,9 @@ def memory_service(
             yield service, taps
         finally:
             asyncio.run(service.close())
+            logs = [log for log in map(folder.joinpath, ("request.log", "response.log")) if log.exists()]
+            if lines is not None:
+                lines.extend((log.stem, line) for log in logs for line in log.read_bytes().splitlines())
 
 
 def session(name: str, day: int, *texts: str) -> Session:

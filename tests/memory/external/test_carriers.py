@@ -5,6 +5,7 @@ import sys
 from datetime import datetime
 from pathlib import Path
 
+import jsonschema
 import msgspec
 import pytest
 
@@ -12,9 +13,18 @@ from longmemeval.memory.external.batches import Unit, batches
 from longmemeval.memory.external.carriers import ServiceError
 from longmemeval.memory.external.child_process import ChildProcess
 from longmemeval.memory.external.ids import OpaqueIds
-from longmemeval.memory.external.messages import Add, Open, Search, SearchItem, SentMessage, SentSession
+from longmemeval.memory.external.messages import (
+    PARAMETERS,
+    RESULTS,
+    Add,
+    Open,
+    Search,
+    SearchItem,
+    SentMessage,
+    SentSession,
+)
 from longmemeval.memory.external.service import MemoryService
-from tests.memory.external.carried import CARRIERS, EXAMPLE, haystack, memory_service, session
+from tests.memory.external.carried import CARRIERS, EXAMPLE, haystack, memory_service, session, valid
 from tests.support import ROOT
 
 ASKED = datetime(2023, 6, 1, 12, 0)
@@ -100,6 +110,44 @@ def test_scopes_are_apart_and_a_batch_counts_once(carrier: str, folder: Path) ->
 
     with memory_service(carrier, folder) as (service, _):
         asyncio.run(work(service))
+
+
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_the_schema_has_every_message_of_every_carrier(carrier: str, folder: Path) -> None:
+    """All methods, results and a fault; the lines of a child process and the bodies over HTTP as they are sent."""
+    lines: list[tuple[str, bytes]] = []
+
+    async def work(service: MemoryService) -> None:
+        await prepared(service, folder / "kept")
+        await service.open(Open("h_1", str(folder / "kept"), "read"))
+        assert len(await found(service, "beagle")) == 1
+        assert len((await service.list("h_1")).items) == 7
+        await service.reset("h_1")
+        with pytest.raises(ServiceError, match="this scope is not open"):
+            await found(service, "beagle", scope="h_9")
+        await service.close()
+
+    with memory_service(carrier, folder, lines=lines) as (service, taps):
+        asyncio.run(work(service))
+    assert {method for method, _ in taps[0].sent} == set(PARAMETERS)
+    assert {method for method, _ in taps[0].received} == set(RESULTS)
+    if carrier in ("child process", "node"):
+        names = [name for name, _ in lines]
+        assert names.count("request") == names.count("response") == len(taps[0].sent)
+    for name, line in lines:
+        valid(msgspec.json.decode(line), name)
+
+
+def test_the_schema_refuses_what_is_no_message() -> None:
+    for document, name in (
+        ({"id": 1, "method": "find", "params": {}}, "request"),
+        ({"result": {}}, "response"),
+        ({"method": "progress", "params": {"scope": "h", "done": -1}}, "notification"),
+        ({"scope": "h", "query": "?", "as_of": "2023-05-20T10:00:00Z", "limit": 1}, "search.params"),
+        ({"items": [{"kind": "message"}]}, "search.result"),
+    ):
+        with pytest.raises(jsonschema.ValidationError):
+            valid(document, name)
 
 
 @pytest.mark.parametrize("carrier", CARRIERS)
