@@ -229,15 +229,20 @@ class Account:
 
 def _ends_half_way(file: BinaryIO) -> bool:
     """Whether the last line was never finished. One that another process is writing just now soon is."""
-    for pause in (0.0, 0.001, 0.01):
+    # No pause before the first look: even one of no length hands the interpreter to another thread.
+    for pause in (0.001, 0.01):
+        if _ends_whole(file):
+            return False
         time.sleep(pause)
-        size = file.seek(0, os.SEEK_END)
-        if size == 0:
-            return False
-        file.seek(size - 1)
-        if file.read(1) == b"\n":
-            return False
-    return True
+    return not _ends_whole(file)
+
+
+def _ends_whole(file: BinaryIO) -> bool:
+    size = file.seek(0, os.SEEK_END)
+    if size == 0:
+        return True
+    file.seek(size - 1)
+    return file.read(1) == b"\n"
 
 
 def spent_in(path: Path) -> float | None:

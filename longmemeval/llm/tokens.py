@@ -4,7 +4,7 @@ import importlib.util
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -112,8 +112,8 @@ _BEGINNING = 40
 _REMEMBERED_CHARACTERS = 16_000_000
 
 
-_Counted = tuple[int, int]
-"""The tokens of a text, and those of its part that are the same in any surroundings (0: there is none)."""
+_Counted = tuple[int, int, int, int]
+"""The tokens of a text, those of its inner part, and where that begins and ends; see `_inner`."""
 
 
 class TiktokenCounter:
@@ -141,16 +141,12 @@ class TiktokenCounter:
         known = done = 0
         between: list[str] = []
         for text in texts:
-            _, inner_tokens = self._counted(text)
-            start, end = _inner(text)
-            inner = text[start:end]
-            place = _place(prompt, inner, done) if inner else -1
-            end = place + len(inner)
-            # What is inside begins and ends like a border; so must what stands around it.
-            if place > 0 and "a" <= prompt[place - 1] <= "z" and _BORDER.match(prompt, end - 1):
+            _, inner_tokens, start, end = self._counted(text)
+            # With a letter before it and two characters behind: so it has its borders in the prompt too.
+            if end and (place := 1 + _place(prompt, text[start - 1 : end + 2], done)):
                 between.append(prompt[done:place])
                 known += inner_tokens
-                done = end
+                done = place + end - start
         # All of these pieces meet at borders, so that together they have the tokens that each has alone.
         return known + self.encode_count("".join(between) + prompt[done:])
 
@@ -161,14 +157,15 @@ class TiktokenCounter:
     def counts_of(self, texts: Iterable[str]) -> tuple[list[int], list[int]]:
         """Of each text its tokens, and those of its inner part, as `remember` takes them."""
         counted = [self._counted(text) for text in texts]
-        return [tokens for tokens, _ in counted], [inner_tokens for _, inner_tokens in counted]
+        return [tokens for tokens, *_ in counted], [inner_tokens for _, inner_tokens, *_ in counted]
 
     def remember(self, texts: Iterable[str], tokens: Iterable[int], inner_tokens: Iterable[int]) -> None:
         """Know `texts` by what `counts_of` said of them before."""
-        new = dict(zip(texts, zip(tokens, inner_tokens, strict=True), strict=True))
-        for text in new.keys() & self._known.keys():
-            del new[text]
-        self._keep(new)
+        for text, whole, inner in zip(texts, tokens, inner_tokens, strict=True):
+            if text not in self._known:
+                self._known[text] = (whole, inner, *_inner(text))
+                self._room -= len(text)
+        self._forget()
 
     def _counted(self, text: str) -> _Counted:
         counted = self._known.get(text)
@@ -176,27 +173,26 @@ class TiktokenCounter:
             start, end = _inner(text)
             inner_tokens = self.encode_count(text[start:end])
             ends = self.encode_count(text[:start]) + self.encode_count(text[end:])
-            counted = ends + inner_tokens, inner_tokens
-            self._keep({text: counted})
+            self._known[text] = counted = (ends + inner_tokens, inner_tokens, start, end)
+            self._room -= len(text)
+            self._forget()
         return counted
 
-    def _keep(self, new: Mapping[str, _Counted]) -> None:
-        """Remember what was not known, and forget the oldest beyond the room there is."""
-        self._known |= new
-        self._room -= sum(map(len, new))
+    def _forget(self) -> None:
+        """Forget the oldest texts beyond the room there is."""
         while self._room < 0:
             oldest = next(iter(self._known))
             del self._known[oldest]
             self._room += len(oldest)
 
 
-def _place(prompt: str, inner: str, start: int) -> int:
-    """Where `inner` stands in `prompt`, soon behind `start`; -1: it does not."""
+def _place(prompt: str, part: str, start: int) -> int:
+    """Where `part` stands in `prompt`, soon behind `start`; -1: it does not."""
     # To look for its beginning alone is ten times as fast, and right unless that stands there twice.
-    place = prompt.find(inner[:_BEGINNING], start, start + _BEGINNING + _FRAME)
-    if place < 0 or prompt.startswith(inner, place):
+    place = prompt.find(part[:_BEGINNING], start, start + _BEGINNING + _FRAME)
+    if place < 0 or prompt.startswith(part, place):
         return place
-    return prompt.find(inner, place, start + len(inner) + _FRAME)
+    return prompt.find(part, place, start + len(part) + _FRAME)
 
 
 def _inner(text: str) -> tuple[int, int]:

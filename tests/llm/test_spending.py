@@ -253,6 +253,16 @@ def test_processes_without_a_limit_lose_no_line_of_each_other(tmp_path: Path) ->
         Account(path, SpendingLimit(450.0)).reserve_blocking(1.0, "m")
 
 
+def test_a_line_is_written_without_a_pause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(seconds: float) -> None:
+        raise AssertionError("even a pause of nothing hands the interpreter to another thread")
+
+    monkeypatch.setattr(time, "sleep", refuse)
+    account = Account(tmp_path / "a")
+    account.settle(account.reserve_blocking(1.0, "m"), 0.5)
+    assert len(json_lines(tmp_path / "a")) == 3
+
+
 def test_calls_without_a_limit_wait_for_no_lock(tmp_path: Path) -> None:
     account = Account(tmp_path / "a")
     account.open()
