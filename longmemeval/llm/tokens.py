@@ -4,9 +4,11 @@ import importlib.util
 import math
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
 
 from longmemeval.llm.options import is_offline
 
@@ -26,6 +28,17 @@ ENCODINGS = ("cl100k_base", "o200k_base")
 """What models are counted by, and what `prepare` counts a whole history by."""
 
 
+class Counted(Struct, frozen=True, gc=False):
+    """The tokens of a text, and of its inner part: it begins and ends so that it has the same in any surroundings."""
+
+    tokens: int
+    inner_tokens: int = 0
+    start: int = 0
+    """Where the inner part begins."""
+    end: int = 0
+    """Where it ends; 0: there is none."""
+
+
 class TokenCounter(Protocol):
     """Counts the tokens of a text. `name` goes into the manifest: numbers of two counters do not compare."""
 
@@ -38,8 +51,18 @@ class TokenCounter(Protocol):
         """Tokens in `text`; 0 for an empty one."""
         ...
 
-    def count_prompt(self, prompt: str, texts: Sequence[str]) -> int:
-        """Tokens in `prompt`, which repeats `texts`, perhaps changed, in this order: the same number as `count`'s."""
+    def counted(self, text: str) -> Counted:
+        """The tokens in `text`; they are remembered for a while."""
+        ...
+
+    def counted_whole(self, whole: str, texts: Sequence[str], counts: Sequence[Counted]) -> Counted:
+        """The tokens in `whole`, which repeats `texts`, perhaps changed, in this order: the same as of any text.
+
+        Args:
+            whole: a prompt, say; it is not remembered.
+            texts: what stands in it.
+            counts: their tokens.
+        """
         ...
 
 
@@ -92,9 +115,13 @@ class CharacterCounter:
         """Tokens in `text`, by rule of thumb."""
         return math.ceil(len(text) / 4)
 
-    def count_prompt(self, prompt: str, texts: Sequence[str]) -> int:
-        """Tokens in `prompt`, by rule of thumb."""
-        return self.count(prompt)
+    def counted(self, text: str) -> Counted:
+        """Tokens in `text`, by rule of thumb."""
+        return Counted(self.count(text))
+
+    def counted_whole(self, whole: str, texts: Sequence[str], counts: Sequence[Counted]) -> Counted:
+        """Tokens in `whole`, by rule of thumb."""
+        return Counted(self.count(whole))
 
 
 _BORDER = re.compile("[a-z](?= [A-Za-z])")
@@ -112,14 +139,10 @@ _BEGINNING = 40
 _REMEMBERED_CHARACTERS = 16_000_000
 
 
-_Counted = tuple[int, int, int, int]
-"""The tokens of a text, those of its inner part, and where that begins and ends; see `_inner`."""
-
-
 class TiktokenCounter:
     """Tokens of one of OpenAI's encodings. Text that looks like a special token counts as plain text.
 
-    Counts are remembered, and a prompt is counted by what stands around the texts in it that are known. For one thread.
+    Counts are remembered, and what repeats texts is counted by what stands around those in it. For one thread.
 
     Args:
         encoding: the encoding.
@@ -128,55 +151,49 @@ class TiktokenCounter:
 
     def __init__(self, encoding: "Encoding", *, stands_for: str = "") -> None:
         self.encoding = encoding
-        self._known: dict[str, _Counted] = {}
+        self._known: dict[str, Counted] = {}
         self._room = _REMEMBERED_CHARACTERS
         self.name = f"tiktoken/{encoding.name}" + (f" (in place of {stands_for})" if stands_for else "")
 
     def count(self, text: str) -> int:
         """Tokens in `text`."""
-        return self._counted(text)[0]
-
-    def count_prompt(self, prompt: str, texts: Sequence[str]) -> int:
-        """Tokens in `prompt`; of `texts` that stand in it in this order only the ends are counted again."""
-        known = done = 0
-        between: list[str] = []
-        for text in texts:
-            _, inner_tokens, start, end = self._counted(text)
-            # With a letter before it and two characters behind: so it has its borders in the prompt too.
-            if end and (place := 1 + _place(prompt, text[start - 1 : end + 2], done)):
-                between.append(prompt[done:place])
-                known += inner_tokens
-                done = place + end - start
-        # All of these pieces meet at borders, so that together they have the tokens that each has alone.
-        return known + self.encode_count("".join(between) + prompt[done:])
+        return self.counted(text).tokens
 
     def encode_count(self, text: str) -> int:
         """Tokens in `text`, of which nothing is known and nothing remembered."""
         return len(self.encoding.encode_ordinary(text))
 
-    def counts_of(self, texts: Iterable[str]) -> tuple[list[int], list[int]]:
-        """Of each text its tokens, and those of its inner part, as `remember` takes them."""
-        counted = [self._counted(text) for text in texts]
-        return [tokens for tokens, *_ in counted], [inner_tokens for _, inner_tokens, *_ in counted]
-
-    def remember(self, texts: Iterable[str], tokens: Iterable[int], inner_tokens: Iterable[int]) -> None:
-        """Know `texts` by what `counts_of` said of them before."""
-        for text, whole, inner in zip(texts, tokens, inner_tokens, strict=True):
-            if text not in self._known:
-                self._known[text] = (whole, inner, *_inner(text))
-                self._room -= len(text)
-        self._forget()
-
-    def _counted(self, text: str) -> _Counted:
+    def counted(self, text: str) -> Counted:
+        """The tokens in `text`."""
         counted = self._known.get(text)
         if counted is None:
             start, end = _inner(text)
             inner_tokens = self.encode_count(text[start:end])
-            ends = self.encode_count(text[:start]) + self.encode_count(text[end:])
-            self._known[text] = counted = (ends + inner_tokens, inner_tokens, start, end)
+            counted = Counted(inner_tokens + self._outside(text, start, end), inner_tokens, start, end)
+            self._known[text] = counted
             self._room -= len(text)
             self._forget()
         return counted
+
+    def counted_whole(self, whole: str, texts: Sequence[str], counts: Sequence[Counted]) -> Counted:
+        """The tokens in `whole`; of `texts` that stand in it in this order only the ends are counted again."""
+        tokens = done = 0
+        between: list[str] = []
+        for text, counted in zip(texts, counts, strict=True):
+            start, end = counted.start, counted.end
+            # With a letter before it and two characters behind: so it has its borders in the whole too.
+            if end and (place := 1 + _place(whole, text[start - 1 : end + 2], done)):
+                between.append(whole[done:place])
+                tokens += counted.inner_tokens
+                done = place + end - start
+        # All of these pieces meet at borders, so that together they have the tokens that each has alone.
+        tokens += self.encode_count("".join(between) + whole[done:])
+        start, end = _inner(whole)
+        return Counted(tokens, tokens - self._outside(whole, start, end) if end else 0, start, end)
+
+    def _outside(self, text: str, start: int, end: int) -> int:
+        """Tokens of what stands around the inner part of `text`."""
+        return self.encode_count(text[:start]) + self.encode_count(text[end:])
 
     def _forget(self) -> None:
         """Forget the oldest texts beyond the room there is."""
@@ -193,6 +210,11 @@ def _place(prompt: str, part: str, start: int) -> int:
     if place < 0 or prompt.startswith(part, place):
         return place
     return prompt.find(part, place, start + len(part) + _FRAME)
+
+
+def counted_before(text: str, tokens: int, inner_tokens: int) -> Counted:
+    """What `TiktokenCounter.counted` said of `text`, from the two numbers that were kept of it."""
+    return Counted(tokens, inner_tokens, *_inner(text))
 
 
 def _inner(text: str) -> tuple[int, int]:

@@ -1,11 +1,11 @@
 """The floor, the ceiling and the whole history."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 from longmemeval.event_loop import in_thread
-from longmemeval.llm.tokens import TokenCounter
+from longmemeval.llm.tokens import Counted, TokenCounter
 from longmemeval.memory.items import message_item
-from longmemeval.memory.token_counts import learn_tokens
+from longmemeval.memory.token_counts import message_tokens
 from longmemeval.records import Gold, Question, Recall
 from longmemeval.storage.fixture import Fixture
 
@@ -23,11 +23,11 @@ class FullHistory:
 
     async def recall(self, question: Question, fixture: Fixture) -> Recall:
         """All messages, oldest first."""
-        return await in_thread(_messages, fixture, None)
+        return await in_thread(_all_messages, fixture)
 
-    def learn_tokens(self, counter: TokenCounter, fixture: Fixture, recall: Recall) -> None:
+    def known_tokens(self, counter: TokenCounter, fixture: Fixture, recall: Recall) -> Sequence[Counted] | None:
         """The tokens of the messages, as they were counted at prepare."""
-        learn_tokens(counter, fixture, recall)
+        return message_tokens(counter, fixture)
 
 
 class Oracle:
@@ -45,12 +45,11 @@ class Oracle:
         return await in_thread(_messages, fixture, set(self._gold(question.question_id).evidence_sessions))
 
 
-def _messages(fixture: Fixture, threads: Collection[str] | None) -> Recall:
-    """All messages, or those of some threads, oldest first."""
-    return Recall(
-        tuple(
-            message_item(message)
-            for message in fixture.memory.messages
-            if threads is None or message.thread_id in threads
-        )
-    )
+def _all_messages(fixture: Fixture) -> Recall:
+    """All messages, oldest first; the same items for every question of a haystack."""
+    return Recall(fixture.kept(("items",), lambda: tuple(map(message_item, fixture.memory.messages))))
+
+
+def _messages(fixture: Fixture, threads: Collection[str]) -> Recall:
+    """The messages of some threads, oldest first."""
+    return Recall(tuple(message_item(message) for message in fixture.memory.messages if message.thread_id in threads))

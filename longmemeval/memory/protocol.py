@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from longmemeval.arrays import Vector
-from longmemeval.llm.tokens import CharacterCounter, TokenCounter
+from longmemeval.llm.tokens import CharacterCounter, Counted, TokenCounter
 from longmemeval.records import Gold, Question, Recall
 from longmemeval.retrieval.history import RankedUnit
 from longmemeval.retrieval.questions.analysis import QuestionAnalysis
@@ -54,8 +54,8 @@ class EmbedsQuestions(Protocol):
 class KnowsTokens(Protocol):
     """A memory system whose texts were counted at prepare, so that a run need not count them again."""
 
-    def learn_tokens(self, counter: TokenCounter, fixture: Fixture, recall: Recall) -> None:
-        """Let `counter` know those of `recall`; may take some time."""
+    def known_tokens(self, counter: TokenCounter, fixture: Fixture, recall: Recall) -> Sequence[Counted] | None:
+        """Of each item of `recall`, by `counter`; None where they are not known. May take some time."""
         ...
 
 

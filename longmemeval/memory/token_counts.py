@@ -11,9 +11,9 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.errors import FixtureError
-from longmemeval.llm.tokens import ENCODINGS, TiktokenCounter, TokenCounter, encoding_counter
+from longmemeval.llm.tokens import ENCODINGS, Counted, TiktokenCounter, TokenCounter, counted_before, encoding_counter
 from longmemeval.part_options import PartOptions
-from longmemeval.records import FixtureMeta, Message, PartInfo, Recall
+from longmemeval.records import FixtureMeta, Message, PartInfo
 from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.format import FORMAT, REMAKE, decode_versioned
 from longmemeval.storage.messages_part import MESSAGES
@@ -40,8 +40,12 @@ class _File(Struct, frozen=True):
 
 def encode_tokens(messages: Sequence[Message]) -> bytes:
     """The part for these messages, in their order."""
-    texts = [message.content for message in messages]
-    counts = {name: TokenCounts(*encoding_counter(name).counts_of(texts)) for name in ENCODINGS}
+    counters = {name: encoding_counter(name) for name in ENCODINGS}
+    counted = {name: [counter.counted(one.content) for one in messages] for name, counter in counters.items()}
+    counts = {
+        name: TokenCounts([one.tokens for one in ones], [one.inner_tokens for one in ones])
+        for name, ones in counted.items()
+    }
     return msgspec.json.encode(_File(FORMAT, counts))
 
 
@@ -87,20 +91,21 @@ class TokensPart(Part[dict[str, TokenCounts]]):
 TOKENS = TokensPart()
 
 
-def learn_tokens(counter: TokenCounter, fixture: Fixture, recall: Recall) -> None:
-    """Let `counter` know the messages of `fixture` that were recalled, where they were counted by its encoding.
+def message_tokens(counter: TokenCounter, fixture: Fixture) -> Sequence[Counted] | None:
+    """The tokens of all messages of `fixture`, in their order; None where `counter`'s encoding did not count them.
 
     Raises:
         FixtureError: the part is damaged.
     """
     if not isinstance(counter, TiktokenCounter):
-        return
-    if counts := fixture.part(TOKENS).get(counter.encoding.name):
-        messages, positions = fixture.memory.messages, fixture.memory.positions
-        ids = (message_id for item in recall.items for message_id in item.message_ids)
-        places = [positions[message_id] for message_id in ids if message_id in positions]
-        counter.remember(
-            [messages[place].content for place in places],
-            [counts.tokens[place] for place in places],
-            [counts.inner_tokens[place] for place in places],
-        )
+        return None
+    encoding = counter.encoding.name
+    return fixture.kept(("tokens", encoding), lambda: _message_tokens(fixture, encoding))
+
+
+def _message_tokens(fixture: Fixture, encoding: str) -> Sequence[Counted] | None:
+    counts = fixture.part(TOKENS).get(encoding)
+    if counts is None:
+        return None
+    texts = [message.content for message in fixture.memory.messages]
+    return list(map(counted_before, texts, counts.tokens, counts.inner_tokens))

@@ -1,6 +1,6 @@
 """What happens when a prompt is larger than the model's window. Never nothing, and never silently."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from typing import Literal
 
 from msgspec import Struct
@@ -27,7 +27,7 @@ class Fitted(Struct, frozen=True):
 def fit(
     recall: Recall,
     render: Callable[[Recall], str],
-    count: Callable[[str, Sequence[str]], int],
+    count: Callable[[str, Recall], int],
     limit: int | None,
     policy: OverflowPolicy,
 ) -> Fitted:
@@ -36,7 +36,7 @@ def fit(
     Args:
         recall: what the memory system returned.
         render: a recall to the whole prompt as it will be sent.
-        count: tokens of a prompt that repeats the texts of these items.
+        count: tokens of the prompt that a recall was rendered to.
         limit: tokens a prompt may have; None when the model's window is not known.
         policy: `error` refuses; `drop-oldest` and `drop-newest` take whole messages from that end of the
             history, no more than it needs for the prompt to fit. Documents (working memory) are never dropped.
@@ -47,7 +47,7 @@ def fit(
 
     def fitted(shown: Recall) -> Fitted:
         prompt = render(shown)
-        return Fitted(prompt, count(prompt, [item.text for item in shown.items]), shown)
+        return Fitted(prompt, count(prompt, shown), shown)
 
     whole = fitted(recall)
     if limit is None or whole.prompt_tokens <= limit:

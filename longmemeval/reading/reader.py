@@ -1,7 +1,7 @@
 """Reading methods: one question, one Recall, one model, one Answer."""
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -12,7 +12,7 @@ from longmemeval.errors import EmptyReplyError, HarnessError, ModelError, Recall
 from longmemeval.event_loop import in_thread
 from longmemeval.files import sha256_bytes
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatReply, ChatRequest
-from longmemeval.llm.tokens import TokenCounter
+from longmemeval.llm.tokens import Counted, TokenCounter
 from longmemeval.reading.history import (
     Chunk,
     HistoryFormat,
@@ -118,18 +118,19 @@ class Reader:
         self._configuration = configuration
         self._model = model
         self._counter = counter
+        self._latest: _History | None = None
         self._limit = _limit(configuration, configuration.max_tokens)
         self._note_limit = _limit(configuration, _NOTE_MAX_TOKENS) if configuration.note_template else None
 
     async def read(
-        self, question: Question, recall: Recall, before_counting: Callable[[], object] | None = None
+        self, question: Question, recall: Recall, known: Callable[[], Sequence[Counted] | None] | None = None
     ) -> Reading:
         """Answer `question` from `recall`.
 
         Args:
             question: what is asked.
             recall: what it is answered from.
-            before_counting: done in the work thread before tokens are counted; lets the counter know texts.
+            known: asked in the work thread for the tokens of each item; where it knows none, they are counted.
 
         A call that fails for good, or whose reply is empty, gives an Answer with status `error`; raised is only what
         concerns all questions, such as a FatalModelError.
@@ -137,7 +138,7 @@ class Reader:
         prompts: list[SentPrompt] = []
         replies: list[ChatReply] = []
         # One visit to the work thread: each takes a tenth of a millisecond by itself.
-        begun = await in_thread(self._begin, question, recall, before_counting)
+        begun = await in_thread(self._begin, question, recall, known)
         if begun.abstention:
             return Reading(begun.abstention, ())
         shown: tuple[RecalledItem, ...] = ()
@@ -150,7 +151,7 @@ class Reader:
                 prompt_tokens = sum(note.tokens for note in begun.notes if note.recall.items)
                 recall = await self._take_notes(recall, begun.notes, prompts, replies)
                 latency_ms = max((reply.latency_ms for reply in replies), default=0.0)
-                prompt = await in_thread(self._answer_prompt, question, recall)
+                prompt = await in_thread(self._counted_answer_prompt, question, recall)
             recall, shown = prompt.recall, prompt.recall.items
             prompt_tokens, prompt_sha256 = prompt_tokens + prompt.tokens, prompt.sent.sha256
             prompts.append(prompt.sent)
@@ -185,12 +186,13 @@ class Reader:
         )
         return Reading(answer, tuple(prompts), failure)
 
-    def _begin(self, question: Question, recall: Recall, before_counting: Callable[[], object] | None) -> "_Begun":
+    def _begin(
+        self, question: Question, recall: Recall, known: Callable[[], Sequence[Counted] | None] | None
+    ) -> "_Begun":
         """What is worked out of a recall before the first call."""
-        if before_counting:
-            before_counting()
+        counts = self._counts(recall, known() if known else None)
         begun = _Begun(
-            recall_tokens=sum(self._counter.count(item.text) for item in recall.items),
+            recall_tokens=sum(counts[id(item)].tokens for item in recall.items),
             found=[*_message_ids(recall.items), *recall.left_out_ids],
             top_score=max((item.score for item in recall.items if item.score is not None), default=None),
         )
@@ -200,32 +202,57 @@ class Reader:
             return begun
         try:
             if note_template:
-                begun.notes = self._note_prompts(question, recall, note_template)
+                begun.notes = self._note_prompts(question, recall, counts, note_template)
             else:
-                begun.prompt = self._answer_prompt(question, recall)
+                begun.prompt = self._answer_prompt(question, recall, counts)
         except ModelError as error:
             begun.failure = error
         return begun
 
-    def _answer_prompt(self, question: Question, recall: Recall) -> "_Prompt":
-        chunks_of = note_chunks if self._configuration.note_template else message_chunks
+    def _counts(self, recall: Recall, known: Sequence[Counted] | None = None) -> "_Counts":
+        if known is None:
+            known = [self._counter.counted(item.text) for item in recall.items]
+        return dict(zip(map(id, recall.items), known, strict=True))
+
+    def _counted_answer_prompt(self, question: Question, recall: Recall) -> "_Prompt":
+        return self._answer_prompt(question, recall, self._counts(recall))
+
+    def _answer_prompt(self, question: Question, recall: Recall, counts: "_Counts") -> "_Prompt":
         template = (self._configuration.options_template if question.options else None) or self._configuration.template
 
         def render(shown: Recall) -> str:
-            history = render_history(shown, chunks_of(shown), self._configuration.history_format)
+            history = self._history(shown, counts).text
             return template.fill(
                 {"history": history, "question_date": question.date_text, "question": _asked(question)}
             )
 
-        fitted = fit(recall, render, self._counter.count_prompt, self._limit, self._configuration.on_overflow)
+        def count(prompt: str, shown: Recall) -> int:
+            history = self._history(shown, counts)
+            return self._counter.counted_whole(prompt, [history.text], [history.counted]).tokens
+
+        fitted = fit(recall, render, count, self._limit, self._configuration.on_overflow)
         return _prompt(question, "answer", fitted, self._configuration.max_tokens)
 
-    def _note_prompts(self, question: Question, recall: Recall, template: Template) -> list["_Prompt"]:
+    def _history(self, shown: Recall, counts: "_Counts") -> "_History":
+        """The history of a prompt and its tokens; the latest is kept: questions may show the same."""
+        if self._latest is None or self._latest.items is not shown.items:
+            chunks_of = note_chunks if self._configuration.note_template else message_chunks
+            text = render_history(shown, chunks_of(shown), self._configuration.history_format)
+            self._latest = _History(shown.items, text, self._counted_whole(text, shown, counts))
+        return self._latest
+
+    def _counted_whole(self, whole: str, shown: Recall, counts: "_Counts") -> Counted:
+        items = shown.items
+        return self._counter.counted_whole(whole, [item.text for item in items], [counts[id(item)] for item in items])
+
+    def _note_prompts(
+        self, question: Question, recall: Recall, counts: "_Counts", template: Template
+    ) -> list["_Prompt"]:
         """The prompts of the note-taking calls, one per session."""
-        fitted = [self._fit_note(question, chunk, template) for chunk in message_chunks(recall)]
+        fitted = [self._fit_note(question, chunk, counts, template) for chunk in message_chunks(recall)]
         return [_prompt(question, "note", one, _NOTE_MAX_TOKENS) for one in fitted]
 
-    def _fit_note(self, question: Question, chunk: Chunk, template: Template) -> Fitted:
+    def _fit_note(self, question: Question, chunk: Chunk, counts: "_Counts", template: Template) -> Fitted:
         """The prompt of the note-taking call on one session."""
 
         def render(shown: Recall) -> str:
@@ -239,8 +266,11 @@ class Reader:
                 }
             )
 
+        def count(prompt: str, shown: Recall) -> int:
+            return self._counted_whole(prompt, shown, counts).tokens
+
         policy = self._configuration.on_overflow
-        return fit(Recall(chunk.items), render, self._counter.count_prompt, self._note_limit, policy)
+        return fit(Recall(chunk.items), render, count, self._note_limit, policy)
 
     async def _take_notes(
         self, recall: Recall, sessions: Sequence["_Prompt"], prompts: list[SentPrompt], replies: list[ChatReply]
@@ -346,6 +376,18 @@ class _Prompt(Struct, frozen=True):
     tokens: int
     recall: Recall
     """What of the recall is in it."""
+
+
+_Counts = Mapping[int, Counted]
+"""The tokens of items, by their identity."""
+
+
+class _History(Struct, frozen=True):
+    """The history as a prompt shows it."""
+
+    items: tuple[RecalledItem, ...]
+    text: str
+    counted: Counted
 
 
 class _Begun(Struct):

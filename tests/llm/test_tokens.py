@@ -3,13 +3,14 @@
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longmemeval.errors import FatalModelError
-from longmemeval.llm.tokens import TiktokenCounter, TokenCounter, context_window, token_counter
+from longmemeval.llm.tokens import Counted, TiktokenCounter, TokenCounter, context_window, token_counter
 from tests.conftest import real_file
 from tests.support import IN_PROPORTION, growth
 
@@ -58,6 +59,10 @@ def whole(counter: TokenCounter, prompt: str) -> int:
     return len(counter.encoding.encode(prompt, disallowed_special=()))
 
 
+def in_parts(counter: TokenCounter, prompt: str, texts: Sequence[str]) -> Counted:
+    return counter.counted_whole(prompt, texts, list(map(counter.counted, texts)))
+
+
 @pytest.mark.parametrize("spec", ["openai/gpt-4o", "openai/gpt-4"])
 @settings(max_examples=300)
 @given(
@@ -72,7 +77,12 @@ def test_a_prompt_counts_the_same_when_its_texts_are_known(
     prompt = frames[0] + "".join(text.strip() + frame for text, frame in zip(texts, frames[1:], strict=True))
     # Also where texts are not there, or in another order.
     others = [*texts[start:], *texts[:start], "a text that is not there"]
-    assert counter.count_prompt(prompt, texts) == counter.count_prompt(prompt, others) == whole(counter, prompt)
+    assert in_parts(counter, prompt, texts).tokens == in_parts(counter, prompt, others).tokens == whole(counter, prompt)
+    # A whole is a part of another one.
+    history = prompt[len(frames[0]) :]
+    counted = in_parts(counter, history, texts)
+    assert counted == counter.counted(history)
+    assert counter.counted_whole(prompt, [history], [counted]).tokens == whole(counter, prompt)
 
 
 @pytest.mark.parametrize("spec", ["openai/gpt-4o", "openai/gpt-4"])
@@ -93,7 +103,7 @@ def test_a_real_history_is_counted_once(spec: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(TiktokenCounter, "encode_count", spied)
     for _ in range(2):
         assert sum(map(counter.count, texts)) == sum(whole(counter, text) for text in texts)
-        assert counter.count_prompt(prompt, texts) == expected
+        assert in_parts(counter, prompt, texts).tokens == expected
     assert sum(encoded) < 1.25 * sum(map(len, texts))
 
 

@@ -1,6 +1,5 @@
 """A prompt that is too large: refused or shortened from one end, never more than needed and never silently."""
 
-from collections.abc import Sequence
 from datetime import datetime
 
 import pytest
@@ -28,7 +27,7 @@ def render(shown: Recall) -> str:
     return "Question? >>" + "".join(f"- {item.text}" if item.kind == "message" else item.text for item in shown.items)
 
 
-def size(prompt: str, texts: Sequence[str]) -> int:
+def size(prompt: str, shown: Recall) -> int:
     return len(prompt)
 
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from longmemeval.errors import FatalModelError, HarnessError, ModelError
 from longmemeval.files import sha256_bytes
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
+from longmemeval.llm.tokens import Counted, token_counter
 from longmemeval.memory.items import message_item
-from longmemeval.reading.history import HISTORY_FORMATS, HistoryFormat
+from longmemeval.reading.history import HISTORY_FORMATS, Chunk, HistoryFormat, render_history
 from longmemeval.reading.overflow import OverflowPolicy
 from longmemeval.reading.reader import (
     READING_METHODS,
@@ -40,8 +41,11 @@ class Characters:
     def count(self, text: str) -> int:
         return len(text)
 
-    def count_prompt(self, prompt: str, texts: Sequence[str]) -> int:
-        return len(prompt)
+    def counted(self, text: str) -> Counted:
+        return Counted(len(text))
+
+    def counted_whole(self, whole: str, texts: Sequence[str], counts: Sequence[Counted]) -> Counted:
+        return Counted(len(whole))
 
 
 class FakeModel:
@@ -112,6 +116,29 @@ def test_one_call_holds_the_history_the_date_and_the_question(method: ReadingMet
     assert answer.recall_tokens == sum(len(item.text) for item in THREE.items)
     assert answer.prompt_tokens == len(prompt)
     assert answer.usage == Usage(calls=1, prompt_tokens=10)
+
+
+@pytest.mark.parametrize("spec", ["openai/gpt-4o", "offline/extractive"])
+def test_questions_on_the_same_history_render_and_count_it_once(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rendered: list[Recall] = []
+
+    def spied(shown: Recall, chunks: Sequence[Chunk], layout: HistoryFormat) -> str:
+        rendered.append(shown)
+        return render_history(shown, chunks, layout)
+
+    monkeypatch.setattr("longmemeval.reading.reader.render_history", spied)
+    model, counter = FakeModel(), token_counter(spec)
+    reader = Reader(reading_configuration(), model, counter)
+    other = msgspec.structs.replace(QUESTION, text="And my cat?")
+    for asked, recall in ((QUESTION, THREE), (other, THREE), (other, Recall(THREE.items[:2])), (QUESTION, THREE)):
+        known = [token_counter(spec).counted(item.text) for item in recall.items]
+        readings = [asyncio.run(reader.read(asked, recall, tells)) for tells in (None, lambda known=known: known)]
+        for reading in readings:
+            assert reading.answer.prompt_tokens == token_counter(spec).count(model.prompts[-1])
+            assert reading.answer.recall_tokens == sum(counter.count(item.text) for item in recall.items)
+        assert asked.text in model.prompts[-1]
+        assert ("Rex is back." in model.prompts[-1]) == (recall is THREE)
+    assert [len(shown.items) for shown in rendered] == [5, 2, 5]
 
 
 def test_prompts_are_kept_as_sent_with_their_hash() -> None:

@@ -149,9 +149,9 @@ class Answering:
             failed = Answer(question.question_id, "", "error", error=str(error))
             return Reading(failed, (), error)
         recall = structs.replace(recall, milliseconds=stopwatch.milliseconds)
-        learn = self.memory.learn_tokens if isinstance(self.memory, KnowsTokens) else None
+        known = self.memory.known_tokens if isinstance(self.memory, KnowsTokens) else None
         return await self.reader.read(
-            question, recall, partial(learn, self.counter, fixture, recall) if learn else None
+            question, recall, partial(known, self.counter, fixture, recall) if known else None
         )
 
     def _totals(self) -> dict[str, Any]:
