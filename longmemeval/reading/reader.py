@@ -10,8 +10,7 @@ from msgspec import Struct
 
 from longmemeval.errors import EmptyReplyError, HarnessError, ModelError, RecallError
 from longmemeval.event_loop import in_thread
-from longmemeval.files import sha256_bytes
-from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatReply, ChatRequest
+from longmemeval.llm.protocol import ChatModel, ChatReply
 from longmemeval.llm.tokens import Counted, TokenCounter
 from longmemeval.reading.history import (
     Chunk,
@@ -22,6 +21,7 @@ from longmemeval.reading.history import (
     render_history,
 )
 from longmemeval.reading.overflow import MARGIN_TOKENS, Fitted, OverflowPolicy, fit
+from longmemeval.reading.prompts import EncodedPrompt, Prompt, prompt_of
 from longmemeval.reading.templates import NOTE_FIELDS, READER_FIELDS, Template, load_template
 from longmemeval.records import Answer, Question, Recall, RecalledItem, Usage
 from longmemeval.text.calendar_names import official_date
@@ -89,20 +89,11 @@ def reading_configuration(
     )
 
 
-class SentPrompt(Struct, frozen=True):
-    """One line of `prompts.jsonl`: a prompt exactly as sent."""
-
-    question_id: str
-    purpose: Literal["note", "answer"]
-    messages: tuple[ChatMessage, ...]
-    sha256: str
-
-
 class Reading(Struct, frozen=True):
     """The outcome for one question."""
 
     answer: Answer
-    prompts: tuple[SentPrompt, ...]
+    prompts: tuple[EncodedPrompt, ...]
     failure: ModelError | RecallError | None = None
     """Why there is no answer; its kind says whether other questions will fare alike."""
 
@@ -135,7 +126,7 @@ class Reader:
         A call that fails for good, or whose reply is empty, gives an Answer with status `error`; raised is only what
         concerns all questions, such as a FatalModelError.
         """
-        prompts: list[SentPrompt] = []
+        prompts: list[EncodedPrompt] = []
         replies: list[ChatReply] = []
         # One visit to the work thread: each takes a tenth of a millisecond by itself.
         begun = await in_thread(self._begin, question, recall, known)
@@ -214,10 +205,10 @@ class Reader:
             known = [self._counter.counted(item.text) for item in recall.items]
         return dict(zip(map(id, recall.items), known, strict=True))
 
-    def _counted_answer_prompt(self, question: Question, recall: Recall) -> "_Prompt":
+    def _counted_answer_prompt(self, question: Question, recall: Recall) -> Prompt:
         return self._answer_prompt(question, recall, self._counts(recall))
 
-    def _answer_prompt(self, question: Question, recall: Recall, counts: "_Counts") -> "_Prompt":
+    def _answer_prompt(self, question: Question, recall: Recall, counts: "_Counts") -> Prompt:
         template = (self._configuration.options_template if question.options else None) or self._configuration.template
 
         def render(shown: Recall) -> str:
@@ -231,7 +222,7 @@ class Reader:
             return self._counter.counted_whole(prompt, [history.text], [history.counted]).tokens
 
         fitted = fit(recall, render, count, self._limit, self._configuration.on_overflow)
-        return _prompt(question, "answer", fitted, self._configuration.max_tokens)
+        return prompt_of(question, "answer", fitted, self._configuration.max_tokens)
 
     def _history(self, shown: Recall, counts: "_Counts") -> "_History":
         """The history of a prompt and its tokens; the latest is kept: questions may show the same."""
@@ -245,12 +236,10 @@ class Reader:
         items = shown.items
         return self._counter.counted_whole(whole, [item.text for item in items], [counts[id(item)] for item in items])
 
-    def _note_prompts(
-        self, question: Question, recall: Recall, counts: "_Counts", template: Template
-    ) -> list["_Prompt"]:
+    def _note_prompts(self, question: Question, recall: Recall, counts: "_Counts", template: Template) -> list[Prompt]:
         """The prompts of the note-taking calls, one per session."""
         fitted = [self._fit_note(question, chunk, counts, template) for chunk in message_chunks(recall)]
-        return [_prompt(question, "note", one, _NOTE_MAX_TOKENS) for one in fitted]
+        return [prompt_of(question, "note", one, _NOTE_MAX_TOKENS) for one in fitted]
 
     def _fit_note(self, question: Question, chunk: Chunk, counts: "_Counts", template: Template) -> Fitted:
         """The prompt of the note-taking call on one session."""
@@ -273,7 +262,7 @@ class Reader:
         return fit(Recall(chunk.items), render, count, self._note_limit, policy)
 
     async def _take_notes(
-        self, recall: Recall, sessions: Sequence["_Prompt"], prompts: list[SentPrompt], replies: list[ChatReply]
+        self, recall: Recall, sessions: Sequence[Prompt], prompts: list[EncodedPrompt], replies: list[ChatReply]
     ) -> Recall:
         """Have notes taken on each session, one call each; the recall with the notes in place of the messages.
 
@@ -368,16 +357,6 @@ def _noted(messages: tuple[RecalledItem, ...], note: str) -> RecalledItem:
     )
 
 
-class _Prompt(Struct, frozen=True):
-    """A call that is ready to be made."""
-
-    request: ChatRequest
-    sent: SentPrompt
-    tokens: int
-    recall: Recall
-    """What of the recall is in it."""
-
-
 _Counts = Mapping[int, Counted]
 """The tokens of items, by their identity."""
 
@@ -400,20 +379,5 @@ class _Begun(Struct):
     abstention: Answer | None = None
     """Where nothing is asked; else `failure`, `notes` or `prompt` says what comes next."""
     failure: ModelError | None = None
-    notes: list[_Prompt] = []
-    prompt: _Prompt | None = None
-
-
-def _prompt(question: Question, purpose: Literal["note", "answer"], fitted: Fitted, max_tokens: int) -> _Prompt:
-    messages = (ChatMessage("user", fitted.prompt),)
-    request = ChatRequest(
-        messages=messages,
-        max_tokens=max_tokens,
-        question_id=question.question_id,
-        question=question.text,
-        passages=tuple(item.text for item in fitted.recall.items),
-        prompt_tokens=fitted.prompt_tokens,
-    )
-    digest = sha256_bytes(msgspec.json.encode(messages))
-    sent = SentPrompt(question.question_id, purpose, messages, digest)
-    return _Prompt(request, sent, fitted.prompt_tokens, fitted.recall)
+    notes: list[Prompt] = []
+    prompt: Prompt | None = None

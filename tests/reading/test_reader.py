@@ -17,6 +17,7 @@ from longmemeval.llm.tokens import Counted, token_counter
 from longmemeval.memory.items import message_item
 from longmemeval.reading.history import HISTORY_FORMATS, Chunk, HistoryFormat, render_history
 from longmemeval.reading.overflow import OverflowPolicy
+from longmemeval.reading.prompts import SentPrompt
 from longmemeval.reading.reader import (
     READING_METHODS,
     Reader,
@@ -146,8 +147,10 @@ def test_prompts_are_kept_as_sent_with_their_hash() -> None:
     reading = read(model, THREE)
     (sent,) = reading.prompts
     assert (sent.question_id, sent.purpose) == ("q_1_abs", "answer")
-    assert sent.messages == (ChatMessage("user", model.prompts[0]),)
-    assert sent.sha256 == reading.answer.prompt_sha256 == sha256_bytes(msgspec.json.encode(sent.messages))
+    line = msgspec.json.decode(msgspec.json.encode(sent), type=SentPrompt)
+    assert line.messages == (ChatMessage("user", model.prompts[0]),)
+    assert line.sha256 == reading.answer.prompt_sha256 == sha256_bytes(msgspec.json.encode(line.messages))
+    assert msgspec.json.encode(line) == msgspec.json.encode(sent)
 
 
 def test_own_template_in_the_official_layout(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.dataset import Dataset
 from longmemeval.files import sha256_bytes
 from longmemeval.llm.protocol import ChatMessage
-from longmemeval.reading.reader import SentPrompt
+from longmemeval.reading.prompts import SentPrompt
 from longmemeval.records import Answer, Question, Usage
 from longmemeval.settings import Folders
 from tests.pipeline.graded_runs import LENIENT, Credit, grade, graded_run

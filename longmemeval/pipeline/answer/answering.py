@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import msgspec
 from msgspec import Struct, structs
 
 from longmemeval.errors import RecallError
@@ -30,7 +31,8 @@ from longmemeval.pipeline.runs.lines import (
 )
 from longmemeval.pipeline.runs.totals import analysis_totals
 from longmemeval.pipeline.workers import Outcomes, in_order
-from longmemeval.reading.reader import Reader, Reading, SentPrompt
+from longmemeval.reading.prompts import EncodedPrompt, SentPrompt
+from longmemeval.reading.reader import Reader, Reading
 from longmemeval.records import Answer, Question, Usage
 
 
@@ -122,7 +124,7 @@ class Answering:
                 await in_order(questions, answer, self.concurrency)
 
     @contextmanager
-    def _prompts(self) -> Iterator[Callable[[SentPrompt], None]]:
+    def _prompts(self) -> Iterator[Callable[[EncodedPrompt], None]]:
         """What keeps a prompt, unless it is there from an earlier attempt."""
         seen = set[tuple[str, str]]()
         with Journal(
@@ -130,10 +132,10 @@ class Answering:
         ) as journal:
             self.run.written[PROMPTS] = journal.stored
 
-            def keep(prompt: SentPrompt) -> None:
+            def keep(prompt: EncodedPrompt) -> None:
                 if (prompt.question_id, prompt.sha256) not in seen:
                     seen.add((prompt.question_id, prompt.sha256))
-                    journal.append(prompt)
+                    journal.append_encoded(msgspec.json.encode(prompt))
 
             yield keep
 

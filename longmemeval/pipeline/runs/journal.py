@@ -113,12 +113,12 @@ class StoredJournal(Generic[R]):
         """Whether the file still has the size it had: a journal only ever grows."""
         return self.exists and self.path.exists() and self.path.stat().st_size == self.size + len(self._unfinished)
 
-    def append(self, record: R, line: bytes) -> None:
-        """Take in what the writer has written."""
+    def append(self, line: bytes, record: R | None = None) -> None:
+        """Take in a line that the writer has written; `record` is what it says, where that is known."""
         self.exists = True
         self._count(line)
         if self._keeps:
-            self._records.append(record)
+            self._records.append(msgspec.json.decode(line, type=self.kind) if record is None else record)
 
     def drop_unfinished(self) -> bool:
         """Forget an unfinished last line; whether there was one."""
@@ -211,7 +211,14 @@ class Journal(Generic[R]):
             HarnessError: the disk refuses (full, say); the records before are kept.
             IntegrityError: the file is no longer where it was; it has the record nevertheless.
         """
-        whole = line = msgspec.json.encode(record) + b"\n"
+        self._append(msgspec.json.encode(record), record)
+
+    def append_encoded(self, record: bytes) -> None:
+        """`append` of a record that is JSON already."""
+        self._append(record)
+
+    def _append(self, encoded: bytes, record: R | None = None) -> None:
+        whole = line = encoded + b"\n"
         try:
             while line:
                 line = line[self._handle.write(line) :]
@@ -223,7 +230,7 @@ class Journal(Generic[R]):
                 where=str(self.path),
                 fix="Fix this and rerun the command; it continues after the last record",
             ) from error
-        self.stored.append(record, whole)
+        self.stored.append(whole, record)
         self._check_in_place()
 
     def __enter__(self) -> Self:

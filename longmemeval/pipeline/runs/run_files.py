@@ -21,7 +21,7 @@ from longmemeval.pipeline.runs.lines import (
 )
 from longmemeval.pipeline.runs.manifest import RunManifest, read_manifest
 from longmemeval.pipeline.runs.scores import stored_metrics
-from longmemeval.reading.reader import SentPrompt
+from longmemeval.reading.prompts import SentPrompt
 from longmemeval.records import Answer, Judgement
 
 

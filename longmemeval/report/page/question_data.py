@@ -9,7 +9,7 @@ from longmemeval.pipeline.runs.asked import AskedQuestions
 from longmemeval.pipeline.runs.journal import iterate_journal
 from longmemeval.pipeline.runs.lines import PROMPTS
 from longmemeval.pipeline.runs.run_files import PromptEntry
-from longmemeval.reading.reader import SentPrompt
+from longmemeval.reading.prompts import SentPrompt
 from longmemeval.records import Gold, Judgement, Message
 from longmemeval.report.page.question_records import (
     Details,

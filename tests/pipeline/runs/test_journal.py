@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from longmemeval.errors import HarnessError, IntegrityError
@@ -38,10 +39,19 @@ def test_records_are_there_the_moment_they_are_appended(tmp_path: Path) -> None:
         assert journal.records() == [ONE, LONG]
 
 
+def test_records_that_are_json_already_are_like_others(tmp_path: Path) -> None:
+    with Journal(tmp_path / "j.jsonl", Entry) as journal:
+        journal.append(ONE)
+        journal.append_encoded(msgspec.json.encode(TWO))
+        assert journal.records() == read_journal(journal.path, Entry) == [ONE, TWO]
+        assert journal.path.read_bytes() == written(tmp_path / "plain.jsonl", ONE, TWO).read_bytes()
+        assert journal.sha256() == sha256_file(journal.path)
+
+
 def test_hash_is_that_of_the_file_also_after_an_interrupt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C can come when a line is written and not yet taken in."""
 
-    def interrupted(self: StoredJournal[Entry], record: Entry, line: bytes) -> None:
+    def interrupted(self: StoredJournal[Entry], line: bytes, record: Entry) -> None:
         raise KeyboardInterrupt
 
     with Journal(tmp_path / "j.jsonl", Entry) as journal:
