@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.server import ModelServer
+from tests.server import ModelServer, RecordedRequest
 from tests.support import COMMAND, clean_environment, json_lines, longmemeval, record, write_dataset
 
 DIMENSION = 64
@@ -77,7 +77,7 @@ def planted(number: int) -> dict[str, Any]:
     sessions = ["noise_a", f"answer_of_{number}", "noise_b"]
     changes = {"haystack_session_ids": sessions, "answer_session_ids": [f"answer_of_{number}"]}
     made = record(f"gpt4_planted{number}_abs", **changes)
-    made["haystack_sessions"][1][0]["content"] = f"I painted my bicycle green today, coat {number}. Any tips?"
+    made["haystack_sessions"][1][0]["content"] = f"I painted my bicycle green today, coat {number}"
     return made
 
 
@@ -107,8 +107,12 @@ class Tried:
         told = json.loads(longmemeval("memory", "check", self.name, *words, "--json", cwd=self.folder).stdout)
         return {one["what"]: one["state"] for one in told}
 
-    def prepared_after_a_kill(self, data: str) -> set[str]:
-        """Prepare, kill -9 when a history is there, and prepare again to the end; says which were there."""
+    def prepared_after_a_kill(self, data: str) -> tuple[set[str], list[RecordedRequest]]:
+        """Prepare, kill -9 when a history is there, and prepare again to the end.
+
+        Returns:
+            Which were there, and what was asked afterwards.
+        """
         command = [*COMMAND, "prepare", "--dataset", data, "--jobs", "1", *self.words]
         fixtures = self.folder / "prepared-data" / Path(data).stem / "default"
 
@@ -120,9 +124,9 @@ class Tried:
                 assert process.poll() is None, process.stderr and process.stderr.read()
                 time.sleep(0.01)
             process.send_signal(signal.SIGKILL)
-        there = finished()
+        there, before = finished(), len(self.server.requests)
         self.call("prepare", "--dataset", data, "--jobs", "1")
-        return there
+        return there, self.server.requests[before:]
 
     def kept(self) -> bytes:
         """Every byte and every name of what the product keeps in the fixtures."""
@@ -162,10 +166,10 @@ def from_prepare_to_a_table(tried: Tried) -> str:
     folder, server = tried.folder, tried.server
     records = [planted(number) for number in range(3)]
     write_dataset(folder / "d.json", *records)
-    there = tried.prepared_after_a_kill("d.json")
+    there, later = tried.prepared_after_a_kill("d.json")
+    asked = "".join(json.dumps(request.body) for request in later)
     for number, one in enumerate(records):
-        if one["question_id"] in there:
-            assert asked_about(server, f"coat {number}") == 1
+        assert (f"coat {number}" in asked) == (one["question_id"] not in there)
     everything = len(server.requests)
     assert "Nothing to do" in tried.call("prepare", "--dataset", "d.json").stdout
     assert len(server.requests) == everything
@@ -182,8 +186,3 @@ def from_prepare_to_a_table(tried: Tried) -> str:
         assert label not in sent, label
         assert label.encode() not in kept, label
     return longmemeval("compare", "product", "bm25", cwd=folder).stdout
-
-
-def asked_about(server: ModelServer, words: str) -> int:
-    """How many requests have a model extract facts from messages with these words."""
-    return sum(any(words in line for line in _lines(one.body)) for one in server.chat_requests)

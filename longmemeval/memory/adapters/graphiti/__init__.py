@@ -1,0 +1,1 @@
+"""Graphiti: a graph of facts with times."""
