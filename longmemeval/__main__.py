@@ -12,7 +12,7 @@ from types import FrameType
 def main() -> None:
     """Run the command line; see `longmemeval.cli.main`."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        # No exception: a library that is being loaded could swallow it, or tell of it.
+        # No exception: a library that is being loaded could swallow it, or report it.
         signal.signal(signal.SIGINT, _too_early)
     from longmemeval.cli.interrupts import handle_interrupts
     from longmemeval.cli.main import main as command
@@ -23,7 +23,7 @@ def main() -> None:
 
 def _too_early(number: int, frame: FrameType | None) -> None:
     with suppress(OSError):
-        os.write(2, b"Interrupted. Nothing was begun.\n")
+        os.write(2, b"Interrupted. Nothing was started.\n")
     os._exit(130)
 
 

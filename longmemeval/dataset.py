@@ -71,7 +71,7 @@ class Dataset(Protocol):
         ...
 
     def gold(self, question_id: str) -> Gold:
-        """The right answer to one question and where it stands.
+        """The right answer to one question and where it is.
 
         Raises:
             DataError: there is no such question, or its record is not as the format demands.

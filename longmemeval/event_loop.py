@@ -101,7 +101,7 @@ class _WorkThread:
         return future
 
     def close(self) -> None:
-        """Wait for the job under way; none is begun any more."""
+        """Wait for the job under way; none is started any more."""
         self.submit(-math.inf, sys.exit)
         self._thread.join()
 

@@ -17,7 +17,7 @@ def locked(path: Path, *, wait: bool) -> Iterator[None]:
     """Hold the lock of the file `path`.
 
     The operating system's lock on a file beside it, `<path>.lock`: it vanishes with a process that is killed. Not on
-    the file itself, since on Windows nobody could read that.
+    the file itself, since Windows would let no other process read it.
 
     Args:
         path: the file that is written; its folder is there.
@@ -38,7 +38,7 @@ def locked(path: Path, *, wait: bool) -> Iterator[None]:
     try:
         yield
     finally:
-        # Before it is released: who waits for a file that is gone makes it anew. Windows removes it by itself.
+        # Before it is released: who waits for a file that is gone makes it again. Windows removes it by itself.
         with suppress(OSError):
             Path(lock.lock_file).unlink()
         lock.release()

@@ -48,7 +48,7 @@ class Plugin(Struct, frozen=True):
     package: str
     version: str
     problem: str = ""
-    """Why it cannot be used; empty where it can, or where nobody has tried."""
+    """Why it cannot be used; empty where it can, or where it was not tried."""
 
 
 class Registry(Generic[T]):
@@ -61,7 +61,7 @@ class Registry(Generic[T]):
         built_in: names to `module:attribute`; None: what the folders of this package register (`plugins.toml`).
         adapt: makes a `kind` of other forms in which it may be written (a class, say); anything else stays as it is.
         spelled: makes one of a name that is no name but says everything (an address, say); None for all others.
-        further: names of this package that stand beside the built-in ones, and are not of their kind.
+        further: names of this package that are beside the built-in ones, and are not of their kind.
     """
 
     def __init__(
@@ -113,11 +113,11 @@ class Registry(Generic[T]):
         return self._loaded[name]
 
     def origin(self, name: str) -> dict[str, str] | None:
-        """What a record tells of where `name` comes from, so that changed code is noticed; None for a built-in name.
+        """What a record says about where `name` comes from, so that changed code is noticed; None for a built-in name.
 
         Returns:
-            `target`, of an installed package its name and version, and what the thing itself tells (its attribute
-            `origin`), else `source_sha256`: of the module, or where it stands in a package of all Python files there.
+            `target`, of an installed package its name and version, and what the thing itself says (its attribute
+            `origin`), else `source_sha256`: of the module, or where it is in a package of all Python files there.
 
         Raises:
             HarnessError: as `get`.
@@ -272,7 +272,7 @@ def _name(distribution: Distribution) -> str:
 
 
 def source_sha256(module: str) -> str:
-    """The hash of an imported module's code, or where it stands in a package of all Python files there."""
+    """The hash of an imported module's code, or where it is in a package of all Python files there."""
     loaded = sys.modules[module]
     files = [Path(file)] if (file := getattr(loaded, "__file__", None)) else []
     if files and loaded.__package__:

@@ -50,7 +50,7 @@ class Question(Struct, frozen=True):
 
 
 class Gold(Struct, frozen=True):
-    """The right answer and where it stands. Read only by grading, measures, stratified sampling and `oracle`."""
+    """The right answer and where it is. Read only by grading, measures, stratified sampling and `oracle`."""
 
     question_id: str
     question_type: str
@@ -237,7 +237,7 @@ class PartInfo(Struct, frozen=True, omit_defaults=True):
     incomplete: str = ""
     """What is missing in it, and why; the next `prepare` tries that again."""
     told: dict[str, Any] = {}
-    """What manifests and tables tell of it."""
+    """What manifests and tables say about it."""
 
 
 class FixtureMeta(Struct, frozen=True):

@@ -91,7 +91,7 @@ class Account:
     Args:
         path: the file, made with the first attempt; None: kept in memory only.
         limit: what may be spent; None: attempts are only written down.
-        before: what was spent before there was an account, US dollars; asked when the file is begun.
+        before: what was spent before there was an account, US dollars; asked when the file is started.
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class Account:
             ) from error
 
     def _catch_up(self, file: BinaryIO) -> None:
-        """Take in what stands in the file by now, whoever wrote it; a last line that is not whole yet, later."""
+        """Take in what is in the file by now, by any process; a last line that is not whole yet, later."""
         file.seek(self._read)
         lines, end, _ = file.read().rpartition(b"\n")
         self._read += len(lines + end)

@@ -14,7 +14,7 @@ _PAGE_BYTES = 16384
 """Seven vectors of 2 kB share a page; in pages of 4 kB each would have one to itself."""
 
 _LARGE_MEGABYTES = 200
-"""Of a cache whose conversion takes long enough to be told of."""
+"""Of a cache whose conversion takes long enough to be reported."""
 _CREATE = (
     "CREATE TABLE IF NOT EXISTS entries (key BLOB PRIMARY KEY NOT NULL, value BLOB NOT NULL, checksum BLOB NOT NULL)"
 )
@@ -150,7 +150,7 @@ class SqliteCache:
 
 
 def checksum(key: bytes, value: bytes) -> bytes:
-    """Eight bytes that tell whether `value` is whole and stands under its own key."""
+    """Eight bytes that tell whether `value` is whole and is stored under its own key."""
     return hashlib.blake2b(value, key=key, digest_size=8).digest()
 
 

@@ -108,7 +108,7 @@ def has_files(folder: Path) -> bool:
 
 
 def folder_missing(entry: CatalogueEntry, folder: Path) -> DataError:
-    """The error about an entry whose files nobody has fetched; says how to get them."""
+    """The error about an entry whose files were not fetched; says how to get them."""
     return DataError(
         f"The data set {entry.name!r} is not here, and it is not downloaded: it is a folder of many files",
         where=str(folder),

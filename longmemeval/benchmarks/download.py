@@ -51,7 +51,7 @@ def download(
         entry: what to fetch; a shipped entry needs no fetching, a folder cannot be fetched.
         data_dir: the folder of the file; made when needed.
         client: the HTTP client to use; None: a new one that follows redirects.
-        on_progress: told after every piece.
+        on_progress: called after every piece.
         pause: seconds before the second attempt; doubles with each further one.
 
     Returns:

@@ -81,7 +81,7 @@ def _split(spec: str, own_set: str) -> tuple[str, str]:
         if not right:
             raise HarnessError(f"The judge '{spec}' has no model", fix=f"Write {left}@MODEL")
         return left, right
-    # No provider's name holds an `@`, so what stands before it here was to be a set.
+    # No provider's name holds an `@`, so what comes before it here was to be a set.
     if "/" in right and "/" not in left:
         raise HarnessError(
             f"There is no template set '{left}'",

@@ -1,6 +1,6 @@
 """What a benchmark says of itself: the door `longmemeval.benchmarks`. Nothing else in the harness names one.
 
-A folder under `longmemeval/benchmarks/`, or a package of somebody else's, holds a `Benchmark` and all the code that is
+A folder under `longmemeval/benchmarks/`, or a package of others, holds a `Benchmark` and all the code that is
 the benchmark's own. What is left out gets a default that fits any data: see docs/add-a-benchmark.md.
 """
 
@@ -73,7 +73,7 @@ class Benchmark:
     citation: str | None = None
     """BibTeX of the paper."""
     catalogue: Path | None = None
-    """A JSON list of `CatalogueEntry`; files without a source lie beside it."""
+    """A JSON list of `CatalogueEntry`; files without a source are beside it."""
     types: QuestionTypes = ANY_TYPES
     """Its question types: their order, and what ability each asks for."""
     default_judge: str = "offline/lexical"

@@ -30,7 +30,7 @@ _continue: list[str] = []
 
 
 def continue_with(command: str) -> None:
-    """Say this command line where the work is interrupted: the one that was given would begin anew."""
+    """Say this command line where the work is interrupted: the one that was given would begin again."""
     _continue[:] = [command]
 
 
@@ -38,7 +38,7 @@ def leave() -> NoReturn:
     """Say that the work was interrupted, and end the process here and now.
 
     What is on disk is whole at every moment, and nothing that Python does at its end matters: it would only wait for
-    threads, or tell of them.
+    threads, or report them.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     remove_unfinished()

@@ -97,7 +97,7 @@ class _HidingStream(TextIOWrapper):
 
 @contextmanager
 def hiding_secrets() -> Iterator[None]:
-    """Standard output and error hold no secrets meanwhile, whoever prints: tracebacks, logs, libraries."""
+    """Standard output and error hold no secrets meanwhile, whatever prints: tracebacks, logs, libraries."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (_HidingStream(one) if isinstance(one, TextIOWrapper) else one for one in before)
     try:

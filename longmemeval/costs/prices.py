@@ -18,7 +18,7 @@ def without_collector() -> Iterator[None]:
     """Loads what stays as long as the process does.
 
     The garbage collector would look through LiteLLM's 400,000 objects several times while they are loaded, and then
-    again and again while calls are made: a quarter of a second each time, in which everything stands still.
+    again and again while calls are made: a quarter of a second each time, in which everything stops.
     """
     usual = gc.isenabled()
     gc.disable()
@@ -41,9 +41,9 @@ def load_litellm() -> ModuleType:
     with without_collector():
         litellm = importlib.import_module("litellm")
     vars(litellm).update(telemetry=False, suppress_debug_info=True)
-    # What goes wrong reaches the user as one of our errors; the library's log would tell it twice, keys included.
+    # What goes wrong reaches the user as one of our errors; the library's log would report it twice, keys included.
     logging.getLogger("LiteLLM").setLevel(logging.CRITICAL + 1)
-    # Its own log is kept by one task, which it drops whenever another event loop calls; asyncio would tell of that.
+    # Its own log is kept by one task, which it drops whenever another event loop calls; asyncio would report that.
     logging.getLogger("asyncio").addFilter(lambda record: "LoggingWorker" not in record.getMessage())
     return litellm
 

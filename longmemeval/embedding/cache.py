@@ -32,7 +32,7 @@ class Metered(Protocol):
 
 @runtime_checkable
 class Light(Protocol):
-    """An embedder that can say whether it is made from its spec in no time, asks nobody and loads no model.
+    """An embedder that can say whether it is made from its spec in no time, calls no server and loads no model.
 
     Such a one may be made again wherever there is something to embed.
     """

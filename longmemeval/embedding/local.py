@@ -25,8 +25,8 @@ class LocalEmbedder:
     """A model that runs in this process; loaded when the first text is embedded.
 
     Texts are given to the model as they are: no "query:" or "passage:" is put before them. Nor does fastembed put one
-    there: its `query_embed` and `passage_embed` are the same as `embed`, but for a model that has an adapter for each
-    (jina-embeddings-v3). That one is refused: its questions would be embedded as passages. A text longer than the
+    there: its `query_embed` and `passage_embed` are the same as `embed`, except for a model that has an adapter for
+    each (jina-embeddings-v3). That one is refused: its questions would be embedded as passages. A text longer than the
     model's own window (512 tokens for all-MiniLM-L6-v2 as fastembed reads its tokenizer) is cut by the model; that is
     a property of the model, which the spec records.
 

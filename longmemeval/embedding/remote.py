@@ -190,7 +190,7 @@ class RemoteEmbedder:
         """Whether there is something to write into `account`. A server of one's own is free where no price is known.
 
         Raises:
-            FatalModelError: there is a limit, and no telling whether it holds.
+            FatalModelError: there is a limit, and no way to know whether it holds.
         """
         dollars = price(self._model, 1_000_000) if account else None
         if account and account.limit and dollars is None and not own_server:

@@ -73,7 +73,7 @@ class Calibration(Struct, frozen=True):
     held_out: HeldOut | None
     """On the other half; None without a threshold or without such questions."""
     unscored: int
-    """Questions without a score. They keep their label and stand in no bin."""
+    """Questions without a score. They keep their label and are in no bin."""
     curve: tuple[ScoreBin, ...]
     """Up to ten bins of all questions with a score, equal in number to within one, lowest scores first."""
 

@@ -1,6 +1,6 @@
 """Audits of a benchmark's labels: which questions somebody disputes, and what a score is without them.
 
-An audit is an opinion about the data. Its figures stand beside the official score, never in its place.
+An audit is an opinion about the data. Its figures are beside the official score, never in its place.
 """
 
 from collections import defaultdict
@@ -125,7 +125,7 @@ def _check(path: Path, disputed: Sequence[tuple[str, _Entry]], texts: Mapping[st
 
 
 class AuditedMean(Struct, frozen=True):
-    """A mean score over all questions, and over those nobody disputes."""
+    """A mean score over all questions, and over those that are not disputed."""
 
     mean: float | None
     """None without questions."""

@@ -32,7 +32,7 @@ class Labels(Struct, frozen=True):
     labels: Mapping[str, bool]
     """By question id; those that were not evaluated are absent."""
     times: Mapping[str, int] | None = None
-    """How often a question stands in an imported log, where that is not once."""
+    """How often a question is in an imported log, where that is not once."""
 
 
 class QuestionTypes(Struct, frozen=True):

@@ -82,7 +82,7 @@ def _follow(parent: Connection) -> None:
 
 def _kill(pool: "ProcessPoolExecutor") -> None:
     """End all work at once."""
-    # Not by the pool's own `kill_workers`, which trips over tasks that no worker has begun.
+    # Not by the pool's own `kill_workers`, which trips over tasks that no worker has started.
     for worker in list(pool._processes):
         with suppress(ProcessLookupError):
             os.kill(worker, signal.SIGKILL)
@@ -91,13 +91,13 @@ def _kill(pool: "ProcessPoolExecutor") -> None:
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Workers are begun with interrupts blocked: Ctrl-C is for this process, and they end with it.
+    """Workers are started with interrupts blocked: Ctrl-C is for this process, and they end with it.
 
-    The tracker that cleans up behind a process that was killed is begun along with them, and says nothing of it.
+    The tracker that cleans up behind a process that was killed is started along with them, and says nothing of it.
     """
     quiet = "ignore:resource_tracker"
     sys.warnoptions.append(quiet)
-    # Python 3.11 and 3.12 let interrupts through again when they begin their tracker: it is begun before they are held.
+    # Python 3.11 and 3.12 let interrupts through again when they start their tracker: it is started before that.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

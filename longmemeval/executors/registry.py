@@ -32,7 +32,7 @@ _PARALLEL_FROM = 64
 
 
 def is_alone(name: str | None, jobs: int | None, haystacks: int) -> bool:
-    """Whether the work is done in this process, because nobody asked for workers and they would not pay.
+    """Whether the work is done in this process, because no workers were asked for and they would not pay.
 
     Args:
         name: the executor that was asked for, if any.

@@ -32,7 +32,7 @@ class Threads:
         try:
             yield from as_finished(pool.submit, tasks, count)
         except BaseException:
-            # What they are doing cannot be stopped; nobody waits for it.
+            # What they are doing cannot be stopped, and is not waited for.
             pool.shutdown(wait=False, cancel_futures=True)
             raise
         pool.shutdown()

@@ -47,5 +47,5 @@ class CallCounter:
 
 
 def longest_reply(tokens: int) -> str:
-    """A text of about that many tokens, whoever counts them."""
+    """A text of about that many tokens, by any counter."""
     return " one" * tokens

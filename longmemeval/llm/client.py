@@ -172,7 +172,7 @@ class LiteLLMChatModel:
                     temperature=request.temperature,
                     max_tokens=request.max_tokens,
                     n=1,
-                    # Nobody at the other end shows long before a model that takes its time.
+                    # A dead address shows long before a model that takes its time.
                     timeout=httpx.Timeout(self._options.timeout_s, connect=min(seconds / 4, _CONNECT_S)),
                     api_base=self._address.url if self._address else None,
                     extra_headers=self._address.headers if self._address else None,

@@ -12,7 +12,7 @@ async def close_connections_with_the_loop(litellm: ModuleType) -> None:
     """See to it that LiteLLM's connections of the running event loop are closed when it ends.
 
     LiteLLM keeps them under the address of the loop for as long as the process lives; a later loop may get the same
-    address. `asyncio.run` finishes every async generator that was begun, which is the one moment to close them.
+    address. `asyncio.run` finishes every async generator that was started, which is the one moment to close them.
     """
     loop = asyncio.get_running_loop()
     if loop not in _open_connections:

@@ -61,7 +61,7 @@ async def ask_for_list(
     Args:
         model: who is asked.
         asked: the question.
-        key: where the list stands.
+        key: where the list is.
         repair: what is said of a reply that cannot be read; `$error` is what is wrong.
         max_tokens: of each reply.
         temperature: of each call.
@@ -74,8 +74,8 @@ async def ask_for_list(
     try:
         return ListReply(list_in_reply(reply.text, key), reply.usage)
     except UnreadableReply as error:
-        mend = ChatMessage("user", Template(repair).substitute(error=error))
-    messages = (*asked, ChatMessage("assistant", reply.text), mend)
+        correction = ChatMessage("user", Template(repair).substitute(error=error))
+    messages = (*asked, ChatMessage("assistant", reply.text), correction)
     again = await model.complete(ChatRequest(messages, max_tokens=max_tokens, temperature=temperature))
     usage = reply.usage + again.usage
     try:

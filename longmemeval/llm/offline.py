@@ -120,7 +120,7 @@ def best_sentence(question: str, passages: Iterable[str], *, minimum_coverage: f
             right before and after it in its passage, 0 to 1.
 
     Returns:
-        The sentence as it stands in its passage; None when none holds enough of the question.
+        The sentence as it is in its passage; None when none holds enough of the question.
     """
     texts = list(passages)
     wanted = frozenset(content_words(question))

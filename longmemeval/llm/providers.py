@@ -31,7 +31,7 @@ def table_entry(spec: str) -> Mapping[str, Any] | None:
     table: Mapping[str, Mapping[str, Any]] = load_litellm().model_cost
     for key in (spec, f"{provider}/{name}", name):
         entry = table.get(key)
-        # Vertex and Bedrock models stand under longer names of their provider, such as `bedrock_converse`.
+        # Vertex and Bedrock models are listed under longer names of their provider, such as `bedrock_converse`.
         if entry is not None and str(entry.get("litellm_provider", "")).startswith(provider):
             return entry
     return None

@@ -60,7 +60,7 @@ def is_priced(spec: str) -> bool:
 
 
 def model_warning(spec: str, options: ModelOptions = ModelOptions()) -> str | None:
-    """What a user should know of a model that can be called all the same; None when there is nothing.
+    """What a user should know of a model that can be called anyway; None when there is nothing.
 
     Told of: a name that is not in the price table, and a model that does not take the temperature it is given.
 

@@ -40,7 +40,7 @@ class MemoryDefinition(Generic[P]):
     recalls_everything: bool = False
     """Recalls every message: how long its prompts are can be told from the data alone."""
     origin: Mapping[str, str] | None = None
-    """What a record tells of where it comes from, besides its name; None: what can be told of its module."""
+    """What a record says about where it comes from, besides its name; None: what is known of its module."""
     require: Callable[[], object] = lambda: None
     """Raises a `HarnessError` where something has to be installed before it can be used."""
     may_read: "tuple[Part[Any], ...]" = ()
@@ -100,6 +100,6 @@ def known_parts() -> "dict[str, Part[Any]]":
     """The parts of all memories that can be loaded, by name."""
     found: dict[str, Part[Any]] = {}
     for name in MEMORIES.names():
-        with suppress(HarnessError):  # `longmemeval plugins` tells what is wrong with it.
+        with suppress(HarnessError):  # `longmemeval plugins` reports what is wrong with it.
             found |= MEMORIES.get(name).all_parts()
     return found

@@ -28,10 +28,10 @@ class AllFailedError(HarnessError):
 async def in_order(
     questions: Sequence[Question], work: Callable[[Question], Awaitable[None]], concurrency: int
 ) -> None:
-    """Do `work` for every question, begun in order, at most `concurrency` under way.
+    """Do `work` for every question, started in order, at most `concurrency` under way.
 
     The first error ends all: work under way is cancelled and waited for, then the error is raised. After a
-    SpendingLimitError or an AllFailedError nothing new is begun, and what is under way is finished first.
+    SpendingLimitError or an AllFailedError nothing new is started, and what is under way is finished first.
     """
     waiting = enumerate(questions)
     stopped: HarnessError | None = None

@@ -40,7 +40,7 @@ def comparison_document(
 
 
 def evaluation_document(summary: RunSummary) -> dict[str, Any]:
-    """One run as one judge graded it, with the notes that stand under its table."""
+    """One run as one judge graded it, with the notes that come under its table."""
     return run_document(summary) | {"notes": footnotes([summary])}
 
 

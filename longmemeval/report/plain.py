@@ -56,7 +56,7 @@ def markdown(comparison: Comparison, published: Sequence[PublishedFigure] = ()) 
 
 
 def latex(comparison: Comparison, published: Sequence[PublishedFigure] = ()) -> str:
-    """The tables in the style of booktabs; what has to be said under them stands in the first caption."""
+    """The tables in the style of booktabs; what has to be said under them is in the first caption."""
     said = " ".join(notes(comparison))
     tables = _tables(comparison, published)
     parts = ["% Needs \\usepackage{booktabs}."]

@@ -29,10 +29,10 @@ class PublishedFigure(Struct, frozen=True):
     """None where only parts were published."""
     metric: str
     n: int | None
-    """Questions; None where it is not told."""
+    """Questions; None where it is not given."""
     judge: str
     reader: str
-    """The answering model; empty where it is not told or there is none."""
+    """The answering model; empty where it is not given or there is none."""
     source: str
     by_group: dict[str, float]
     """By category or context size, under their true names."""
@@ -92,7 +92,7 @@ def load_published(path: Path | None = None) -> tuple[PublishedFigure, ...]:
             "figures": [{"system", "value", "reader", "by_group", "note"}]}`; None: the files of all benchmarks.
 
     Raises:
-        DataError: it is not of that form, a value is no fraction, a figure says nothing or stands there twice.
+        DataError: it is not of that form, a value is no fraction, a figure says nothing or is there twice.
     """
     files = [path] if path else [one.published for one in benchmarks() if one.published]
     return tuple(_figure(table, figure) for file in files for table in _read(file) for figure in table.figures)

@@ -16,7 +16,7 @@ from longmemeval.retrieval.word_counts import Integers, WordCounts
 from longmemeval.text.words import content_words
 
 Counts = NDArray[np.float64]
-"""How often something stands in each document, shape (documents,)."""
+"""How often something occurs in each document, shape (documents,)."""
 
 
 class LexicalParameters(Struct, frozen=True):
@@ -91,7 +91,7 @@ class LexicalIndex:
         return self._words[word]
 
     def _per_unit(self, word: str | None = None) -> Counts:
-        """How often `word` stands in each unit; None: how many words do."""
+        """How often `word` occurs in each unit; None: how many words do."""
         total = np.zeros(len(self._history.units))
         for words, units in self._sources:
             entries = slice(None) if word is None else words.entries(word)

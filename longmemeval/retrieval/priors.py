@@ -1,6 +1,6 @@
 """What speaks for a unit besides its match: who said it, whether it states anything, when it was said.
 
-All three read the question and the history alone and stand in [0, 1], the unit of a min-max score.
+All three read the question and the history alone and are in [0, 1], the unit of a min-max score.
 """
 
 import math
@@ -21,7 +21,7 @@ _HALF = 5.0
 
 
 def without_names(question: str, names: Sequence[str]) -> str:
-    """`question` without the speakers' names: they stand in half of the turns and tell nothing of what was said."""
+    """`question` without the speakers' names: they are in half of the turns and tell nothing of what was said."""
     if not names:
         return question
     for name in names:
@@ -68,7 +68,7 @@ class Priors:
 
 
 def words_of_date(text: str) -> set[str]:
-    """Capitalised months, years of this or the last century, and days that stand beside a month."""
+    """Capitalised months, years of this or the last century, and days that are beside a month."""
     found = {f"y{year}" for year in re.findall(r"\b(?:19|20)\d\d\b", text)}
     for number, month in enumerate(MONTHS, start=1):
         if re.search(rf"\b{month}\b", text):

@@ -121,7 +121,7 @@ class Retriever:
     def ranked(self, question: QuestionAnalysis) -> list[tuple[int, float]]:
         """Place and score of every unit, best first; ties in the history's order.
 
-        With a reranker the first `rerank_depth` stand in its order, with a time range the units inside it before the
+        With a reranker the first `rerank_depth` are in its order, with a time range the units inside it before the
         others, or alone; scores stay those of the first stage.
         """
         scores = self.scores(question.queries)

@@ -31,7 +31,7 @@ Integers = NDArray[np.int32] | NDArray[np.int64]
 
 
 class WordCounts(Struct, frozen=True):
-    """How often each word stands in each of a number of texts, entry by entry, word after word."""
+    """How often each word occurs in each of a number of texts, entry by entry, word after word."""
 
     texts: int
     """How many texts."""
@@ -42,9 +42,9 @@ class WordCounts(Struct, frozen=True):
     places: Integers
     """The text of each entry, shape (entries,); ascending within a word."""
     counts: Integers
-    """How often the word stands in it, shape (entries,)."""
+    """How often the word occurs in it, shape (entries,)."""
     stated: Integers
-    """Words of each text that stand in no question, shape (texts,)."""
+    """Words of each text that are in no question, shape (texts,)."""
 
     def entries(self, word: str) -> slice:
         """The entries of `word`; none where no text has it."""
@@ -105,7 +105,7 @@ class SortedWords(Mapping[str, int]):
 
 
 class _WordsFile(Struct, frozen=True):
-    """`words.json` as it stands on disk; arrays are int32, little-endian, in base64."""
+    """`words.json` as it is on disk; arrays are int32, little-endian, in base64."""
 
     format: int
     messages: int

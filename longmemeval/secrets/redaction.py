@@ -1,9 +1,9 @@
 """Keeping secrets out of what is printed and written.
 
 Secret are the values of environment variables whose name says so (`OPENAI_API_KEY`, `gateway_token`), and user
-information and query of every address that is given (`register_address`) or stands in the environment. They are found
+information and query of every address that is given (`register_address`) or is in the environment. They are found
 by value, in every spelling that servers and libraries give them: as they are, percent-encoded, JSON-escaped, in base64
-(as in `Basic …`, whatever stands before them), or cut off after their first 16 characters.
+(as in `Basic …`, whatever comes before them), or cut off after their first 16 characters.
 
 Three degrees, for three kinds of text:
 
@@ -87,7 +87,7 @@ def redact(text: str) -> str:
 def public_url(url: str) -> str:
     """Scheme, host, port and path of `url`, without final slash: nothing else of it is for others to see.
 
-    Where user information has a raw `/`, `?` or `#`, nobody can tell its end: all behind the scheme is left out.
+    Where user information has a raw `/`, `?` or `#`, its end cannot be found: all behind the scheme is left out.
     """
     try:
         parts = urlsplit(url)
@@ -121,7 +121,7 @@ _last: _Collected = ({}, frozenset(), _Secrets((), ()))
 
 def _secrets() -> _Secrets:
     global _last
-    # What stands behind `os.environ`: to compare it takes microseconds, to read all variables through it far longer.
+    # What is behind `os.environ`: to compare it takes microseconds, to read all variables through it far longer.
     variables: Mapping[Any, Any] = vars(os.environ).get("_data", os.environ)
     environment, addresses, collected = _last
     if variables != environment or addresses != _from_addresses:
@@ -181,7 +181,7 @@ def _is_path(value: str) -> bool:
 def _secrets_in(text: str) -> Iterator[str]:
     """User information and query of the addresses in `text`. A user's name alone says nothing where it is a word."""
     for address in _ADDRESS.findall(text):
-        # From the right: a password that nobody encoded may hold a `/` or an `@`.
+        # From the right: a password that was not encoded may hold a `/` or an `@`.
         behind = address.partition("://")[2]
         before, at, _ = behind.rpartition("@")
         user, colon, password = before.partition(":")
@@ -208,7 +208,7 @@ def _spellings(value: str) -> Iterator[_Spelling]:
 
 
 def _in_base64(value: bytes) -> Iterator[_Spelling]:
-    """Three bytes make four characters, so a value has three spellings, by what stands before it.
+    """Three bytes make four characters, so a value has three spellings, by what comes before it.
 
     Characters at its ends that depend on neighbours are left out of what is looked for; all of the word is taken.
     """

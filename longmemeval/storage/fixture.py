@@ -208,7 +208,7 @@ class Fixture:
 
 @dataclass(frozen=True)
 class StoredPart:
-    """A part as it lies in a fixture; see `Stored`."""
+    """A part as it is in a fixture; see `Stored`."""
 
     fixture: Fixture
     of: Part[Any]

@@ -1,6 +1,6 @@
 """An HNSW graph over unit vectors (Malkov and Yashunin 2018), built by hnswlib, saved without its vectors.
 
-hnswlib keeps links, vector and label of an item in one row of bytes. The vectors stand in `vector.json` already
+hnswlib keeps links, vector and label of an item in one row of bytes. The vectors are in `vector.json` already
 and the labels are row numbers, so `GraphState` holds only what building computed: levels, links and the entry point.
 Sizes and offsets come from an empty index of the same parameters, so a fixture does not depend on them.
 """

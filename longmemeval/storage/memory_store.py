@@ -29,7 +29,7 @@ class Thread(Struct, frozen=True, gc=False):
 
 
 class _Database(Struct, frozen=True):
-    """`db.json` as it stands on disk."""
+    """`db.json` as it is on disk."""
 
     format: int
     resource: Resource

@@ -13,7 +13,7 @@ from longmemeval.storage.memory_store import MemoryStore
 from longmemeval.storage.parts import Made, Part, PartTools, Source, Stored
 
 DOCUMENT = "working_memory"
-"""In recipes of an earlier version: how the working memory was made, which stood in `db.json` then."""
+"""In recipes of an earlier version: how the working memory was made, which was in `db.json` then."""
 
 # Indented JSON: what a message and a thread take beside their compact JSON.
 _MESSAGE_INDENT, _THREAD_BYTES = 65, 175
@@ -53,7 +53,7 @@ class MessagesPart(Part[MemoryStore]):
         return text + _MESSAGE_INDENT * len(source.messages) + _THREAD_BYTES * len(source.haystack.sessions)
 
     def common(self, recipe: Mapping[str, Any]) -> dict[str, Any]:
-        """Whether a working memory stands in it does not matter to who reads messages."""
+        """Whether a working memory is in it does not matter to who reads messages."""
         return {**recipe, DOCUMENT: None}
 
     def check_replaced(self, info: PartInfo, made: Collection[str], where: str) -> None:
@@ -75,7 +75,7 @@ class MessagesPart(Part[MemoryStore]):
         if tuple(thread.id for thread in store.threads) != stored.meta.thread_ids:
             yield "names other threads than db.json has"
         if stored.info and (store.working_memory is not None) != bool(stored.info.recipe.get(DOCUMENT)):
-            yield "tells of another working memory than db.json has"
+            yield "has another working memory than db.json has"
 
     def shown(self, stored: Stored) -> str:
         """How many there are."""

@@ -20,7 +20,7 @@ def part_path(fixture: Path, name: str, info: PartInfo) -> Path:
 
 
 def new_path(path: Path) -> Path:
-    """Where what replaces `path` stands until `meta.json` names it."""
+    """Where what replaces `path` is until `meta.json` names it."""
     return path.with_name(f"{path.name}.new")
 
 

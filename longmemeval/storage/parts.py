@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class FixtureEmbedder(Struct, frozen=True, omit_defaults=True):
-    """The embedder that made the vectors of a preparation, as run manifests tell it."""
+    """The embedder that made the vectors of a preparation, as run manifests record it."""
 
     spec: str
     fingerprint: str
@@ -32,7 +32,7 @@ class FixtureEmbedder(Struct, frozen=True, omit_defaults=True):
 
 
 class PartTools(Protocol):
-    """What `prepare` lends to a part. None of it tells the time: same input, same bytes."""
+    """What `prepare` lends to a part. None of it depends on the clock: same input, same bytes."""
 
     @property
     def options(self) -> PartOptions:
@@ -60,13 +60,13 @@ class Made(Struct, frozen=True):
     """What `Part.make` made."""
 
     data: bytes = b""
-    """The part's file; of a directory what stands in `Source.folder` counts."""
+    """The part's file; of a directory what is in `Source.folder` counts."""
     usage: Usage = Usage()
     """Of models that were not called by `PartTools`: those are counted there."""
     notes: tuple[str, ...] = ()
     """What could not be done, and why."""
     told: dict[str, Any] = {}
-    """What manifests and tables tell of it: numbers are added up over the haystacks."""
+    """What manifests and tables say about it: numbers are added up over the haystacks."""
     incomplete: str = ""
     """What of it is missing, and why. It is read as it is; the next `prepare` goes on with it, if it is `resumable`."""
     failed: str = ""
@@ -87,7 +87,7 @@ class Expected(Struct, frozen=True):
 
 
 class Stored(Protocol):
-    """A part as it lies in a fixture, for `Part.open`."""
+    """A part as it is in a fixture, for `Part.open`."""
 
     @property
     def meta(self) -> FixtureMeta:
@@ -196,7 +196,7 @@ class Part(ABC, Generic[T]):
 
     @abstractmethod
     def recipe(self, tools: PartTools) -> dict[str, Any]:
-        """All that its bytes depend on, but for haystack and needed parts: versions of rules, prompts, models.
+        """All that its bytes depend on, except for haystack and needed parts: versions of rules, prompts, models.
 
         Raises:
             HarnessError: an option is missing, or a model cannot be called.
@@ -244,7 +244,7 @@ class Part(ABC, Generic[T]):
         return ()
 
     def expected(self, source: Source, options: PartOptions) -> Expected | None:
-        """What its calls of a chat model will take; None: nothing that can be told."""
+        """What its calls of a chat model will take; None: nothing that is known."""
         return None
 
     def size(self, source: Source, options: PartOptions, dimension: int) -> float | None:

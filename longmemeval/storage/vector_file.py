@@ -1,4 +1,4 @@
-"""`vector.json`: one index as it stands on disk."""
+"""`vector.json`: one index as it is on disk."""
 
 from typing import Annotated, Literal
 
@@ -49,7 +49,7 @@ class EmbedderIdentity(Struct, frozen=True):
 
 
 class VectorFile(Struct, frozen=True):
-    """`vector.json` as it stands on disk: one index."""
+    """`vector.json` as it is on disk: one index."""
 
     format: int
     index: IndexDescription

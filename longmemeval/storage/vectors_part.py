@@ -48,7 +48,7 @@ class VectorsPart(Part[OpenVectors]):
         """What gets a vector, and the text of each, without a prefix."""
 
     def worded(self, options: PartOptions) -> dict[str, Any]:
-        """What the recipe tells of the texts."""
+        """What the recipe says about the texts."""
         return {}
 
     def recipe(self, tools: PartTools) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class VectorsPart(Part[OpenVectors]):
         return OpenVectors(VectorStore.from_file(file, stored.where), file.index.name, file.embedder)
 
     def embedder(self, stored: Stored) -> FixtureEmbedder:
-        """As file and recipe tell it."""
+        """As file and recipe have it."""
         made_by = stored.part(self).embedder
         prefix = stored.info.recipe.get("query_prefix", "") if stored.info else ""
         return FixtureEmbedder(made_by.spec, made_by.fingerprint, prefix)

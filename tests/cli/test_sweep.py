@@ -69,7 +69,7 @@ def test_json_is_one_document_that_says_what_the_tables_say(done: tuple[Path, st
 
 def test_dry_run_says_what_it_would_take_and_does_nothing(tmp_path: Path) -> None:
     shown = longmemeval("sweep", EXAMPLE, "--dry-run", cwd=tmp_path).stdout
-    assert "8 runs: 0 are complete, 8 are left." in shown
+    assert "8 runs: 0 complete, 8 left." in shown
     assert "To prepare: 55 of 55 haystacks" in shown
     assert "the prompts of 6 runs, known after prepare" in shown
     assert list(tmp_path.iterdir()) == []

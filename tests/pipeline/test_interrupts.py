@@ -161,7 +161,7 @@ def test_while_python_is_still_importing(tmp_path: Path, library: str, begun: tu
     done = subprocess.run(
         [sys.executable, *begun, "--help"], env=environment, capture_output=True, text=True, timeout=60, check=False
     )
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "Interrupted. Nothing was begun.\n")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "Interrupted. Nothing was started.\n")
 
 
 def test_the_installed_command_begins_where_interrupts_are_held() -> None:

@@ -1,4 +1,4 @@
-"""Where the evidence of a question of ConvoMem stands: the data names conversations and repeats texts, no more."""
+"""Where the evidence of a question of ConvoMem is: the data names conversations and repeats texts, no more."""
 
 import unicodedata
 from typing import NamedTuple
@@ -19,7 +19,7 @@ class Evidence(NamedTuple):
     exact: int
     """Evidence texts that are word for word in a turn."""
     normalised: int
-    """Evidence texts that are in a turn but for white space, Unicode forms, quotation marks and dashes."""
+    """Evidence texts that are in a turn except for white space, Unicode forms, quotation marks and dashes."""
 
 
 def find_evidence(case: Case, number: int) -> Evidence:

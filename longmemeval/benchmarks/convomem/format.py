@@ -183,7 +183,7 @@ def _cases(place: Place, raw: Raw, *, may_be_evidence: bool) -> Iterator[Case]:
     placed = tuple((f"{name}[{index}]", item) for index, item in enumerate(items))
     for where, item in placed:
         if not item.conversations:
-            raise place.fault(f"{where}.conversations", "The item has no conversation, its evidence stands nowhere")
+            raise place.fault(f"{where}.conversations", "The item has no conversation, its evidence is nowhere")
     size = record.snake_size if record.camel_size is None else record.camel_size
     if record.conversations is not None:
         if not record.conversations:

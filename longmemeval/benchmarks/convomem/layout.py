@@ -1,4 +1,4 @@
-"""Where files of ConvoMem lie: the folders name what the files themselves do not, category and evidence count.
+"""Where files of ConvoMem are: the folders name what the files themselves do not, category and evidence count.
 
 The layout is that of the published data set, `<category>/<n>_evidence/<file>.json`. The field `category` inside an item
 is the theme of its scenario, such as "Professional Life", and means nothing for grading.
@@ -41,7 +41,7 @@ class Listing(NamedTuple):
 
     files: tuple[tuple[Path, Origin], ...]
     passed_over: tuple[Path, ...]
-    """Files that lie in no category."""
+    """Files that are in no category."""
 
 
 def origin_of(path: Path) -> Origin:
@@ -60,7 +60,7 @@ def list_files(folder: Path) -> Listing:
     """The files of ConvoMem below `folder`, hidden ones left out.
 
     Raises:
-        DataError: there is none, or one lies in a folder `<n>_evidence` of no known category.
+        DataError: there is none, or one is in a folder `<n>_evidence` of no known category.
     """
     files, passed_over = [], []
     for path in sorted(folder.rglob("*.json")):
@@ -79,7 +79,7 @@ def list_files(folder: Path) -> Listing:
 
 
 def claims_folder(folder: Path) -> bool:
-    """Whether a JSON file lies below it where ConvoMem's files lie."""
+    """Whether a JSON file is below it where ConvoMem's files are."""
     below = (_folders(path) for path in folder.rglob("*.json"))
     return any(name in CATEGORIES or _EVIDENCE_FOLDER.fullmatch(name) for names in below for name in names)
 

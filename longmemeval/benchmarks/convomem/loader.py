@@ -54,7 +54,7 @@ class ConvoMemDataset:
         name: the catalogue name; empty: the stem of the file, or the folder's name.
 
     Raises:
-        DataError: a file cannot be read, is not as the format demands, or lies in no category; no question is there.
+        DataError: a file cannot be read, is not as the format demands, or is in no category; no question is there.
     """
 
     benchmark = "convomem"
@@ -92,7 +92,7 @@ class ConvoMemDataset:
 
     @property
     def passed_over(self) -> tuple[Path, ...]:
-        """JSON files of the folder that are not read, since they lie in no category."""
+        """JSON files of the folder that are not read, since they are in no category."""
         return self._listing.passed_over
 
     @cached_property
@@ -142,7 +142,7 @@ class ConvoMemDataset:
         return CATEGORIES[self._find(question_id)[0].origin.category]
 
     def gold(self, question_id: str) -> Gold:
-        """The right answer to `question_id`, or the rubric it is graded by, and where its evidence stands."""
+        """The right answer to `question_id`, or the rubric it is graded by, and where its evidence is."""
         entry, index = self._find(question_id)
         case = self._case(entry)
         _, item = case.items[index]

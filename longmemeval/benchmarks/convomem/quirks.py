@@ -21,7 +21,7 @@ class ConvoMemQuirks(Struct):
     """Conversations without id, or with one that another of the same haystack has; they are numbered."""
     evidence_texts: int = 0
     evidence_texts_found_after_normalising: int = 0
-    """Texts that are a turn's but for white space, Unicode forms, quotation marks and dashes."""
+    """Texts that are a turn's except for white space, Unicode forms, quotation marks and dashes."""
     unmatched_evidence_texts: int = 0
     """Texts that no turn of the item's conversations says: `evidence_turns` lacks them."""
     questions_without_evidence_turn: int = 0

@@ -22,7 +22,7 @@ SESSION_CUTOFFS = (2, 5, 10)
 def locomo_recall(evidence: Sequence[str], retrieved: Sequence[str]) -> float:
     """The official recall of one question, rounded to 3 decimals as there.
 
-    Evidence counts as it stands in the data: a repeated id counts twice, a malformed one is never found. The reported
+    Evidence counts as it is in the data: a repeated id counts twice, a malformed one is never found. The reported
     means are over all questions, and one without evidence enters them as 0, which is what it gets here.
 
     Args:

@@ -1,6 +1,6 @@
 """The words of LoCoMo's two-option protocol: our own, or those of a file, such as the official ones.
 
-The official words stand in `task_eval/gpt_utils.py` of the official repository and are not shipped, for their licence.
+The official words are in `task_eval/gpt_utils.py` of the official repository and are not shipped, for their licence.
 A file of them is an object in JSON or YAML:
 
 | field | content |
@@ -119,7 +119,7 @@ def recorded_texts(record: Mapping[str, Any]) -> ProtocolTexts | None:
     """The texts of a manifest's `settings.protocol`; None: our own words.
 
     Raises:
-        IntegrityError: they are not those whose hash stands beside them.
+        IntegrityError: they are not those whose hash is beside them.
     """
     if "texts" not in record:
         return None

@@ -174,7 +174,7 @@ class Questions:
             "--seed",
             metavar="N",
             rich_help_panel=ADVANCED,
-            help="Seed of --sample. With one seed, a smaller sample lies inside a larger one.",
+            help="Seed of --sample. With one seed, a smaller sample is inside a larger one.",
         ),
     ] = 0
 

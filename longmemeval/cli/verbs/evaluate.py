@@ -13,6 +13,7 @@ from longmemeval.cli.options.panels import MODEL, OUTPUT, WHAT
 from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
 from longmemeval.cli.verbs.import_run import tell
 from longmemeval.report.tables.table import Table
+from longmemeval.text.plural import count_of
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.grade.agreement import AuditedScore, JudgeAgreement
@@ -152,8 +153,8 @@ def _adopt(file: Path, dataset: str, chosen: "Selection", where: "Folders") -> s
     from longmemeval.pipeline.exchange.hypotheses import adopt_hypotheses
 
     adopted = adopt_hypotheses(file, load_dataset(dataset, where.data_dir), where.results_dir, selection=chosen)
-    tell(adopted.unknown, "hypotheses are for questions that are not in the data set; they are ignored")
-    tell(adopted.missing, "questions have no hypothesis and count as not evaluated")
+    tell(adopted.unknown, "hypothesis is", "hypotheses are", "ignored: the data set does not have the question")
+    tell(adopted.missing, "question is", "questions are", "without a hypothesis, counted as not evaluated")
     return adopted.run_id
 
 
@@ -195,7 +196,7 @@ def tell_unlabelled(evaluation: "Evaluation") -> None:
     errors = [f"  {one.question_id}: {one.error}" for one in judged if one.label is None]
     if errors:
         again = "" if rules_of(judge.model) else "; rerun the command to ask again"
-        err.print(f"{len(errors):,} answers have no label by {printable(judge.id)}{again}:")
+        err.print(f"{count_of(len(errors), 'answer has', 'answers have')} no label by {printable(judge.id)}{again}:")
         for line in errors[:5]:
             err.print(printable(line))
 

@@ -10,6 +10,7 @@ from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import OUTPUT
 from longmemeval.cli.output import err, out, print_json, print_table, printable
+from longmemeval.text.plural import count_of
 
 
 def register(app: typer.Typer) -> None:
@@ -45,11 +46,12 @@ def import_run(
     if as_json:
         print_json(imported)
     else:
-        out.print(f"Run {printable(imported.run_id)}: {imported.answered:,} answers")
-    tell(imported.unknown, "lines are about questions that are not in the data set; they are ignored")
-    tell(imported.missing, "questions have no hypothesis and count as not evaluated")
-    tell(imported.repeated, "questions occur twice: the official script counts them twice, this run once")
-    tell(imported.unlabelled, "answers have no label and count as not evaluated")
+        out.print(f"Run {printable(imported.run_id)}: {count_of(imported.answered, 'answer')}")
+    tell(imported.unknown, "line is", "lines are", "ignored: the data set does not have the question")
+    tell(imported.missing, "question is", "questions are", "without a hypothesis, counted as not evaluated")
+    twice = "twice, as the official script counts them; this run counts them once"
+    tell(imported.repeated, "question occurs", "questions occur", twice)
+    tell(imported.unlabelled, "answer is", "answers are", "without a label, counted as not evaluated")
     metrics = imported.metrics
     if as_json:
         return
@@ -66,8 +68,8 @@ def import_run(
         out.print(f"The official script prints of this log: {told}")
 
 
-def tell(questions: tuple[str, ...], what: str) -> None:
+def tell(questions: tuple[str, ...], one: str, several: str, what: str) -> None:
     """Count and name on standard error what does not fit."""
     if questions:
         more = ", …" if len(questions) > 5 else ""
-        err.print(f"{len(questions)} {what}: {printable(', '.join(questions[:5]))}{more}")
+        err.print(f"{count_of(len(questions), one, several)} {what}: {printable(', '.join(questions[:5]))}{more}")

@@ -90,7 +90,7 @@ def show(report: "PrepareReport", *, fresh: bool = False) -> None:
 
     Args:
         report: of the work.
-        fresh: there was no cache before; what was not computed then stood there twice.
+        fresh: there was no cache before; what was not computed then was there twice.
     """
     from longmemeval.embedding.registry import is_offline_fallback
     from longmemeval.report.tables.cells import usage_line

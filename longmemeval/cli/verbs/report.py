@@ -10,6 +10,7 @@ from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import OUTPUT
 from longmemeval.cli.output import out, printable
 from longmemeval.cli.published import Published
+from longmemeval.text.plural import count_of
 
 
 def register(app: typer.Typer) -> None:
@@ -65,4 +66,4 @@ def report(
         return
     written = write_report(run_ids, output, options=options, where=where)
     size = f"{written.bytes / 1e6:.1f} MB" if written.bytes >= 100_000 else f"{written.bytes / 1e3:.1f} KB"
-    out.print(f"{printable(written.file)}: {size}, {written.questions:,} questions, runs: {written.runs}")
+    out.print(f"{printable(written.file)}: {size}, {count_of(written.questions, 'question')}, runs: {written.runs}")

@@ -13,6 +13,7 @@ from longmemeval.cli.output import err, out, print_json, print_lines, print_tabl
 from longmemeval.cli.verbs.compare import show as show_comparison
 from longmemeval.report.tables.layout import fits, legend, lettered
 from longmemeval.report.tables.table import Table
+from longmemeval.text.plural import count_of
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.compare.graded_run import RunSummary
@@ -71,7 +72,7 @@ def show(report: "SweepReport") -> None:
         show_comparison(compared.comparison)
         _show_front(compared)
     worked = report.newly_answered or report.newly_judged or report.failures
-    new = f"{report.newly_answered:,} questions answered and {report.newly_judged:,} answers graded"
+    new = f"{count_of(report.newly_answered, 'question')} answered and {count_of(report.newly_judged, 'answer')} graded"
     err.print(f"{report.seconds:.1f} s: {new if worked else 'nothing was left to do'}.")
     out.print(printable(f"Runs: {report.results}/{report.name}_*"))
 
@@ -81,7 +82,7 @@ def show_estimate(estimate: "SweepEstimate", planned: int) -> None:
     from longmemeval.pipeline.sweep.estimate import totals_line
 
     preparation = estimate.preparation
-    out.print(f"{planned} runs: {estimate.complete} are complete, {len(estimate.runs)} are left.")
+    out.print(f"{count_of(planned, 'run')}: {estimate.complete} complete, {len(estimate.runs)} left.")
     if preparation.prepared:
         out.print(printable(f"To prepare: {preparation.prepared} of {preparation.haystacks} haystacks"))
         for what, amount in preparation.estimate.items():
@@ -98,7 +99,7 @@ def show_estimate(estimate: "SweepEstimate", planned: int) -> None:
 
 def _work_rows(run: "RunEstimate") -> list[list[str]]:
     """The answers of a run, and each judge that is a chat model."""
-    rows = [[run.run_id, f"{run.questions_left:,} answers", *_work_cells(run.answering)]]
+    rows = [[run.run_id, count_of(run.questions_left, "answer"), *_work_cells(run.answering)]]
     return rows + [["", f"judge {work.model}", *_work_cells(work)] for work in run.judging if work.calls]
 
 

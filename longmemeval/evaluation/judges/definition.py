@@ -64,7 +64,7 @@ def rule_names() -> list[str]:
 
 
 def set_names() -> list[str]:
-    """The names that can stand before `@MODEL`: prompts of this package, and whatever other packages bring."""
+    """The names that can come before `@MODEL`: prompts of this package, and whatever other packages bring."""
     rules = rule_names()
     return sorted(name for name in JUDGE_DEFINITIONS.names() if name not in rules)
 

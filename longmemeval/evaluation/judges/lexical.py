@@ -8,7 +8,7 @@ The rules, in this order, with the word lists of `lexical_rules.json`:
 2. Any other question: an answer that abstains is wrong.
 3. A preference rubric: correct if the answer has at least `MINIMUM_RUBRIC_RECALL` of the content words in the
    rubric's sentences about what the user would like.
-4. Otherwise: correct if the gold answer, or one of the alternatives its text offers, stands in the answer word for
+4. Otherwise: correct if the gold answer, or one of the alternatives its text offers, is in the answer word for
    word, or all its numbers do and enough words are shared: token F1 (Rajpurkar et al. 2016) of at least `MINIMUM_F1`
    (without the numbers, "12 days" would pass for "14 days").
 

@@ -47,7 +47,7 @@ class TemplateJudge:
 
 
 def _identity(templates: TemplateSet, model: str, endpoint: str | None) -> JudgeIdentity:
-    # `reply` is in the hash of the templates too; here it tells whoever has only the judgements how to read them.
+    # `reply` is in the hash of the templates too; here it tells a reader who has only the judgements how to read them.
     parameters = {
         "max_tokens": templates.max_tokens,
         "reply": templates.reply,

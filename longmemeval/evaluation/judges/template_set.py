@@ -150,7 +150,7 @@ def load_template_set(name_or_file: str, known: Collection[str] | None = None) -
 
     Args:
         name_or_file: of the set.
-        known: what `choose` can name a template for (`choices`); None: nobody knows, and any name will do.
+        known: what `choose` can name a template for (`choices`); None: not known, and any name will do.
 
     Raises:
         HarnessError: no such set or file, or one that is not as described above, with the nearest valid name.

@@ -66,7 +66,7 @@ class VotingJudge:
 class RepeatedJudge:
     """Another judge under an id of its own, so that what it grades again goes into another file.
 
-    Never official: of several gradings the first counts, whoever repeats it.
+    Never official: of several gradings the first counts.
 
     Args:
         judge: who grades.

@@ -1,6 +1,6 @@
 """Retrieval measures: declared in `notation` (and here), computed in `compute`, averaged in `aggregate`.
 
-What only one benchmark's own code does stands in its folder.
+What only one benchmark's own code does is in its folder.
 """
 
 from longmemeval.evaluation.measures.notation import (

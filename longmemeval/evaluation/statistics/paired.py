@@ -58,7 +58,7 @@ def compare_pairs(
     """
     if odd := sorted(a.keys() ^ b.keys()):
         raise HarnessError(
-            f"The two runs are over different questions: {len(odd)} of them stand in one run only",
+            f"The two runs are over different questions: {len(odd)} of them are in one run only",
             where=f"question {odd[0]!r} first",
             fix="Compare runs of the same data set and the same selection of questions",
         )

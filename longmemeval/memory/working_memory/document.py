@@ -60,7 +60,7 @@ class Document:
 
     @property
     def text(self) -> str:
-        """The markdown as it stands."""
+        """The markdown as it is."""
         return "\n".join(line for block in self._blocks for line in block)
 
     def entries(self, section: int | None = None) -> list[Entry]:

@@ -121,7 +121,7 @@ class _Draft:
                 self._take(sentence)
 
     def _begin(self, day: date) -> None:
-        # Between sessions the order of the document decides among equal entries: the same as reading it anew.
+        # Between sessions the order of the document decides among equal entries: the same as reading it again.
         for text in self._touched:
             self._until[text] = self._last[text][max(self._last[text])].until
         self._touched.clear()

@@ -10,6 +10,7 @@ from longmemeval.evaluation.statistics.power import (
     minimum_detectable_difference,
 )
 from longmemeval.evaluation.statistics.resampling import smallest_p
+from longmemeval.text.plural import count_of
 
 
 def detectable_note(haystacks: Sequence[str]) -> str:
@@ -19,8 +20,8 @@ def detectable_note(haystacks: Sequence[str]) -> str:
         haystacks: the haystack id of each question that will be answered.
     """
     n, units = len(haystacks), independent_units(haystacks)
-    questions = f"{n:,} question{'' if n == 1 else 's'}"
-    shared = f" over {units:,} haystacks" if units < n else ""
+    questions = count_of(n, "question")
+    shared = f" over {count_of(units, 'haystack')}" if units < n else ""
     if can_show_nothing(haystacks):
         return (
             f"With {questions}{shared} no difference can be shown: even of runs that differ everywhere p is not below "

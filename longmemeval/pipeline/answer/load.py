@@ -57,7 +57,7 @@ class LoadMonitor:
             self._waits_ms.append(max(0.0, time.perf_counter() - self._due) * 1000)
 
     def totals(self) -> dict[str, Any]:
-        """What a manifest tells under `load`; nothing where no call was made."""
+        """What a manifest says under `load`; nothing where no call was made."""
         seconds, processor = self._used
         if not self._latencies_ms or not seconds:
             return {}

@@ -1,6 +1,6 @@
 """Asking a chat model about the questions of a run before the first is searched for.
 
-Recalling is no place for it: that happens inside the run's event loop, question by question, and waits for nobody.
+Recalling is no place for it: that happens inside the run's event loop, question by question, and must not wait.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ class QuestionAnalyses:
         method: what is looked for.
         model: whom to ask.
         concurrency: questions asked about at one time.
-        settings: what a run's manifest tells of the model.
+        settings: what a run's manifest says about the model.
     """
 
     def __init__(

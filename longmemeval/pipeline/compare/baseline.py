@@ -16,6 +16,7 @@ from longmemeval.pipeline.compare.graded_run import GradedRun, load_graded
 from longmemeval.pipeline.runs.index import settings_sha256
 from longmemeval.pipeline.runs.manifest import run_ids
 from longmemeval.settings import Folders
+from longmemeval.text.plural import count_of
 from longmemeval.text_files import UnreadableError, decode_json
 
 FORMAT = 1
@@ -62,7 +63,7 @@ class AgainstBaseline(Struct, frozen=True):
     """95 % bootstrap interval of `difference`, over haystacks where questions share them."""
     margin: float
     worse: bool
-    """Whether the upper end of `interval` lies below `-margin`."""
+    """Whether the upper end of `interval` is below `-margin`."""
     same_settings: bool
     lost: tuple[str, ...]
     """Ids of the questions that earned less than in the baseline, sorted."""
@@ -205,6 +206,6 @@ def _told(result: AgainstBaseline) -> str:
     return (
         f"Run '{result.run}' is {points(-result.difference)} worse than baseline '{result.baseline}', 95 % interval of "
         f"the difference [{low * 100:.1f}, {high * 100:.1f}], margin {points(result.margin)}. It lost "
-        f"{len(result.lost)} questions and won {len(result.won)}; lost: {', '.join(result.lost[:_NAMED])}{more}."
-        f"{settings}"
+        f"{count_of(len(result.lost), 'question')} and won {len(result.won)}; lost: "
+        f"{', '.join(result.lost[:_NAMED])}{more}.{settings}"
     )

@@ -10,6 +10,7 @@ from longmemeval.evaluation.judges.imported import bound_to_its_log
 from longmemeval.evaluation.metrics import compute_metrics
 from longmemeval.pipeline.compare.graded_run import GradedRun
 from longmemeval.pipeline.runs.asked import AskedQuestions
+from longmemeval.text.plural import count_of
 
 _SHOWN = 4
 """Run ids named in one message before the rest is counted."""
@@ -42,7 +43,7 @@ def check_comparable(graded: Sequence[GradedRun]) -> None:
         graded,
         "The runs answered different questions",
         lambda run: frozenset(run.asked.questions),
-        lambda run: f"{len(run.asked.questions):,} questions",
+        lambda run: count_of(len(run.asked.questions), "question"),
         _common_remedy(graded),
     )
 
@@ -97,7 +98,7 @@ def _shared_questions(graded: Sequence[GradedRun]) -> set[str]:
 
 
 def on_common_questions(graded: Sequence[GradedRun]) -> tuple[list[GradedRun], list[str]]:
-    """The runs as if they had answered the questions all of them share and no others; scores are computed anew.
+    """The runs as if they had answered the questions all of them share and no others; scores are computed again.
 
     Returns:
         The runs, and what has to be said: nothing where they answered the same questions anyway.

@@ -175,7 +175,7 @@ def _pair(a: str, b: str, paired: Paired, p_holm: float, *, labels: bool) -> Pai
 
 def _figures(run: GradedRun, lost: Losses, pairs: Sequence[PairResult]) -> RunFigures:
     run_id, settings = run.manifest.run_id, run.manifest.settings
-    # Pairs with the first run stand before all others.
+    # Pairs with the first run come before all others.
     to_first = next((pair for pair in pairs if pair.b == run_id), None)
     return RunFigures(
         summary=run.summary,

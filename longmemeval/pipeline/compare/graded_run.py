@@ -68,7 +68,7 @@ class RunSummary(Struct, frozen=True):
     undated: int = 0
     """Answers read from items of which the memory does not tell the date."""
     parts_told: dict[str, dict[str, Any]] = {}
-    """What those parts tell of themselves, by name; see `Made.told`."""
+    """What those parts say of themselves, by name; see `Made.told`."""
     protocol_note: str = ""
     """What the benchmark's own protocol, where the run followed it, means for these scores; empty without one."""
 

@@ -37,7 +37,7 @@ def export_trec(
     """Write `<run_id>.run` (`qid Q0 docid rank score tag`) and `<run_id>.qrels` (`qid 0 docid 1`).
 
     Evaluators sort by score: scores are made of the ranks, so that they fall strictly and keep the order. An id that a
-    ranking repeats is written once, where it stands first. White space and `%` in ids are percent-encoded. The qrels
+    ranking repeats is written once, where it comes first. White space and `%` in ids are percent-encoded. The qrels
     are the evidence (repaired where that is needed); under an official protocol with its own corpus the ids that are
     gold there.
 

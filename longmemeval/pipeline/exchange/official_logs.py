@@ -27,6 +27,7 @@ from longmemeval.pipeline.runs.manifest import run_folder
 from longmemeval.pipeline.runs.run_files import RunFiles
 from longmemeval.records import Judgement
 from longmemeval.settings import Folders, folders
+from longmemeval.text.plural import count_of
 
 _UNNAMED = "unnamed model"
 """The judge of a log whose labels do not say who gave them."""
@@ -42,7 +43,7 @@ class Imported(Struct, frozen=True):
     missing: tuple[str, ...]
     """Questions of the data set that the file does not answer: they count as not evaluated."""
     repeated: tuple[str, ...]
-    """Questions that stand in the file twice: the official script counts them twice, the run once."""
+    """Questions that the file has twice: the official script counts them twice, the run once."""
     unlabelled: tuple[str, ...]
     """Answered questions without a label, where others have one."""
     metrics: Metrics | None
@@ -90,9 +91,9 @@ def _script_stops(adopted: Adopted, metrics: Metrics, benchmark: Benchmark) -> I
     if not adopted.is_jsonl:
         yield "not every line is one record"
     if adopted.unlabelled_lines:
-        yield f"{adopted.unlabelled_lines:,} lines have no label"
+        yield f"{count_of(adopted.unlabelled_lines, 'line has', 'lines have')} no label"
     if adopted.unknown:
-        yield f"{len(adopted.unknown):,} questions are not in the data set"
+        yield f"{count_of(len(adopted.unknown), 'question is', 'questions are')} not in the data set"
 
 
 def _take_over(

@@ -1,4 +1,4 @@
-"""What stands beside a score: how far other judges agree, and what is left of it without disputed gold labels."""
+"""What is shown beside a score: how far other judges agree, and what is left of it without disputed gold labels."""
 
 from collections.abc import Mapping, Sequence, Set
 from itertools import combinations

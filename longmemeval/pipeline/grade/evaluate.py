@@ -62,7 +62,7 @@ class Evaluation(Struct, frozen=True):
     metrics: Metrics
     """The score: by the judge's first grading of these answers."""
     grading: Metrics
-    """By the grading that was made or added to now: the same, but when judging anew."""
+    """By the grading that was made or added to now: the same, except when judging again."""
     newly_judged: int
     failed: int
     """Questions not evaluated because an answer or a judge's call is missing; not those that the rules leave out."""
@@ -166,7 +166,7 @@ class _ChosenJudge:
 
 
 def _chosen_judge(files: RunFiles, benchmark: Benchmark, options: EvaluateOptions) -> _ChosenJudge:
-    """The judge to grade with; to judge anew, the next one that is not done with these answers."""
+    """The judge to grade with; to judge again, the next one that is not done with these answers."""
     spec = benchmark.default_judge if options.judge is None else options.judge
     for metrics in files.metrics:
         if metrics.judge.id == spec:

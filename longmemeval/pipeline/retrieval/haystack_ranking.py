@@ -89,7 +89,7 @@ class _SentVectors:
     """The vectors that came with a task; one that did not is computed here.
 
     Args:
-        task: with the vectors of what its memory embeds, as far as anybody could tell.
+        task: with the vectors of what its memory embeds, as far as is known.
     """
 
     def __init__(self, task: MemoryTask) -> None:

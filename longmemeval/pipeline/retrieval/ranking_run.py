@@ -1,4 +1,4 @@
-"""A run of `retrieval`: what it begins with, its rankings under way, and what is told of it at the end."""
+"""A run of `retrieval`: what it begins with, its rankings under way, and what is reported of it at the end."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -143,7 +143,7 @@ class RetrievalJob:
 
 
 Worked = Callable[[Mapping[str, Any]], dict[str, Any]]
-"""From the totals of a manifest, as an earlier session left them, to what they tell of work done on questions."""
+"""From the totals of a manifest, as an earlier session left them, to what they say about work done on questions."""
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from longmemeval.evaluation.measures.notation import MEASURES, Measure
 from longmemeval.evaluation.measures.rankings import Granularity, Ranking, RetrievalProtocol, RetrievalResult
 from longmemeval.records import Question
 from longmemeval.storage.messages import haystack_messages, thread_ids
+from longmemeval.text.plural import count_of
 
 
 def chosen_measures(names: Sequence[str], cutoffs: Sequence[int], rules: RetrievalRules) -> tuple[Measure, ...]:
@@ -143,7 +144,7 @@ class RankingScores:
         if self._unknown:
             notes.append(f"{memory} does not say which {unit} what it finds is from: its recall is not known.")
         if self._failed:
-            notes.append(f"{memory} failed at {self._failed:,} questions: they count, as nothing found.")
+            notes.append(f"{memory} failed at {count_of(self._failed, 'question')}, counted as nothing found.")
         return tuple(notes)
 
 

@@ -50,7 +50,7 @@ class Planning:
         protocol: by which the rankings are scored.
         prepared: the preparation to read.
         embedder: the one the fixtures were made with, under another name.
-        query_model: who analyses the questions where a memory wants a chat model for it; None: nobody can.
+        query_model: who analyses the questions where a memory wants a chat model for it; None: no model.
         reached_by: how a remote embedder is reached, where not by its own endpoint.
     """
 
@@ -137,7 +137,7 @@ class Plan:
         return self.job.where.results_dir / self.manifest.run_id
 
     def worked(self, before: Mapping[str, Any]) -> dict[str, Any]:
-        """What the totals of the manifest tell of asking about the questions and of embedding them."""
+        """What the totals of the manifest say about analysing the questions and embedding them."""
         analysed = self.analyses.totals if self.analyses else None
         return analysis_totals(analysed, before) | (self.vectors.totals(before) if self.embeds else {})
 

@@ -52,7 +52,7 @@ def made_again(files: RunFiles, asked: AskedQuestions, stored: Metrics, *, grown
     Args:
         files: of the run.
         asked: its questions and their gold.
-        stored: the scores that stand in `metrics/`.
+        stored: the scores that are in `metrics/`.
         grown: whether answers or labels may have been added since; `evaluate` scores them.
 
     Raises:

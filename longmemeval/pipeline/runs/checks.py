@@ -1,7 +1,7 @@
 """What has to hold of the files of a run before a figure made from them is printed.
 
 Every check yields one outcome per thing it looks at: None, or what does not hold, beginning with the name of the file.
-`verify` tells all of them; whatever else reads a run stops at the first (`refuse`).
+`verify` reports all of them; everything else that reads a run stops at the first (`refuse`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -56,7 +56,7 @@ def _lines(path: Path, kind: type[R]) -> Iterator[tuple[bytes, R | IntegrityErro
 
 
 class StoredJournal(Generic[R]):
-    """What stood in a journal when it was read, and what its writer appended since.
+    """What was in a journal when it was read, and what its writer appended since.
 
     Args:
         path: the file; a journal that is not there has no records.
@@ -133,7 +133,7 @@ class StoredJournal(Generic[R]):
 
 
 class Journal(Generic[R]):
-    """A journal opened for appending. One writer at a time; what stands in it is read once.
+    """A journal opened for appending. One writer at a time; what is in it is read once.
 
     Args:
         path: the file; it and its folder are made where they are not there.
@@ -191,7 +191,7 @@ class Journal(Generic[R]):
         return self.stored.sha256
 
     def _check_in_place(self) -> None:
-        """Whoever moves the file takes the records with it: they would be missing from all that reads them here."""
+        """A moved file takes its records with it: they would be missing from everything that reads them here."""
         own = os.fstat(self._handle.fileno())
         try:
             there = self.path.stat()

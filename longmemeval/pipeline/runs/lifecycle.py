@@ -1,6 +1,6 @@
 """How a run begins, goes on and ends: one way for answers and for rankings.
 
-It goes on only as it was begun, and only if its journal is as it was left.
+It goes on only as it was started, and only if its journal is as it was left.
 """
 
 import time
@@ -26,7 +26,7 @@ _TO_BE_CONTINUED = (SpendingLimitError, EndpointDownError)
 
 @contextmanager
 def open_run(stored: StoredJournal[R], new: RunManifest) -> Iterator["OpenRun[R]"]:
-    """Begin a run, or go on with one that was begun as it would be now. The journal lock is the run lock.
+    """Begin a run, or go on with one that was started as it would be now. The journal lock is the run lock.
 
     Args:
         stored: its answers or rankings, in its folder.
@@ -47,7 +47,7 @@ class OpenRun(Generic[R]):
     Args:
         folder: the run's.
         journal: its answers or rankings.
-        manifest: as the run was begun.
+        manifest: as the run was started.
     """
 
     def __init__(self, folder: Path, journal: Journal[R], manifest: RunManifest) -> None:
@@ -83,7 +83,7 @@ class OpenRun(Generic[R]):
         try:
             yield
         except BaseException as error:
-            # Where the disk is full, the manifest cannot be written either; the error to tell is the first one.
+            # Where the disk is full, the manifest cannot be written either; the error to report is the first one.
             with suppress(HarnessError):
                 self._close(_status_after(error), totals)
                 if isinstance(error, _TO_BE_CONTINUED):
@@ -111,7 +111,7 @@ def _status_after(error: BaseException) -> RunStatus:
 
 
 def begun_or_new(folder: Path, journal: Journal[R], new: RunManifest) -> RunManifest:
-    """The manifest on disk if the run was begun before, else `new`.
+    """The manifest on disk if the run was started before, else `new`.
 
     Args:
         folder: the run's folder.
@@ -155,7 +155,7 @@ def _check_same(before: RunManifest, new: RunManifest) -> None:
 
 
 def _other_parts(before: _Parts, new: _Parts) -> list[str]:
-    """Where other parts are read; one that only one of the two tells of (words it counted for itself) is no other."""
+    """Where other parts are read. One that only one of the two has (words it counted for itself) is no difference."""
 
     def compared(parts: _Parts, others: _Parts) -> dict[str, dict[str, str]]:
         return {

@@ -217,7 +217,7 @@ class _Document(Struct):
 
 
 def document_of(manifest: RunManifest) -> dict[str, Any]:
-    """A manifest as it stands in `run.json`."""
+    """A manifest as it is in `run.json`."""
     document: dict[str, Any] = msgspec.to_builtins(manifest)
     first = {"format": manifest.format, "run_id": manifest.run_id, "kind": manifest.kind}
     return first | document | {"settings": manifest.settings.plain}

@@ -23,7 +23,7 @@ def stored_metrics(folder: Path) -> list[Metrics]:
 
 
 def read_metrics(path: Path) -> Metrics:
-    """One file of scores, as it stands there.
+    """One file of scores, unchanged.
 
     Raises:
         IntegrityError: it is damaged.

@@ -16,7 +16,7 @@ class Selection(Struct, frozen=True):
     limit: int | None = None
     """The first N in file order."""
     sample: int | None = None
-    """N drawn by `seed`, stratified by question type; a smaller sample lies inside a larger one."""
+    """N drawn by `seed`, stratified by question type; a smaller sample is inside a larger one."""
     seed: int = 0
     question_ids: tuple[str, ...] = ()
 
@@ -80,7 +80,7 @@ def stratified_order(types: dict[str, str], seed: int) -> list[str]:
     """All question ids in an order of which every prefix is a stratified sample.
 
     Within a type the order is by a hash of seed and id, so it depends on neither file order nor library version. The
-    i-th of n questions of a type stands at (i + 1/2) / n of the whole order: types keep their share in every prefix.
+    i-th of n questions of a type is at (i + 1/2) / n of the whole order: types keep their share in every prefix.
 
     Args:
         types: question id -> question type.

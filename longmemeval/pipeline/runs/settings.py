@@ -72,7 +72,7 @@ class HypothesesSettings(Struct, frozen=True):
 
 
 class _Settings(Struct, frozen=True, kw_only=True, tag_field="kind"):
-    """What may be asked of a run whatever its kind; an absent setting is told by what it stands for."""
+    """What may be asked of a run whatever its kind; an absent setting has the value it stands for."""
 
     others: dict[str, Any] = {}
     """What a benchmark's own ranker decides by, and what another version wrote and this one does not know."""

@@ -1,4 +1,4 @@
-"""What the totals of a manifest tell of the work done on questions before they are answered or ranked."""
+"""What the totals of a manifest say about the work done on questions before they are answered or ranked."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,9 +9,9 @@ from msgspec import Struct
 from longmemeval.records import Usage
 
 QUERY_MODEL = "query_model"
-"""Where a manifest tells of the model that analyses questions: in its settings, and of what it took, in its totals."""
+"""Where a manifest names the model that analyses questions: in its settings, and what it took, in its totals."""
 QUERY_EMBEDDINGS = "query_embeddings"
-"""Where the totals of a manifest tell what embedding the questions cost."""
+"""Where the totals of a manifest say what embedding the questions cost."""
 
 
 class AnalysisTotals(Struct, frozen=True):
@@ -29,7 +29,7 @@ class AnalysisTotals(Struct, frozen=True):
 
 
 def analysis_totals(found: AnalysisTotals | None, before: Mapping[str, Any]) -> dict[str, Any]:
-    """What the totals of a manifest tell of the analyses; nothing where none were made.
+    """What the totals of a manifest say about the analyses; nothing where none were made.
 
     Args:
         found: what those of this session took.

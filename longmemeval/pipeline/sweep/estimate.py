@@ -28,6 +28,7 @@ from longmemeval.reading.reader import Reader
 from longmemeval.records import Question
 from longmemeval.retrieval.questions.analysis import analyse_by_rules
 from longmemeval.storage.messages import haystack_messages
+from longmemeval.text.plural import count_of
 
 SAMPLED = 20
 """Questions whose prompts are made; the others are taken to be like them."""
@@ -79,7 +80,7 @@ class SweepEstimate(Struct, frozen=True):
 
 
 def estimate_sweep(state: SweepState) -> SweepEstimate:
-    """Estimate what is left of a sweep; calls nobody and writes nothing but the cache of embeddings.
+    """Estimate what is left of a sweep; calls no model and writes nothing but the cache of embeddings.
 
     Raises:
         HarnessError: what `prepare` would refuse, no such model provider, or a judge that cannot grade these questions.
@@ -113,7 +114,7 @@ def totals_line(estimate: SweepEstimate) -> str:
     """What is left in all, in one sentence or two."""
     lacking = f" Not in these sums, because not known: {'; '.join(estimate.unknown)}." if estimate.unknown else ""
     return (
-        f"Left to do: {estimate.calls:,} calls, {estimate.prompt_tokens:,} prompt tokens, at most "
+        f"Left to do: {count_of(estimate.calls, 'call')}, {estimate.prompt_tokens:,} prompt tokens, at most "
         f"{estimate.completion_tokens:,} reply tokens and ${estimate.dollars:,.4f}; ${estimate.spent:,.4f} are spent "
         f"already.{lacking}"
     )
@@ -261,7 +262,7 @@ def _unknown(work: Iterable[Work]) -> list[str]:
     unpriced = {one.model: None for one in work if one.dollars is None and one.calls is not None}
     later = sum(one.calls is None for one in work)
     return [f"the price of {model}" for model in unpriced] + (
-        [f"the prompts of {later} runs, known after prepare"] if later else []
+        [f"the prompts of {count_of(later, 'run')}, known after prepare"] if later else []
     )
 
 

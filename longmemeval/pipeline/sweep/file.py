@@ -1,4 +1,4 @@
-"""A sweep's YAML file: what may stand in it, and where it is wrong. `docs/sweep.md` explains it with an example."""
+"""A sweep's YAML file: what it may hold, and where it is wrong. `docs/sweep.md` explains it with an example."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -174,7 +174,7 @@ def read_sweep_file(path: Path) -> tuple[SweepFile, SweepText]:
     try:
         return SweepFile.model_validate(document), text
     except ValidationError as error:
-        # A misspelt field is missing too: what stands there is the one to name.
+        # A misspelt field is missing too: what is there is the one to name.
         problem = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
         raise HarnessError(
             _what(problem["type"], problem["loc"], problem["msg"]),

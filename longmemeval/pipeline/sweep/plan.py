@@ -128,7 +128,7 @@ def _expanded(entry: MemoryEntry, file: Path) -> Iterator[MemoryConfiguration]:
     is_file = Path(entry.preset).suffix in _YAML
     base = resolve_configuration(str(file.parent / entry.preset) if is_file else entry.preset)
     if twice := sorted(entry.parameters.keys() & entry.grid.keys()):
-        raise HarnessError(f"'{twice[0]}' stands in parameters and in grid", fix="Keep one of them")
+        raise HarnessError(f"'{twice[0]}' is in parameters and in grid", fix="Keep one of them")
     for values in product(*entry.grid.values()):
         own = dict(zip(entry.grid, values, strict=True))
         checked = _checked(base, entry.parameters | own)

@@ -1,4 +1,4 @@
-"""What is there of a sweep already: answers, labels, money spent, and whether all of it was begun as is asked now."""
+"""What is there of a sweep already: answers, labels, money spent, and whether all of it was started as is asked now."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -82,7 +82,7 @@ class SweepState:
         return self.where.results_dir / run.run_id
 
     def options(self, run: PlannedRun) -> RunOptions:
-        """How a run is done, but for what it may cost."""
+        """How a run is done, except for what it may cost."""
         return RunOptions(
             reading=run.reading.configuration,
             prepared=self.plan.prepare.name,
@@ -159,7 +159,7 @@ class SweepState:
         return None if dollars is None else SpendingLimit(dollars, self.spent() - spent_here)
 
     def check_begun(self) -> None:
-        """Refuse to go on where a planned run was begun as something else.
+        """Refuse to go on where a planned run was started as something else.
 
         Raises:
             HarnessError: a run of that id has other settings, questions or data.

@@ -22,6 +22,7 @@ from longmemeval.pipeline.sweep.plan import PlannedRun, SweepPlan, plan
 from longmemeval.pipeline.sweep.state import SweepState
 from longmemeval.settings import Folders, folders
 from longmemeval.spending import shown_dollars, spent_in
+from longmemeval.text.plural import count_of
 
 
 class SweepFailure(Struct, frozen=True):
@@ -82,7 +83,7 @@ def sweep(
             None: as in the file.
         dry_run: only estimate.
         where: the folders; None: from the environment.
-        tell: is told what is being done, a line each.
+        tell: is called with what is being done, a line each.
 
     Raises:
         HarnessError: the file is wrong, a planned run exists with other settings, or the estimate exceeds the limit:
@@ -130,7 +131,8 @@ def _prepare(
     """Prepare what the runs read, on the account of the sweep."""
     planned = state.plan
     if pending := estimate.preparation.prepared:
-        tell(f"Preparing {pending} haystacks for {len(planned.configurations)} memory configurations")
+        memories = count_of(len(planned.configurations), "memory configuration")
+        tell(f"Preparing {count_of(pending, 'haystack')} for {memories}")
     limit = state.limit(dollars, spent_in(state.account_file) or 0.0)
     options = planned.prepare.replaced(spending=limit, account_file=state.account_file)
     return prepare(
@@ -144,7 +146,7 @@ class _Session:
     Args:
         state: the sweep.
         dollars: what all of it may cost; None: no limit.
-        tell: is told what is being done.
+        tell: is called with what is being done.
     """
 
     def __init__(self, state: SweepState, dollars: float | None, tell: Callable[[str], None]) -> None:
@@ -176,7 +178,7 @@ class _Session:
         if self._state.is_answered(one):
             return
         left = len(self._state.unanswered(one))
-        self._tell(f"{title}: answering {left} questions")
+        self._tell(f"{title}: answering {count_of(left, 'question')}")
         limit = self._state.limit(self._dollars, spent_on_answers(self._state.folder(one)))
         try:
             with self._reaching(one.model.spec, one.model.options):
@@ -199,7 +201,7 @@ class _Session:
         if self._state.is_graded(one, judge):
             return
         left = len(self._state.unlabelled(one, judge))
-        self._tell(f"{title}: {spec} grades {left} answers")
+        self._tell(f"{title}: {spec} grades {count_of(left, 'answer')}")
         planned = self._state.plan
         options = EvaluateOptions(
             judge=spec,
@@ -217,7 +219,7 @@ class _Session:
             without = len(self._state.unlabelled(one, judge))
             self.newly_judged += left - without
         if without:
-            self._failed(one, f"{without} answers have no label by {spec}")
+            self._failed(one, f"{count_of(without, 'answer has', 'answers have')} no label by {spec}")
 
     @contextmanager
     def _reaching(self, spec: str, options: ModelOptions) -> Iterator[None]:

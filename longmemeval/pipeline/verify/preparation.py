@@ -111,7 +111,7 @@ class _Unknown(Part[None]):
         return {key: value for key, value in recipe.items() if not key.endswith("_sha256")}
 
     def recipe(self, tools: PartTools) -> dict[str, Any]:
-        """None can be told."""
+        """None is known."""
         raise self._absent()
 
     def make(self, source: Source, tools: PartTools) -> Made:

@@ -199,7 +199,7 @@ def recall_chart(curves: Sequence[Curve]) -> Chart:
     rows = [[f"{k:,}", *(f"{one[k] * 100:.1f} %" if k in one else "" for one in values)] for k in cutoffs]
     description = (
         "Mean share of a question's labelled evidence among the first k messages that reached the prompt. Prompts show "
-        "messages in the order of time, not of rank: this is where in the prompt evidence stands, and how much of it "
+        "messages in the order of time, not of rank: this is where in the prompt evidence is, and how much of it "
         "got there at all. The command longmemeval retrieval measures the ranking itself."
     )
     svg = drawn("recall", _WIDE, 3.2, draw)

@@ -11,6 +11,7 @@ from longmemeval.evaluation.statistics.spread import percentile
 from longmemeval.report.charts.charts import Chart, percent_axis
 from longmemeval.report.charts.svg import INK, MUTED, drawn, run_colour
 from longmemeval.report.tables.table import Table
+from longmemeval.text.plural import count_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -126,7 +127,9 @@ def calibration_chart(run: int, name: str, metric: str, calibration: Calibration
 
 
 def _threshold_words(calibration: Calibration, metric: str) -> str:
-    unscored = f" {calibration.unscored} questions have no score." if calibration.unscored else ""
+    unscored = (
+        f" {count_of(calibration.unscored, 'question has', 'questions have')} no score." if calibration.unscored else ""
+    )
     if calibration.threshold is None or calibration.held_out is None:
         return f"No threshold could be chosen and tried.{unscored}"
     held_out = calibration.held_out

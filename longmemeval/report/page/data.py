@@ -18,6 +18,7 @@ from longmemeval.report.tables.footnotes import ORACLE_NOTE, footnotes
 from longmemeval.report.tables.layout import letter_of
 from longmemeval.report.tables.table import Table
 from longmemeval.settings import Folders
+from longmemeval.text.plural import count_of
 
 NOTHING = UNKNOWN
 
@@ -109,7 +110,7 @@ def _latency(value: float | None) -> str:
 
 def _settings(run: GradedRun) -> str:
     document = document_of(run.manifest)
-    document["question_ids"] = f"{len(run.manifest.question_ids)} questions, see run.json"
+    document["question_ids"] = f"{count_of(len(run.manifest.question_ids), 'question')}, see run.json"
     document["fixtures"] = f"{len(run.manifest.fixtures)} fixtures, see run.json"
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
 
@@ -178,7 +179,7 @@ def notes(comparison: Comparison) -> list[str]:
 
 
 def abstention_table(comparison: Comparison, letters: list[str]) -> Table | None:
-    """How each run does on unanswerable questions; None where there are none and nobody abstains."""
+    """How each run does on unanswerable questions; None where there are none and no run abstains."""
     rows = []
     for letter, one in zip(letters, comparison.runs, strict=True):
         metrics = one.summary.metrics
@@ -215,7 +216,7 @@ def agreement_tables(graded: list[GradedRun], letters: list[str], where: Folders
                 for name, one in groups.items()
             ]
             columns = ["", "same label", "Cohen's kappa", "n", "not evaluated by both"]
-            disputed = f"{len(pair.agreement.disputed):,} questions in dispute"
+            disputed = f"{count_of(len(pair.agreement.disputed), 'question')} in dispute"
             tables.append(Table(f"{letter}: {pair.a} and {pair.b}, {disputed}", columns, rows))
     return tables
 

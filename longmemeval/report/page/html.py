@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# What could end the element JSON stands in, and what an editor or a browser acts on unseen.
+# What could end the element JSON is in, and what an editor or a browser acts on unseen.
 _UNSAFE = re.compile("[<>&\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]")
 
 
@@ -52,7 +52,7 @@ class Section(Struct, frozen=True):
     charts: tuple[Chart, ...] = ()
     tables: tuple[Table, ...] = ()
     narrow: bool = False
-    """Whether the charts stand side by side where there is room."""
+    """Whether the charts are side by side where there is room."""
     short: str = ""
     """The title among the links at the top, where that is another."""
 

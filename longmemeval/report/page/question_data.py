@@ -245,7 +245,7 @@ class _RunFiles:
             return
         for prompt in iterate_journal(self._file, SentPrompt):
             if prompt.purpose != "note" and self._asked_for_the_answer(prompt):
-                # Instructions stand at the beginning of a prompt, the question at its end.
+                # Instructions are at the beginning of a prompt, the question at its end.
                 shown = tuple(excerpt(message.content, limit, end=40) for message in prompt.messages)
                 self._prompts[prompt.question_id] = shown
 

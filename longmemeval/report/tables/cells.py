@@ -10,7 +10,7 @@ from longmemeval.report.tables.table import Table
 from longmemeval.text.plural import count_of
 
 UNKNOWN = "\u2013"
-"""What stands in a cell whose figure is not known: a dash."""
+"""What is in a cell whose figure is not known: a dash."""
 _LEAST_SHOWN = 0.0001
 
 

@@ -141,7 +141,7 @@ def _broken(name: str) -> str:
 def _pairs(comparison: Comparison, called: Mapping[str, str]) -> Table:
     pairs = _shown_pairs(comparison)
     labels = any(pair.mcnemar for pair in pairs)
-    # Where questions share haystacks another test decides; McNemar's stands beside it.
+    # Where questions share haystacks another test decides; McNemar's is beside it.
     beside = any(pair.mcnemar and pair.mcnemar.p != pair.p for pair in pairs)
     tests = sorted({pair.test for pair in pairs})
     discordant = ["only a", "only b", *(["McNemar\np"] if beside else [])] if labels else []
@@ -280,8 +280,8 @@ def against_line(result: AgainstBaseline) -> str:
     settings = "" if result.same_settings else "; other settings"
     return (
         f"{result.run} against {result.baseline}: {result.difference * 100:+.1f} points, 95 % interval "
-        f"{_points_interval(result.interval)}, margin {points(result.margin)}: {verdict} ({len(result.won)} questions "
-        f"won, {len(result.lost)} lost{settings})."
+        f"{_points_interval(result.interval)}, margin {points(result.margin)}: {verdict} "
+        f"({count_of(len(result.won), 'question')} won, {len(result.lost)} lost{settings})."
     )
 
 

@@ -15,7 +15,7 @@ PAID_ONCE = (
     "sums of several runs do not add up."
 )
 COST_UNKNOWN = (
-    f"{UNKNOWN} is not known: a model without a price, answers made elsewhere, or work that no journal tells of. A sum "
+    f"{UNKNOWN} is not known: a model without a price, answers made elsewhere, or work that no journal records. A sum "
     "that lacks one of its parts is not known either."
 )
 PERCENTILES = tuple(f"{what}\n{rank}" for what in ("recall", "model", "both") for rank in ("p50", "p95"))
@@ -111,7 +111,7 @@ def effort_notes(summaries: Sequence[RunSummary], *, told_free: bool = False) ->
 
     Args:
         summaries: of the runs.
-        told_free: whether a table of costs, which is left out where all are $0, stands above.
+        told_free: whether a table of costs, which is left out where all are $0, is above.
     """
     if _all_free(summaries) and not told_free:
         yield FREE

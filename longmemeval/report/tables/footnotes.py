@@ -53,11 +53,14 @@ def footnotes(summaries: list[RunSummary]) -> list[str]:
         if summary.gradings:
             notes.append(_gradings_note(summary, summary.gradings))
         if summary.failed:
-            notes.append(f"{summary.run_id}: {summary.failed} questions failed and count as wrong (not evaluated).")
+            failed = count_of(summary.failed, "question failed and counts", "questions failed and count")
+            notes.append(f"{summary.run_id}: {failed} as wrong (not evaluated).")
         if summary.shortened:
-            notes.append(f"{summary.run_id}: {summary.shortened} contexts were shortened to fit the model's window.")
+            shortened = count_of(summary.shortened, "context was", "contexts were")
+            notes.append(f"{summary.run_id}: {shortened} shortened to fit the model's window.")
         if summary.undated:
-            notes.append(f"{summary.run_id}: {count_of(summary.undated, 'answer')} rest on items without a date.")
+            undated = count_of(summary.undated, "answer rests", "answers rest")
+            notes.append(f"{summary.run_id}: {undated} on items without a date.")
     return notes
 
 
@@ -77,7 +80,7 @@ def part_notes(memory: str, parts: Mapping[str, Mapping[str, Any]]) -> Iterator[
 
     Args:
         memory: how tables call it.
-        parts: what is told of them, by name: `parts` in the settings of a manifest.
+        parts: what is said about them, by name: `parts` in the settings of a manifest.
     """
     for told in parts.values():
         if "service" in told:
@@ -94,4 +97,4 @@ def _service_note(memory: str, told: Mapping[str, Any]) -> str:
     packages, can = (", ".join(" ".join(pair) for pair in told[key][0].items()) for key in ("packages", "capabilities"))
     differ = "" if len(told["packages"]) == 1 else " (VERSIONS DIFFER between haystacks)"
     lost = f"{told['failed_batches']:,} of {told['batches']:,} batches failed"
-    return f"{memory}: {packages or 'versions not told'}{differ}; {can}; {lost}."
+    return f"{memory}: {packages or 'versions not given'}{differ}; {can}; {lost}."

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 
 class Table(Struct, frozen=True):
-    """One table, cells ready to print; whoever shows it makes their text safe."""
+    """One table, cells ready to print; the code that shows it makes their text safe."""
 
     title: str
     columns: list[str]

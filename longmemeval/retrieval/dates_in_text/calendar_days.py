@@ -141,7 +141,7 @@ def occurrence(in_year: Callable[[int], Days], day: date, choice: Choice) -> Day
 
     Args:
         in_year: the interval that begins in a year; raises ValueError in a year that has none.
-        day: where one stands.
+        day: the current one.
         choice: which one is meant.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What the phrases of `rules` mean: from the words caught and the day one stands on to an interval of days.
+"""What the phrases of `rules` mean: from the words caught and the current day to an interval of days.
 
 All raise ValueError or OverflowError for days that do not exist.
 """
@@ -24,19 +24,19 @@ from longmemeval.retrieval.dates_in_text.vocabulary import count_of, month_numbe
 
 
 class Context(Struct, frozen=True):
-    """Where one stands. `ahead`: of what comes again and again, the next one is meant, not the latest."""
+    """The current day. `ahead`: of what comes again and again, the next one is meant, not the latest."""
 
     moment: datetime
     ahead: bool = False
 
     @property
     def day(self) -> date:
-        """The day one stands on."""
+        """The current day."""
         return self.moment.date()
 
     @staticmethod
     def on(day: date, *, ahead: bool = False) -> "Context":
-        """To stand on `day`."""
+        """With `day` as the current day."""
         return Context(datetime.combine(day, time()), ahead)
 
 
@@ -109,7 +109,7 @@ def recurring(groups: Groups, context: Context) -> Point:
 def weekday(groups: Groups, context: Context) -> Point:
     """Such as "on Friday", "over the weekend"."""
     what = groups["what"]
-    # Ahead of every day of a week lies the weekend of the same week.
+    # Ahead of every day of a week is the weekend of the same week.
     ahead = 0 if what == "weekend" else 1
     return Point(named_days(what, context.day, ahead if context.ahead else -1), repeats=True)
 

@@ -1,4 +1,4 @@
-"""What stands before a phrase that names days and changes what it means.
+"""What comes before a phrase that names days and changes what it means.
 
 It narrows the phrase ("the first week of June"), moves it ("two days before Christmas"), or makes it a time at all ("in
 June").
@@ -46,7 +46,7 @@ _WORD = re.compile(
 
 
 class Found(Struct, frozen=True):
-    """A rule's match with what stands before it.
+    """A rule's match with what comes before it.
 
     `part` narrows its days, `anchor` moves them, `word` is the preposition before all this. `begin` is where the whole
     begins, `inner` where it begins without `word`.
@@ -80,7 +80,7 @@ class Found(Struct, frozen=True):
 
 
 def look_before(text: str, match: Match) -> Found:
-    """`match` with what stands before it in `text`."""
+    """`match` with what comes before it in `text`."""
     begin = match.begin
 
     def before(pattern: re.Pattern[str]) -> re.Match[str] | None:

@@ -22,7 +22,7 @@ Looks = Callable[[str, int, int], bool]
 class Phrase(Struct, frozen=True):
     """A phrase found in a text, from character `begin` to `end`.
 
-    `days` is None when there are no such days. `word` is what stands before: "since", "in", "" and so on. `repeats`:
+    `days` is None when there are no such days. `word` is what comes before: "since", "in", "" and so on. `repeats`:
     the days come every week or year. `found` is the match behind the phrase, None when there are two.
     """
 
@@ -46,7 +46,7 @@ _TO = re.compile(r"\s*(?:\bto\b|\buntil\b|\btill\b|\bthrough\b|-)\s*(?:the\s+)?"
 _TOUCHING = re.compile(r",?\s{1,3}(?:(?:of|in|on)\s)?", re.IGNORECASE)
 _ONWARD = re.compile(r"\s+(?:on|onwards?|forward)\b", re.IGNORECASE)
 _STRAY = {"at", "from", "over", "around"}
-"""Words that say nothing about a phrase which stands alone: "the cake from last week"."""
+"""Words that say nothing about a phrase on its own: "the cake from last week"."""
 _JOINED_DATES = {"month_first", "day_first", "numeric", "of_year"}
 
 

@@ -41,7 +41,7 @@ def resolve_range(question: str, asked: datetime) -> Resolution:
     "two weeks ago" leaves 3 days to either side, "two months ago" 10; "last week" is Monday to Sunday, "the past week"
     seven days up to the question; "in June" and "on Friday" are the latest there were; "since", "before" and "after"
     leave a side open. Two phrases make one range when they are joined ("between … and"), close it from both sides, or
-    one lies within the other.
+    one is within the other.
 
     Args:
         question: its text.

@@ -45,8 +45,8 @@ class Rule(Struct, frozen=True):
     Args:
         pattern: a regular expression, case does not matter; its named groups are what `meaning` gets.
         meaning: from the groups to the days; raises ValueError or OverflowError for days that do not exist.
-        after: the words of which one must stand before the phrase, as alternatives of a regular expression; empty for
-            a phrase that stands alone.
+        after: the words of which one must come before the phrase, as alternatives of a regular expression; empty for
+            a phrase on its own.
     """
 
     pattern: str
@@ -80,7 +80,7 @@ _OF_YEAR = rf",?\s*(?:of\s+)?(?P<year>{YEAR})"
 _TO_DAY = rf"(?:\s*(?:-|\bto\b|\bthrough\b)\s*(?P<to>{DAY}))?"
 _MAY_DAY = rf"(?:march|may)(?=\s+{ORDINAL_DAY})|(?<=\bon\s)(?:march|may)"
 
-# The first rule that fits at a place wins: the longer kind of phrase stands before the shorter one.
+# The first rule that fits at a place wins: the longer kind of phrase comes before the shorter one.
 RULES: dict[str, Rule] = {
     "ago": Rule(
         rf"(?:(?P<weekday>{WEEKDAY})\s+)?(?P<count>{COUNT})\s+(?P<unit>{UNIT}|weekends?|{WEEKDAY}s?)\s+"
@@ -151,7 +151,7 @@ _LINE = re.compile(r"[^\n]+")
 
 
 def find_matches(text: str) -> Iterator[Match]:
-    """Where rules fit in `text`, in order, not overlapping; what must stand before a phrase is not looked at."""
+    """Where rules fit in `text`, in order, not overlapping; what must come before a phrase is not looked at."""
     for line in _LINE.finditer(text):
         if not _TRIGGER.search(text, line.start(), line.end()):
             continue

@@ -38,7 +38,7 @@ def chat_maker(model: ChatModel, kind: ExpansionKind, level: ExpansionLevel) -> 
     """The maker that asks `model` what each unit is to be found by.
 
     The model sees what people said in the unit and the date, never an id, a question or the assistant's words. Units
-    nobody spoke in cost no call. A reply that cannot be read is asked for once more, then the unit has no keys and the
+    without a turn cost no call. A reply that cannot be read is asked for once more, then the unit has no keys and the
     notes say so. `make` runs an event loop of its own, so it must not be called from inside a running one.
 
     Args:

@@ -61,7 +61,7 @@ class ExpansionUnit(Struct, frozen=True):
 
 
 def expansion_units(store: MemoryStore, level: ExpansionLevel) -> list[ExpansionUnit]:
-    """Every message or every thread of `store` as a unit, in order; those nobody spoke in have no messages."""
+    """Every message or every thread of `store` as a unit, in order; those without turns have no messages."""
     if level == "turn":
         return [
             ExpansionUnit(message.message_id, message.created_at, _peoples([message])) for message in store.messages

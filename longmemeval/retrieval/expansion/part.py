@@ -46,7 +46,7 @@ def encode(kind: ExpansionKind, level: ExpansionLevel, items: Sequence[Expansion
     """The part's bytes: indented JSON, the same for the same items.
 
     Raises:
-        ValueError: a unit stands there twice, or its dates do not fit its kind and texts.
+        ValueError: a unit is there twice, or its dates do not fit its kind and texts.
     """
     part = ExpansionPart(FORMAT, kind, level, tuple(items))
     return msgspec.json.format(msgspec.json.encode(part), indent=2) + b"\n"

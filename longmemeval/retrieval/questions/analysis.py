@@ -15,7 +15,7 @@ Analyst = Literal["rules", "model"]
 
 
 class AnalysisMethod(Struct, frozen=True):
-    """Who looks for what in a question; None: nobody does."""
+    """Who looks for what in a question; None: it is not looked for."""
 
     parts: Literal["model"] | None = None
     time: Analyst | None = None

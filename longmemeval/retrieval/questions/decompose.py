@@ -85,7 +85,7 @@ def _queries(question: str, parts: Iterable[str]) -> list[str]:
 
 
 def _texts_in(reply: str) -> list[str] | None:
-    """The first JSON list of texts in `reply`, whatever stands around it."""
+    """The first JSON list of texts in `reply`, whatever is around it."""
     decoder = json.JSONDecoder()
     for found in re.finditer(r"\[", reply):
         try:

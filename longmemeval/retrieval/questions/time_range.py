@@ -77,7 +77,7 @@ def apply_range(order: Sequence[int], inside: Sequence[bool], mode: Literal["boo
 
     Args:
         order: document numbers, best first.
-        inside: for each document number whether it lies in the range.
+        inside: for each document number whether it is in the range.
         mode: "boost" moves those inside up and keeps the rest behind them, both in their order (the official stable
             partition); "filter" drops the rest, unless nothing would be left: then the order stays as it is.
     """

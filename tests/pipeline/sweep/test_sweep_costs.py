@@ -44,7 +44,7 @@ def test_haystacks_tell_the_prompts_of_full_history_before_they_are_prepared(tmp
     assert dollars == pytest.approx(tokens * 0.15e-6 + 1500 * 0.6e-6)
     assert last.answering == Work(PRICED, None, None, None, None, "known after prepare")
     assert estimate.preparation.estimate["messages"] == 6
-    assert estimate.unknown == ("the prompts of 1 runs, known after prepare",)
+    assert estimate.unknown == ("the prompts of 1 run, known after prepare",)
     (judging,) = full.judging
     assert (judging.calls, judging.completion_tokens, judging.basis) == (3, 30, "all 3 prompts")
     assert estimate.calls == 3 + 3 + 3

@@ -151,7 +151,7 @@ def _keys(data: NDArray[np.uint8], ends: Integers) -> tuple[Keys, Keys]:
 
 
 def _first_equals(head: Keys, tail: Keys, mixers: Keys) -> Integers:
-    """For each pair of keys the place where the same pair stands first.
+    """For each pair of keys the place where the same pair comes first.
 
     A hash table without lists: a slot holds the first place that falls into it; those who find another pair there are
     looked at once more among themselves, spread otherwise.

@@ -23,7 +23,7 @@ def official_figures(found: Labels) -> OfficialFigures | None:
 
     It asserts the name of the judge's model. Its figures differ from `compute_metrics` where labels are missing: the
     script knows only the questions that were answered and judged, so each missing one leaves the denominator. It counts
-    a question as often as it stands in the log.
+    a question as often as it is in the log.
     """
     names_the_official = is_imported(found.judge) and found.judge.model == OFFICIAL_MODEL
     if not found.official and not names_the_official:

@@ -7,7 +7,7 @@ join modes without `split-`. What differs from `joined_words` and moves scores:
 - A document relabelled `noans` never matches the id it is looked up by and stays as it is; under `separate` its
   expansion comes in with the id that counts as gold.
 - A session that a haystack holds twice is expanded twice, and each pass reaches both documents.
-- Keys of sessions find no document of turns, nor the other way round; under `separate` they come in all the same.
+- Keys of sessions find no document of turns, nor the other way round; under `separate` they come in anyway.
 """
 
 from collections import Counter

@@ -30,7 +30,7 @@ def notes(runs: Sequence[RankedRun]) -> list[str]:
 
 
 def _unlabelled_note(runs: Sequence[RankedRun]) -> list[str]:
-    """Which questions have no value because the data does not tell their evidence."""
+    """Which questions have no value because the data does not give their evidence."""
     results = [result for run in runs for result in run.results]
     without = list(dict.fromkeys(question_id for result in results for question_id in result.without_labels))
     if not without:
