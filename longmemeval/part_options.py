@@ -41,6 +41,8 @@ class PartOptions(BaseModel):
     """Markdown file with the sections of the working memory."""
     expansion_model: str | None = Field(default=None, json_schema_extra={"metavar": "MODEL", "panel": "Model"})
     """Chat model for key expansions."""
+    node_model: str = Field(default="rules", json_schema_extra={"metavar": "MODEL", "panel": "Model"})
+    """Chat model for typed nodes; rules is offline."""
 
 
 def extra(field: FieldInfo) -> dict[str, str]:

@@ -1,0 +1,174 @@
+"""The days that a turn names, resolved when it is ingested.
+
+The anchor is the date of the session: "last week" is counted from there. Only a text that moves the timeline itself
+("back in 2012") has another: what follows in the same turn and depends on it ("the next summer", "in June", "two years
+later") is counted from those days, until the text comes back to the present.
+"""
+
+import re
+from collections.abc import Sequence
+from datetime import date, datetime, time, timedelta
+
+from msgspec import Struct
+
+from longmemeval.memory.nodes.entries import EntryDate
+from longmemeval.retrieval.dates_in_text.calendar_days import (
+    SEASONS,
+    WEEKDAYS,
+    Days,
+    month_of,
+    named_days,
+    occurrence,
+    season_of,
+    shifted,
+    year_of,
+)
+from longmemeval.retrieval.dates_in_text.mentions import MentionedDate, mentioned_dates
+from longmemeval.retrieval.dates_in_text.phrases import find_phrases
+from longmemeval.retrieval.dates_in_text.vocabulary import COUNT, UNIT, count_of
+
+_MOVES = re.compile(
+    r"\b(?:back (?:in|on|around|during)|(?:it|this|that) was(?: back)? (?:in|on)?)\s*(?:the\s+)?$",
+    re.I,
+)
+_RETURNS = re.compile(
+    r"\b(?:now|nowadays|today|tonight|these days|at the moment|currently|this (?:week|month|year))\b", re.I
+)
+_WHAT = "|".join(["day", "week", "weekend", "month", "year", *SEASONS, *WEEKDAYS])
+_NEXT = re.compile(rf"\b(?:the\s+)?(?P<which>next|following|same|previous)\s+(?P<what>{_WHAT})\b", re.I)
+_THAT = re.compile(rf"\bthat\s+(?:same\s+)?(?P<what>{_WHAT})\b", re.I)
+_LATER = re.compile(rf"\b(?P<count>{COUNT})\s+(?P<unit>{UNIT})\s+(?P<way>later|after that|earlier|before that)\b", re.I)
+_ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
+
+
+class DatedText(Struct, frozen=True):
+    """A turn with the days its sentences name."""
+
+    sentences: tuple[tuple[str, tuple[EntryDate, ...]], ...]
+
+    def dates_of(self, sentence: str) -> tuple[EntryDate, ...]:
+        """The days that a sentence of the turn names."""
+        return next((days for text, days in self.sentences if text == sentence), ())
+
+
+def dated_sentences(sentences: Sequence[str], said: datetime) -> DatedText:
+    """The days each of the sentences of one turn names, in the order of the turn.
+
+    Args:
+        sentences: as they follow each other.
+        said: the date of the session, naive.
+    """
+    narrative: Days | None = None
+    found = []
+    for sentence in sentences:
+        days, narrative = _dates_in(sentence, said, narrative)
+        found.append((sentence, days))
+    return DatedText(tuple(found))
+
+
+def resolved(phrase: str, context: str, said: datetime) -> EntryDate | None:
+    """The days that the words of a text name, as a model quoted them; None: they name none.
+
+    Args:
+        phrase: "last Friday", or a date as `2023-05-07`.
+        context: the sentence it stands in, or more.
+        said: the date of the session, naive.
+    """
+    exact = _ISO.fullmatch(phrase.strip())
+    if exact:
+        try:
+            day = date(*(int(part) for part in exact.groups()))
+        except ValueError:
+            return None
+        return EntryDate(phrase.strip(), day, day)
+    wanted = phrase.casefold()
+    within = _dates_in(context, said, None)[0] if wanted in context.casefold() else ()
+    for one in within:
+        if one.phrase.casefold() in wanted or wanted in one.phrase.casefold():
+            return EntryDate(phrase, one.start, one.end)
+    alone = _dates_in(phrase, said, None)[0]
+    return EntryDate(phrase, alone[0].start, alone[0].end) if alone else None
+
+
+def _dates_in(sentence: str, said: datetime, narrative: Days | None) -> tuple[tuple[EntryDate, ...], Days | None]:
+    """The days of a sentence, and where the narrative stands behind it."""
+    if narrative and _RETURNS.search(sentence):
+        narrative = None
+    found = [(sentence.find(one.phrase), one) for one in mentioned_dates(sentence, said)]
+    if narrative:
+        found = _moved(found, sentence, said, narrative)
+    for at, one in found:
+        if _MOVES.search(sentence[:at] + _leading_word(one.phrase)) and one.end < said.date():
+            narrative = (one.start, one.end)
+            break
+    if narrative:
+        taken = [(at, at + len(one.phrase)) for at, one in found]
+        for begin, end, days in _depending(sentence, narrative):
+            if not any(begin < stop and start < end for start, stop in taken):
+                found.append((begin, MentionedDate(sentence[begin:end], *days)))
+    return tuple(
+        EntryDate(one.phrase, one.start, one.end) for _, one in sorted(found, key=lambda one: one[0])
+    ), narrative
+
+
+def _leading_word(phrase: str) -> str:
+    """The preposition that a phrase begins with: "in 2012" stands behind "back"."""
+    word = re.match(r"(?:in|on|around|during)\s+(?:the\s+)?", phrase, re.I)
+    return word[0] if word else ""
+
+
+def _moved(
+    found: list[tuple[int, MentionedDate]], sentence: str, said: datetime, narrative: Days
+) -> list[tuple[int, MentionedDate]]:
+    """What comes every week or year ("in June") is that of the narrative; all else stays."""
+    repeating = {sentence[one.begin : one.end] for one in find_phrases(sentence, said) if one.repeats}
+    there = datetime.combine(narrative[1], time())
+    other = {one.phrase: one for one in mentioned_dates(sentence, there)}
+    return [(at, other.get(one.phrase, one) if one.phrase in repeating else one) for at, one in found]
+
+
+def _depending(sentence: str, narrative: Days) -> list[tuple[int, int, Days]]:
+    """The phrases that name days only beside others: "the next day", "two years later"."""
+    found = []
+    for match in _NEXT.finditer(sentence):
+        offset = {"same": 0, "previous": -1}.get(match["which"].lower(), 1)
+        found.append((match, _beside(match["what"].lower(), narrative, offset)))
+    found += [(match, _beside(match["what"].lower(), narrative, 0)) for match in _THAT.finditer(sentence)]
+    for match in _LATER.finditer(sentence):
+        later = match["way"].lower() in ("later", "after that")
+        found.append((match, _shifted(match, narrative, 1 if later else -1)))
+    return [(match.start(), match.end(), days) for match, days in found if days]
+
+
+def _beside(what: str, narrative: Days, offset: int) -> Days | None:
+    first, last = narrative
+    pivot = last if offset >= 0 else first
+    try:
+        if what == "year":
+            return year_of(pivot.year + offset)
+        if what in SEASONS:
+            if offset == 0:
+                return season_of(what, first.year)
+            return occurrence(lambda year: season_of(what, year), pivot, "next" if offset > 0 else "last")
+        if last - first > timedelta(31):
+            # "The next day" after a whole year is no day.
+            return None
+        if what == "day":
+            day = pivot + timedelta(offset)
+            return day, day
+        if what == "month":
+            month = pivot.year * 12 + pivot.month - 1 + offset
+            return month_of(month // 12, month % 12 + 1)
+        return named_days(what, pivot, offset)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _shifted(match: re.Match[str], narrative: Days, sign: int) -> Days | None:
+    count, unit = count_of(match["count"].lower()), match["unit"].lower()
+    try:
+        begin = shifted(datetime.combine(narrative[0], time()), count, unit, sign)
+        end = shifted(datetime.combine(narrative[1], time()), count, unit, sign)
+    except (ValueError, OverflowError):
+        return None
+    return min(begin[0], end[0]), max(begin[1], end[1])

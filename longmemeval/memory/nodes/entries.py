@@ -1,0 +1,155 @@
+"""What nodes hold: entries, each with the words of the text that prove it."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.memory.nodes.schema import NodeType
+from longmemeval.memory.nodes.templates import filled
+from longmemeval.storage.format import FORMAT, decode_versioned
+
+Value = str | list[str] | float | bool
+
+MAX_TEXT = 400
+"""Characters of the longest value."""
+MAX_ITEMS = 20
+"""Items of the longest list."""
+
+
+class EntryDate(Struct, frozen=True):
+    """The days a field names, both ends included, beside the words that do."""
+
+    phrase: str
+    start: date
+    end: date
+
+    @property
+    def shown(self) -> str:
+        """The day, or the first and the last."""
+        return f"{self.start}" if self.start == self.end else f"{self.start} to {self.end}"
+
+
+class Entry(Struct, frozen=True, omit_defaults=True):
+    """One memory of a node."""
+
+    node: str
+    values: dict[str, Value]
+    """By field; empty ones are left out. Of a date the words of the text."""
+    evidence: str
+    """What was said, word for word."""
+    message_ids: tuple[str, ...]
+    """Where it was said; more than one only when several turns say the same words."""
+    thread_id: str
+    said_at: datetime
+    dates: dict[str, EntryDate] = {}
+    """By field, those whose words name days."""
+
+
+class Drop(Struct, frozen=True):
+    """Why an entry was not kept."""
+
+    reason: str
+    """A word to count by: `evidence`, `type`, …"""
+    detail: str
+
+
+class NodesFile(Struct, frozen=True):
+    """A part's content."""
+
+    format: int
+    entries: tuple[Entry, ...]
+    dropped: dict[str, int] = {}
+    """How many entries were not kept, by reason."""
+
+
+def encode_entries(entries: Sequence[Entry], dropped: Mapping[str, int]) -> bytes:
+    """The part's bytes: indented JSON, the same for the same entries."""
+    file = NodesFile(FORMAT, tuple(entries), dict(sorted(dropped.items())))
+    return msgspec.json.format(msgspec.json.encode(file, order="deterministic"), indent=2) + b"\n"
+
+
+def decode_entries(data: bytes, where: str) -> NodesFile:
+    """The entries that `encode_entries` wrote.
+
+    Raises:
+        FixtureError: newer format, or not such a part.
+    """
+    return decode_versioned(data, NodesFile, where)
+
+
+def text_of(entry: Entry, template: str) -> str:
+    """An entry by one of its node's templates; a date as days, or in its own words where it names none."""
+    values = {name: _as_text(value) for name, value in entry.values.items()}
+    values |= {name: day.shown for name, day in entry.dates.items()}
+    return filled(template, values)
+
+
+def _as_text(value: Value) -> str:
+    if isinstance(value, list):
+        return ", ".join(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else value
+
+
+def checked_values(raw: Mapping[str, object], node: NodeType) -> dict[str, Value] | Drop:
+    """The values of an entry as its node wants them, or why it is none.
+
+    A blank value is none; a number may be written as text. Fields the node does not have are left out.
+    """
+    values: dict[str, Value] = {}
+    for name, field in node.fields.items():
+        try:
+            value = _converted(raw.get(name), field.type, field.choices)
+        except ValueError as error:
+            return Drop("type", f"{name}: {error}")
+        if value is None:
+            if field.required:
+                return Drop("required", f"{name} is missing")
+            continue
+        values[name] = value
+    return values
+
+
+def _converted(raw: object, kind: str, choices: Sequence[str]) -> Value | None:
+    if raw is None or raw == "" or raw == []:
+        return None
+    if kind == "flag":
+        if not isinstance(raw, bool):
+            raise ValueError("it is neither true nor false")
+        return raw
+    if kind == "number":
+        return _number(raw)
+    if kind == "list":
+        items = raw if isinstance(raw, list) else [raw]
+        if len(items) > MAX_ITEMS:
+            raise ValueError(f"{len(items)} items, at most {MAX_ITEMS}")
+        return [text for text in (_text(one) for one in items) if text] or None
+    text = _text(raw)
+    if kind == "choice" and text:
+        chosen = {choice.casefold(): choice for choice in choices}.get(text.casefold())
+        if chosen is None:
+            raise ValueError(f"{text[:40]!r} is none of {', '.join(choices)}")
+        return chosen
+    return text or None
+
+
+def _number(raw: object) -> float:
+    try:
+        number = float(raw) if isinstance(raw, (int, float, str)) and not isinstance(raw, bool) else float("nan")
+    except (ValueError, OverflowError):
+        number = float("nan")
+    if number != number or abs(number) == float("inf"):
+        raise ValueError("it is no number")
+    return number
+
+
+def _text(raw: object) -> str:
+    if isinstance(raw, bool) or not isinstance(raw, (str, int, float)):
+        raise ValueError("it is no text")
+    text = " ".join("".join(sign if sign.isprintable() else " " for sign in str(raw)).split())
+    if len(text) > MAX_TEXT:
+        raise ValueError(f"{len(text)} characters, at most {MAX_TEXT}")
+    return text

@@ -1,0 +1,151 @@
+"""Sets of nodes: the shipped ones, or a folder of the user's."""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from pydantic import ValidationError
+
+from longmemeval.errors import HarnessError, nearest
+from longmemeval.files import sha256_text
+from longmemeval.memory.nodes.schema import FieldType, Filters, NodeRule, NodeType
+from longmemeval.text_files import UnreadableError, decode_text, load_yaml
+
+_ENDINGS = (".yaml", ".yml")
+_MOST_NODES = 32
+
+
+class NodeSet(Struct, frozen=True):
+    """The nodes a memory is made of, in the order of their names."""
+
+    nodes: tuple[NodeType, ...]
+    hashes: tuple[tuple[str, str], ...]
+    """The name of each node with the hash of all its file says."""
+
+    @property
+    def key(self) -> str:
+        """Tells one set from another: 8 hexadecimal digits."""
+        return sha256_text(msgspec.json.encode(self.hashes).decode())[:8]
+
+    def node(self, name: str) -> NodeType:
+        """A node by its name."""
+        return next(node for node in self.nodes if node.name == name)
+
+
+@lru_cache(maxsize=1)
+def shipped_nodes() -> NodeSet:
+    """Temporal events, attributes, processes of a life, relationships."""
+    folder = resources.files("longmemeval.memory.nodes") / "shipped"
+    files = [one for one in folder.iterdir() if one.name.endswith(_ENDINGS)]
+    return _node_set((one.name, one.read_bytes()) for one in files)
+
+
+def load_nodes(folder: str | None) -> NodeSet:
+    """The nodes of a folder, one YAML file each; None: the shipped ones.
+
+    A file `extends: NAME` takes everything from the shipped node of that name that it does not say itself. A file that
+    says `extends: NAME` and no more is that node.
+
+    Raises:
+        HarnessError: no such folder, no YAML in it, two nodes of one name, or a file that is no node.
+    """
+    if folder is None:
+        return shipped_nodes()
+    path = Path(folder).expanduser()
+    try:
+        files = sorted(one for one in path.iterdir() if one.suffix in _ENDINGS and not one.name.startswith("."))
+        contents = [(str(one), one.read_bytes()) for one in files]
+    except OSError as error:
+        raise HarnessError(
+            f"The folder of nodes cannot be read: {error.strerror}",
+            where=str(error.filename or path),
+            fix="Write --set nodes=FOLDER with a folder that holds one YAML file for each node",
+        ) from error
+    return _node_set(contents, where=str(path))
+
+
+def _node_set(files: Iterable[tuple[str, bytes]], where: str = "") -> NodeSet:
+    nodes: dict[str, tuple[str, NodeType]] = {}
+    for name, data in sorted(files):
+        node = parsed_node(data, name)
+        if node.name in nodes:
+            raise HarnessError(f"Two files are the node '{node.name}'", where=f"{nodes[node.name][0]}, {name}")
+        nodes[node.name] = (name, node)
+    if not 0 < len(nodes) <= _MOST_NODES:
+        raise HarnessError(
+            f"The folder holds {len(nodes) or 'no'} nodes",
+            where=where,
+            fix=f"Put 1 to {_MOST_NODES} YAML files there, one for each node",
+        )
+    ordered = tuple(node for _, (_, node) in sorted(nodes.items()))
+    return NodeSet(ordered, tuple((node.name, _hash(node)) for node in ordered))
+
+
+def _hash(node: NodeType) -> str:
+    return sha256_text(msgspec.json.encode(node.model_dump(mode="json"), order="deterministic").decode())
+
+
+def parsed_node(data: bytes, where: str) -> NodeType:
+    """The node that a YAML file describes.
+
+    Args:
+        data: the file's bytes.
+        where: the file, for errors.
+
+    Raises:
+        HarnessError: no YAML, an unknown or missing key, or keys that do not fit together.
+    """
+    try:
+        document = load_yaml(decode_text(data))
+    except UnreadableError as error:
+        raise HarnessError(f"The node is not YAML: {error}", where=where) from error
+    if not isinstance(document, dict):
+        raise HarnessError("A node is a mapping of keys to values", where=where, fix="Begin it with `name: …`")
+    document = _extended({str(key): value for key, value in document.items()}, where)
+    try:
+        return NodeType.model_validate(document)
+    except ValidationError as error:
+        raise _refused(error, where) from error
+
+
+def _extended(document: dict[str, Any], where: str) -> dict[str, Any]:
+    parent = document.pop("extends", None)
+    if parent is None:
+        return document
+    known = {node.name: node for node in shipped_nodes().nodes}
+    if parent not in known:
+        raise HarnessError(
+            f"There is no shipped node '{parent}'", where=f"{where}, extends", fix=nearest(str(parent), known)
+        )
+    return {**known[parent].model_dump(mode="json"), **document}
+
+
+_KEYS = {
+    (): tuple(NodeType.model_fields),
+    ("fields", "*"): tuple(FieldType.model_fields),
+    ("rules", "*"): tuple(NodeRule.model_fields),
+    ("filters",): tuple(Filters.model_fields),
+}
+
+
+def _refused(error: ValidationError, where: str) -> HarnessError:
+    """The first thing that is wrong: the file, the key, and the nearest name where a name is wrong."""
+    problem = error.errors()[0]
+    place = [str(part) for part in problem["loc"]]
+    at = f"{where}, {'.'.join(place)}" if place else where
+    if problem["type"] == "extra_forbidden":
+        above = tuple(place[:-1])
+        keys = _KEYS.get(above) or _KEYS.get((*above[:-1], "*"), ())
+        return HarnessError(f"A node has no key '{place[-1]}' there", where=at, fix=nearest(place[-1], keys))
+    if problem["type"] == "missing":
+        return HarnessError(f"The key '{place[-1]}' is missing", where=at, fix="Add it")
+    if problem["type"] == "literal_error":
+        valid = str(problem.get("ctx", {}).get("expected", "")).split("'")[1::2]
+        return HarnessError(f"It cannot be {problem['input']!r}", where=at, fix=nearest(str(problem["input"]), valid))
+    message = problem["msg"].removeprefix("Value error, ")
+    what, separator, fix = message.partition(". ")
+    return HarnessError(what, where=at, fix=fix if separator else "")

@@ -1,0 +1,28 @@
+"""What can be set on `typed-nodes`."""
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from longmemeval.memory.parameters import RetrievalParameters
+
+_OffIfFalse = BeforeValidator(lambda value: "off" if value is False else value)
+
+
+class NodeParameters(RetrievalParameters):
+    """Parameters of `typed-nodes`: those of a search of the messages, and those of the entries."""
+
+    last_messages: int = Field(0, ge=0)
+    message_range: int = Field(0, ge=0)
+    nodes: str | None = None
+    """A folder with one YAML file for each node; without it the four shipped ones."""
+    entries: int = Field(10, ge=0)
+    """Entries of the nodes with the best scores; 0: messages alone."""
+    entry_share: float = Field(0.3, ge=0, le=1)
+    """Of the budget, what the entries may take; 1: entries alone, without messages."""
+    entry_time: Annotated[Literal["off", "boost", "filter"], _OffIfFalse] = "filter"
+    """Where the question names a time: entries of those days move up, or are all that is left."""
+    entry_people: float = Field(0.2, ge=0)
+    """For entries about somebody the question names."""
+    show_evidence: bool = False
+    """Show with each entry the words that prove it."""

@@ -1,0 +1,167 @@
+"""The parts of a set of nodes: the entries (`nodes.json`) and their vectors."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from longmemeval.llm.tokens import CharacterCounter
+from longmemeval.memory.nodes.chat import MAX_TOKENS, NodeExtractor
+from longmemeval.memory.nodes.entries import Entry, NodesFile, decode_entries, encode_entries, text_of
+from longmemeval.memory.nodes.evidence import Evidence
+from longmemeval.memory.nodes.library import NodeSet, shipped_nodes
+from longmemeval.memory.nodes.rules import VERSION, rule_entries
+from longmemeval.part_options import PartOptions
+from longmemeval.records import Haystack, Message
+from longmemeval.storage.messages import thread_ids
+from longmemeval.storage.parts import Expected, Made, Part, PartTools, Source, Stored
+from longmemeval.storage.vector_store import VectorItem
+from longmemeval.storage.vectors_part import VectorsPart
+
+_SHARE = 1.6
+"""Bytes of entries for each character of a haystack, by rules."""
+_PROMPT_TOKENS, _REPLY_TOKENS = 700, 600
+
+
+class NodesPart(Part[NodesFile]):
+    """The entries of all nodes of a set.
+
+    Args:
+        nodes: the set; the shipped one's part is called `nodes`, another's has the beginning of its hash behind.
+    """
+
+    asks = True
+
+    def __init__(self, nodes: NodeSet) -> None:
+        self.nodes = nodes
+        self.name = "nodes" if nodes.hashes == shipped_nodes().hashes else f"nodes-{nodes.key}"
+
+    def settings(self) -> dict[str, Any]:
+        """The hash of each node's file."""
+        return {"nodes": dict(self.nodes.hashes)}
+
+    def models(self, options: PartOptions) -> tuple[str, ...]:
+        """The one that extracts, unless rules do."""
+        return () if options.node_model == "rules" else (options.node_model,)
+
+    def recipe(self, tools: PartTools) -> dict[str, Any]:
+        """Nodes, extractor and its version."""
+        model = tools.options.node_model
+        if model == "rules":
+            return {"extractor": "rules", "version": VERSION, **self.settings()}
+        return {**NodeExtractor(tools.chat_model(model), self.nodes).recipe, **self.settings()}
+
+    async def make(self, source: Source, tools: PartTools) -> Made:
+        """The entries of all sessions whose evidence was said, each once, in the order of the haystack."""
+        model = tools.options.node_model
+        sessions = _sessions(source.haystack, source.messages)
+        if model == "rules":
+            found = [Found(rule_entries(session, messages, self.nodes.nodes)) for session, messages in sessions]
+        else:
+            extract = NodeExtractor(tools.chat_model(model), self.nodes).extract
+            extracted = await asyncio.gather(*(extract(session, messages) for session, messages in sessions))
+            found = [Found(one.entries, one.dropped, one.notes) for one in extracted]
+        entries: list[Entry] = []
+        dropped: Counter[str] = Counter()
+        for one, (_, messages) in zip(found, sessions, strict=True):
+            kept, lost = proven(one.entries, messages)
+            entries += kept
+            dropped.update(one.dropped)
+            dropped.update({"evidence": lost} if lost else {})
+        notes = tuple(note for one in found for note in one.notes)
+        told = {"entries": len(entries), **{f"dropped_{why}": number for why, number in sorted(dropped.items())}}
+        return Made(encode_entries(entries, dropped), notes=notes, told=told)
+
+    def open(self, stored: Stored) -> NodesFile:
+        """The entries.
+
+        Raises:
+            FixtureError: the part is damaged.
+        """
+        return decode_entries(stored.data(), stored.where)
+
+    def expected(self, source: Source, options: PartOptions) -> Expected | None:
+        """A call for each node and session."""
+        if not self.models(options):
+            return None
+        calls = len(source.haystack.sessions) * len(self.nodes.nodes)
+        tokens = sum(CharacterCounter().count(message.content) for message in source.messages)
+        return Expected(
+            "typed nodes",
+            options.node_model,
+            calls=calls,
+            prompt_tokens=tokens * len(self.nodes.nodes) + _PROMPT_TOKENS * calls,
+            completion_tokens=min(_REPLY_TOKENS, MAX_TOKENS) * calls,
+            figures={"sessions times nodes for the node model": calls},
+        )
+
+    def size(self, source: Source, options: PartOptions, dimension: int) -> float:
+        """A share of what was said."""
+        return _SHARE * source.characters
+
+    def flags(self, stored: Stored | None) -> dict[str, str]:
+        """The chat model that extracts, if one does."""
+        recipe = stored.info.recipe if stored and stored.info else {}
+        return {"node_model": str(recipe["model"])} if "model" in recipe else {}
+
+    def shown(self, stored: Stored) -> str:
+        """The entries by node, each with its day and the words that prove it."""
+        file = stored.part(self)
+        lines = []
+        for node in self.nodes.nodes:
+            own = [entry for entry in file.entries if entry.node == node.name]
+            lines.append(f"{node.name}: {node.summary} ({len(own)})")
+            lines += [f'- {_shown_day(entry)}: {text_of(entry, node.shown)} | "{entry.evidence}"' for entry in own]
+        lost = [f"{number} for {why}" for why, number in file.dropped.items()]
+        return "\n".join([*lines, *([f"not kept: {', '.join(lost)}"] if lost else [])])
+
+    def contradictions(self, stored: Stored) -> Sequence[str]:
+        """Entries whose evidence is not in the messages they name."""
+        return ()
+
+
+class Found(Struct, frozen=True):
+    """What an extractor made of a session."""
+
+    entries: Sequence[Entry]
+    dropped: dict[str, int] = {}
+    notes: tuple[str, ...] = ()
+
+
+def proven(entries: Sequence[Entry], messages: Sequence[Message]) -> tuple[list[Entry], int]:
+    """The entries whose evidence stands in `messages`, and how many others there are."""
+    evidence = Evidence(messages)
+    kept = [entry for entry in entries if evidence.message_ids(entry.evidence)]
+    return kept, len(entries) - len(kept)
+
+
+def _sessions(haystack: Haystack, messages: Sequence[Message]) -> list[tuple[Any, list[Message]]]:
+    by_thread: dict[str, list[Message]] = {name: [] for name in thread_ids(haystack)}
+    for message in messages:
+        by_thread[message.thread_id].append(message)
+    return list(zip(haystack.sessions, by_thread.values(), strict=True))
+
+
+def _shown_day(entry: Entry) -> str:
+    return f"{entry.said_at:%Y-%m-%d}"
+
+
+class NodeVectors(VectorsPart):
+    """The vectors of the entries, by the text of each node's embedding template."""
+
+    index_name = "nodes"
+    exact = True
+
+    def __init__(self, nodes: NodesPart) -> None:
+        self.nodes = nodes
+        self.needs = (nodes,)
+        self.name = f"{nodes.name}-vectors"
+
+    def entries(self, source: Source, options: PartOptions) -> tuple[list[VectorItem], list[str]]:
+        """Each entry by its number."""
+        entries = source.part(self.nodes).entries
+        items = [VectorItem(f"entry:{number}", entry.thread_id, number) for number, entry in enumerate(entries)]
+        templates = {node.name: node.embed for node in self.nodes.nodes.nodes}
+        return items, [text_of(entry, templates[entry.node]) for entry in entries]

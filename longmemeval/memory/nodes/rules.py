@@ -1,0 +1,181 @@
+"""The extractor that needs no model: the patterns of the nodes, over what people state of themselves."""
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from msgspec import Struct
+
+from longmemeval.memory.nodes.dating import DatedText, dated_sentences
+from longmemeval.memory.nodes.entries import Entry, EntryDate, Value, checked_values
+from longmemeval.memory.nodes.retelling import is_self_sufficient, retold
+from longmemeval.memory.nodes.schema import NodeRule, NodeType, compiled
+from longmemeval.memory.nodes.templates import filled
+from longmemeval.memory.working_memory.statements import clause, is_claimed, is_role_play, shortened, statements
+from longmemeval.records import Message, Session, Turn
+
+VERSION = 1
+"""Raise it with every change of what the rules find; the patterns are hashed besides."""
+
+_ITEMS = re.compile(r",? and (?:also )?|, (?:plus )?| & |; ")
+_LONGEST_ITEM = 5
+"""Words; what is longer is no item of a list of short things."""
+
+
+class Said(Struct, frozen=True):
+    """A turn as rules read it."""
+
+    turn: Turn
+    message: Message
+    speaker: str
+    """Its name, or "the user"."""
+    other: str
+    """Who is spoken to."""
+
+
+def rule_entries(session: Session, messages: Sequence[Message], nodes: Sequence[NodeType]) -> list[Entry]:
+    """The entries that the rules of `nodes` find in a session, turn by turn.
+
+    Args:
+        session: whose turns are read; what an assistant without a name says is left out.
+        messages: its stored messages, one for each turn.
+        nodes: what is looked for.
+    """
+    names = list(dict.fromkeys(turn.speaker for turn in session.turns if turn.speaker))
+    found: list[Entry] = []
+    for turn, message in zip(session.turns, messages, strict=True):
+        if turn.role != "user" and not turn.speaker:
+            continue
+        if is_role_play(turn.content):
+            break
+        others = [name for name in names if name != turn.speaker]
+        other = others[0] if len(others) == 1 else "the others" if others else "the assistant"
+        found += _of_turn(Said(turn, message, turn.speaker or "the user", other), session.date, nodes)
+    return found
+
+
+def _of_turn(said: Said, date: datetime, nodes: Sequence[NodeType]) -> Iterator[Entry]:
+    told = list(statements(said.turn.content))
+    dates = dated_sentences(told, date)
+    seen: set[tuple[str, str]] = set()
+    for node in nodes:
+        for entry in _of_node(said, node, told, dates):
+            key = (node.name, repr(sorted(entry.values.items(), key=lambda item: item[0])))
+            if key not in seen:
+                seen.add(key)
+                yield entry
+
+
+def _of_node(said: Said, node: NodeType, told: Sequence[str], dates: DatedText) -> Iterator[Entry]:
+    words = tuple(node.words.items())
+    for sentence in told:
+        taken: list[tuple[int, int]] = []
+        for rule in node.rules:
+            if rule.source != "statement":
+                continue
+            for match in compiled(rule.match, words).finditer(sentence):
+                if any(start < match.end() and match.start() < end for start, end in taken):
+                    continue
+                if not is_claimed(sentence, match.start()):
+                    continue
+                made = list(_entries(said, node, rule, match, sentence, dates.dates_of(sentence)))
+                if made:
+                    taken.append(match.span())
+                yield from made
+    if said.turn.caption:
+        for rule in node.rules:
+            if rule.source == "caption" and (shown := compiled(rule.match, words).search(said.turn.caption)):
+                yield from _entries(said, node, rule, shown, said.turn.caption, ())
+
+
+def _entries(
+    said: Said,
+    node: NodeType,
+    rule: NodeRule,
+    match: re.Match[str],
+    sentence: str,
+    dates: Sequence[EntryDate],
+) -> Iterator[Entry]:
+    caption = sentence if rule.source == "caption" else ""
+    around = {"caption": caption} if caption else _around(sentence, match)
+    day = _nearest(dates, sentence, match.start())
+    groups = {name: value.strip() for name, value in match.groupdict().items() if value}
+    for item in _listed(groups.get(rule.split, "")) if rule.split else [""]:
+        places = groups | ({rule.split: item} if item else {}) | around
+        values = {
+            name: filled(template, _retold(places, said) | {"date": day.phrase if day else ""})
+            for name, template in rule.fields.items()
+        }
+        if not caption and not all(map(is_self_sufficient, values.values())):
+            continue
+        values = _picked(node, values, around.get("sentence", caption))
+        dated = _dated_fields(node, rule, values, day)
+        checked = checked_values({**values, **{name: one.phrase for name, one in dated.items()}}, node)
+        if isinstance(checked, dict):
+            yield _entry(said, node, checked, dated, sentence)
+
+
+def _entry(said: Said, node: NodeType, values: dict[str, Value], dated: dict[str, EntryDate], evidence: str) -> Entry:
+    return Entry(
+        node=node.name,
+        values=values,
+        evidence=evidence,
+        message_ids=(said.message.message_id,),
+        thread_id=said.message.thread_id,
+        said_at=said.message.created_at,
+        dates=dated,
+    )
+
+
+def _around(sentence: str, match: re.Match[str]) -> dict[str, str]:
+    start = match.start() + len(match[0]) - len(match[0].lstrip(" ,;:("))
+    return {
+        "clause": clause(sentence, start, match.end()).rstrip(".!"),
+        "sentence": shortened(sentence, start, match.end()).rstrip(".!"),
+    }
+
+
+def _retold(places: dict[str, str], said: Said) -> dict[str, str]:
+    """The places of a rule's templates: whole clauses as of the speaker, pieces with their pronouns named."""
+    told = {}
+    for name, text in places.items():
+        whole = retold(text, said.speaker, said.other)
+        told[name] = whole if name in ("clause", "sentence", "caption") or not text[:1].islower() else _as_began(whole)
+    return told | {"speaker": said.speaker, "other": said.other}
+
+
+def _as_began(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def _picked(node: NodeType, values: dict[str, str], sentence: str) -> dict[str, str]:
+    """`values` with the choices that the node's patterns tell from the sentence."""
+    words = tuple(node.words.items())
+    picked = dict(values)
+    for name, choices in node.pick.items():
+        if not picked.get(name):
+            fitting = (choice for choice, pattern in choices.items() if compiled(pattern, words).search(sentence))
+            picked[name] = next(fitting, "")
+    return picked
+
+
+def _dated_fields(
+    node: NodeType, rule: NodeRule, values: dict[str, str], day: EntryDate | None
+) -> dict[str, EntryDate]:
+    """The fields of type date that a rule does not set get the date of the sentence."""
+    names = [name for name, field in node.fields.items() if field.type == "date"]
+    return {name: day for name in names if day and (name not in rule.fields or values.get(name) == day.phrase)}
+
+
+def _nearest(dates: Sequence[EntryDate], sentence: str, start: int) -> EntryDate | None:
+    """The first date behind `start`, else the last one before it."""
+    behind = [one for one in dates if sentence.find(one.phrase) >= start]
+    return behind[0] if behind else dates[-1] if dates else None
+
+
+def _listed(value: str) -> list[str]:
+    """The items of a list of short things; whatever else has an "and" is one."""
+    parts = [part.strip() for part in _ITEMS.split(value) if part and part.strip()]
+    if len(parts) < 2 or any(len(part.split()) > _LONGEST_ITEM for part in parts):
+        return [value]
+    return parts
