@@ -42,6 +42,14 @@ RETRIEVAL: dict[str, Any] = {
     "rerank_depth": 50,
     "budget": None,
 }
+NODES = {
+    "nodes": None,
+    "entries": 10,
+    "entry_share": 0.3,
+    "entry_time": "filter",
+    "entry_people": 0.2,
+    "show_evidence": False,
+}
 SEMANTIC: dict[str, Any] = RETRIEVAL | {"retriever": "nearest", "scope": "resource"}
 
 
@@ -63,6 +71,7 @@ def written(folder: Path, text: str) -> str:
         ("combined", SEMANTIC | {"last_messages": 20, "top_k": 5, "message_range": 1}),
         ("bm25", RETRIEVAL | {"last_messages": 10, "top_k": 10, "message_range": 2}),
         ("hybrid", RETRIEVAL | {"last_messages": 10, "top_k": 10, "message_range": 2}),
+        ("typed-nodes", RETRIEVAL | NODES | {"last_messages": 0, "top_k": 10, "message_range": 0}),
     ],
 )
 def test_a_preset_is_written_out_with_its_documented_defaults(preset: str, parameters: dict[str, Any]) -> None:
@@ -71,7 +80,8 @@ def test_a_preset_is_written_out_with_its_documented_defaults(preset: str, param
 
 def test_every_preset_has_documented_defaults() -> None:
     assert set(MEMORIES.built_in) == {
-        "none", "oracle", "full-history", "last-k", "semantic-recall", "working-memory", "combined", "bm25", "hybrid"
+        "none", "oracle", "full-history", "last-k", "semantic-recall", "working-memory", "combined", "bm25", "hybrid",
+        "typed-nodes",
     }  # fmt: skip
 
 

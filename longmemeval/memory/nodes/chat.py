@@ -9,7 +9,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from longmemeval.calendar_names import weekday_of
 from longmemeval.files import sha256_text
 from longmemeval.llm.json_reply import ask_for_list
 from longmemeval.llm.limit import LimitedChatModel
@@ -20,6 +19,7 @@ from longmemeval.memory.nodes.evidence import Evidence
 from longmemeval.memory.nodes.library import NodeSet
 from longmemeval.memory.nodes.schema import NodeType
 from longmemeval.records import Message, Session
+from longmemeval.text.calendar_names import weekday_of
 
 VERSION = 1
 TEMPERATURE = 0.0

@@ -134,7 +134,9 @@ _KEYS = {
 
 def _refused(error: ValidationError, where: str) -> HarnessError:
     """The first thing that is wrong: the file, the key, and the nearest name where a name is wrong."""
-    problem = error.errors()[0]
+    # A key that is misspelled is told before the one that is missing because of it.
+    problems = error.errors()
+    problem = next((one for one in problems if one["type"] == "extra_forbidden"), problems[0])
     place = [str(part) for part in problem["loc"]]
     at = f"{where}, {'.'.join(place)}" if place else where
     if problem["type"] == "extra_forbidden":

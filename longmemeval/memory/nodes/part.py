@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -16,6 +16,7 @@ from longmemeval.memory.nodes.rules import VERSION, rule_entries
 from longmemeval.part_options import PartOptions
 from longmemeval.records import Haystack, Message
 from longmemeval.storage.messages import thread_ids
+from longmemeval.storage.messages_part import MESSAGES
 from longmemeval.storage.parts import Expected, Made, Part, PartTools, Source, Stored
 from longmemeval.storage.vector_store import VectorItem
 from longmemeval.storage.vectors_part import VectorsPart
@@ -39,8 +40,8 @@ class NodesPart(Part[NodesFile]):
         self.name = "nodes" if nodes.hashes == shipped_nodes().hashes else f"nodes-{nodes.key}"
 
     def settings(self) -> dict[str, Any]:
-        """The hash of each node's file."""
-        return {"nodes": dict(self.nodes.hashes)}
+        """The beginning of the hash of each node."""
+        return {"nodes": {name: digest[:12] for name, digest in self.nodes.hashes}}
 
     def models(self, options: PartOptions) -> tuple[str, ...]:
         """The one that extracts, unless rules do."""
@@ -117,9 +118,14 @@ class NodesPart(Part[NodesFile]):
         lost = [f"{number} for {why}" for why, number in file.dropped.items()]
         return "\n".join([*lines, *([f"not kept: {', '.join(lost)}"] if lost else [])])
 
-    def contradictions(self, stored: Stored) -> Sequence[str]:
+    def contradictions(self, stored: Stored) -> Iterator[str]:
         """Entries whose evidence is not in the messages they name."""
-        return ()
+        store = stored.part(MESSAGES)
+        for number, entry in enumerate(stored.part(self).entries):
+            if not all(one in store.positions for one in entry.message_ids):
+                yield f"holds entry {number}, which is from a message that db.json does not hold"
+            elif not Evidence([store.message(one) for one in entry.message_ids]).message_ids(entry.evidence):
+                yield f"holds entry {number}, whose evidence is not in {', '.join(entry.message_ids)}"
 
 
 class Found(Struct, frozen=True):

@@ -35,11 +35,20 @@ _PRESENT = re.compile(
     r"|sing|cook|bake|do|walk|swim|garden|eat|drink|know|mean|find|try|get|take|spend|visit|meet|believe|value"
     r"|appreciate|remember|share|see|come|call|ride|hike|drive|grow|raise|struggle|suffer)\b(?!')"
 )
-_UNKNOWN = re.compile(
-    r"\b(?:he|him|his|she|hers?|they|them|their|theirs|it|its|one|ones)\b(?!')|\b(?:he|she|they|it)'", re.I
-)
+_THING = re.compile(r"\b(?:they|them|theirs?|it|its)\b", re.I)
+_PERSON = re.compile(r"\b(?:he|him|his|she|hers?)\b", re.I)
 _POINTING = re.compile(
-    r"\b(?:this|that|these|those)(?=$|[.,;!?]|\s+(?:is|was|were|are|one|has|had|would|will|really|made)\b)", re.I
+    r"\b(?:this|that|these|those)(?=$|[.,;!?]|\s+(?:is|was|were|are|one|has|had|would|will|really|made)\b)"
+    r"|^(?:(?:on|in|at|for|with)\s+)?(?:this|that|these|those|such)\s+"
+    r"(?!(?:day|week|weekend|month|year|morning|evening|afternoon|spring|summer|fall|autumn|winter)\b)"
+    r"|\bthere(?=$|[.,;!?]| (?:last|this|yesterday|today|with|for)\b)",
+    re.I,
+)
+_SOMEBODY = re.compile(
+    r"\b(?:sister|brother|mom|mum|mother|dad|father|wife|husband|partner|fianc\w+|girlfriend|boyfriend|son|daughter|grandma"
+    r"|grandpa|grandmother|grandfather|aunt|uncle|cousin|niece|nephew|friend|roommate|boss|manager|colleague|coworker|baby"
+    r"|neighbou?r|therapist|mentor|coach|teacher|professor|doctor|man|woman|guy|girl|boy|kid|dog|cat|puppy|kitten)\b"
+    r"|(?<!^)\b[A-Z][a-z]+\b",
 )
 _ANTECEDENT = re.compile(
     r"\b(?:an?|the|my|our|their|some|two|three|four|five|several|many|\d+|new|\w+'s|both|of|to|in|with|for|from)\s+"
@@ -55,6 +64,8 @@ def retold(text: str, speaker: str, other: str) -> str:
         speaker: who says it: a name, or "the user".
         other: to whom.
     """
+    # "John, I had a tough time": who is spoken to takes no part in it.
+    text = re.sub(rf"^{re.escape(other)}[,!] (?=I\b|[Mm]y\b|[Ww]e\b)", "", text)
     told = _I.sub(lambda found: _subject(found, speaker, text), text)
     told = _conjugated(told, speaker)
     told = _WE.sub(lambda found: _ours(found, speaker), told)
@@ -78,7 +89,7 @@ def retold(text: str, speaker: str, other: str) -> str:
 def _subject(found: re.Match[str], speaker: str, text: str) -> str:
     rest = found["rest"] or ""
     if rest == "'d":
-        return f"{speaker} {'would' if _WOULD.match(text, found.end()) else 'had'}"
+        return f"{speaker} {'had' if _HAD.match(text, found.end()) else 'would'}"
     after = _AUXILIARIES.get(rest)
     return f"{speaker} {after}" if after else speaker
 
@@ -101,8 +112,13 @@ def _third(verb: str) -> str:
 
 
 def _ours(found: re.Match[str], speaker: str) -> str:
-    after: Mapping[str, str] = {"'re": " are", "'ve": " have", "'ll": " will", "'d": " had"}
-    return f"{speaker} and others{after.get(found['rest'] or '', '')}"
+    after: Mapping[str, str] = {"'re": " are", "'ve": " have", "'ll": " will", "'d": " would"}
+    rest = (
+        " had"
+        if found["rest"] == "'d" and _HAD.match(found.string, found.end())
+        else after.get(found["rest"] or "", "")
+    )
+    return f"{speaker} and others{rest}"
 
 
 def _addressed(found: re.Match[str], other: str) -> str:
@@ -117,9 +133,20 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def is_self_sufficient(text: str) -> bool:
-    """Whether every "it", "she" or "that" of `text` has something before it in `text` that it may stand for."""
+def is_self_sufficient(text: str, speaker: str) -> bool:
+    """Whether every "it", "she" or "that" of `text` has something before it in `text` that it may stand for.
+
+    Args:
+        text: as it was retold.
+        speaker: who told it, for whom no other pronoun stands.
+    """
     if _POINTING.search(text):
         return False
-    unknown = _UNKNOWN.search(text)
-    return unknown is None or _ANTECEDENT.search(text[: unknown.start()]) is not None
+    told = re.sub(rf"\b{re.escape(speaker)}\b", "x", text, flags=re.IGNORECASE)
+    person, thing = _PERSON.search(told), _THING.search(told)
+    if person and not _SOMEBODY.search(told[: person.start()]):
+        return False
+    if thing and re.match(r"theirs?\b", thing[0], re.I):
+        # What somebody has is "their" own as soon as they are named.
+        thing = None if "x" in told[: thing.start()].split() else thing
+    return thing is None or _ANTECEDENT.search(told[: thing.start()]) is not None

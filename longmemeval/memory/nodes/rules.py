@@ -18,6 +18,7 @@ VERSION = 1
 """Raise it with every change of what the rules find; the patterns are hashed besides."""
 
 _ITEMS = re.compile(r",? and (?:also )?|, (?:plus )?| & |; ")
+_FINITE = re.compile(r"\b(?:is|are|was|were|has|have|had|brings?|makes?|can|will|would)\b|^not ")
 _LONGEST_ITEM = 5
 """Words; what is longer is no item of a list of short things."""
 
@@ -106,7 +107,7 @@ def _entries(
             name: filled(template, _retold(places, said) | {"date": day.phrase if day else ""})
             for name, template in rule.fields.items()
         }
-        if not caption and not all(map(is_self_sufficient, values.values())):
+        if not caption and not all(is_self_sufficient(text, said.speaker) for text in values.values()):
             continue
         values = _picked(node, values, around.get("sentence", caption))
         dated = _dated_fields(node, rule, values, day)
@@ -139,8 +140,8 @@ def _retold(places: dict[str, str], said: Said) -> dict[str, str]:
     """The places of a rule's templates: whole clauses as of the speaker, pieces with their pronouns named."""
     told = {}
     for name, text in places.items():
-        whole = retold(text, said.speaker, said.other)
-        told[name] = whole if name in ("clause", "sentence", "caption") or not text[:1].islower() else _as_began(whole)
+        whole = text if name == "caption" else retold(text, said.speaker, said.other)
+        told[name] = whole if name in ("clause", "sentence") or not text[:1].islower() else _as_began(whole)
     return told | {"speaker": said.speaker, "other": said.other}
 
 
@@ -176,6 +177,6 @@ def _nearest(dates: Sequence[EntryDate], sentence: str, start: int) -> EntryDate
 def _listed(value: str) -> list[str]:
     """The items of a list of short things; whatever else has an "and" is one."""
     parts = [part.strip() for part in _ITEMS.split(value) if part and part.strip()]
-    if len(parts) < 2 or any(len(part.split()) > _LONGEST_ITEM for part in parts):
+    if len(parts) < 2 or any(len(part.split()) > _LONGEST_ITEM or _FINITE.search(part) for part in parts):
         return [value]
     return parts

@@ -19,8 +19,8 @@ BUILT_IN = ("speaker", "other", "clause", "sentence", "caption", "date")
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _BLOCK = re.compile(r"(?<!\?P)(?<!\?<)<([\w ]+)>")
 _RESERVED = ("evidence",)
-_MOST_EXPANDED = 40_000
-"""Characters of a pattern with all its words put in."""
+_DEEPEST, _MOST_EXPANDED = 20, 40_000
+"""How deep words may name each other, and characters of a pattern with all of them put in."""
 
 
 class _Strict(BaseModel):
@@ -178,10 +178,12 @@ def compiled(pattern: str, words: tuple[tuple[str, str], ...]) -> re.Pattern[str
         ValueError: it names a word that there is not, or the words name each other in a circle.
     """
     blocks = {**BLOCKS, **dict(words)}
+    depth = 0
     while block := _BLOCK.search(pattern):
         if block[1] not in blocks:
             raise ValueError(f"there is no word '{block[1]}'")
+        depth += 1
         pattern = _BLOCK.sub(lambda found: blocks.get(found[1], found[0]), pattern)
-        if len(pattern) > _MOST_EXPANDED:
+        if depth > _DEEPEST or len(pattern) > _MOST_EXPANDED:
             raise ValueError("its words name each other in a circle, or it is too long")
     return re.compile(pattern)

@@ -18,8 +18,8 @@ from longmemeval.retrieval.fusion import fuse, order
 from longmemeval.retrieval.history import HistoryView, Scores
 from longmemeval.retrieval.lexical import LexicalIndex, LexicalParameters
 from longmemeval.retrieval.priors import Priors, without_names
+from longmemeval.retrieval.questions.time_range import apply_range, in_range
 from longmemeval.retrieval.retriever import text_to_embed
-from longmemeval.retrieval.time_range import apply_range, in_range
 from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.memory_store import MemoryStore, Thread
 

@@ -1,0 +1,74 @@
+"""`typed-nodes` through the pipeline: prepared, answered from, shown and verified like any memory."""
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from longmemeval.benchmarks.registry import load_dataset
+from longmemeval.dataset import Dataset
+from longmemeval.files import sha256_file
+from longmemeval.memory.nodes.library import shipped_nodes
+from longmemeval.memory.nodes.part import NodesPart
+from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.verify.verify import verify
+from longmemeval.settings import Folders
+from longmemeval.storage.fixture import Fixture
+from tests.pipeline.helpers import answer_all, answers, folders_in
+from tests.support import longmemeval, record, write_dataset
+
+NODES = NodesPart(shipped_nodes())
+SESSION = [
+    {"role": "user", "content": "I went to the dentist yesterday with my sister Anna. What a day!"},
+    {"role": "assistant", "content": "I visited Mars last week."},
+    {"role": "user", "content": "I might buy a boat. I love hiking and pottery. If I won, I would sell my car."},
+]
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Dataset:
+    one = record(
+        haystack_sessions=[SESSION], haystack_session_ids=["answer_1"], haystack_dates=["2023/05/01 (Mon) 10:00"]
+    )
+    return load_dataset(write_dataset(tmp_path / "d.json", one))
+
+
+def prepared(dataset: Dataset, where: Folders, **options: object) -> Fixture:
+    prepare(dataset, ["typed-nodes"], options=PrepareOptions(jobs=1).replaced(**options), where=where)
+    return Fixture.open(where.prepared_dir / "d/default/q1")
+
+
+def test_entries_are_dated_attributed_and_proven(dataset: Dataset, where: Folders) -> None:
+    entries = prepared(dataset, where).part(NODES).entries
+    event = next(entry for entry in entries if entry.node == "temporal-event")
+    assert event.values["description"] == "The user went to the dentist yesterday with their sister Anna"
+    assert (event.dates["when"].start, event.dates["when"].phrase) == (date(2023, 4, 30), "yesterday")
+    assert event.message_ids == ("answer_1:0",)
+    assert event.evidence in SESSION[0]["content"]
+    liked = [entry.values for entry in entries if entry.node == "attribute"]
+    assert {"entity": "the user", "category": "preference", "value": "likes pottery"} in liked
+    assert [entry.values["related"] for entry in entries if entry.node == "relationship"] == ["Anna"]
+    assert not [
+        entry for entry in entries if "Mars" in entry.evidence or "boat" in entry.evidence or "car" in entry.evidence
+    ]
+
+
+def test_same_input_same_bytes(dataset: Dataset, tmp_path: Path) -> None:
+    hashes = set()
+    for name in ("a", "b"):
+        where = folders_in(tmp_path / name)
+        prepared(dataset, where)
+        folder = where.prepared_dir / "d/default/q1"
+        hashes.add((sha256_file(folder / "nodes.json"), sha256_file(folder / "nodes-vectors.json")))
+    assert len(hashes) == 1
+
+
+def test_it_is_answered_from_verified_and_shown(dataset: Dataset, where: Folders, tmp_path: Path) -> None:
+    prepared(dataset, where)
+    answer_all(dataset, where, memory="typed-nodes")
+    assert answers(where)[0]["status"] == "ok"
+    assert verify("r", where=where).problems == ()
+    assert verify("d/default", where=where).problems == ()
+    shown = longmemeval("inspect", "q1", "--dataset", "d.json", "--all", cwd=where.results_dir.parent).stdout
+    assert "temporal-event" in shown
+    assert "2023-05-01" in shown
