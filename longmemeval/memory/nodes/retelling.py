@@ -15,7 +15,10 @@ _AUXILIARIES = {
 }
 _I = re.compile(r"\bI(?P<rest>'m|'ve|'ll|'d| am| haven't| have| don't| do)?\b(?!['-])")
 _WE = re.compile(r"\b[Ww]e(?P<rest>'re|'ve|'ll|'d)?\b(?!['-])")
-_WOULD = re.compile(r"\s+(?:\w+ly\s+)?(?:like|love|rather|be|say|have|prefer|hate|go|want|need|recommend|suggest)\b")
+_HAD = re.compile(
+    r"\s+(?:(?:just|never|already|always|\w+ly)\s+)?(?:been|had|gone|done|seen|taken|given|eaten|written|made|met|lost"
+    r"|won|left|kept|come|become|begun|known|thought|found|told|heard|got|gotten|bought|forgotten|better|\w+ed)\b"
+)
 _OWN = {
     "mine": "theirs",
     "myself": "themself",
@@ -113,11 +116,9 @@ def _third(verb: str) -> str:
 
 def _ours(found: re.Match[str], speaker: str) -> str:
     after: Mapping[str, str] = {"'re": " are", "'ve": " have", "'ll": " will", "'d": " would"}
-    rest = (
-        " had"
-        if found["rest"] == "'d" and _HAD.match(found.string, found.end())
-        else after.get(found["rest"] or "", "")
-    )
+    rest = after.get(found["rest"] or "", "")
+    if rest == " would" and _HAD.match(found.string, found.end()):
+        rest = " had"
     return f"{speaker} and others{rest}"
 
 
