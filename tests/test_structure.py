@@ -62,7 +62,7 @@ MAY_READ_GOLD = {
     "pipeline/retrieval/haystack_ranking.py",
     "pipeline/retrieval/scoring.py",
     "pipeline/runs/asked.py",
-    "pipeline/runs/checks.py",
+    "pipeline/runs/scores/checks.py",
     "pipeline/sweep/estimate.py",
     "report/charts/of_comparison.py",
     "report/page/question_data.py",

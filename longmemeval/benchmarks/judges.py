@@ -17,7 +17,7 @@ from longmemeval.evaluation.judges.protocol import Judge
 from longmemeval.evaluation.judges.template_judge import TemplateJudge
 from longmemeval.evaluation.judges.template_set import FILE_ENDINGS, choices, load_template_set
 from longmemeval.evaluation.judges.votes import RepeatedJudge, VotingJudge
-from longmemeval.llm.endpoints import served_at
+from longmemeval.llm.http.endpoints import served_at
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatModel
 

@@ -2,8 +2,8 @@
 
 import msgspec
 
+from longmemeval.caches.sqlite import SqliteCache
 from longmemeval.records import Usage
-from longmemeval.sqlite_cache import SqliteCache
 
 
 class Receipts:

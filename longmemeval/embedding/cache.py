@@ -10,11 +10,11 @@ import numpy as np
 from msgspec import Struct
 
 from longmemeval.arrays import Vectors
+from longmemeval.caches.sqlite import SqliteCache, cache_key
 from longmemeval.costs.receipts import Receipts
 from longmemeval.embedding.protocol import Embedder
 from longmemeval.errors import HarnessError
 from longmemeval.records import Usage
-from longmemeval.sqlite_cache import SqliteCache, cache_key
 
 CHUNK_TEXTS = 256
 _STORED = np.dtype("<f4")

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from longmemeval.costs.spending import Account
 from longmemeval.embedding.cache import CachedEmbedder
 from longmemeval.embedding.hashing import HashingEmbedder
 from longmemeval.embedding.protocol import Embedder
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.spending import Account
 
 DEFAULT_EMBEDDER = "hashing"
 """What `prepare` takes where none is named; needs no model and no network."""

@@ -11,12 +11,12 @@ import numpy as np
 
 from longmemeval.arrays import Vectors
 from longmemeval.costs.prices import price
+from longmemeval.costs.spending import Account
 from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError, ModelError, TransientModelError
 from longmemeval.records import Usage
 from longmemeval.retry_after import LONGEST_REQUESTED_WAIT_S, retry_after_seconds
 from longmemeval.secrets.addresses import fault_of, split_address
 from longmemeval.secrets.redaction import public_url, redact, register_address
-from longmemeval.spending import Account
 
 if TYPE_CHECKING:
     from openai import OpenAIError

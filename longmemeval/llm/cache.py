@@ -6,13 +6,13 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from longmemeval.caches.sqlite import SqliteCache, cache_key
 from longmemeval.costs.receipts import Receipts
 from longmemeval.files import sha256_bytes
 from longmemeval.llm.options import is_offline
 from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
 from longmemeval.records import Usage
 from longmemeval.secrets.addresses import split_address
-from longmemeval.sqlite_cache import SqliteCache, cache_key
 
 _SCHEMA = 1
 """Raised whenever a stored reply may no longer be what the same call gives."""

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from longmemeval.costs.prices import load_litellm, price
+from longmemeval.costs.spending import Account
 from longmemeval.errors import FatalModelError, nearest
-from longmemeval.llm.endpoints import endpoint
+from longmemeval.llm.http.endpoints import endpoint
 from longmemeval.llm.offline import ExtractiveModel, ScriptedModel
 from longmemeval.llm.options import ModelOptions, check_endpoint, is_offline
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.providers import near_models, split_spec, table_entry
 from longmemeval.secrets.addresses import Address, split_address
-from longmemeval.spending import Account
 
 _EXTRACTIVE = "offline/extractive"
 _SCRIPTED = "offline/scripted:"
@@ -45,7 +45,7 @@ def load_chat_model(spec: str, options: ModelOptions = ModelOptions(), *, accoun
     """
     if is_offline(spec):
         return _load_offline(spec)
-    from longmemeval.llm.client import LiteLLMChatModel
+    from longmemeval.llm.http.client import LiteLLMChatModel
 
     check_endpoint(options.api_base)
     _check_kind(spec)

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from longmemeval.caches.shared import SharedCache
 from longmemeval.errors import FixtureError, RecallError, nearest
 from longmemeval.files import leads_nowhere, safe_name, sha256_bytes, write_atomic
 from longmemeval.records import FixtureMeta, PartInfo
-from longmemeval.shared_cache import SharedCache
 from longmemeval.storage.format import FORMAT, decode_versioned
 from longmemeval.storage.memory_store import MemoryStore
 from longmemeval.storage.messages_part import MESSAGES

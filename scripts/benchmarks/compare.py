@@ -33,8 +33,8 @@ from longmemeval.pipeline.compare.graded_run import load_graded
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.runs.asked import AskedQuestions
-from longmemeval.pipeline.runs.checked import write_metrics
 from longmemeval.pipeline.runs.run_files import RunFiles
+from longmemeval.pipeline.runs.scores.checked import write_metrics
 from longmemeval.settings import Folders
 
 MEASURED_PAIRS = 5

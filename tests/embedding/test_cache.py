@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from longmemeval.arrays import Vectors
+from longmemeval.caches.sqlite import SqliteCache, cache_key
 from longmemeval.embedding.cache import CHUNK_TEXTS, CachedEmbedder
 from longmemeval.embedding.registry import load_embedder
 from longmemeval.errors import HarnessError, ModelError
 from longmemeval.records import Usage
-from longmemeval.sqlite_cache import SqliteCache, cache_key
 
 
 class CountingEmbedder:

@@ -13,7 +13,7 @@ from longmemeval.benchmarks.longmemeval.official.figures import ORDER as OFFICIA
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
 from longmemeval.evaluation.metrics import Metrics, Score, compute_metrics
 from longmemeval.evaluation.question_types import ANY_TYPES, OfficialFigures, QuestionTypes
-from longmemeval.llm.endpoints import OWN_ENDPOINT
+from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.records import Gold, Judgement, Usage
 
 OFFICIAL = JudgeIdentity(

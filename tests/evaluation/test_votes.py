@@ -14,7 +14,7 @@ from longmemeval.evaluation.judges.template_judge import TemplateJudge
 from longmemeval.evaluation.judges.template_set import load_template_set
 from longmemeval.evaluation.judges.votes import RepeatedJudge, VotingJudge, majority
 from longmemeval.files import safe_name, sha256_text
-from longmemeval.llm.endpoints import OWN_ENDPOINT
+from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatReply, ChatRequest
 from longmemeval.llm.registry import load_chat_model

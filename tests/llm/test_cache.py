@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from longmemeval.caches.sqlite import SqliteCache
 from longmemeval.errors import TransientModelError
 from longmemeval.llm.cache import CachedChatModel
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
 from longmemeval.llm.registry import load_chat_model
 from longmemeval.records import Usage
-from longmemeval.sqlite_cache import SqliteCache
 from tests.server import ModelServer
 
 REQUEST = ChatRequest((ChatMessage("user", "Note what matters."),), max_tokens=9)

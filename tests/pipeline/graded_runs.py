@@ -9,13 +9,13 @@ import msgspec
 from longmemeval.dataset import Dataset
 from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
 from longmemeval.files import sha256_text
-from longmemeval.llm.endpoints import OWN_ENDPOINT
+from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.pipeline.runs.asked import AskedQuestions
-from longmemeval.pipeline.runs.checked import write_metrics
 from longmemeval.pipeline.runs.lines import judgements_file
 from longmemeval.pipeline.runs.manifest import FORMAT, RunManifest, dataset_record, read_manifest, write_manifest
 from longmemeval.pipeline.runs.run_files import RunFiles
+from longmemeval.pipeline.runs.scores.checked import write_metrics
 from longmemeval.pipeline.runs.settings import AnswerSettings
 from longmemeval.records import Answer, Judgement
 from longmemeval.settings import Folders

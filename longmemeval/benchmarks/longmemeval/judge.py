@@ -12,7 +12,7 @@ from longmemeval.evaluation.judges.asking import ask, readable
 from longmemeval.evaluation.judges.definition import JudgeDefinition, Prompts
 from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
 from longmemeval.files import sha256_bytes
-from longmemeval.llm.endpoints import OWN_ENDPOINT
+from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.records import Gold, Judgement, Question
 

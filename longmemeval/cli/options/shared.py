@@ -16,10 +16,10 @@ from longmemeval.cli.options.completion import (
 from longmemeval.cli.options.panels import ADVANCED, LIMITS, MODEL, OUTPUT, WHAT
 
 if TYPE_CHECKING:
+    from longmemeval.costs.spending import SpendingLimit
     from longmemeval.llm.options import ModelOptions
     from longmemeval.pipeline.runs.selection import Selection
     from longmemeval.settings import Folders
-    from longmemeval.spending import SpendingLimit
 
 
 def dataset_option(help: str) -> object:
@@ -266,7 +266,7 @@ class Calls:
 
 def spending(max_cost: float | None) -> "SpendingLimit | None":
     """The limit that --max-cost sets."""
-    from longmemeval.spending import SpendingLimit
+    from longmemeval.costs.spending import SpendingLimit
 
     return None if max_cost is None else SpendingLimit(max_cost)
 

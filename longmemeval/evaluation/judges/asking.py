@@ -8,7 +8,7 @@ import msgspec
 
 from longmemeval.errors import ModelError
 from longmemeval.files import sha256_text
-from longmemeval.llm.endpoints import OWN_ENDPOINT
+from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatRequest
 from longmemeval.records import Judgement, Question
 

@@ -25,7 +25,7 @@ class JudgeIdentity(Struct, frozen=True):
     metric: str = "accuracy"
     """What the mean over the questions is called: `accuracy` for labels, `F1` and the like for scores."""
     endpoint: str | None = None
-    """Where the model is served (`llm/endpoints.py`): an address, or `provider's own`. None for rules and imported
+    """Where the model is served (`llm/http/endpoints.py`): an address, or `provider's own`. None for rules and imported
     labels; for a chat model it says that an earlier version graded, which did not record it."""
 
 

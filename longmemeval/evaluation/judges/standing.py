@@ -5,7 +5,7 @@ from msgspec import structs
 from longmemeval.evaluation.judges.definition import prompts_of, rules_of
 from longmemeval.evaluation.judges.imported import IMPORTED, is_imported
 from longmemeval.evaluation.judges.protocol import JudgeIdentity, extended
-from longmemeval.llm.endpoints import OWN_ENDPOINT
+from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.llm.options import is_offline
 
 

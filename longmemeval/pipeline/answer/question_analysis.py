@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from longmemeval.costs.spending import Account
 from longmemeval.llm.cache import CachedChatModel
-from longmemeval.llm.endpoints import endpoint
+from longmemeval.llm.http.endpoints import endpoint
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import load_chat_model
@@ -21,7 +22,6 @@ from longmemeval.records import Question, Usage
 from longmemeval.retrieval.questions.analysis import AnalysisMethod, QuestionAnalysis, analyse_by_model
 from longmemeval.secrets.redaction import public_url
 from longmemeval.settings import Folders
-from longmemeval.spending import Account
 
 
 class QueryModel(Struct, frozen=True):

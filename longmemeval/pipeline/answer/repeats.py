@@ -2,6 +2,7 @@
 
 from msgspec import structs
 
+from longmemeval.costs.spending import SpendingLimit
 from longmemeval.dataset import Dataset
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration
 from longmemeval.pipeline.answer.answering import RunReport
@@ -10,7 +11,6 @@ from longmemeval.pipeline.runs.accounts import spent_on_answers
 from longmemeval.pipeline.runs.manifest import default_run_id
 from longmemeval.pipeline.runs.selection import Selection
 from longmemeval.settings import Folders, folders
-from longmemeval.spending import SpendingLimit
 
 
 def run_repeats(

@@ -8,9 +8,10 @@ from msgspec import UNSET, Struct, structs
 
 from longmemeval.benchmarks.spec import OfficialAnswering
 from longmemeval.benchmarks.specs import benchmark_of
+from longmemeval.costs.spending import SpendingLimit
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
-from longmemeval.llm.endpoints import endpoint
+from longmemeval.llm.http.endpoints import endpoint
 from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.registry import load_chat_model
@@ -44,7 +45,6 @@ from longmemeval.reading.templates import template_of
 from longmemeval.records import Answer, Question
 from longmemeval.secrets.redaction import public_url
 from longmemeval.settings import Folders, folders
-from longmemeval.spending import SpendingLimit
 
 Protocol = Literal["standard", "official"]
 

@@ -12,10 +12,10 @@ from longmemeval.evaluation.judges.standing import grading
 from longmemeval.evaluation.metrics import Latency, Metrics, latency
 from longmemeval.pipeline.compare.costs import RunCosts, run_costs
 from longmemeval.pipeline.runs.asked import AskedQuestions, dataset_of
-from longmemeval.pipeline.runs.checked import made_again, read_run
-from longmemeval.pipeline.runs.gradings import Gradings, gradings
 from longmemeval.pipeline.runs.manifest import RunManifest, run_folder
 from longmemeval.pipeline.runs.run_files import RunFiles
+from longmemeval.pipeline.runs.scores.checked import made_again, read_run
+from longmemeval.pipeline.runs.scores.gradings import Gradings, gradings
 from longmemeval.pipeline.runs.settings import ImportedSettings
 from longmemeval.records import Answer, Judgement
 from longmemeval.settings import Folders

@@ -13,9 +13,9 @@ from longmemeval.errors import HarnessError
 from longmemeval.evaluation.measures.rankings import Ranking
 from longmemeval.files import write_atomic
 from longmemeval.pipeline.runs.asked import dataset_of
-from longmemeval.pipeline.runs.checks import check_files, refuse
 from longmemeval.pipeline.runs.manifest import RunManifest, run_folder
 from longmemeval.pipeline.runs.run_files import RunFiles
+from longmemeval.pipeline.runs.scores.checks import check_files, refuse
 from longmemeval.settings import Folders, folders
 
 _SEPARATORS = re.compile(r"[\s%\x00-\x1f\x7f]")

@@ -21,10 +21,10 @@ from longmemeval.evaluation.metrics import Metrics
 from longmemeval.files import sha256_text, write_atomic
 from longmemeval.pipeline.exchange.hypotheses import Adopted, HypothesisLine, OfficialLabel, adopt_hypotheses
 from longmemeval.pipeline.runs.asked import AskedQuestions, dataset_of
-from longmemeval.pipeline.runs.checked import made_again, read_run, write_metrics
 from longmemeval.pipeline.runs.lines import judgements_file
 from longmemeval.pipeline.runs.manifest import run_folder
 from longmemeval.pipeline.runs.run_files import RunFiles
+from longmemeval.pipeline.runs.scores.checked import made_again, read_run, write_metrics
 from longmemeval.records import Judgement
 from longmemeval.settings import Folders, folders
 from longmemeval.text.plural import count_of

@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 
 from longmemeval.benchmarks.judges import load_judge
 from longmemeval.benchmarks.spec import Benchmark
+from longmemeval.costs.spending import SpendingLimit
 from longmemeval.errors import EndpointDownError, HarnessError, SpendingLimitError
 from longmemeval.evaluation.judges.definition import rules_of
 from longmemeval.evaluation.judges.protocol import Judge, JudgeIdentity
@@ -24,16 +25,15 @@ from longmemeval.llm.registry import load_chat_model
 from longmemeval.pipeline.progress import progress
 from longmemeval.pipeline.runs.accounts import judges_account
 from longmemeval.pipeline.runs.asked import AskedQuestions, dataset_of
-from longmemeval.pipeline.runs.checked import made_again, metrics_of, read_run, write_metrics
-from longmemeval.pipeline.runs.checks import check_labels, refuse
 from longmemeval.pipeline.runs.journal import Journal
 from longmemeval.pipeline.runs.lines import judgements_file
 from longmemeval.pipeline.runs.manifest import RunManifest, run_folder
 from longmemeval.pipeline.runs.run_files import RunFiles
+from longmemeval.pipeline.runs.scores.checked import made_again, metrics_of, read_run, write_metrics
+from longmemeval.pipeline.runs.scores.checks import check_labels, refuse
 from longmemeval.pipeline.workers import Outcomes, WatchedChatModel, in_order
 from longmemeval.records import Answer, Judgement, Question
 from longmemeval.settings import Folders, folders
-from longmemeval.spending import SpendingLimit
 
 
 class EvaluateOptions(Struct, frozen=True):

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.arrays import Vector
+from longmemeval.costs.spending import Account
 from longmemeval.errors import RecallError
 from longmemeval.evaluation.measures.rankings import Granularity, Ranked, Ranking
 from longmemeval.event_loop import complete
@@ -17,7 +18,6 @@ from longmemeval.memory.protocol import MemorySystem, MemoryTools, RankingMemory
 from longmemeval.pipeline.fixtures.query_vectors import QueryVectors, VectorSource
 from longmemeval.records import Gold, Question, Recall, RecalledItem
 from longmemeval.retrieval.questions.analysis import QuestionAnalysis
-from longmemeval.spending import Account
 from longmemeval.storage.fixture import Fixture
 
 

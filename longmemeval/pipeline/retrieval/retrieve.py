@@ -9,6 +9,7 @@ from msgspec import Struct
 from longmemeval.benchmarks.retrieval_protocols import OfficialRanking, OfficialScoring
 from longmemeval.benchmarks.spec import Benchmark
 from longmemeval.benchmarks.specs import benchmark_of
+from longmemeval.costs.spending import SpendingLimit
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.evaluation.measures.rankings import Granularity, RetrievalProtocol
@@ -24,7 +25,6 @@ from longmemeval.pipeline.runs.accounts import AccountsOfRuns
 from longmemeval.pipeline.runs.manifest import check_run_id, default_run_id
 from longmemeval.pipeline.runs.selection import Selection, part_of, select
 from longmemeval.settings import Folders, folders
-from longmemeval.spending import SpendingLimit
 
 
 class RetrievalOptions(Struct, frozen=True):

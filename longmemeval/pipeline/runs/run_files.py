@@ -20,7 +20,7 @@ from longmemeval.pipeline.runs.lines import (
     that_count,
 )
 from longmemeval.pipeline.runs.manifest import RunManifest, read_manifest
-from longmemeval.pipeline.runs.scores import stored_metrics
+from longmemeval.pipeline.runs.scores.stored import stored_metrics
 from longmemeval.reading.prompts import SentPrompt
 from longmemeval.records import Answer, Judgement
 

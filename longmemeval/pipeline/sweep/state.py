@@ -7,6 +7,7 @@ from typing import Any
 from longmemeval.benchmarks.judges import load_judge
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.benchmarks.specs import benchmark_of
+from longmemeval.costs.spending import SPENDING, Account, SpendingLimit, spent_in
 from longmemeval.errors import HarnessError
 from longmemeval.evaluation.judges.protocol import Judge, JudgeIdentity
 from longmemeval.files import sha256_text
@@ -26,7 +27,6 @@ from longmemeval.pipeline.runs.settings import AnswerSettings
 from longmemeval.pipeline.sweep.plan import PlannedRun, SweepPlan
 from longmemeval.records import Answer, Question
 from longmemeval.settings import Folders
-from longmemeval.spending import SPENDING, Account, SpendingLimit, spent_in
 
 
 class SweepState:

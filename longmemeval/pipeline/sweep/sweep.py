@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
+from longmemeval.costs.spending import shown_dollars, spent_in
 from longmemeval.errors import EndpointDownError, HarnessError, SpendingLimitError
 from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.answer.run import run
@@ -21,7 +22,6 @@ from longmemeval.pipeline.sweep.estimate import SweepEstimate, estimate_sweep, t
 from longmemeval.pipeline.sweep.plan import PlannedRun, SweepPlan, plan
 from longmemeval.pipeline.sweep.state import SweepState
 from longmemeval.settings import Folders, folders
-from longmemeval.spending import shown_dollars, spent_in
 from longmemeval.text.plural import count_of
 
 

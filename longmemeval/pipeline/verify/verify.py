@@ -11,8 +11,12 @@ from longmemeval.files import list_folders, safe_name
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, parts_of, preset_of
 from longmemeval.memory.definition import known_parts
 from longmemeval.pipeline.runs.asked import AskedQuestions, check_selection, dataset_of
-from longmemeval.pipeline.runs.checked import metrics_of
-from longmemeval.pipeline.runs.checks import (
+from longmemeval.pipeline.runs.index import INDEX, IndexEntry, index_entry, read_index
+from longmemeval.pipeline.runs.lines import ANSWERS, PROMPTS, RANKINGS
+from longmemeval.pipeline.runs.manifest import check_run_id, run_ids, stored_manifest
+from longmemeval.pipeline.runs.run_files import RunFiles
+from longmemeval.pipeline.runs.scores.checked import metrics_of
+from longmemeval.pipeline.runs.scores.checks import (
     changes,
     check_answers,
     check_files,
@@ -22,11 +26,7 @@ from longmemeval.pipeline.runs.checks import (
     of_an_earlier_version,
     outdated,
 )
-from longmemeval.pipeline.runs.index import INDEX, IndexEntry, index_entry, read_index
-from longmemeval.pipeline.runs.lines import ANSWERS, PROMPTS, RANKINGS
-from longmemeval.pipeline.runs.manifest import check_run_id, run_ids, stored_manifest
-from longmemeval.pipeline.runs.run_files import RunFiles
-from longmemeval.pipeline.runs.scores import read_metrics
+from longmemeval.pipeline.runs.scores.stored import read_metrics
 from longmemeval.pipeline.runs.settings import AnswerSettings, RetrievalSettings
 from longmemeval.pipeline.verify.preparation import PreparationCheck
 from longmemeval.pipeline.verify.retrieval import check_retrieval

@@ -7,7 +7,7 @@ from longmemeval.embedding.registry import is_offline_fallback
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
 from longmemeval.evaluation.judges.standing import grading, judge_name
 from longmemeval.pipeline.compare.graded_run import RunSummary
-from longmemeval.pipeline.runs.gradings import Gradings
+from longmemeval.pipeline.runs.scores.gradings import Gradings
 from longmemeval.report.tables.cells import percent
 from longmemeval.text.plural import count_of
 

@@ -18,7 +18,7 @@ from longmemeval.benchmarks.longmemeval.judge import (
 )
 from longmemeval.errors import FatalModelError, HarnessError, IntegrityError, ModelError, TransientModelError
 from longmemeval.files import safe_name, sha256_text
-from longmemeval.llm.endpoints import OWN_ENDPOINT
+from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
 from longmemeval.records import Gold, Judgement, Question, Usage
 

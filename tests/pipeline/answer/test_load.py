@@ -14,6 +14,7 @@ from msgspec import structs
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.costs.prices import load_litellm
+from longmemeval.costs.spending import SpendingLimit
 from longmemeval.dataset import Dataset
 from longmemeval.event_loop import in_thread
 from longmemeval.llm.options import ModelOptions
@@ -29,7 +30,6 @@ from longmemeval.pipeline.workers import in_order
 from longmemeval.reading.reader import reading_configuration
 from longmemeval.records import Question, Recall
 from longmemeval.settings import Folders
-from longmemeval.spending import SpendingLimit
 from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.messages_part import MESSAGES
 from tests.pipeline.helpers import add_memory, answers, folders_in, manifest, prepared_colours

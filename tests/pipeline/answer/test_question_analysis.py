@@ -10,6 +10,7 @@ import pytest
 from msgspec import structs
 
 from longmemeval.benchmarks.registry import load_dataset
+from longmemeval.costs.spending import SpendingLimit
 from longmemeval.dataset import Dataset
 from longmemeval.errors import FatalModelError, HarnessError, SpendingLimitError
 from longmemeval.llm.options import ModelOptions
@@ -23,7 +24,6 @@ from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
 from longmemeval.pipeline.runs.accounts import spent_on_answers
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.settings import Folders
-from longmemeval.spending import SpendingLimit
 from tests.pipeline.helpers import MODEL, answers, colours, folders_in, manifest, start, stop_when
 from tests.server import ModelServer, Refusal
 from tests.support import json_lines, longmemeval, record, tree, write_dataset

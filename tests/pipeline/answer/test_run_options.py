@@ -9,6 +9,7 @@ from longmemeval.benchmarks.locomo.f1 import LOCOMO_F1
 from longmemeval.benchmarks.locomo.loader import LocomoDataset
 from longmemeval.benchmarks.locomo.texts import load_texts
 from longmemeval.costs.prices import price
+from longmemeval.costs.spending import SpendingLimit, spent_in
 from longmemeval.errors import HarnessError, SpendingLimitError
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
 from longmemeval.files import sha256_text
@@ -25,7 +26,6 @@ from longmemeval.reading.reader import ABSTENTION, reading_configuration
 from longmemeval.report.documents import evaluation_document
 from longmemeval.report.write import ReportOptions, render_report
 from longmemeval.settings import Folders
-from longmemeval.spending import SpendingLimit, spent_in
 from tests.benchmarks.locomo.test_loader import make_conversation
 from tests.benchmarks.locomo.test_texts import write as write_texts
 from tests.benchmarks.longmemeval.test_loader import write

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from longmemeval.costs.spending import SpendingLimit
 from longmemeval.dataset import Dataset
 from longmemeval.errors import FatalModelError, HarnessError, SpendingLimitError
 from longmemeval.llm.options import ModelOptions
@@ -18,7 +19,6 @@ from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.grade.evaluate import EvaluateOptions, Evaluation, evaluate
 from longmemeval.pipeline.runs.accounts import spent_on_answers, spent_on_judging
 from longmemeval.settings import Folders
-from longmemeval.spending import SpendingLimit
 from tests.pipeline.helpers import answers, colours, folders_in, manifest, prepared_colours
 from tests.pipeline.sweeps import PRICED, served, swept
 from tests.server import ModelServer

@@ -20,7 +20,7 @@ from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
 from longmemeval.evaluation.statistics.power import minimum_detectable_difference
 from longmemeval.evaluation.statistics.spread import wilson_interval
 from longmemeval.llm.call_counter import CallCounter
-from longmemeval.llm.endpoints import OWN_ENDPOINT
+from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.pipeline.answer.detectable import detectable_note
 from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.compare.comparison import INSIDE_THE_NOISE

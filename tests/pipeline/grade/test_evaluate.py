@@ -13,7 +13,7 @@ from longmemeval.dataset import Dataset
 from longmemeval.errors import DataError, FatalModelError, HarnessError, IntegrityError
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
 from longmemeval.files import sha256_file
-from longmemeval.llm import endpoints
+from longmemeval.llm.http import endpoints
 from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.fixtures.prepare import prepare

@@ -10,9 +10,9 @@ from longmemeval.benchmarks.judges import load_judge
 from longmemeval.benchmarks.longmemeval.benchmark import LONGMEMEVAL
 from longmemeval.evaluation.judges.protocol import judge_id
 from longmemeval.files import sha256_text
-from longmemeval.llm import endpoints
 from longmemeval.llm.call_counter import CallCounter
-from longmemeval.llm.endpoints import OWN_ENDPOINT
+from longmemeval.llm.http import endpoints
+from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.grade.evaluate import EvaluateOptions, Evaluation, evaluate

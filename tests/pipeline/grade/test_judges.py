@@ -13,14 +13,14 @@ from longmemeval.benchmarks.locomo.loader import LocomoDataset
 from longmemeval.benchmarks.locomo.mem0 import MEM0_F1
 from longmemeval.errors import HarnessError
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
-from longmemeval.llm import endpoints
+from longmemeval.llm.http import endpoints
 from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.exchange.hypotheses import adopt_hypotheses
 from longmemeval.pipeline.exchange.official_logs import export_official
 from longmemeval.pipeline.grade.evaluate import EvaluateOptions, Evaluation, evaluate
-from longmemeval.pipeline.runs.gradings import Gradings
 from longmemeval.pipeline.runs.index import read_index
+from longmemeval.pipeline.runs.scores.gradings import Gradings
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.settings import Folders
 from tests.benchmarks.locomo.test_loader import make_conversation

@@ -9,22 +9,22 @@ import httpx
 from msgspec import Struct, convert, structs
 
 from longmemeval.costs.prices import load_litellm, price
+from longmemeval.costs.spending import Account
 from longmemeval.errors import HarnessError, ModelError
 from longmemeval.event_loop import in_thread
-from longmemeval.llm.breaker import Breaker
-from longmemeval.llm.connections import close_connections_with_the_loop, one_at_a_time
-from longmemeval.llm.endpoints import endpoint, own_addresses
-from longmemeval.llm.errors_map import meaning_of
+from longmemeval.llm.http.breaker import Breaker
+from longmemeval.llm.http.connections import close_connections_with_the_loop, one_at_a_time
+from longmemeval.llm.http.endpoints import endpoint, own_addresses
+from longmemeval.llm.http.errors_map import meaning_of
+from longmemeval.llm.http.retry import call_with_retries
+from longmemeval.llm.http.warm_up import warm_up
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatReply, ChatRequest
 from longmemeval.llm.providers import has_price, split_spec, table_entry
-from longmemeval.llm.retry import call_with_retries
 from longmemeval.llm.tokens import TokenCounter, token_counter
-from longmemeval.llm.warm_up import warm_up
 from longmemeval.records import Usage
 from longmemeval.secrets.addresses import Address
 from longmemeval.secrets.redaction import without_secrets
-from longmemeval.spending import Account
 
 _CONNECT_S = 10.0
 """Longest wait for a connection, seconds; LiteLLM tries twice."""

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from longmemeval.shared_cache import SharedCache
+from longmemeval.caches.shared import SharedCache
 
 
 def test_threads_share_one_value() -> None:

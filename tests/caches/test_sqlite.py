@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from longmemeval.caches.sqlite import SqliteCache, cache_key
 from longmemeval.errors import HarnessError
-from longmemeval.sqlite_cache import SqliteCache, cache_key
 
 VECTORS = {cache_key(str(i)): random.Random(i).randbytes(2048) for i in range(2000)}
 """As many as are worth a look at the size of their file, each of the size of 512 numbers."""
@@ -16,7 +16,7 @@ VECTORS = {cache_key(str(i)): random.Random(i).randbytes(2048) for i in range(20
 WRITER = """
 import sys
 from pathlib import Path
-from longmemeval.sqlite_cache import SqliteCache, cache_key
+from longmemeval.caches.sqlite import SqliteCache, cache_key
 
 path, name = Path(sys.argv[1]), sys.argv[2]
 sys.stdin.read(1)  # start together
@@ -79,7 +79,7 @@ def test_processes_that_open_and_write_at_once_lose_nothing(path: Path) -> None:
 
 def test_killed_writer_leaves_whole_transactions(path: Path) -> None:
     program = (
-        "import os, sys; from pathlib import Path; from longmemeval.sqlite_cache import SqliteCache\n"
+        "import os, sys; from pathlib import Path; from longmemeval.caches.sqlite import SqliteCache\n"
         "cache = SqliteCache(Path(sys.argv[1]))\n"
         "cache.put_many({bytes([i]): b'whole' for i in range(100)})\n"
         "os.kill(os.getpid(), 9)"
@@ -190,7 +190,7 @@ def test_a_file_that_the_version_before_has_open_loses_nothing(path: Path) -> No
 @pytest.mark.parametrize(
     "fault",
     [
-        "sqlite_cache.checksum = lambda *of: counted(*of) if next(calls) < 700 else os.kill(os.getpid(), 9)",
+        "cached.checksum = lambda *of: counted(*of) if next(calls) < 700 else os.kill(os.getpid(), 9)",
         "resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 500_000,) * 2)",
     ],
     ids=["killed", "no room"],
@@ -198,13 +198,13 @@ def test_a_file_that_the_version_before_has_open_loses_nothing(path: Path) -> No
 def test_a_conversion_that_fails_loses_nothing(path: Path, fault: str) -> None:
     earlier(path, VECTORS).close()
     program = (
-        "import itertools, os, resource, sys; from pathlib import Path; from longmemeval import sqlite_cache\n"
-        "path, calls, counted = Path(sys.argv[1]), itertools.count(), sqlite_cache.checksum\n"
+        "import itertools, os, resource, sys; from pathlib import Path; import longmemeval.caches.sqlite as cached\n"
+        "path, calls, counted = Path(sys.argv[1]), itertools.count(), cached.checksum\n"
         f"{fault}\n"
-        "cache = sqlite_cache.SqliteCache(path)\n"
+        "cache = cached.SqliteCache(path)\n"
         "names = cache._connection.execute('SELECT name FROM sqlite_master').fetchall()\n"
         "assert ('cache',) in names, names\n"
-        "sys.exit(len(cache.get_many([sqlite_cache.cache_key(str(i)) for i in range(2000)])) != 2000)"
+        "sys.exit(len(cache.get_many([cached.cache_key(str(i)) for i in range(2000)])) != 2000)"
     )
     failed = subprocess.run([sys.executable, "-c", program, str(path)], check=False)
     assert failed.returncode == (-9 if "kill" in fault else 0)

@@ -11,7 +11,9 @@ from longmemeval.evaluation.judges.standing import judge_name
 from longmemeval.evaluation.metrics import Metrics, compute_metrics
 from longmemeval.files import write_atomic
 from longmemeval.pipeline.runs.asked import AskedQuestions
-from longmemeval.pipeline.runs.checks import (
+from longmemeval.pipeline.runs.index import record_score
+from longmemeval.pipeline.runs.run_files import RunFiles
+from longmemeval.pipeline.runs.scores.checks import (
     check_answers,
     check_files,
     check_judgements,
@@ -20,8 +22,6 @@ from longmemeval.pipeline.runs.checks import (
     outdated,
     refuse,
 )
-from longmemeval.pipeline.runs.index import record_score
-from longmemeval.pipeline.runs.run_files import RunFiles
 from longmemeval.records import Usage
 
 _REMEDY_FOR_SCORES = (

@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from longmemeval.errors import EndpointDownError, HarnessError, ModelError, TransientModelError
-from longmemeval.llm.breaker import OPENS_AFTER
+from longmemeval.llm.http.breaker import OPENS_AFTER
 from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest

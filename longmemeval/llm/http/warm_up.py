@@ -15,7 +15,7 @@ from urllib.request import getproxies
 from weakref import WeakKeyDictionary
 
 from longmemeval.costs.prices import without_collector
-from longmemeval.llm.connections import close_connections_with_the_loop
+from longmemeval.llm.http.connections import close_connections_with_the_loop
 
 _PATIENCE_S = 5.0
 """Seconds for the connection; a call then tells what is wrong."""

@@ -11,7 +11,7 @@ from longmemeval.errors import TransientModelError
 from longmemeval.retry_after import LONGEST_REQUESTED_WAIT_S
 
 if TYPE_CHECKING:
-    from longmemeval.llm.breaker import Breaker
+    from longmemeval.llm.http.breaker import Breaker
 
 Result = TypeVar("Result")
 

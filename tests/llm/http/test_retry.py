@@ -6,8 +6,8 @@ import time
 import pytest
 
 from longmemeval.errors import ModelError, TransientModelError
-from longmemeval.llm.errors_map import meaning_of
-from longmemeval.llm.retry import call_with_retries
+from longmemeval.llm.http.errors_map import meaning_of
+from longmemeval.llm.http.retry import call_with_retries
 from longmemeval.retry_after import retry_after_seconds
 from longmemeval.secrets.redaction import redact
 

@@ -3,7 +3,7 @@
 import pytest
 
 from longmemeval.errors import FatalModelError
-from longmemeval.llm.endpoints import OWN_ENDPOINT, endpoint, served_at
+from longmemeval.llm.http.endpoints import OWN_ENDPOINT, endpoint, served_at
 from longmemeval.llm.options import ModelOptions
 
 MODEL = "openai/gpt-4o-2024-08-06"
