@@ -119,6 +119,8 @@ class ModelServer:
         vector: Callable[[str, int], NDArray[np.float32]] | None = None,
     ) -> None:
         self.responder, self.vector = responder, vector or text_vector
+        self.message: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+        """Makes the whole message of a reply (calls of tools, say) where it has more than a text."""
         self.dimension = dimension
         self.served_model = served_model
         self.headers: dict[str, str] = {}
@@ -185,9 +187,12 @@ class ModelServer:
         if spoilt is not None:
             return spoilt
         text = "" if fault == "empty" else await run_in_threadpool(self.responder, body)
-        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        said = self.message(body) if self.message else {"content": text}
+        end = "tool_calls" if "tool_calls" in said else "stop"
+        choice: dict[str, Any] = {"index": 0, "message": {"role": "assistant"} | said, "finish_reason": end}
         if fault == "null-content":
             choice |= {"message": {"role": "assistant", "content": None}, "finish_reason": "length"}
+        text = str(said.get("content") or "")
         if fault == "cut":
             half = {"role": "assistant", "content": text[: len(text) // 2]}
             choice |= {"message": half, "finish_reason": "length"}

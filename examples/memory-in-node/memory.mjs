@@ -2,7 +2,7 @@
 //   longmemeval memory check "process:node examples/memory-in-node/memory.mjs"
 // It finds the messages that share most words with the question, like the example of `longmemeval memory init`.
 // One JSON message per line on standard input and output; console.error is for everything else.
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 
 const scopes = new Map(); // scope -> {file, batches: [batch id], stored: [hit]}
@@ -15,7 +15,7 @@ const methods = {
     protocol: 1,
     name: "memory-in-node",
     packages: { node: process.versions.node },
-    capabilities: { dates: "native", provenance: "message", unit: "session", persist: "directory", list: true, signals: ["words"], telemetry: "off" },
+    capabilities: { dates: "native", provenance: "message", unit: "session", persist: "directory", list: true, signals: ["words"], telemetry: "off", models: "none" },
   }),
   open({ scope, directory, mode, configuration }) {
     const file = `${directory}/memory.json`;
@@ -50,6 +50,7 @@ const methods = {
   list: ({ scope }) => ({ items: open(scope).stored }),
   reset({ scope }) {
     Object.assign(open(scope), { batches: [], stored: [] });
+    rmSync(open(scope).file, { force: true });
     return {};
   },
   shutdown: () => ({}),

@@ -43,6 +43,11 @@ class ChatReply(Struct, frozen=True):
     redacted: bool = False
     """Whether the server repeated a secret, which `text` has no more."""
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it says nothing."""
+        return not self.text.strip()
+
 
 class ChatModel(Protocol):
     """A model that answers one request at a time; many calls may be under way at once."""

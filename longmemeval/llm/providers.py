@@ -42,6 +42,23 @@ def has_price(entry: Mapping[str, Any] | None) -> bool:
     return entry is not None and any(field.startswith("input_cost_per") or field == "tiered_pricing" for field in entry)
 
 
+_MORE_KEYS = """
+AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN AWS_BEARER_TOKEN_BEDROCK AZURE_OPENAI_API_KEY AZURE_AD_TOKEN
+GOOGLE_API_KEY GOOGLE_APPLICATION_CREDENTIALS HF_TOKEN HUGGINGFACE_API_KEY OPENAI_BASE_URL OPENAI_API_BASE
+OPENAI_ORG_ID OPENAI_ORGANIZATION OPENAI_PROJECT_ID TOGETHER_API_KEY
+"""
+
+
+def without_keys(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables for a program that finds its models through us: without the keys of model providers.
+
+    `OPENAI_API_KEY` holds a word, as many a client wants it set.
+    """
+    providers = (str(known.value).upper().replace("-", "_") for known in load_litellm().provider_list)
+    keys = {f"{name}_API_KEY" for name in providers} | {*_MORE_KEYS.split()}
+    return {name: value for name, value in environment.items() if name not in keys} | {"OPENAI_API_KEY": "longmemeval"}
+
+
 def near_models(name: str, provider: str | None = None) -> list[str]:
     """Up to three chat models of the table whose names are close to `name`, best first; of one provider or of all."""
     table: Mapping[str, Mapping[str, Any]] = load_litellm().model_cost

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from longmemeval.costs.prices import load_litellm, price
 from longmemeval.costs.spending import Account
@@ -12,6 +13,9 @@ from longmemeval.llm.options import ModelOptions, check_endpoint, is_offline
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.providers import near_models, split_spec, table_entry
 from longmemeval.secrets.addresses import Address, split_address
+
+if TYPE_CHECKING:
+    from longmemeval.llm.http.forward import ForwardedModel
 
 _EXTRACTIVE = "offline/extractive"
 _SCRIPTED = "offline/scripted:"
@@ -47,11 +51,34 @@ def load_chat_model(spec: str, options: ModelOptions = ModelOptions(), *, accoun
         return _load_offline(spec)
     from longmemeval.llm.http.client import LiteLLMChatModel
 
+    api_key, address = _reached(spec, options)
+    return LiteLLMChatModel(spec, options, api_key, address=address, account=_priced(spec, account))
+
+
+def load_forwarded(
+    spec: str, options: ModelOptions = ModelOptions(), *, account: Account | None = None
+) -> "ForwardedModel":
+    """The model that `spec` names, for requests of other programs; arguments and errors as of `load_chat_model`.
+
+    Raises:
+        FatalModelError: also an offline model, which answers our own questions only.
+    """
+    if is_offline(spec):
+        raise FatalModelError(
+            f"{spec} answers questions of this harness, not those of a memory system",
+            fix="Name a model such as openai/gpt-4o-mini, with --api-base for a local endpoint",
+        )
+    from longmemeval.llm.http.forward import ForwardedModel
+
+    api_key, address = _reached(spec, options)
+    return ForwardedModel(spec, options, api_key, address, _priced(spec, account))
+
+
+def _reached(spec: str, options: ModelOptions) -> tuple[str | None, Address | None]:
+    """Key and address for calls, as far as LiteLLM does not find them itself; checked without a call."""
     check_endpoint(options.api_base)
     _check_kind(spec)
-    api_key = _placeholder_key(spec, options.api_base)
-    address = _address(spec, options)
-    return LiteLLMChatModel(spec, options, api_key, address=address, account=_priced(spec, account))
+    return _placeholder_key(spec, options.api_base), _address(spec, options)
 
 
 def is_priced(spec: str) -> bool:

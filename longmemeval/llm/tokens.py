@@ -80,15 +80,15 @@ def token_counter(spec: str) -> TokenCounter:
     try:
         wanted = encoding_name_for_model(model)
     except KeyError:
-        return TiktokenCounter(_encoding(_FALLBACK), stands_for=spec)
+        return TiktokenCounter(encoding_of(_FALLBACK), stands_for=spec)
     if not (_bundled_files() / _CACHE_FILES.get(wanted, "missing")).is_file():
-        return TiktokenCounter(_encoding(_FALLBACK), stands_for=wanted)
-    return TiktokenCounter(_encoding(wanted))
+        return TiktokenCounter(encoding_of(_FALLBACK), stands_for=wanted)
+    return TiktokenCounter(encoding_of(wanted))
 
 
 def encoding_counter(name: str) -> "TiktokenCounter":
     """The counter of one of `ENCODINGS`."""
-    return TiktokenCounter(_encoding(name))
+    return TiktokenCounter(encoding_of(name))
 
 
 def context_window(spec: str) -> int | None:
@@ -231,7 +231,8 @@ def _bundled_files() -> Path:
     return Path(folder) / "litellm_core_utils" / "tokenizers"
 
 
-def _encoding(name: str) -> "Encoding":
+def encoding_of(name: str) -> "Encoding":
+    """An encoding by its name, from the files that come with LiteLLM."""
     from tiktoken import get_encoding
 
     # tiktoken would otherwise download the file on first use.

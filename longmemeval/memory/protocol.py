@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from longmemeval.arrays import Vector
+from longmemeval.llm.access import ModelAccess
 from longmemeval.llm.tokens import CharacterCounter, Counted, TokenCounter
 from longmemeval.records import Gold, Question, Recall
 from longmemeval.retrieval.history import RankedUnit
@@ -71,3 +72,5 @@ class MemoryTools:
     """Tokens of a text, by the run's counter; decides what fits a budget."""
     analyse: Callable[[Question], QuestionAnalysis] | None = None
     """What a chat model made of a question before the run; None where none was asked."""
+    models: ModelAccess | None = None
+    """For programs that call models themselves, which know by which; an embedder that is named stands for theirs."""

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from longmemeval.arrays import Vectors
 from longmemeval.errors import HarnessError
+from longmemeval.llm.access import ModelAccess
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.part_options import PartOptions
 from longmemeval.records import FixtureMeta, Haystack, Message, PartInfo, Usage
@@ -53,6 +54,11 @@ class PartTools(Protocol):
 
     def chat_model(self, spec: str) -> ChatModel:
         """The chat model of that name. Replies are cached, calls counted, paid ones journalled and limited."""
+        ...
+
+    @property
+    def models(self) -> ModelAccess:
+        """For programs that call models themselves; what their calls cost belongs into `Made.usage`."""
         ...
 
 
@@ -191,6 +197,8 @@ class Part(ABC, Generic[T]):
     """Whether making it may ask a chat model, or cost anything else but embeddings: who reads it pays for that."""
     embeds: bool = False
     """Whether it holds vectors of `texts`."""
+    lends_models: bool = False
+    """Whether programs outside call models by `PartTools.models`, which decides it."""
     once_in: str = ""
     """The part in which an earlier version kept it."""
 

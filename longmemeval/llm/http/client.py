@@ -1,7 +1,6 @@
 """Chat models behind LiteLLM: one request, retries, and what it cost."""
 
 import asyncio
-import time
 from functools import cached_property
 from types import ModuleType
 
@@ -10,13 +9,11 @@ from msgspec import Struct, convert, structs
 
 from longmemeval.costs.prices import load_litellm, price
 from longmemeval.costs.spending import Account
-from longmemeval.errors import HarnessError, ModelError
 from longmemeval.event_loop import in_thread
-from longmemeval.llm.http.breaker import Breaker
-from longmemeval.llm.http.connections import close_connections_with_the_loop, one_at_a_time
+from longmemeval.llm.http.calling import Caller
+from longmemeval.llm.http.connections import close_connections_with_the_loop
 from longmemeval.llm.http.endpoints import endpoint, own_addresses
 from longmemeval.llm.http.errors_map import meaning_of
-from longmemeval.llm.http.retry import call_with_retries
 from longmemeval.llm.http.warm_up import warm_up
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatReply, ChatRequest
@@ -26,17 +23,13 @@ from longmemeval.records import Usage
 from longmemeval.secrets.addresses import Address
 from longmemeval.secrets.redaction import without_secrets
 
-_CONNECT_S = 10.0
+CONNECT_S = 10.0
 """Longest wait for a connection, seconds; LiteLLM tries twice."""
 _TOKENS_AROUND = 6
 """Tokens the chat format adds to a message, by OpenAI's recipe for counting: 3, and 3 to begin the reply."""
 
 _COST_BY_PROXY = "llm_provider-x-litellm-response-cost"
 """The header, as LiteLLM keeps it, by which a proxy says what a call cost."""
-
-_SELDOM_ELSE = frozenset({"length", "content_filter"})
-"""Finish reasons of empty replies that the same request gets again, as a rule, paid in full each time."""
-_ATTEMPTS_WHERE_SELDOM_ELSE = 2
 
 
 class _Message(Struct, frozen=True):
@@ -92,7 +85,7 @@ class LiteLLMChatModel:
         self._address = address
         self._served_at = address.url if address else endpoint(spec, options) or next(iter(own_addresses(spec)), None)
         self._where = f"{spec} at {address.url}" if address else spec
-        self._breaker = Breaker(self._where, options.give_up_after_s)
+        self._caller = Caller(spec, self._where, options, account)
 
     @property
     def spec(self) -> str:
@@ -114,38 +107,9 @@ class LiteLLMChatModel:
         litellm = load_litellm()
         await close_connections_with_the_loop(litellm)
         await warm_up(litellm, self._served_at)
-        call = _Call(await self._most(request) if self._account else 0.0)
-        reply, attempts = await call_with_retries(
-            lambda: self._attempt(litellm, request, call),
-            max_attempts=self._options.max_attempts,
-            max_wait_s=self._options.max_wait_s,
-            again=_is_worth_another,
-            breaker=self._breaker,
-        )
-        return structs.replace(reply, usage=call.usage, attempts=attempts, latency_ms=call.milliseconds)
-
-    async def _attempt(self, litellm: ModuleType, request: ChatRequest, call: "_Call") -> ChatReply:
-        """One attempt, when it is its turn and there is money for it."""
-        arrived = time.perf_counter()
-        reserved = await self._account.reserve(call.most, self._spec) if self._account else ""
-        cost, failed = 0.0, True
-        try:
-            await one_at_a_time()
-            async with self._breaker.passage(call) as seconds:
-                call.begin(arrived)
-                cost = call.most
-                try:
-                    reply = await self._send(litellm, request, min(seconds, self._options.timeout_s))
-                except HarnessError as error:
-                    cost = call.most if isinstance(error, ModelError) and error.may_be_billed else 0.0
-                    raise
-            failed = not reply.text.strip()
-            cost = call.most if reply.usage.unpriced_calls else reply.usage.cost_usd
-        finally:
-            if self._account:
-                self._account.settle(reserved, cost, failed=failed)
-        call.usage += reply.usage
-        return reply
+        most = await self._most(request) if self._account else 0.0
+        called = await self._caller.call(lambda seconds: self._send(litellm, request, seconds), most)
+        return structs.replace(called.reply, usage=called.usage, attempts=called.attempts, latency_ms=called.latency_ms)
 
     async def _most(self, request: ChatRequest) -> float:
         """US dollars the call may cost: its tokens with what the protocol adds to them, and the longest reply."""
@@ -173,7 +137,7 @@ class LiteLLMChatModel:
                     max_tokens=request.max_tokens,
                     n=1,
                     # A dead address shows long before a model that takes its time.
-                    timeout=httpx.Timeout(self._options.timeout_s, connect=min(seconds / 4, _CONNECT_S)),
+                    timeout=httpx.Timeout(self._options.timeout_s, connect=min(seconds / 4, CONNECT_S)),
                     api_base=self._address.url if self._address else None,
                     extra_headers=self._address.headers if self._address else None,
                     api_key=self._api_key,
@@ -186,7 +150,7 @@ class LiteLLMChatModel:
         except Exception as error:
             # The cause is left out on purpose: a traceback of it may print the key.
             raise meaning_of(error, self._where) from None
-        return self._reply(completion, self._cost(litellm, response))
+        return self._reply(completion, cost_of(litellm, response, self._spec) if self._priced else None)
 
     def _reply(self, completion: _Completion, cost: float | None) -> ChatReply:
         choice = completion.choices[0] if completion.choices else _Choice(_Message())
@@ -210,47 +174,17 @@ class LiteLLMChatModel:
             served_model=served if self._provider == "openai" else served.removeprefix(f"{self._provider}/"),
         )
 
-    def _cost(self, litellm: ModuleType, response: object) -> float | None:
-        """US dollars by LiteLLM's table; None when it has no price."""
-        if not self._priced:
-            return None
-        # LiteLLM has worked it out already, but takes a proxy's word for it where there is one.
-        told = getattr(response, "_hidden_params", None)
-        if isinstance(told, dict) and _COST_BY_PROXY not in (told.get("additional_headers") or {}):
-            cost = told.get("response_cost")
-            if isinstance(cost, float):
-                return cost
-        try:
-            return float(litellm.completion_cost(completion_response=response, model=self._spec))
-        except Exception:
-            # An answer that was paid for is not thrown away because its bill cannot be made out.
-            return None
 
-
-class _Call:
-    """One call under way: what its replies cost, and since when they are waited for.
-
-    Args:
-        most: US dollars that one attempt may cost.
-    """
-
-    def __init__(self, most: float) -> None:
-        self.most = most
-        self.usage = Usage()
-        self._sent: float | None = None
-
-    def begin(self, arrived: float) -> None:
-        """An attempt is sent now that could have been sent at `arrived`; that wait is not the endpoint's."""
-        now = time.perf_counter()
-        self._sent = now if self._sent is None else self._sent + (now - arrived)
-
-    @property
-    def milliseconds(self) -> float:
-        """Since the first attempt was sent; without waiting for one's turn."""
-        return 0.0 if self._sent is None else (time.perf_counter() - self._sent) * 1000
-
-
-def _is_worth_another(reply: ChatReply, attempts: int) -> bool:
-    """Whether a reply is empty, and another may not be."""
-    hopeless = reply.finish_reason in _SELDOM_ELSE and attempts >= _ATTEMPTS_WHERE_SELDOM_ELSE
-    return not reply.text.strip() and not hopeless
+def cost_of(litellm: ModuleType, response: object, spec: str) -> float | None:
+    """US dollars of a response by LiteLLM's table; None when that cannot be made out."""
+    # LiteLLM has worked it out already, but takes a proxy's word for it where there is one.
+    told = getattr(response, "_hidden_params", None)
+    if isinstance(told, dict) and _COST_BY_PROXY not in (told.get("additional_headers") or {}):
+        cost = told.get("response_cost")
+        if isinstance(cost, float):
+            return cost
+    try:
+        return float(litellm.completion_cost(completion_response=response, model=spec))
+    except Exception:
+        # An answer that was paid for is not thrown away because its bill cannot be made out.
+        return None

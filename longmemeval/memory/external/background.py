@@ -1,4 +1,4 @@
-"""One event loop, in a thread of its own, for everything that talks to memory services.
+"""Event loops in threads of their own, for everything that talks to memory services.
 
 Connections, child processes and the asynchronous methods of a user's class belong to the loop they began in; the loops
 of `prepare` and `run` come and go. And whatever blocks here blocks no reading of model replies.
@@ -6,25 +6,52 @@ of `prepare` and `run` come and go. And whatever blocks here blocks no reading o
 
 import asyncio
 from collections.abc import Coroutine
-from functools import cache
-from threading import Thread
+from functools import cached_property
+from threading import Lock, Thread
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 
-@cache
-def _loop() -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
-    Thread(target=loop.run_forever, name="longmemeval-memory-services", daemon=True).start()
-    return loop
+class BackgroundLoop:
+    """One loop; it begins with the first work and ends with the process.
+
+    Args:
+        name: of its thread.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._beginning = Lock()
+
+    @cached_property
+    def _begun(self) -> asyncio.AbstractEventLoop:
+        loop = asyncio.new_event_loop()
+        Thread(target=loop.run_forever, name=self._name, daemon=True).start()
+        return loop
+
+    @property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        with self._beginning:
+            return self._begun
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of `work`; cancelling here cancels it there."""
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+
+    def complete(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+        """The same from ordinary code, which waits."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout)
+
+
+_services = BackgroundLoop("longmemeval-memory-services")
 
 
 async def in_background(work: Coroutine[Any, Any, T]) -> T:
     """The result of `work`, done in the loop for services; cancelling here cancels it there."""
-    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, _loop()))
+    return await _services.run(work)
 
 
 def complete_in_background(work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
     """The same from ordinary code, which waits."""
-    return asyncio.run_coroutine_threadsafe(work, _loop()).result(timeout)
+    return _services.complete(work, timeout)

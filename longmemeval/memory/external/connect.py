@@ -1,8 +1,10 @@
 """From what stands behind `--memory` to a service: `process:COMMAND`, an address, a class, or an adapter's name."""
 
+import os
 from collections.abc import Callable
 from typing import Any
 
+from longmemeval.llm.providers import without_keys
 from longmemeval.memory.adapters.installed import place_of
 from longmemeval.memory.adapters.known import ADAPTERS
 from longmemeval.memory.external.carriers import Carrier, InProcess, OnProgress
@@ -15,28 +17,31 @@ from longmemeval.memory.external.spelling import HTTP, PROCESS, command_of
 from longmemeval.plugins import load_object
 
 
-def connect(spec: str, patience: Patience | None = None) -> MemoryService:
+def connect(spec: str, patience: Patience | None = None, *, keys: bool = True) -> MemoryService:
     """The service that `spec` names. Nothing is begun before it is asked for something.
 
     Args:
         spec: `process:COMMAND`, `http://host:port`, `package.module:Class` or the name of an adapter.
         patience: how long to wait for it; None: as the environment says.
+        keys: whether a child process finds the keys of model providers in its environment.
 
     Raises:
         HarnessError: the class cannot be loaded, there is no such adapter, its product is not installed, or the
             environment's time-outs cannot be read.
     """
-    return MemoryService(_carrier(spec), patience or patience_of())
+    return MemoryService(_carrier(spec, keys=keys), patience or patience_of())
 
 
-def _carrier(spec: str) -> Callable[[OnProgress], Carrier]:
+def _carrier(spec: str, *, keys: bool) -> Callable[[OnProgress], Carrier]:
     if spec.startswith(PROCESS):
-        return lambda on_progress: ChildProcess(command_of(spec), on_progress)
+        environment = None if keys else without_keys(os.environ)
+        return lambda on_progress: ChildProcess(command_of(spec), on_progress, environment)
     if spec.startswith(HTTP):
         return lambda on_progress: HttpService(spec)
     if ":" not in spec:
         place = place_of(ADAPTERS.get(spec)).required()
-        return lambda on_progress: ChildProcess(place.command, on_progress, place.environment)
+        own = place.environment if keys else without_keys(place.environment)
+        return lambda on_progress: ChildProcess(place.command, on_progress, own)
     loaded: Any = load_object(spec, "memory")
     server = MemoryServer(loaded, loaded.__name__)
     return lambda on_progress: InProcess(server)

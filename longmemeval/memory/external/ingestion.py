@@ -5,25 +5,37 @@ import shutil
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from filelock import FileLock, Timeout
 from msgspec import Struct, structs
 
 from longmemeval.files import write_atomic
+from longmemeval.llm.access import ModelAccess
 from longmemeval.memory.external import under_way
 from longmemeval.memory.external.batches import batches
 from longmemeval.memory.external.carriers import FINAL, ServiceError
 from longmemeval.memory.external.ids import OpaqueIds
 from longmemeval.memory.external.messages import Add, FailedBatch, HelloResult, Open, ReportedUsage
+from longmemeval.memory.external.proxy.scope import ProxiedScope
 from longmemeval.memory.external.service import MemoryService
 from longmemeval.records import Message
+from longmemeval.secrets.redaction import public_url
 
 _STATE, _RECORD = "state", "ingested.json"
 PLACES = ".scopes"
 """The folder beside the fixtures where services work until all is done."""
 _LOOK_AGAIN_S = 0.2
+
+
+class OfferedModels(Struct, frozen=True):
+    """By which models the service was answered; a search is answered by the same ones."""
+
+    chat_model: str | None
+    embedder: str
+    api_base: str | None = None
+    """Without user information."""
 
 
 class Ingested(Struct, frozen=True):
@@ -40,6 +52,8 @@ class Ingested(Struct, frozen=True):
     """Where the service itself keeps the scope."""
     usage: ReportedUsage | None = None
     """As the service tells it."""
+    models: OfferedModels | None = None
+    """Which models were offered; None: none were."""
     lost: int = 0
     """Batches that the service took and, by its own count, cannot find."""
 
@@ -55,6 +69,8 @@ class _Line(Struct, frozen=True):
     batch_id: str
     refs: dict[str, tuple[str, ...]] = {}
     usage: ReportedUsage | None = None
+    spoilt: bool = False
+    """Whether no model could be called any more when it was added: the service may have kept it half done."""
 
 
 class Scope(Struct, frozen=True):
@@ -68,6 +84,13 @@ class Scope(Struct, frozen=True):
     messages: Sequence[Message]
     part: str = ""
     """The name of the part."""
+    models: ProxiedScope | None = None
+    """The models that the service is offered."""
+
+    def opened(self, directory: Path, mode: Literal["prepare", "read"], reference: str = "") -> Open:
+        """What opens it; may take a moment."""
+        fields = self.models.fields if self.models else {}
+        return Open(self.scope, str(directory), mode, self.configuration, reference, **fields)
 
     @property
     def state(self) -> Path:
@@ -101,7 +124,7 @@ async def ingest(service: MemoryService, scope: Scope) -> Ingested:
         await asyncio.to_thread(shutil.copytree, scope.state, scope.workplace)
     scope.workplace.mkdir(parents=True, exist_ok=True)
     reference = before.reference if before else ""
-    request = Open(scope.scope, str(scope.workplace), "prepare", scope.configuration, reference)
+    request = await asyncio.to_thread(scope.opened, scope.workplace, "prepare", reference)
     there = (await service.open(request)).batch_ids
     if persist == "none":
         ingested = Ingested(told, 0)
@@ -113,6 +136,8 @@ async def ingest(service: MemoryService, scope: Scope) -> Ingested:
             ingested = await _added(service, scope, told, there)
         finally:
             under_way.forget(scope.workplace)
+    if scope.models:
+        ingested = structs.replace(ingested, models=_offered(scope.models.access))
     if before and ingested.missing >= before.missing:
         await asyncio.to_thread(_forget, scope)
         return before
@@ -128,11 +153,15 @@ def recorded(scope: Scope) -> Ingested | None:
 
 async def _added(service: MemoryService, scope: Scope, told: HelloResult, there: Sequence[str]) -> Ingested:
     todo = list(batches(scope.scope, scope.messages, scope.ids, told.capabilities.unit))
+    if any(line.spoilt for line in _read(scope.journal) if line.batch_id in there):
+        await service.reset(scope.scope)
+        there = ()
     lines, failed = await _add_batches(service, scope, todo, there)
     on_the_way = under_way.UnderWay(scope.part, len(todo), len(todo))
     ready = await service.ready(
         scope.scope, lambda told: under_way.note(scope.workplace, structs.replace(on_the_way, ready=told.done))
     )
+    _check_models(scope, [batch.batch_id for batch in todo])
     failed |= {one.batch_id: one for one in ready.failed}
     if todo and (len(failed) == len(todo) or (ready.state == "failed" and not ready.failed)):
         why = next(iter(failed.values())).error if failed else "it does not say why"
@@ -149,7 +178,7 @@ async def _added(service: MemoryService, scope: Scope, told: HelloResult, there:
         kept.reference,
         _sum(usage) if usage else None,
         # A service that does not count says 0.
-        max(0, len(todo) - len(failed) - ready.done) if ready.done else 0,
+        lost=max(0, len(todo) - len(failed) - ready.done) if ready.done else 0,
     )
 
 
@@ -167,7 +196,9 @@ async def _add_batches(
                 continue
             try:
                 added = await service.add(batch)
+                _check_models(scope, [batch.batch_id])
             except ServiceError as error:
+                _check_models(scope, [batch.batch_id])
                 if error.code in FINAL:
                     raise
                 failed[batch.batch_id] = FailedBatch(batch.batch_id, str(error).rstrip("."))
@@ -176,6 +207,23 @@ async def _add_batches(
             file.write(msgspec.json.encode(lines[batch.batch_id]) + b"\n")
             file.flush()
     return list(lines.values()), failed
+
+
+def _check_models(scope: Scope, batch_ids: Sequence[str]) -> None:
+    """Stop where no model can be called any more; what was added without them is added again another time.
+
+    Raises:
+        HarnessError: see `ProxiedScope.check`.
+    """
+    if scope.models and scope.models.stopped:
+        with scope.journal.open("ab") as journal:
+            journal.writelines(msgspec.json.encode(_Line(one, spoilt=True)) + b"\n" for one in batch_ids)
+        scope.models.check()
+
+
+def _offered(access: ModelAccess) -> OfferedModels:
+    base = access.options.api_base
+    return OfferedModels(access.chat_model, access.embedder, public_url(base) if base else None)
 
 
 async def replay(service: MemoryService, scope: Scope) -> None:

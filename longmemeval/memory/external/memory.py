@@ -1,16 +1,21 @@
 """Memory systems from outside as memory configurations: prepared once, searched on a scratch copy."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from msgspec import structs
 from pydantic import ConfigDict, Field
 
+from longmemeval.embedding.registry import DEFAULT_EMBEDDER
 from longmemeval.event_loop import in_thread
+from longmemeval.llm.access import ModelAccess
 from longmemeval.memory.adapters.adapter import Adapter
 from longmemeval.memory.adapters.installed import place_of
 from longmemeval.memory.definition import MemoryDefinition
+from longmemeval.memory.external.ingestion import Ingested, OfferedModels
 from longmemeval.memory.external.opened import OpenedHistory
 from longmemeval.memory.external.part import ServicePart, shared_service
 from longmemeval.memory.external.recalled import provenance_of
@@ -107,11 +112,13 @@ class ServiceMemory:
         """
         history = await in_thread(self._history, fixture)
         limit, budget = self._parameters.limit, self._parameters.budget
+        failed_before = len(history.failed_calls)
         found = await history.search(question, limit, budget)
         kept = await in_thread(self._fitting, found)
         notes = [f"budget: {len(found) - len(kept)} items left out, {budget} tokens allowed"] if kept != found else []
         if undated := sum(item.date is None for item in kept):
             notes.append(f"{UNDATED}{undated} of {len(kept)} items")
+        notes += [f"a model call of the memory failed: {why}" for why in history.failed_calls[failed_before:]]
         left_out = (one for item in found[len(kept) :] for one in item.message_ids)
         return Recall(
             items=_in_time(kept),
@@ -127,8 +134,28 @@ class ServiceMemory:
         ingested = fixture.part(self._part)
         folder = fixture.part_folder(self._part.name)
         messages = list(fixture.part(MESSAGES).messages)
-        scope = self._part.scope(fixture.meta.haystack_id, messages, folder)
-        return OpenedHistory(shared_service(self._part.spec), scope, ingested)
+        haystack_id = fixture.meta.haystack_id
+        with ExitStack() as stack:
+            access = self._access(ingested)
+            name = self._part.scope_name(haystack_id, messages)
+            offer = self._part.offered(name, "search", access, access.calls_file, haystack_id)
+            scope = self._part.scope(haystack_id, messages, folder, stack.enter_context(offer))
+            service = shared_service(self._part.spec, keys=access.chat_model is None)
+            return OpenedHistory(service, scope, ingested, stack.pop_all())
+
+    def _access(self, ingested: Ingested) -> ModelAccess:
+        """The models that a search may call: those by which the history was ingested, where they are served now."""
+        given, made_by = self._tools.models, ingested.models or OfferedModels(None, DEFAULT_EMBEDDER)
+        if given is None:  # Nobody would pay.
+            return ModelAccess(embedder=made_by.embedder)
+        # A run's own address is that of its answering model; only one that is not the provider's own can have moved.
+        base = (given.options.api_base or made_by.api_base) if made_by.api_base else None
+        return structs.replace(
+            given,
+            chat_model=made_by.chat_model,
+            embedder=given.embedder or made_by.embedder,
+            options=structs.replace(given.options, api_base=base),
+        )
 
     def _fitting(self, found: Sequence[RecalledItem]) -> Sequence[RecalledItem]:
         """The first items that fit the budget."""

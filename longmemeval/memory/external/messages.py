@@ -56,6 +56,8 @@ class Capabilities(_Replied, frozen=True):
     """What a search goes by, such as `vectors`, `words`, `graph`; only what is active."""
     telemetry: Literal["off", "on", "unknown"] = "unknown"
     """Whether the product sends usage data to its maker."""
+    models: Literal["none", "offered", "own", "unknown"] = "unknown"
+    """Which models it calls: none, those at the addresses in `open` alone, or others, whose cost nobody counts."""
 
 
 class HelloResult(_Replied, frozen=True):

@@ -3,13 +3,15 @@
 import asyncio
 import shutil
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from weakref import finalize
 
 from longmemeval.event_loop import not_its_own_time
 from longmemeval.memory.external.background import in_background
 from longmemeval.memory.external.ingestion import Ingested, Scope, replay
-from longmemeval.memory.external.messages import Open, Search
+from longmemeval.memory.external.messages import Search
 from longmemeval.memory.external.recalled import recalled_items
 from longmemeval.memory.external.service import MemoryService
 from longmemeval.records import Question, RecalledItem
@@ -22,9 +24,11 @@ class OpenedHistory:
         service: where it is.
         scope: of the history; its folder is only read.
         ingested: what became of it.
+        closing: what is to be closed with it.
     """
 
-    def __init__(self, service: MemoryService, scope: Scope, ingested: Ingested) -> None:
+    def __init__(self, service: MemoryService, scope: Scope, ingested: Ingested, closing: ExitStack) -> None:
+        finalize(self, closing.close)
         self._service, self._scope, self._ingested = service, scope, ingested
         self._opening: asyncio.Lock | None = None
         self._opened_in = 0
@@ -35,12 +39,23 @@ class OpenedHistory:
 
         Raises:
             ServiceError: the service failed, or returned what it was never given.
+            SpendingLimitError, EndpointDownError, FatalModelError: no model can be called any more.
         """
-        with not_its_own_time():
-            await in_background(self._open())
-        request = Search(self._scope.scope, question.text, question.date, limit, budget)
-        found = await self._service.search(request)
+        models = self._scope.models
+        try:
+            with not_its_own_time():
+                await in_background(self._open())
+            request = Search(self._scope.scope, question.text, question.date, limit, budget)
+            found = await self._service.search(request)
+        finally:
+            if models:
+                models.check()
         return recalled_items(found.items, self._scope.ids, self._ingested.refs)
+
+    @property
+    def failed_calls(self) -> Sequence[str]:
+        """What went wrong with model calls so far."""
+        return self._scope.models.failures if self._scope.models else ()
 
     async def _open(self) -> None:
         self._opening = self._opening or asyncio.Lock()
@@ -52,7 +67,7 @@ class OpenedHistory:
             copy = Path(self._scratch.name) / "state"
             await asyncio.to_thread(shutil.copytree, self._scope.state, copy)
             scope, persist = self._scope, self._ingested.told.capabilities.persist
-            request = Open(scope.scope, str(copy), "read", scope.configuration, self._ingested.reference)
+            request = await asyncio.to_thread(scope.opened, copy, "read", self._ingested.reference)
             await self._service.open(request)
             if persist == "none":
                 await replay(self._service, scope)

@@ -1,30 +1,44 @@
 """What a fixture keeps of a memory service: its closed directory, or where the service itself keeps the history."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from longmemeval.embedding.registry import DEFAULT_EMBEDDER, load_embedder
 from longmemeval.files import safe_name, sha256_text
+from longmemeval.llm.access import ModelAccess
+from longmemeval.llm.model_calls import CALLS, Stage, read_calls
+from longmemeval.llm.registry import load_forwarded
 from longmemeval.memory.external import under_way
 from longmemeval.memory.external.carriers import ServiceError
 from longmemeval.memory.external.connect import connect
 from longmemeval.memory.external.ids import OpaqueIds, scope_id
 from longmemeval.memory.external.ingestion import PLACES, Ingested, Scope, ingest, place, recorded
+from longmemeval.memory.external.proxy.scope import ProxiedScope
+from longmemeval.memory.external.proxy.server import model_proxy
 from longmemeval.memory.external.service import MemoryService
-from longmemeval.records import Message, Usage
+from longmemeval.memory.external.spelling import is_on_this_machine
+from longmemeval.memory.external.told import Outcome, made
+from longmemeval.part_options import PartOptions
+from longmemeval.records import Message
 from longmemeval.storage.parts import Made, Part, PartTools, Source, Stored
 
 _ADAPTER = 1
 """Version of how histories are handed over; another one makes other parts."""
 
+_ADDRESSES = frozenset(("chat_base_url", "embedding_base_url"))
+"""What a class is told by `open`, if the user does not set it."""
+
 
 @cache
-def shared_service(spec: str) -> MemoryService:
-    """The service of that name in this process, for all who use it."""
-    return connect(spec)
+def shared_service(spec: str, *, keys: bool = True) -> MemoryService:
+    """The service of that name in this process, for all who use it; see `connect`."""
+    return connect(spec, keys=keys)
 
 
 class ServicePart(Part[Ingested]):
@@ -42,6 +56,7 @@ class ServicePart(Part[Ingested]):
     reproducible = False
     """Another attempt may give other bytes: their ids are random, and models are asked."""
     asks = True
+    lends_models = True
 
     def __init__(
         self, label: str, spec: str, configuration: Mapping[str, Any], source: Mapping[str, str] | None = None
@@ -52,88 +67,93 @@ class ServicePart(Part[Ingested]):
         self.name = f"{safe_name(label)}-{sha256_text(told)[:8]}"
 
     def recipe(self, tools: PartTools) -> dict[str, Any]:
-        """The spec, what is set, and what is known of the code."""
-        made = {"version": _ADAPTER, "service": self.spec, "configuration": self.configuration}
-        return {**made, **(self._source or {})}
+        """The spec, what is set, what is known of the code, and the models where they are not the usual ones.
 
-    def scope(self, haystack_id: str, messages: list[Message], folder: Path) -> Scope:
+        Raises:
+            HarnessError: a model cannot be called.
+        """
+        recipe = {"version": _ADAPTER, "service": self.spec, "configuration": self.configuration}
+        recipe |= self._source or {}
+        models = tools.models
+        if models.chat_model:
+            load_forwarded(models.chat_model, models.options, account=models.account)
+            recipe["memory_model"] = models.chat_model
+        if models.embedder != DEFAULT_EMBEDDER:
+            embedder = load_embedder(models.embedder, api_base=models.options.api_base, account=models.account)
+            recipe["embedder"] = {"spec": embedder.spec, "fingerprint": embedder.fingerprint}
+        return recipe
+
+    def models(self, options: PartOptions) -> tuple[str, ...]:
+        """The one that the memory may call."""
+        return (options.memory_model,) if options.memory_model else ()
+
+    def flags(self, stored: Stored | None) -> dict[str, str]:
+        """The models it was made with."""
+        recipe = stored.info.recipe if stored and stored.info else {}
+        flags = {"memory_model": recipe["memory_model"]} if "memory_model" in recipe else {}
+        return flags | ({"embedder": recipe["embedder"]["spec"]} if "embedder" in recipe else {})
+
+    def scope(
+        self, haystack_id: str, messages: list[Message], folder: Path, models: ProxiedScope | None = None
+    ) -> Scope:
         """The scope of a history.
 
         Args:
             haystack_id: of the history.
             messages: all of them, oldest first.
             folder: the part's.
+            models: what it is offered.
         """
+        ids, name = OpaqueIds(haystack_id, messages), self.scope_name(haystack_id, messages)
+        return Scope(name, folder, self.configuration, ids, messages, self.name, models)
+
+    def scope_name(self, haystack_id: str, messages: Sequence[Message]) -> str:
+        """What the service calls a history."""
         content = sha256_text("\0".join(message.content for message in messages))
-        ids = OpaqueIds(haystack_id, messages)
-        return Scope(scope_id(self.name, haystack_id, content), folder, self.configuration, ids, messages, self.name)
+        return scope_id(self.name, haystack_id, content)
+
+    def offered(
+        self, name: str, stage: Stage, access: ModelAccess, calls: Path | None, haystack_id: str = ""
+    ) -> AbstractContextManager[ProxiedScope | None]:
+        """Models for a scope, as long as this lasts; None for a service that cannot reach this machine's loopback.
+
+        Args:
+            name: of the scope.
+            stage: whether it is filled or searched.
+            access: the models.
+            calls: the file where every call is written down.
+            haystack_id: for that file, where no memory system reads it.
+        """
+        if not is_on_this_machine(self.spec):
+            return nullcontext()
+        return model_proxy().offered(name, stage, access, calls, haystack_id)
 
     def under_way(self, preparation: Path, since: float) -> str:
         """How many batches of how many were added, over all histories that are being filled."""
         return under_way.shown(preparation / PLACES, self.name, self.label, since)
 
     async def make(self, source: Source, tools: PartTools) -> Made:
-        """Hand the history over. What fails fails for this haystack alone."""
-        service = shared_service(self.spec)
-        scope = self.scope(source.haystack.haystack_id, source.messages, source.folder)
-        preparation, before = source.folder.parent.parent, recorded(scope)
-        try:
-            most = (await service.hello()).capabilities.max_parallel
-            async with place(preparation, self.name, most):
-                ingested = await ingest(service, scope)
-        except ServiceError as error:
-            why = str(error).rstrip(".")
-            if before is None:
-                return Made(failed=why)
-            # What an earlier attempt kept is as good as it was.
-            tried = f"the failed batches were tried again, but {why[:1].lower()}{why[1:]}"
-            return Made(notes=(tried,), told=_told(before), incomplete=_missing(before))
-        usage, missing = _usage(ingested), _missing(ingested)
-        if before:
-            usage -= _usage(before)
-        notes = (f"{missing}. The next prepare tries again",) if missing else ()
-        return Made(usage=usage, notes=notes, told=_told(ingested), incomplete=missing)
+        """Hand the history over. What fails fails for this haystack alone.
+
+        Raises:
+            SpendingLimitError, EndpointDownError, FatalModelError: the models it is offered cannot be called any more.
+        """
+        haystack_id, calls = source.haystack.haystack_id, source.folder / CALLS
+        with self.offered(self.scope_name(haystack_id, source.messages), "prepare", tools.models, calls) as models:
+            service = await asyncio.to_thread(shared_service, self.spec, keys=tools.models.chat_model is None)
+            scope = self.scope(haystack_id, source.messages, source.folder, models)
+            before, ingested, why = recorded(scope), None, ""
+            try:
+                most = (await service.hello()).capabilities.max_parallel
+                async with place(source.folder.parent.parent, self.name, most):
+                    ingested = await ingest(service, scope)
+            except ServiceError as error:
+                why = str(error).rstrip(".")
+                if models:
+                    models.check()
+        elsewhere = not _ADDRESSES.isdisjoint(self.configuration)
+        return made(Outcome(before, ingested, why, models, read_calls(calls), len(source.messages), elsewhere))
 
     def open(self, stored: Stored) -> Ingested:
         """What became of the history."""
         return msgspec.json.decode((stored.folder() / "ingested.json").read_bytes(), type=Ingested)
-
-
-def _missing(ingested: Ingested) -> str:
-    """What of the history cannot be found, and why; empty where all can."""
-    if not ingested.missing:
-        return ""
-    why = ingested.failed[0].error if ingested.failed else "the memory took them and does not count them as ready"
-    return f"{ingested.missing} of {ingested.batches} batches failed: {why}"
-
-
-def _told(ingested: Ingested) -> dict[str, Any]:
-    """What stands under tables."""
-    hello = ingested.told
-    can = hello.capabilities
-    return {
-        "service": hello.name,
-        "packages": dict(sorted(hello.packages.items())),
-        "capabilities": {
-            "provenance": can.provenance,
-            "dates": can.dates,
-            "signals": " + ".join(can.signals) or "not told",
-            "telemetry": can.telemetry,
-            "persistence": can.persist,
-        },
-        "batches": ingested.batches,
-        "failed_batches": ingested.missing,
-    }
-
-
-def _usage(ingested: Ingested) -> Usage:
-    """What the service says of itself. What it cost nobody knows."""
-    told = ingested.usage
-    if told is None:
-        return Usage(unpriced_calls=1)
-    return Usage(
-        calls=told.calls,
-        prompt_tokens=told.prompt_tokens,
-        completion_tokens=told.completion_tokens,
-        unpriced_calls=told.calls,
-    )

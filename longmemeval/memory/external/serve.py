@@ -61,6 +61,9 @@ HANDED = (
 )
 """What `open` says that a class gets if its `__init__` names it; what is empty only where there is no default."""
 
+_MODELS = {"chat_base_url", "embedding_base_url"}
+"""A class that names one of these calls its models there."""
+
 
 class MemoryServer:
     """Answers the methods of the protocol by objects of one class.
@@ -102,6 +105,7 @@ class MemoryServer:
             raise Fault("unknown_protocol", f"this service speaks protocol {PROTOCOL}")
         packages = {name: _version(name) for name in getattr(self._class, "packages", ())}
         usual = {"dates": "native", "provenance": "message", "persist": self._persist, "max_parallel": 8}
+        usual["models"] = "offered" if _MODELS & {*inspect.signature(self._class).parameters} else "unknown"
         told = dict(getattr(self._class, "capabilities", {}))
         return {
             "protocol": PROTOCOL,

@@ -3,6 +3,7 @@
 import shlex
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from longmemeval.errors import HarnessError
 from longmemeval.files import sha256_file, sha256_text
@@ -14,6 +15,11 @@ HTTP = ("http://", "https://")
 def is_service(spec: str) -> bool:
     """Whether `spec` names a child process or an address."""
     return spec.startswith((PROCESS, *HTTP))
+
+
+def is_on_this_machine(spec: str) -> bool:
+    """Whether what `spec` names can call addresses of the loopback."""
+    return not spec.startswith(HTTP) or urlsplit(spec).hostname in ("localhost", "127.0.0.1", "::1")
 
 
 def is_memory_class(loaded: object) -> bool:

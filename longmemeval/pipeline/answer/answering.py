@@ -29,7 +29,7 @@ from longmemeval.pipeline.runs.lines import (
     is_undated,
     total_usage,
 )
-from longmemeval.pipeline.runs.totals import analysis_totals
+from longmemeval.pipeline.runs.totals import analysis_totals, memory_call_totals
 from longmemeval.pipeline.workers import Outcomes, in_order
 from longmemeval.reading.prompts import EncodedPrompt, SentPrompt
 from longmemeval.reading.reader import Reader, Reading
@@ -173,6 +173,7 @@ class Answering:
             **analysis_totals(self.analyses.totals if self.analyses else None, before),
             **(self.load.totals() or {key: told for key, told in before.items() if key == "load"}),
             **self.vectors.totals(before),
+            **memory_call_totals(self.run.folder),
         }
 
     def _report(self, before: int, seconds: float) -> RunReport:

@@ -11,8 +11,10 @@ from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.costs.spending import SpendingLimit
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
+from longmemeval.llm.access import ModelAccess
 from longmemeval.llm.http.endpoints import endpoint
 from longmemeval.llm.limit import LimitedChatModel
+from longmemeval.llm.model_calls import CALLS
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.registry import load_chat_model
 from longmemeval.llm.tokens import context_window, token_counter
@@ -174,6 +176,14 @@ class _PlannedRun:
         self._options = options
         account = run_account(folder, options.spending)
         self._model = load_chat_model(model_spec, options.model_options, account=account)
+        self._lent = ModelAccess(
+            embedder=options.embedder or "",
+            options=options.model_options,
+            cache_dir=where.cache_dir,
+            account=account,
+            concurrency=options.concurrency,
+            calls_file=folder / CALLS,
+        )
         official = _official(dataset, options)
         self._protocol = official.record(options.seed, options.protocol_texts) if official else None
         self._reading = _reading(options, model_spec, official)
@@ -224,6 +234,7 @@ class _PlannedRun:
             gold=gold_for(self._configuration, self._dataset),
             count_tokens=self.counter.count,
             analyse=self.analyses,
+            models=self._lent,
         )
         return build_memory(self._configuration, tools)
 

@@ -13,6 +13,7 @@ from longmemeval.costs.spending import Account
 from longmemeval.errors import RecallError
 from longmemeval.evaluation.measures.rankings import Granularity, Ranked, Ranking
 from longmemeval.event_loop import complete
+from longmemeval.llm.access import ModelAccess
 from longmemeval.memory.configuration import MemoryConfiguration, build_memory
 from longmemeval.memory.protocol import MemorySystem, MemoryTools, RankingMemory
 from longmemeval.pipeline.fixtures.query_vectors import QueryVectors, VectorSource
@@ -36,6 +37,8 @@ class MemoryTask(Struct, frozen=True):
     """For a memory that reads it (the oracle); else empty."""
     account: Account
     """Of calls that nobody made beforehand."""
+    models: ModelAccess
+    """For a memory that calls models itself."""
 
 
 class HaystackTask(Struct, frozen=True):
@@ -79,6 +82,7 @@ def _rank_all(task: MemoryTask, fixture: Fixture, level: Granularity) -> MemoryR
         embed_query=_SentVectors(task),
         gold=task.gold.__getitem__ if task.gold else None,
         analyse=(lambda question: task.analyses[question.question_id]) if task.analyses else None,
+        models=task.models,
     )
     system = build_memory(task.configuration, tools)
     rankings = [rank_question(system, question, fixture, level) for question in task.questions]

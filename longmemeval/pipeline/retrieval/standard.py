@@ -13,12 +13,14 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, structs
 
 from longmemeval.evaluation.measures.rankings import Ranking, RetrievalProtocol
 from longmemeval.event_loop import complete
 from longmemeval.executors.protocol import Task
 from longmemeval.executors.registry import in_order, is_alone, run_tasks
+from longmemeval.llm.access import ModelAccess
+from longmemeval.llm.model_calls import CALLS
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import MemoryConfiguration, build_memory, preset_of
 from longmemeval.memory.gold import gold_for
@@ -38,7 +40,7 @@ from longmemeval.pipeline.retrieval.ranking_run import Rankings, RetrievalJob, R
 from longmemeval.pipeline.retrieval.scoring import RankingScores, Scoring, history_ids
 from longmemeval.pipeline.runs.manifest import RunManifest
 from longmemeval.pipeline.runs.settings import RetrievalSettings, memory_settings
-from longmemeval.pipeline.runs.totals import analysis_totals
+from longmemeval.pipeline.runs.totals import analysis_totals, memory_call_totals
 from longmemeval.records import Question
 
 
@@ -106,10 +108,28 @@ class Planning:
         if embeds:
             self._vectors[source] = source.vectors(job.questions, account)
         vectors = self._vectors[source]
-        tools = MemoryTools(vectors, gold_for(configuration, job.dataset), analyse=analyses)
+        models = ModelAccess(
+            embedder=self._embedder or "",
+            options=reached_by,
+            cache_dir=job.where.cache_dir.absolute(),
+            account=account,
+            calls_file=(job.where.results_dir / run_id / CALLS).absolute(),
+        )
+        tools = MemoryTools(vectors, gold_for(configuration, job.dataset), analyse=analyses, models=models)
         system = build_memory(configuration, tools)
         return Plan(
-            job, configuration, settings, manifest, fixtures, system, analyses, source, vectors, embeds, self._names_in
+            job,
+            configuration,
+            settings,
+            manifest,
+            fixtures,
+            system,
+            analyses,
+            source,
+            vectors,
+            embeds,
+            self._names_in,
+            models,
         )
 
 
@@ -130,6 +150,8 @@ class Plan:
     embeds: bool
     """Whether this is the memory on whose account they are."""
     names_in: NamesIn
+    models: ModelAccess
+    """For memories that call models themselves."""
 
     @property
     def folder(self) -> Path:
@@ -139,7 +161,8 @@ class Plan:
     def worked(self, before: Mapping[str, Any]) -> dict[str, Any]:
         """What the totals of the manifest say about analysing the questions and embedding them."""
         analysed = self.analyses.totals if self.analyses else None
-        return analysis_totals(analysed, before) | (self.vectors.totals(before) if self.embeds else {})
+        embedded = self.vectors.totals(before) if self.embeds else {}
+        return analysis_totals(analysed, before) | embedded | memory_call_totals(self.folder)
 
     def rank(self, question: Question) -> Ranking:
         """The ranking for `question`, made in this process."""
@@ -149,6 +172,7 @@ class Plan:
         """The same for `questions` of one haystack, as a worker gets it."""
         ids = [question.question_id for question in questions]
         lent = gold_for(self.configuration, self.job.dataset)
+        account = self.job.accounts.of(self.manifest.run_id)
         return MemoryTask(
             configuration=self.configuration,
             questions=tuple(questions),
@@ -156,7 +180,8 @@ class Plan:
             vectors={text: self.vectors(text) for question in questions for text in self.texts_for(question)},
             analyses={question.question_id: self.analyses(question) for question in questions} if self.analyses else {},
             gold={one: lent(one) for one in ids} if lent else {},
-            account=self.job.accounts.of(self.manifest.run_id),
+            account=account,
+            models=structs.replace(self.models, account=account),
         )
 
     def texts_for(self, question: Question) -> Sequence[str]:

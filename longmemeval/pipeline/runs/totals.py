@@ -1,17 +1,38 @@
 """What the totals of a manifest say about the work done on questions before they are answered or ranked."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from longmemeval.llm.model_calls import CALLS, CallSums, read_calls, sums
 from longmemeval.records import Usage
 
 QUERY_MODEL = "query_model"
 """Where a manifest names the model that analyses questions: in its settings, and what it took, in its totals."""
 QUERY_EMBEDDINGS = "query_embeddings"
 """Where the totals of a manifest say what embedding the questions cost."""
+
+MEMORY_CALLS = "memory_calls"
+"""Where the totals of a manifest tell what a memory's own model calls took while it was searched."""
+
+
+def memory_call_totals(folder: Path) -> dict[str, Any]:
+    """What the totals of a manifest tell of the model calls that searching took; nothing where none were counted.
+
+    Args:
+        folder: the run's.
+    """
+    found = sums(read_calls(folder / CALLS))
+    told = msgspec.to_builtins(found)
+    return {MEMORY_CALLS: told} if any(told.values()) else {}
+
+
+def memory_calls(totals: Mapping[str, Any]) -> CallSums:
+    """What they tell."""
+    return msgspec.convert(totals.get(MEMORY_CALLS, {}), CallSums)
 
 
 class AnalysisTotals(Struct, frozen=True):

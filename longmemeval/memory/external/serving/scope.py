@@ -46,6 +46,8 @@ class Scope:
         """Empty it, by the object's own `reset` where it has one, which may have to empty more than the object."""
         await (self.run(self.memory.reset) if self.has("reset") else self.make())
         self.batches.clear()
+        for name in ("saved", "saved.new") if self.folder else ():
+            shutil.rmtree(Path(self.folder or "", name), ignore_errors=True)
 
     async def add(self, batch_id: str, session: object) -> None:
         """Add a batch, unless it is there; what an earlier attempt may have left of it is removed before."""

@@ -1,0 +1,146 @@
+"""One call of a model: its turn, its place in the account, and attempts until it is answered."""
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import Generic, Protocol, TypeVar
+
+from longmemeval.costs.spending import Account
+from longmemeval.errors import HarnessError, ModelError
+from longmemeval.llm.http.breaker import Breaker
+from longmemeval.llm.http.connections import one_at_a_time
+from longmemeval.llm.http.retry import call_with_retries
+from longmemeval.llm.options import ModelOptions
+from longmemeval.records import Usage
+
+_SELDOM_ELSE = frozenset({"length", "content_filter"})
+"""Finish reasons of empty replies that the same request gets again, as a rule, paid in full each time."""
+_ATTEMPTS_WHERE_SELDOM_ELSE = 2
+
+
+class Answered(Protocol):
+    """What an attempt gives."""
+
+    @property
+    def usage(self) -> Usage:
+        """What it cost."""
+        ...
+
+    @property
+    def finish_reason(self) -> str:
+        """Why the reply ended."""
+        ...
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing in it."""
+        ...
+
+
+R = TypeVar("R", bound=Answered)
+
+
+class Caller:
+    """Makes the calls of one model; all of them share what is known of the endpoint (`Breaker`).
+
+    Args:
+        spec: the model.
+        where: the model and its address, for messages.
+        options: time-out and retries.
+        account: where attempts are written down; None: nowhere.
+    """
+
+    def __init__(self, spec: str, where: str, options: ModelOptions, account: Account | None) -> None:
+        self._spec, self._options, self._account = spec, options, account
+        self._breaker = Breaker(where, options.give_up_after_s)
+
+    async def call(self, send: Callable[[float], Awaitable[R]], most: float) -> "Called[R]":
+        """Send until there is an answer or there is no sense in trying again.
+
+        An empty reply is tried again like a failure. What stays empty is returned; the usage is that of all replies.
+
+        Args:
+            send: makes one attempt that takes no longer than so many seconds.
+            most: US dollars that one attempt may cost.
+
+        Raises:
+            TransientModelError: all attempts failed in a way that might have passed.
+            ModelError: this request cannot be answered.
+            FatalModelError: no request can.
+            EndpointDownError: no call to this endpoint has succeeded for too long.
+            SpendingLimitError: the account has no room for the call.
+        """
+        call = _Call(most)
+        reply, attempts = await call_with_retries(
+            lambda: self._attempt(send, call),
+            max_attempts=self._options.max_attempts,
+            max_wait_s=self._options.max_wait_s,
+            again=_is_worth_another,
+            breaker=self._breaker,
+        )
+        return Called(reply, call.usage, attempts, call.milliseconds)
+
+    async def _attempt(self, send: Callable[[float], Awaitable[R]], call: "_Call") -> R:
+        """One attempt, when it is its turn and there is money for it."""
+        arrived = time.perf_counter()
+        reserved = await self._account.reserve(call.most, self._spec) if self._account else ""
+        cost, failed = 0.0, True
+        try:
+            await one_at_a_time()
+            async with self._breaker.passage(call) as seconds:
+                call.begin(arrived)
+                cost = call.most
+                try:
+                    reply = await send(min(seconds, self._options.timeout_s))
+                except HarnessError as error:
+                    cost = call.most if isinstance(error, ModelError) and error.may_be_billed else 0.0
+                    raise
+            failed = reply.is_empty
+            cost = call.most if reply.usage.unpriced_calls else reply.usage.cost_usd
+        finally:
+            if self._account:
+                self._account.settle(reserved, cost, failed=failed)
+        call.usage += reply.usage
+        return reply
+
+
+class Called(Generic[R]):
+    """A call that was answered.
+
+    Attributes:
+        reply: the last one.
+        usage: of all replies.
+        attempts: how many there were.
+        latency_ms: since the first attempt was sent, without waiting for one's turn.
+    """
+
+    def __init__(self, reply: R, usage: Usage, attempts: int, latency_ms: float) -> None:
+        self.reply, self.usage, self.attempts, self.latency_ms = reply, usage, attempts, latency_ms
+
+
+class _Call:
+    """One call under way: what its replies cost, and since when they are waited for.
+
+    Args:
+        most: US dollars that one attempt may cost.
+    """
+
+    def __init__(self, most: float) -> None:
+        self.most = most
+        self.usage = Usage()
+        self._sent: float | None = None
+
+    def begin(self, arrived: float) -> None:
+        """An attempt is sent now that could have been sent at `arrived`; that wait is not the endpoint's."""
+        now = time.perf_counter()
+        self._sent = now if self._sent is None else self._sent + (now - arrived)
+
+    @property
+    def milliseconds(self) -> float:
+        """Since the first attempt was sent; without waiting for one's turn."""
+        return 0.0 if self._sent is None else (time.perf_counter() - self._sent) * 1000
+
+
+def _is_worth_another(reply: Answered, attempts: int) -> bool:
+    """Whether a reply is empty, and another may not be."""
+    hopeless = reply.finish_reason in _SELDOM_ELSE and attempts >= _ATTEMPTS_WHERE_SELDOM_ELSE
+    return reply.is_empty and not hopeless

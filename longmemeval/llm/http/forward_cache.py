@@ -1,0 +1,94 @@
+"""Replies to requests of other programs, kept on disk beside those of our own."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Lock
+from typing import Any
+from weakref import WeakValueDictionary
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.caches.sqlite import SqliteCache, cache_key
+from longmemeval.costs.receipts import Receipts
+from longmemeval.files import sha256_bytes
+from longmemeval.llm.http.forward import Forwarded, ForwardedModel, relevant
+from longmemeval.secrets.addresses import split_address
+
+_SCHEMA = 1
+
+
+class _Entry(Struct, frozen=True):
+    request_sha256: str
+    reply: Forwarded
+
+
+class CachedForwarding:
+    """Answers from the cache what was answered before; so many calls under way at once, and no two alike.
+
+    All methods are called in one event loop.
+
+    Args:
+        model: answers what is not kept.
+        cache_path: the SQLite file; None: nothing is kept.
+        endpoint: where the model is served, when that is not its provider's own address.
+        concurrency: calls under way at one time.
+    """
+
+    def __init__(self, model: ForwardedModel, cache_path: Path | None, endpoint: str, concurrency: int) -> None:
+        self.spec = model.spec
+        self._model = model
+        self._endpoint = split_address(endpoint).url
+        self._cache = SqliteCache(cache_path) if cache_path else None
+        self._writing = Lock()
+        self._places = asyncio.Semaphore(concurrency)
+        self._under_way: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()
+
+    async def get_ready(self) -> None:
+        """Load what the first call would have to wait for."""
+        await self._model.get_ready()
+
+    def canonical(self, body: Mapping[str, Any]) -> bytes:
+        """Everything that can change the reply, as JSON with sorted keys."""
+        asked = {"schema": _SCHEMA, "spec": self.spec, "endpoint": self._endpoint, "body": relevant(body)}
+        return msgspec.json.encode(asked, order="sorted")
+
+    async def forward(self, body: Mapping[str, Any], receipts: Receipts | None) -> tuple[Forwarded, bool]:
+        """The reply, and whether it was kept from before.
+
+        Raises:
+            HarnessError: there is none; see `ForwardedModel.forward`.
+        """
+        canonical = await asyncio.to_thread(self.canonical, body)
+        key = cache_key("forwarded", canonical.decode())
+        lock = self._under_way.setdefault(key, asyncio.Lock())
+        async with lock:
+            if kept := await asyncio.to_thread(self._kept, key):
+                return kept, True
+            async with self._places:
+                reply = await self._model.forward(body)
+            await asyncio.to_thread(self._keep, key, canonical, reply, receipts)
+            return reply, False
+
+    def _kept(self, key: bytes) -> Forwarded | None:
+        with self._writing:
+            stored = self._cache.get_many([key]).get(key) if self._cache else None
+            if stored is None or self._cache is None:
+                return None
+            try:
+                return msgspec.json.decode(stored, type=_Entry).reply
+            except msgspec.DecodeError:
+                self._cache.discard_damaged(key, stored)
+                return None
+
+    def _keep(self, key: bytes, canonical: bytes, reply: Forwarded, receipts: Receipts | None) -> None:
+        if self._cache is None:
+            return
+        # An empty reply is paid for all the same.
+        entry = {} if reply.is_empty else {key: msgspec.json.encode(_Entry(sha256_bytes(canonical), reply))}
+        with self._writing:
+            if receipts:
+                receipts.store(self._cache, entry, reply.usage)
+            else:
+                self._cache.put_many(entry)

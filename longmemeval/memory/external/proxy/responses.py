@@ -1,0 +1,134 @@
+"""The newer interface (`responses`) by the older one, which every endpoint has: requests there, replies back.
+
+What only OpenAI's own servers can do (tools that run there, what they keep of earlier requests) is refused.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from longmemeval.errors import ModelError
+from longmemeval.files import sha256_bytes
+
+_SAME = ("temperature", "top_p", "parallel_tool_calls", "seed", "top_logprobs")
+_STATEFUL = ("previous_response_id", "conversation", "background", "prompt")
+_ROLES = {"developer": "system"}
+
+
+def as_chat(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The request for a chat completion that asks the same.
+
+    Raises:
+        ModelError: it cannot be asked so.
+    """
+    if kept := [name for name in _STATEFUL if body.get(name)]:
+        raise ModelError(f"A request for a response has '{kept[0]}', which is not passed on")
+    messages = [{"role": "system", "content": body["instructions"]}] if body.get("instructions") else []
+    given = body.get("input") or ""
+    messages += [{"role": "user", "content": given}] if isinstance(given, str) else list(_messages(given))
+    chat = {"messages": messages} | {name: body[name] for name in _SAME if body.get(name) is not None}
+    if body.get("tools"):
+        chat["tools"] = [_tool(tool) for tool in body["tools"]]
+    if choice := body.get("tool_choice"):
+        named = isinstance(choice, Mapping) and choice.get("name")
+        chat["tool_choice"] = {"type": "function", "function": {"name": named}} if named else choice
+    if form := (body.get("text") or {}).get("format"):
+        schema = {name: value for name, value in form.items() if name != "type"}
+        chat["response_format"] = {"type": form["type"]} | ({form["type"]: schema} if schema else {})
+    if longest := body.get("max_output_tokens"):
+        chat["max_tokens"] = longest
+    if effort := (body.get("reasoning") or {}).get("effort"):
+        chat["reasoning_effort"] = effort
+    return chat
+
+
+def as_response(completion: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
+    """The completion of `as_chat(body)` as a response."""
+    choice: Mapping[str, Any] = next(iter(completion.get("choices") or ()), {})
+    message, usage = choice.get("message") or {}, completion.get("usage") or {}
+    name = sha256_bytes(repr(completion).encode())[:24]
+    cut = choice.get("finish_reason") == "length"
+    tokens = [int(usage.get(key) or 0) for key in ("prompt_tokens", "completion_tokens")]
+    return {
+        "id": f"resp_{name}",
+        "object": "response",
+        "created_at": completion.get("created") or 0,
+        "model": completion.get("model") or "",
+        "status": "incomplete" if cut else "completed",
+        "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
+        "output": list(_output(message, name)),
+        "instructions": body.get("instructions"),
+        "temperature": body.get("temperature"),
+        "top_p": body.get("top_p"),
+        "tools": body.get("tools") or [],
+        "tool_choice": body.get("tool_choice") or "auto",
+        "parallel_tool_calls": body.get("parallel_tool_calls") is not False,
+        "text": body.get("text") or {"format": {"type": "text"}},
+        "metadata": {},
+        "error": None,
+        "usage": {
+            "input_tokens": tokens[0],
+            "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens": tokens[1],
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": sum(tokens),
+        },
+    }
+
+
+def _messages(items: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    for item in items:
+        match item.get("type") or "message":
+            case "message":
+                role = str(item.get("role"))
+                yield {"role": _ROLES.get(role, role), "content": _content(item.get("content") or "")}
+            case "function_call":
+                function = {"name": item.get("name"), "arguments": item.get("arguments")}
+                call = {"id": item.get("call_id"), "type": "function", "function": function}
+                yield {"role": "assistant", "content": None, "tool_calls": [call]}
+            case "function_call_output":
+                output = item.get("output") or ""
+                content = output if isinstance(output, str) else _content(output)
+                yield {"role": "tool", "tool_call_id": item.get("call_id"), "content": content}
+            case "reasoning":
+                continue
+            case other:
+                raise ModelError(f"A request for a response has an item of the type '{other}', which is not passed on")
+
+
+def _content(content: str | Sequence[Mapping[str, Any]]) -> str | list[dict[str, Any]]:
+    if isinstance(content, str):
+        return content
+    parts: list[dict[str, Any]] = []
+    for part in content:
+        match part.get("type"):
+            case "input_text" | "output_text" | "text":
+                parts.append({"type": "text", "text": part.get("text") or ""})
+            case "input_image":
+                parts.append({"type": "image_url", "image_url": {"url": part.get("image_url")}})
+            case other:
+                raise ModelError(f"A request for a response has content of the type '{other}', which is not passed on")
+    texts = [part["text"] for part in parts if part["type"] == "text"]
+    return "".join(texts) if len(texts) == len(parts) else parts
+
+
+def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
+    if tool.get("type") != "function":
+        raise ModelError(f"A request for a response has the tool '{tool.get('type')}', which runs at OpenAI's alone")
+    named = {name: tool[name] for name in ("name", "description", "parameters", "strict") if tool.get(name) is not None}
+    return {"type": "function", "function": named}
+
+
+def _output(message: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:
+    if content := message.get("content"):
+        text = {"type": "output_text", "text": content, "annotations": [], "logprobs": []}
+        yield {"type": "message", "id": f"msg_{name}", "role": "assistant", "status": "completed", "content": [text]}
+    for place, call in enumerate(message.get("tool_calls") or ()):
+        function = call.get("function") or {}
+        yield {
+            "type": "function_call",
+            "id": f"fc_{name}_{place}",
+            "call_id": call.get("id"),
+            "name": function.get("name"),
+            "arguments": function.get("arguments") or "",
+            "status": "completed",
+        }

@@ -1,0 +1,240 @@
+"""One history at one stage: its requests are answered, counted and written down."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from threading import Lock
+from typing import Any, Literal
+
+import msgspec
+
+from longmemeval.costs.spending import Account
+from longmemeval.embedding.registry import is_remote, load_embedder
+from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError, SpendingLimitError
+from longmemeval.files import sha256_bytes
+from longmemeval.llm.access import ModelAccess
+from longmemeval.llm.http.forward_cache import CachedForwarding
+from longmemeval.llm.model_calls import CallFile, CallKind, ModelCall, Stage
+from longmemeval.llm.options import ModelOptions
+from longmemeval.llm.registry import load_forwarded
+from longmemeval.memory.external.proxy.responses import as_chat, as_response
+from longmemeval.memory.external.proxy.vectors import Vectorised, Vectoriser, dimension_of
+from longmemeval.records import Usage
+
+EMBEDDINGS, REPLIES = "embeddings.sqlite", "replies.sqlite"
+"""The files of the caches."""
+
+_FINAL = (SpendingLimitError, EndpointDownError, FatalModelError)
+"""After these no call can succeed."""
+
+
+class ProxiedScope:
+    """What one history asks of models, from `ModelProxy.offered` until it is closed there.
+
+    Args:
+        name: of the scope, opaque.
+        stage: whether it is filled or searched.
+        access: the models.
+        calls: where every call is written down.
+        haystack_id: for the record, where that is ours.
+    """
+
+    def __init__(self, name: str, stage: Stage, access: ModelAccess, calls: CallFile, haystack_id: str = "") -> None:
+        self.token = secrets.token_urlsafe(18)
+        self.base_url = ""
+        """Set where it is offered."""
+        self.access = access
+        self.usage = Usage()
+        """What the calls so far cost."""
+        self.stopped: HarnessError | None = None
+        """Why no call can succeed any more; whoever waits for the memory system raises it."""
+        self.failures: list[str] = []
+        """What went wrong with single calls."""
+        self._name, self._stage, self._calls, self._haystack_id = name, stage, calls, haystack_id
+        self._attempt = secrets.token_hex(4)
+        self._vectoriser: Vectoriser | None = None
+
+    async def get_ready(self) -> None:
+        """Load what the first call would have to wait for; what is wrong is told by the first call."""
+        with suppress(HarnessError):
+            if self.access.chat_model:
+                model = await asyncio.to_thread(self._model)
+                await model.get_ready()
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What `open` says of models; may take a moment."""
+        embedder = self._vectors()
+        return {
+            "chat_base_url": self.base_url,
+            "chat_model": self.access.chat_model or "",
+            "embedding_base_url": self.base_url,
+            "embedding_model": self.access.embedder,
+            "embedding_dimension": dimension_of(embedder.embedder),
+        }
+
+    def check(self) -> None:
+        """Refuse to go on where no call can succeed.
+
+        Raises:
+            HarnessError: that is so, and why.
+        """
+        if self.stopped:
+            raise self.stopped
+
+    async def forward(self, kind: Literal["chat", "responses"], body: Mapping[str, Any]) -> dict[str, Any]:
+        """The reply of the chat model.
+
+        Raises:
+            HarnessError: there is none.
+        """
+        self.check()
+        started = time.perf_counter()
+        try:
+            asked = as_chat(body) if kind == "responses" else body
+            model = await asyncio.to_thread(self._model)
+            reply, cached = await model.forward(asked, self.access.receipts)
+        except HarnessError as error:
+            raise self._failed(kind, body, error, started) from None
+        usage = _as_cached(reply.usage) if cached else reply.usage
+        self._count(
+            ModelCall(
+                stage=self._stage,
+                scope=self._name,
+                kind=kind,
+                model=model.spec,
+                asked=_other(body, model.spec),
+                served_model=reply.served_model,
+                prompt_tokens=usage.prompt_tokens,
+                completion_tokens=usage.completion_tokens,
+                cached=cached,
+                cost_usd=None if usage.unpriced_calls else usage.cost_usd,
+                milliseconds=_since(started),
+                request_sha256=sha256_bytes(model.canonical(asked)),
+            ),
+            usage,
+        )
+        document: dict[str, Any] = await asyncio.to_thread(msgspec.json.decode, reply.document)
+        return as_response(document, body) if kind == "responses" else document
+
+    async def embed(self, body: Mapping[str, Any]) -> Vectorised:
+        """The vectors of the texts in a request.
+
+        Raises:
+            HarnessError: there are none.
+        """
+        self.check()
+        started = time.perf_counter()
+        try:
+            vectoriser = await asyncio.to_thread(self._vectors)
+            found = await asyncio.to_thread(vectoriser.embed, body, self.access.embedding_receipts)
+        except HarnessError as error:
+            raise self._failed("embeddings", body, error, started) from None
+        self._count(
+            ModelCall(
+                stage=self._stage,
+                scope=self._name,
+                kind="embeddings",
+                model=self.access.embedder,
+                asked=_other(body, self.access.embedder),
+                prompt_tokens=found.tokens,
+                texts=len(found.rows),
+                cached=found.cached,
+                cost_usd=None if found.usage.unpriced_calls else found.usage.cost_usd,
+                milliseconds=_since(started),
+                request_sha256=found.request_sha256,
+            ),
+            found.usage,
+        )
+        return found
+
+    def _model(self) -> CachedForwarding:
+        access = self.access
+        if access.chat_model is None:
+            raise FatalModelError(
+                "The memory system asks a chat model, and none is configured for it",
+                fix="Give `prepare` --memory-model openai/gpt-4o-mini, say, with --api-base for a local endpoint",
+            )
+        caches = access.cache_dir
+        path = caches / REPLIES if caches else None
+        with _MAKING:
+            return _forwarding(access.chat_model, access.options, path, access.account, access.concurrency)
+
+    def _vectors(self) -> Vectoriser:
+        if self._vectoriser is None:
+            make = _own_vectoriser if is_remote(self.access.embedder) else _shared_vectoriser
+            path = self.access.cache_dir / EMBEDDINGS if self.access.cache_dir else None
+            with _MAKING:
+                self._vectoriser = make(self.access.embedder, path, self.access.options, self.access.account)
+        return self._vectoriser
+
+    def _failed(self, kind: CallKind, body: Mapping[str, Any], error: HarnessError, started: float) -> HarnessError:
+        """Write it down; the error as the memory system is to be told of it."""
+        if isinstance(error, _FINAL):
+            self.stopped = self.stopped or error
+        self.failures.append(str(error))
+        model = (self.access.embedder if kind == "embeddings" else self.access.chat_model) or "none"
+        document: dict[str, Any] = {
+            "stage": self._stage,
+            "scope": self._name,
+            "kind": kind,
+            "model": model,
+            "error": str(error),
+        }
+        document |= {"milliseconds": _since(started), "asked": _other(body, model)}
+        self._write(msgspec.convert(document, ModelCall))
+        return error
+
+    def _count(self, call: ModelCall, usage: Usage) -> None:
+        self.usage += usage
+        self._write(call)
+
+    def _write(self, call: ModelCall) -> None:
+        own = {"attempt": self._attempt, "haystack_id": self._haystack_id}
+        self._calls.append(msgspec.structs.replace(call, **own))
+
+
+_MAKING = Lock()
+"""One at a time, so that there is one of each."""
+
+
+@cache
+def _forwarding(
+    spec: str, options: ModelOptions, cache_path: Path | None, account: Account | None, concurrency: int
+) -> CachedForwarding:
+    """One object for all histories: they share what is known of the endpoint, and the calls under way."""
+    model = load_forwarded(spec, options, account=account)
+    return CachedForwarding(model, cache_path, options.api_base or "", concurrency)
+
+
+def _own_vectoriser(spec: str, path: Path | None, options: ModelOptions, account: Account | None) -> Vectoriser:
+    embedder = load_embedder(
+        spec,
+        cache_path=path,
+        api_base=options.api_base,
+        account=account,
+        give_up_after_s=options.give_up_after_s,
+    )
+    return Vectoriser(embedder)
+
+
+_shared_vectoriser = cache(_own_vectoriser)
+"""A model in this process is loaded once."""
+
+
+def _other(body: Mapping[str, Any], model: str) -> str:
+    """The model's name in the request, where it is not the one that is asked."""
+    named = str(body.get("model") or "")
+    return "" if named in (model, model.partition("/")[2], model.partition(":")[2]) else named[:200]
+
+
+def _as_cached(usage: Usage) -> Usage:
+    return Usage(calls=1, cached_calls=1, prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens)
+
+
+def _since(started: float) -> float:
+    return round((time.perf_counter() - started) * 1000, 1)

@@ -1,0 +1,187 @@
+"""The recording proxy: a server on the loopback that speaks the OpenAI API, with an address for each history and stage.
+
+It has an event loop of its own: a memory that waits for a model in another one does not keep it from answering.
+"""
+
+import asyncio
+import base64
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+from aiohttp import web
+
+from longmemeval.arrays import Vectors
+from longmemeval.errors import (
+    ContextOverflowError,
+    EndpointDownError,
+    FatalModelError,
+    HarnessError,
+    SpendingLimitError,
+    TransientModelError,
+)
+from longmemeval.llm.access import ModelAccess
+from longmemeval.llm.model_calls import CallFile, Stage
+from longmemeval.memory.external.background import BackgroundLoop
+from longmemeval.memory.external.proxy.scope import ProxiedScope
+from longmemeval.memory.external.proxy.streaming import chat_events, response_events
+from longmemeval.secrets.redaction import redact
+
+KEY = "longmemeval"
+"""The key memory systems are told to use; whatever key comes is not looked at and never kept."""
+_LARGEST_REQUEST = 64 * 1024 * 1024
+
+_STATUS: tuple[tuple[type[HarnessError], int, str], ...] = (
+    (SpendingLimitError, 402, "spending_limit"),
+    (FatalModelError, 400, "no_model"),
+    (EndpointDownError, 503, "endpoint_down"),
+    (TransientModelError, 503, "endpoint_failed"),
+    (ContextOverflowError, 400, "context_length_exceeded"),
+)
+
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class ModelProxy:
+    """The server of this process; it begins when the first history is offered one."""
+
+    def __init__(self) -> None:
+        self._loop = BackgroundLoop("longmemeval-model-proxy")
+        self._scopes: dict[str, ProxiedScope] = {}
+        self._port = 0
+        self._starting: asyncio.Lock | None = None
+
+    @contextmanager
+    def offered(
+        self, name: str, stage: Stage, access: ModelAccess, calls: Path | None, haystack_id: str = ""
+    ) -> Iterator[ProxiedScope]:
+        """Models at an address of its own, as long as this lasts; waits until they can be asked without delay.
+
+        Args:
+            name: of the scope, opaque.
+            stage: whether it is filled or searched.
+            access: the models.
+            calls: the file where every call is written down.
+            haystack_id: for that file, where no memory system reads it.
+        """
+        scope = ProxiedScope(name, stage, access, CallFile(calls), haystack_id)
+        scope.base_url = f"http://127.0.0.1:{self._loop.complete(self._started())}/{scope.token}/v1"
+        self._scopes[scope.token] = scope
+        self._loop.complete(scope.get_ready())
+        try:
+            yield scope
+        finally:
+            del self._scopes[scope.token]
+
+    async def _started(self) -> int:
+        """The port."""
+        self._starting = self._starting or asyncio.Lock()
+        async with self._starting:
+            if not self._port:
+                application = web.Application(client_max_size=_LARGEST_REQUEST)
+                for path, handler in (
+                    ("chat/completions", self._chat),
+                    ("responses", self._responses),
+                    ("embeddings", self._embeddings),
+                ):
+                    application.router.add_post(f"/{{token}}/v1/{path}", _told(handler))
+                application.router.add_get("/{token}/v1/models", _told(self._models))
+                application.router.add_route("*", "/{rest:.*}", _told(_unknown))
+                runner = web.AppRunner(application, access_log=None, handle_signals=False)
+                await runner.setup()
+                site = web.TCPSite(runner, "127.0.0.1", 0)
+                await site.start()
+                self._port = runner.addresses[0][1]
+            return self._port
+
+    def _scope(self, request: web.Request) -> ProxiedScope:
+        scope = self._scopes.get(request.match_info["token"])
+        if scope is None:
+            raise HarnessError("This address is not open: its history is not being filled or searched any more")
+        return scope
+
+    async def _chat(self, request: web.Request) -> web.StreamResponse:
+        return await self._forwarded("chat", request)
+
+    async def _responses(self, request: web.Request) -> web.StreamResponse:
+        return await self._forwarded("responses", request)
+
+    async def _forwarded(self, kind: Literal["chat", "responses"], request: web.Request) -> web.StreamResponse:
+        scope, body = self._scope(request), await _body(request)
+        document = await scope.forward(kind, body)
+        if not body.get("stream"):
+            return web.Response(body=msgspec.json.encode(document), content_type="application/json")
+        stream = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
+        await stream.prepare(request)
+        options = body.get("stream_options") or {}
+        for event in chat_events(document, options) if kind == "chat" else response_events(document):
+            await stream.write(event)
+        await stream.write_eof()
+        return stream
+
+    async def _embeddings(self, request: web.Request) -> web.StreamResponse:
+        scope, body = self._scope(request), await _body(request)
+        found = await scope.embed(body)
+        in_base64 = body.get("encoding_format") == "base64"
+        document = {
+            "object": "list",
+            "model": scope.access.embedder,
+            "data": await asyncio.to_thread(_rows, found.rows, in_base64=in_base64),
+            "usage": {"prompt_tokens": found.tokens, "total_tokens": found.tokens},
+        }
+        return web.Response(
+            body=await asyncio.to_thread(msgspec.json.encode, document), content_type="application/json"
+        )
+
+    async def _models(self, request: web.Request) -> web.StreamResponse:
+        access = self._scope(request).access
+        names = [name for name in (access.chat_model, access.embedder) if name]
+        data = [{"id": name, "object": "model", "created": 0, "owned_by": "longmemeval"} for name in names]
+        return web.json_response({"object": "list", "data": data})
+
+
+@cache
+def model_proxy() -> ModelProxy:
+    """The one of this process."""
+    return ModelProxy()
+
+
+async def _unknown(request: web.Request) -> web.StreamResponse:
+    raise HarnessError(
+        f"There is no {request.method} {request.path.rpartition('/v1')[2]} here",
+        fix="Memory systems may call chat/completions, responses, embeddings and models",
+    )
+
+
+async def _body(request: web.Request) -> dict[str, Any]:
+    raw = await request.read()
+    try:
+        return msgspec.json.decode(raw, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise HarnessError(f"The request is no JSON object: {error}") from error
+
+
+def _told(handler: _Handler) -> _Handler:
+    """With errors as the OpenAI API tells them. Clients are not to try again: that is done here."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except HarnessError as error:
+            known = ((status, code) for kind, status, code in _STATUS if isinstance(error, kind))
+            status, code = next(known, (400, "invalid_request"))
+            told = {"message": redact(str(error)), "type": "longmemeval_error", "param": None, "code": code}
+            return web.json_response({"error": told}, status=status, headers={"x-should-retry": "false"})
+
+    return answer
+
+
+def _rows(rows: Vectors, *, in_base64: bool) -> list[dict[str, Any]]:
+    def written(row: Vectors) -> object:
+        return base64.b64encode(row.astype(np.dtype("<f4")).tobytes()).decode() if in_base64 else row.tolist()
+
+    return [{"object": "embedding", "index": place, "embedding": written(row)} for place, row in enumerate(rows)]

@@ -1,0 +1,94 @@
+"""Requests for embeddings, answered by the harness's own embedder and its cache."""
+
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.arrays import Vectors
+from longmemeval.costs.prices import vector_length
+from longmemeval.costs.receipts import Receipts
+from longmemeval.embedding.cache import CachedEmbedder
+from longmemeval.errors import ModelError
+from longmemeval.files import sha256_bytes
+from longmemeval.llm.tokens import CharacterCounter, encoding_of
+from longmemeval.records import Usage
+
+_TOKENS = CharacterCounter()
+
+
+class Vectorised(Struct, frozen=True):
+    """The vectors of one request."""
+
+    rows: Vectors
+    tokens: int
+    """As the server counts them, or characters / 4 where none was asked."""
+    cached: bool
+    """Whether nothing was computed."""
+    usage: Usage
+    request_sha256: str
+
+
+class Vectoriser:
+    """Answers one request at a time, so that each one's cost is known.
+
+    Args:
+        embedder: with its cache.
+    """
+
+    def __init__(self, embedder: CachedEmbedder) -> None:
+        self.embedder = embedder
+        self._lock = Lock()
+
+    def embed(self, body: Mapping[str, Any], receipts: Receipts | None) -> Vectorised:
+        """The vectors; waits for others.
+
+        Raises:
+            ModelError: the request holds no texts, or wants vectors of another length.
+            HarnessError: the embedder failed.
+        """
+        texts = _texts(body.get("input"))
+        request = msgspec.json.encode([self.embedder.fingerprint, texts])
+        with self._lock:
+            self.embedder.receipts = receipts
+            paid, computed = self.embedder.usage, self.embedder.misses
+            rows = self.embedder.embed(texts)
+            usage, cached = self.embedder.usage - paid, self.embedder.misses == computed
+        wanted = body.get("dimensions")
+        if wanted and int(wanted) != rows.shape[1]:
+            raise ModelError(
+                f"The memory system wants vectors of {wanted} numbers, {self.embedder.spec} gives {rows.shape[1]}",
+                fix="Set its dimension to that, or give `prepare` another --embedder",
+            )
+        tokens = usage.prompt_tokens or sum(map(_TOKENS.count, texts))
+        if self.embedder.is_metered and cached:
+            usage = Usage(calls=1, cached_calls=1, prompt_tokens=tokens)
+        return Vectorised(rows, tokens, cached, usage, sha256_bytes(request))
+
+
+def dimension_of(embedder: CachedEmbedder) -> int:
+    """Numbers in a vector, as far as that can be known without a call; else 0."""
+    return embedder.known_dimension or vector_length(embedder.spec.partition(":")[2]) or 0
+
+
+def _texts(given: object) -> list[str]:
+    """The texts of a request; those that come as tokens, in OpenAI's own encoding, are put together again."""
+    if isinstance(given, str):
+        return [given]
+    if isinstance(given, list) and given:
+        if all(isinstance(one, str) for one in given):
+            return list(given)
+        if all(isinstance(one, int) for one in given):
+            return [_from_tokens(given)]
+        if all(isinstance(one, list) and all(isinstance(token, int) for token in one) for one in given):
+            return [_from_tokens(one) for one in given]
+    raise ModelError("A request for embeddings holds no texts under 'input'")
+
+
+def _from_tokens(tokens: Sequence[int]) -> str:
+    try:
+        return encoding_of("cl100k_base").decode(list(tokens))
+    except KeyError as error:
+        raise ModelError("A request for embeddings holds tokens of an unknown encoding") from error

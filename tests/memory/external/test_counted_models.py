@@ -1,0 +1,231 @@
+"""A memory that asks models: what it costs is counted on the wire, paid once, limited, and attributed."""
+
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longmemeval.llm.model_calls import ModelCall, read_calls
+from longmemeval.pipeline.fixtures.journal import PrepareRecord
+from longmemeval.pipeline.runs.journal import read_journal
+from longmemeval.storage.fixture import read_meta
+from tests.memory.external.carried import SERVE
+from tests.server import ModelServer, nobody
+from tests.support import COMMAND, clean_environment, longmemeval, record, write_dataset
+
+KEY = "sk-harness-secret-0123456789"
+MEMORY = f"process:{SERVE} extracts:Extracts"
+EXTRACTS = '''
+import json, os, pathlib
+import openai
+import longmemeval.memory.external.serving.scope as scope
+scope.CHECKPOINT_S = 0.0
+
+class Extracts:
+    """Has a model extract a fact from each session, and another look at the question."""
+
+    def __init__(self, folder, chat_base_url, embedding_base_url, swallows=False):
+        self.chat = openai.OpenAI(base_url=chat_base_url, api_key="longmemeval").chat.completions
+        self.vectors = openai.OpenAI(base_url=embedding_base_url, api_key="longmemeval").embeddings
+        self.facts, self.swallows = [], swallows
+        (folder / "environment.json").write_text(json.dumps(dict(os.environ)))
+        pathlib.Path("environment.json").write_text(json.dumps(dict(os.environ)))
+
+    def ask(self, text):
+        try:
+            asked = [{"role": "user", "content": text}]
+            return self.chat.create(model="gpt-9", messages=asked).choices[0].message.content
+        except openai.OpenAIError:
+            if not self.swallows:
+                raise
+            return "nothing"
+
+    def vector(self, text):
+        return self.vectors.create(model="ada", input=[text]).data[0].embedding
+
+    def add(self, session):
+        said = " ".join(message.content for message in session.messages)
+        fact = self.ask(f"On {session.date}, facts in: {said}")
+        ids = [message.id for message in session.messages]
+        self.facts.append({"text": fact, "message_ids": ids, "vector": self.vector(fact)})
+
+    def search(self, query, *, date, limit):
+        vector = self.vector(self.ask(f"Look for: {query}"))
+        def near(fact):
+            return sum(a * b for a, b in zip(fact["vector"], vector))
+        best = sorted(self.facts, key=near, reverse=True)[:limit]
+        return [{"text": fact["text"], "message_ids": fact["message_ids"]} for fact in best]
+
+    def save(self, folder):
+        (folder / "facts.json").write_text(json.dumps(self.facts))
+
+    def load(self, folder):
+        self.facts = json.loads((folder / "facts.json").read_text())
+'''
+
+
+def fact(body: dict[str, Any]) -> str:
+    """What the test server makes of a request: the last part of the text."""
+    return str(body["messages"][-1]["content"]).rpartition(": ")[2]
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer(fact) as server:
+        yield server
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "extracts.py").write_text(EXTRACTS)
+    other = record("q2_abs", haystack_sessions=[[{"role": "user", "content": f"A car, {n}."}] for n in range(3)])
+    write_dataset(tmp_path / "d.json", record("q1"), other)
+    return tmp_path
+
+
+def prepare(server: ModelServer, *more: str, memory: str = MEMORY) -> list[str]:
+    model = ("--memory-model", "openai/gpt-4o-mini", "--api-base", server.url)
+    return ["prepare", "--dataset", "d.json", "--memory", memory, "--jobs", "1", *model, *more]
+
+
+def part_calls(folder: Path, preparation: str = "default") -> dict[str, list[ModelCall]]:
+    """The calls of each haystack, as its part has them."""
+    files = (folder / "prepared-data" / "d" / preparation).glob("*/*/model-calls.jsonl")
+    return {file.parent.parent.name: read_calls(file) for file in files}
+
+
+def seen(server: ModelServer) -> tuple[int, int, int]:
+    """Calls, prompt tokens and completion tokens, as the endpoint counts them."""
+    texts = [request.body["messages"][-1]["content"] for request in server.chat_requests]
+    replies = [fact(request.body) for request in server.chat_requests]
+    return len(texts), sum(len(text.split()) for text in texts), sum(len(text.split()) for text in replies)
+
+
+def test_ingestion_is_counted_as_the_endpoint_saw_it_and_paid_once(folder: Path, server: ModelServer) -> None:
+    done = longmemeval(*prepare(server), cwd=folder, OPENAI_API_KEY=KEY)
+    counted = [call for calls in part_calls(folder).values() for call in calls]
+    chats = [call for call in counted if call.kind == "chat"]
+    sums = len(chats), sum(call.prompt_tokens for call in chats), sum(call.completion_tokens for call in chats)
+    assert sums == seen(server)
+    assert sums[0] == 6
+    assert {call.stage for call in counted} == {"prepare"}
+    assert {(call.model, call.asked) for call in counted} == {("openai/gpt-4o-mini", "gpt-9"), ("hashing", "ada")}
+    records = read_journal(folder / "prepared-data/d/default/prepare.jsonl", PrepareRecord)
+    usage = [record.usage for record in records if record.work == "fixture"]
+    assert sum(one.calls for one in usage) == 6
+    assert sum(one.prompt_tokens for one in usage) == sums[1]
+    assert sum(one.cost_usd for one in usage) == pytest.approx(sums[1] * 0.15e-6 + sums[2] * 0.6e-6)
+    meta = read_meta(folder / "prepared-data/d/default/q1")
+    assert meta is not None
+    (told,) = (info.told for info in meta.parts.values() if info.told)
+    mine = [call for call in part_calls(folder)["q1"] if call.kind == "chat"]
+    assert (told["model_calls"], told["messages"], told["embedding_texts"]) == (3, 6, 3)
+    assert told["prompt_tokens"] == sum(call.prompt_tokens for call in mine)
+    assert told["models"] == {"chat": "openai/gpt-4o-mini", "embeddings": "hashing"}
+    assert "Model use: 6 calls" in " ".join(done.stdout.split())
+    # A second one, the same in another preparation, and the same from the beginning: nobody is asked.
+    longmemeval(*prepare(server), cwd=folder, OPENAI_API_KEY=KEY)
+    longmemeval(*prepare(server, "--name", "again"), cwd=folder, OPENAI_API_KEY=KEY)
+    longmemeval(*prepare(server, "--force"), cwd=folder, OPENAI_API_KEY=KEY)
+    assert len(server.requests) == 6
+    again = [call for calls in part_calls(folder, "again").values() for call in calls]
+    assert all(call.cached for call in again)
+
+
+def test_no_key_and_no_label_reaches_the_endpoint_the_child_or_a_file(folder: Path, server: ModelServer) -> None:
+    longmemeval(*prepare(server), cwd=folder, OPENAI_API_KEY=KEY)
+    run = ("run", "--dataset", "d.json", "--memory", MEMORY, "--model", "offline/extractive", "--run-id", "r")
+    longmemeval(*run, "--api-base", server.url, cwd=folder, OPENAI_API_KEY=KEY)
+    sent = json.dumps([request.body for request in server.requests]).lower()
+    assert "bicycle" in sent
+    for label in ("answer_1", "_abs", "q2", "filler", "has_answer", "single-session"):
+        assert label not in sent
+    environment = json.loads((folder / "environment.json").read_text())
+    assert environment["OPENAI_API_KEY"] == "longmemeval"
+    states = [path for path in folder.glob("prepared-data/d/default/*/*/state/**/*") if path.is_file()]
+    assert states
+    assert all(b"answer_1" not in path.read_bytes() for path in states)
+    files = [path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    assert not [path for path in files if KEY.encode() in path.read_bytes()]
+    # What a search asks is counted for the run, by haystack.
+    calls = read_calls(folder / "results/r/model-calls.jsonl")
+    assert [(call.stage, call.kind) for call in calls].count(("search", "chat")) == 2
+    assert {call.haystack_id for call in calls} == {"q1", "q2_abs"}
+    told = json.loads((folder / "results/r/run.json").read_text())["totals"]["memory_calls"]
+    assert (told["calls"], told["embedding_calls"]) == (2, 2)
+    assert told["prompt_tokens"] == sum(call.prompt_tokens for call in calls if call.kind == "chat")
+
+
+def test_a_killed_prepare_pays_nothing_twice(folder: Path, server: ModelServer) -> None:
+    going_on = threading.Event()
+
+    def reply(body: dict[str, Any]) -> str:
+        if "Name three rivers" in str(body):
+            going_on.wait(60)
+        return fact(body)
+
+    server.responder = reply
+    environment = clean_environment(OPENAI_API_KEY=KEY)
+    with subprocess.Popen(
+        [*COMMAND, *prepare(server)], cwd=folder, env=environment, stderr=subprocess.DEVNULL, start_new_session=True
+    ) as command:
+        deadline = time.monotonic() + 120
+        while "Name three rivers" not in json.dumps([request.body for request in server.requests]):
+            assert time.monotonic() < deadline
+            assert command.poll() is None
+            time.sleep(0.02)
+        os.killpg(command.pid, signal.SIGKILL)
+    going_on.set()
+    asked_before = len(server.chat_requests)
+    done = longmemeval(*prepare(server), cwd=folder, OPENAI_API_KEY=KEY)
+    texts = [request.body["messages"][-1]["content"] for request in server.chat_requests]
+    # The one that was under way is asked again; nobody had its reply.
+    assert len(texts) == 7
+    assert len(set(texts)) == 6
+    assert [texts.count(text) for text in dict.fromkeys(texts)].count(2) == 1
+    assert "paid before it was stopped" in " ".join(done.stdout.split()) or asked_before <= 3
+    records = read_journal(folder / "prepared-data/d/default/prepare.jsonl", PrepareRecord)
+    assert sum(record.usage.calls - record.usage.cached_calls for record in records) == 6
+
+
+@pytest.mark.parametrize("swallows", [False, True])
+def test_a_spending_limit_ends_it_and_a_higher_one_goes_on(folder: Path, server: ModelServer, swallows: bool) -> None:
+    """Also of a memory that goes on without its model: what it added then is added again."""
+    words = prepare(server, "--set", f"swallows={'true' if swallows else 'false'}")
+    # Room for one call at a time, whose reply may be long.
+    stopped = longmemeval(*words, "--max-cost", "0.00985", cwd=folder, code=1, OPENAI_API_KEY=KEY)
+    assert "The spending limit is reached" in stopped.stderr
+    asked = len(server.chat_requests)
+    assert 0 < asked < 6
+    longmemeval(*words, "--max-cost", "1", cwd=folder, OPENAI_API_KEY=KEY)
+    assert len(server.chat_requests) == 6
+    states = (folder / "prepared-data/d/default").glob("*/*/state/saved/memory/facts.json")
+    facts = [one["text"] for state in states for one in json.loads(state.read_text())]
+    assert len(facts) == 6
+    assert "nothing" not in facts
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        ((), "none is configured for it"),
+        (("--memory-model", "openai/gpt-4o-mini", "--api-base", nobody()), "batches failed"),
+        (("--memory-model", "offline/extractive"), "answers questions of this harness"),
+        (("--memory-model", "openai/gpt-4o-mini"), "OPENAI_API_KEY"),
+    ],
+)
+def test_what_cannot_be_asked_is_told(folder: Path, model: tuple[str, ...], told: str) -> None:
+    key = {"OPENAI_API_KEY": KEY} if "--api-base" in model else {}
+    words = ("prepare", "--dataset", "d.json", "--memory", MEMORY, "--jobs", "1", "--give-up-after", "0.1")
+    done = longmemeval(*words, *model, cwd=folder, code=1 if key else 2, **key)
+    shown = " ".join(done.stderr.split())
+    assert told in shown or (key and "cannot be reached" in shown) or "answered nothing but failures" in shown
+    if not model:
+        assert "Give `prepare` --memory-model" in shown
