@@ -46,3 +46,12 @@ def test_without_an_addition_the_question_stands_alone(method: ReadingMethod) ->
     model = FakeModel()
     read(model, THREE, reading_configuration(method))
     assert all("Question: Where is my dog?\n" in prompt for prompt in model.prompts)
+
+
+def test_memories_are_read_by_a_prompt_of_their_own() -> None:
+    model = FakeModel()
+    read(model, THREE, reading_configuration("memories"))
+    (prompt,) = model.prompts
+    assert "say that you don't know" in prompt
+    assert "Days in brackets" in prompt
+    assert prompt.endswith("Question: Where is my dog?\nAnswer, in one or two sentences:")

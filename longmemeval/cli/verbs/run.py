@@ -31,11 +31,11 @@ class Reading:
     """From a recall to a prompt."""
 
     reading: Annotated[
-        Literal["direct", "con", "con-separate", "short"] | None,
+        Literal["direct", "con", "con-separate", "short", "memories"] | None,
         typer.Option(
             metavar="METHOD",
             rich_help_panel=MODEL,
-            help="direct, con (notes first), con-separate, short [default: direct].",
+            help="direct, con (notes first), con-separate, short, memories [default: direct].",
         ),
     ] = None
     max_tokens: Annotated[

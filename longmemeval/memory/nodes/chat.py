@@ -14,7 +14,7 @@ from longmemeval.llm.json_reply import ask_for_list
 from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.protocol import ChatMessage, ChatModel
 from longmemeval.memory.nodes.dating import resolved
-from longmemeval.memory.nodes.entries import Drop, Entry, EntryDate, Value, checked_values
+from longmemeval.memory.nodes.entries import Drop, Entry, EntryDate, Value, checked_values, one_line
 from longmemeval.memory.nodes.evidence import Evidence
 from longmemeval.memory.nodes.library import NodeSet
 from longmemeval.memory.nodes.schema import NodeType
@@ -154,7 +154,7 @@ def _checked(raw: object, node: NodeType, messages: Sequence[Message], evidence:
     return Entry(
         node=node.name,
         values=values,
-        evidence=" ".join(quotation.split()),
+        evidence=one_line(quotation),
         message_ids=ids,
         thread_id=first.thread_id,
         said_at=first.created_at,

@@ -149,7 +149,12 @@ def _number(raw: object) -> float:
 def _text(raw: object) -> str:
     if isinstance(raw, bool) or not isinstance(raw, (str, int, float)):
         raise ValueError("it is no text")
-    text = " ".join("".join(sign if sign.isprintable() else " " for sign in str(raw)).split())
+    text = one_line(str(raw))
     if len(text) > MAX_TEXT:
         raise ValueError(f"{len(text)} characters, at most {MAX_TEXT}")
     return text
+
+
+def one_line(text: str) -> str:
+    """`text` with single spaces and without signs that cannot be shown."""
+    return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
