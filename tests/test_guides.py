@@ -13,7 +13,11 @@ import pytest
 
 from tests.support import ROOT, clean_environment
 
-GUIDES = {"first-comparison.md": "report.html", "add-a-memory-system.md": "results/mine/run.json"}
+GUIDES = {
+    "first-comparison.md": "report.html",
+    "add-a-memory-system.md": "results/mine/run.json",
+    "engram.md": "facts.svg",
+}
 """Pages, and a file that is there when all their commands have run."""
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"^```python\n# (\S+\.py)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -54,6 +54,7 @@ for _verb in (
     "retrieval",
     "runs",
     "inspect",
+    "facts",
     "verify",
     "export",
     "import_run",

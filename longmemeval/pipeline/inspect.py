@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct, structs
 
 from longmemeval.dataset import Dataset
-from longmemeval.errors import HarnessError, nearest
+from longmemeval.errors import HarnessError
 from longmemeval.event_loop import complete
 from longmemeval.files import list_folders, safe_name
 from longmemeval.llm.tokens import token_counter
@@ -16,6 +16,7 @@ from longmemeval.memory.protocol import MemoryTools
 from longmemeval.pipeline.answer.question_analysis import QueryModel, question_analyses
 from longmemeval.pipeline.fixtures.access import PreparedFixtures
 from longmemeval.pipeline.fixtures.query_vectors import query_vectors
+from longmemeval.pipeline.history import questions_on
 from longmemeval.records import PartInfo, Question, Recall, Session
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, StoredPart, meta_of
@@ -85,13 +86,7 @@ def inspect(
     Raises:
         HarnessError: the data set has no such question or haystack.
     """
-    questions = list(dataset.questions())
-    asked = [question for question in questions if identifier in (question.question_id, question.haystack_id)]
-    if not asked:
-        known = {name for question in questions for name in (question.question_id, question.haystack_id)}
-        raise HarnessError(
-            f"Data set '{dataset.name}' has no question or haystack '{identifier}'", fix=nearest(identifier, known)
-        )
+    asked = questions_on(dataset, identifier)
     haystack = dataset.haystack(asked[0].haystack_id)
     return Inspection(
         haystack_id=haystack.haystack_id,

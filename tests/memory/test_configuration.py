@@ -50,6 +50,14 @@ NODES = {
     "entry_people": 0.2,
     "show_evidence": False,
 }
+ENGRAM: dict[str, Any] = {"facts": None, "fusion": "scores", "hops": 2, "recency_days": 30.0, "as_of": True}
+ENGRAM_LEAN: dict[str, Any] = {
+    "budget": 4000,
+    "top_k": None,
+    "sessions": None,
+    "summaries": None,
+    "abstain_below": 0.0,
+}
 SEMANTIC: dict[str, Any] = RETRIEVAL | {"retriever": "nearest", "scope": "resource"}
 
 
@@ -72,6 +80,8 @@ def written(folder: Path, text: str) -> str:
         ("bm25", RETRIEVAL | {"last_messages": 10, "top_k": 10, "message_range": 2}),
         ("hybrid", RETRIEVAL | {"last_messages": 10, "top_k": 10, "message_range": 2}),
         ("typed-nodes", RETRIEVAL | NODES | {"last_messages": 0, "top_k": 10, "message_range": 0}),
+        ("engram-lean", ENGRAM | ENGRAM_LEAN),
+        ("engram-full", ENGRAM),
     ],
 )
 def test_a_preset_is_written_out_with_its_documented_defaults(preset: str, parameters: dict[str, Any]) -> None:
@@ -82,6 +92,7 @@ def test_every_preset_has_documented_defaults() -> None:
     assert set(MEMORIES.built_in) == {
         "none", "oracle", "full-history", "last-k", "semantic-recall", "working-memory", "combined", "bm25", "hybrid",
         "typed-nodes",
+        "engram-lean", "engram-full",
     }  # fmt: skip
 
 

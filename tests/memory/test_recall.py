@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from longmemeval.arrays import Vectors
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.embedding.hashing import HashingEmbedder
 from longmemeval.event_loop import complete
 from longmemeval.llm.offline import ExtractiveModel
 from longmemeval.llm.tokens import CharacterCounter
-from longmemeval.memory.configuration import build_memory, resolve_configuration
+from longmemeval.memory.configuration import build_memory, parts_of, resolve_configuration
 from longmemeval.memory.definition import MEMORIES
 from longmemeval.memory.items import Hit, items_at
 from longmemeval.memory.protocol import MemoryTools
@@ -27,12 +28,12 @@ from longmemeval.pipeline.fixtures.recipes import PlannedPart
 from longmemeval.pipeline.fixtures.tools import Tools, ToolSettings
 from longmemeval.reading.history import HISTORY_FORMATS
 from longmemeval.reading.reader import Reader, reading_configuration
-from longmemeval.records import DatasetIdentity, Gold, Haystack, Question, Recall, Session, Turn
+from longmemeval.records import DatasetIdentity, FixtureMeta, Gold, Haystack, Question, Recall, Session, Turn
 from longmemeval.retrieval.message_vectors import VECTORS
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, fixture_folder
 from longmemeval.storage.messages_part import MESSAGES
-from longmemeval.storage.parts import FixtureEmbedder, Part
+from longmemeval.storage.parts import FixtureEmbedder, Part, Source
 from tests.support import record, write_dataset
 
 PARTS: tuple[Part[Any], ...] = (MESSAGES, DOCUMENT, VECTORS)
@@ -70,19 +71,21 @@ def fixture(tmp_path_factory: pytest.TempPathFactory) -> Fixture:
     tools = ToolSettings(PartOptions(), FixtureEmbedder("by hand", "by hand"))
     vectors = np.array([direction(similarity) for similarity in SIMILARITIES], np.float32)
     folder = tmp_path_factory.mktemp("fixture")
-    build_fixture(
-        FixtureTask(
-            folder=folder,
-            dataset=DatasetIdentity("d", "0" * 64),
-            haystack=HAYSTACK,
-            question_ids=("q1",),
-            parts=tuple(PlannedPart(part, part.recipe(Tools(tools))) for part in PARTS),
-            meta=None,
-            tools=tools,
-            vectors={VECTORS.name: vectors},
-        )
-    )
-    return Fixture.open(folder)
+
+    def build(meta: FixtureMeta | None, parts: Sequence[Part[Any]], rows: dict[str, Vectors]) -> Fixture:
+        planned = tuple(PlannedPart(part, part.recipe(Tools(tools))) for part in parts)
+        identity = DatasetIdentity("d", "0" * 64)
+        build_fixture(FixtureTask(folder, identity, HAYSTACK, ("q1",), planned, meta, tools, vectors=rows))
+        return Fixture.open(folder)
+
+    read = {part.name: part for name in MEMORIES.built_in for part in parts_of(resolve_configuration(name))}
+    more = [part for part in read.values() if part not in PARTS and not part.derived]
+    first = build(None, [*PARTS, *(part for part in more if not part.embeds)], {VECTORS.name: vectors})
+    embedding = [part for part in more if part.embeds]
+    texts = {part.name: part.texts(Source(HAYSTACK, first), PartOptions()) for part in embedding}
+    # What is made of the messages is as near to the question as anything.
+    rows = {name: np.array([direction(0.5)] * len(given), np.float32) for name, given in texts.items()}
+    return build(first.meta, embedding, rows)
 
 
 def embed_query(text: str) -> NDArray[np.float32]:

@@ -16,7 +16,7 @@ from longmemeval.memory.engram.ledger import Ledger, facts_at
 from longmemeval.memory.engram.predicates import canonical
 from longmemeval.memory.engram.records import Claim, Episode, Fact
 from longmemeval.memory.engram.timeline import Decide, unclear
-from longmemeval.records import Session, Turn
+from longmemeval.records import Message, Session, Turn
 from longmemeval.storage.format import FORMAT, decode_versioned
 
 
@@ -85,14 +85,15 @@ class Engram:
         for turn in session.turns:
             number = self._counts.get(session.session_id, 0)
             known = (session.session_id, turn.role, turn.speaker, turn.content, session.date)
-            self._take(Episode(f"{session.session_id}:{number}", *known, learned_at or session.date))
+            self.take(Episode(f"{session.session_id}:{number}", *known, learned_at or session.date))
 
     def tell(self, text: str, date: datetime, speaker: str = "", session_id: str | None = None) -> None:
         """Take in one message of the user; by default one session a day."""
         turn = Turn("user", text, speaker)
         self.add(Session(session_id or f"{date:%Y-%m-%d}", date, f"{date:%Y-%m-%d}", (turn,)))
 
-    def _take(self, episode: Episode) -> None:
+    def take(self, episode: Episode) -> None:
+        """Take in one episode."""
         now = max(episode.ingested_at, self._now or episode.ingested_at)
         episode = msgspec.structs.replace(episode, ingested_at=now)
         before = self._last.get(episode.session_id)
@@ -135,14 +136,15 @@ class Engram:
         )
 
     def timeline(
-        self, subject: str, predicate: str | None = None, *, believed_at: datetime | None = None
+        self, subject: str | None = None, predicate: str | None = None, *, believed_at: datetime | None = None
     ) -> list[Fact]:
         """All facts on a subject by what is (or was) believed, those that ended included, by the time they began."""
         wanted = canonical(predicate) if predicate else None
-        found = facts_at(self.ledger.store.versions(self.ledger.called(subject)), None, believed_at)
+        names = None if subject is None else self.ledger.called(subject)
+        found = facts_at(self.ledger.store.versions(names), None, believed_at)
         return sorted(
             (one for one in found if wanted in (None, one.predicate, one.predicate.partition(":")[0])),
-            key=lambda fact: (fact.predicate, fact.valid_at),
+            key=lambda fact: (fact.subject, fact.predicate, fact.valid_at),
         )
 
     def history(self, fact_id: str) -> list[Fact]:
@@ -175,7 +177,7 @@ class Engram:
         removed = tuple(episode.episode_id for episode in self.episodes if episode.episode_id in gone)
         self._clear()
         for episode in kept:
-            self._take(episode)
+            self.take(episode)
         if self._path:
             self.save()
         return Forgotten(removed, len(facts) - len({fact.fact_id for fact in self.ledger.store.versions()}))
@@ -212,3 +214,12 @@ class Engram:
         self.ledger.restore(file.claims, file.facts)
         for episode in file.episodes:
             self._note(episode)
+
+
+def replayed(messages: Iterable[Message]) -> Engram:
+    """The engine after the messages of a history, each learned when it was said; episodes have the messages' ids."""
+    engine = Engram()
+    for one in messages:
+        known = (one.message_id, one.thread_id, one.role, one.speaker, one.content, one.created_at)
+        engine.take(Episode(*known, one.created_at))
+    return engine

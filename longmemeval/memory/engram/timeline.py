@@ -228,4 +228,6 @@ def _same(one: Claim, other: Claim) -> bool:
     values = [value_of(claim.predicate, claim.object) for claim in (one, other)]
     if values[0] == values[1]:
         return True
+    if other.force == "change":
+        return False  # "promoted to senior editor" is no detail of "editor"
     return one.predicate == other.predicate and is_elaboration(one.predicate, *values)

@@ -204,7 +204,7 @@ def _answered(episode: Episode, before: Episode | None, known: Ledger) -> Iterat
         for pattern in patterns().questions if not denied else ():
             match = pattern.search.search(question)
             given = pattern.answer.match(answer) if match and pattern.answer else None
-            if match and given and not answer[: given.end() + 1].endswith("?"):
+            if match and given and given["object"] != before.speaker and not answer[: given.end() + 1].endswith("?"):
                 yield _of_answer(pattern, {**_lower(match), **given.groupdict()}, episode, both, "assert")
         for pattern in patterns().confirmed:
             match = pattern.search.search(question)

@@ -1,0 +1,114 @@
+"""`longmemeval facts`."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from longmemeval.cli.next_step import command_line
+from longmemeval.cli.options import shared
+from longmemeval.cli.options.groups import add_verb
+from longmemeval.cli.options.panels import OUTPUT, WHAT
+from longmemeval.cli.output import out, print_json, print_lines, print_table, printable
+from longmemeval.report.tables.table import Table
+from longmemeval.text.plural import count_of
+
+if TYPE_CHECKING:
+    from longmemeval.memory.engram.records import Fact
+
+_DATES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    add_verb(app, "facts", facts, example="longmemeval facts smp_4ea7 --as-of 2024-03-01")
+
+
+def facts(
+    identifier: Annotated[str, typer.Argument(metavar="HAYSTACK", help="A haystack or question id.")],
+    places: shared.PreparedPlaces,
+    dataset: shared.DatasetName = "sample",
+    subject: Annotated[
+        str | None, typer.Option(metavar="NAME", rich_help_panel=WHAT, help="Facts on this person or thing only.")
+    ] = None,
+    predicate: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", rich_help_panel=WHAT, help="Facts of this kind only, such as home or employer."),
+    ] = None,
+    as_of: Annotated[
+        datetime | None,
+        typer.Option("--as-of", formats=_DATES, metavar="DATE", rich_help_panel=WHAT, help="What was so then."),
+    ] = None,
+    believed_at: Annotated[
+        datetime | None,
+        typer.Option(
+            "--believed-at", formats=_DATES, metavar="DATE", rich_help_panel=WHAT, help="By what was known then."
+        ),
+    ] = None,
+    draw: Annotated[
+        Literal["svg", "mermaid"] | None,
+        typer.Option(rich_help_panel=OUTPUT, help="Draw the timeline instead of a table."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", rich_help_panel=OUTPUT, help="Write the drawing to this file.")
+    ] = None,
+    as_json: shared.Json = False,
+) -> None:
+    """Show what a history says, and when it was so.
+
+    Facts are read by rules, without a model: what holds (or held, with --as-of), what was believed (--believed-at).
+    """
+    from longmemeval.benchmarks.registry import load_dataset
+    from longmemeval.memory.engram.drawing import mermaid, svg
+    from longmemeval.memory.engram.engine import replayed
+    from longmemeval.pipeline.history import haystack_named
+    from longmemeval.storage.messages import haystack_messages
+
+    haystack = haystack_named(load_dataset(dataset, places.folders().data_dir), identifier)
+    engine = replayed(haystack_messages(haystack))
+    if as_of is None:
+        found = engine.timeline(subject, predicate, believed_at=believed_at)
+    else:
+        found = engine.facts(subject, predicate, as_of=as_of, believed_at=believed_at)
+    if as_json:
+        print_json(found)
+        return
+    if draw:
+        end = max(episode.event_at for episode in engine.episodes) if engine.episodes else datetime(1970, 1, 1)
+        drawn = (svg if draw == "svg" else mermaid)(found, as_of or end)
+        _put(drawn, output)
+        return
+    _show(found, haystack.haystack_id, as_of)
+    if found and as_of is None:
+        words = ["facts", identifier, *([] if dataset == "sample" else ["--dataset", dataset])]
+        out.next(command_line(*words, "--draw", "svg", "--output", "facts.svg", places=places))
+
+
+def _show(found: "list[Fact]", haystack_id: str, as_of: datetime | None) -> None:
+    rows = [
+        [
+            fact.subject,
+            fact.predicate,
+            fact.object + (" (disputed)" if fact.disputed else ""),
+            f"{fact.valid_at:%Y-%m-%d}",
+            f"{fact.invalid_at:%Y-%m-%d}" if fact.invalid_at else "now",
+            f"{fact.created_at:%Y-%m-%d}",
+            ", ".join(fact.episode_ids),
+        ]
+        for fact in found
+    ]
+    when = f" on {as_of:%Y-%m-%d}" if as_of else ""
+    title = f"Haystack {haystack_id}{when}: {count_of(len(rows), 'fact')}"
+    columns = ["subject", "predicate", "object", "from", "until", "learned", "messages"]
+    print_table(Table(title, columns, rows, left=frozenset(range(7)), prose=frozenset({2, 6})))
+
+
+def _put(drawn: str, output: Path | None) -> None:
+    if output is None:
+        print_lines(drawn.splitlines())
+        return
+    from longmemeval.files import write_atomic
+
+    write_atomic(output, drawn.encode())
+    out.print(f"{printable(str(output))} is written.")

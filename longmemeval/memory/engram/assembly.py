@@ -1,0 +1,107 @@
+"""From ranked facts, messages and summaries to what fits a budget, counted as it will be rendered."""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+
+from longmemeval.memory.engram.predicates import definition
+from longmemeval.memory.engram.records import Fact
+from longmemeval.memory.engram.summaries import Summary
+from longmemeval.memory.items import Hit
+from longmemeval.records import ItemKind, RecalledItem
+from longmemeval.text.calendar_names import weekday_of
+
+_HEADINGS: dict[ItemKind, str] = {
+    "fact": "# Facts\n\n\n\n",
+    "summary": "# Summaries\n\n\n\n",
+    "message": "# Earlier messages\n\n",
+}
+
+
+class Budget:
+    """Tokens of what is recalled as the history format `nl` renders it: headings, days, speakers and dates included.
+
+    Args:
+        tokens: most; None: no bound.
+        count: tokens of a text.
+    """
+
+    def __init__(self, tokens: int | None, count: Callable[[str], int]) -> None:
+        self._left = tokens
+        self._count = count
+        self._shown = set[object]()
+
+    def take(self, *items: RecalledItem) -> bool:
+        """Whether all of `items` fit beside what was taken before; if so they are taken."""
+        if self._left is None:
+            return True
+        shown = set(self._shown)
+        cost = sum(self._cost(item, shown) for item in items)
+        if cost > self._left:
+            return False
+        self._left -= cost
+        self._shown = shown
+        return True
+
+    def _cost(self, item: RecalledItem, shown: set[object]) -> int:
+        texts = []
+        if item.kind not in shown:
+            shown.add(item.kind)
+            texts.append(_HEADINGS[item.kind])
+        if item.kind == "message":
+            texts.append(f"{item.speaker}: {item.text.strip()}\n")
+            if item.thread_ids not in shown:
+                shown.add(item.thread_ids)
+                texts.append(
+                    f"## {weekday_of(item.date)}, {item.date:%Y-%m-%d}\n\n{item.date:%H:%M}\n\n" if item.date else ""
+                )
+        else:
+            texts.append(f"- {item.date:%Y-%m-%d}: {item.text.strip()}\n")
+        return sum(self._count(text) for text in texts)
+
+
+def fact_item(fact: Fact, siblings: Sequence[Fact], said: datetime, hit: Hit) -> RecalledItem:
+    """A fact as a line: the day it was said last, what it says, and whether it still holds where its slot has changed.
+
+    Args:
+        fact: what is shown.
+        siblings: all facts of its slot, itself included.
+        said: when it was said last.
+        hit: its place in the ranking.
+    """
+    mark = ""
+    if fact.disputed:
+        mark = " [disputed]"
+    elif fact.invalid_at is not None:
+        mark = f" [until {fact.invalid_at:%Y-%m-%d}]"
+    elif len(siblings) > 1 and definition(fact.predicate).functional:
+        mark = " [current]"
+    return RecalledItem(
+        kind="fact",
+        text=fact.text + mark,
+        date=said,
+        message_ids=fact.episode_ids,
+        thread_ids=tuple(dict.fromkeys(episode.rpartition(":")[0] for episode in fact.episode_ids)),
+        rank=hit.rank,
+        score=hit.score,
+    )
+
+
+def summary_item(summary: Summary, date: datetime) -> RecalledItem:
+    """A summary as a line under the day of its session."""
+    return RecalledItem("summary", summary.text, date, "", summary.message_ids, (summary.thread_id,))
+
+
+def distinct(facts: Iterable[Fact]) -> list[Fact]:
+    """The facts without those that say what another one said before."""
+    kept: dict[str, Fact] = {}
+    for fact in facts:
+        kept.setdefault(" ".join(fact.text.lower().split()), fact)
+    return list(kept.values())
+
+
+def in_order(items: Iterable[RecalledItem], positions: Callable[[str], int]) -> list[RecalledItem]:
+    """Facts and summaries as they come, then messages in the history's order."""
+    listed = list(items)
+    messages = [item for item in listed if item.kind == "message"]
+    messages.sort(key=lambda item: positions(item.message_ids[0]))
+    return [item for item in listed if item.kind != "message"] + messages

@@ -1,0 +1,83 @@
+"""What can be set on the presets of the engine."""
+
+from typing import Literal
+
+from msgspec import Struct
+from pydantic import Field
+
+from longmemeval.memory.parameters import Parameters
+
+
+class Weights(Struct, frozen=True):
+    """What the five signals count. The defaults are the published ones (arXiv 2606.09900)."""
+
+    semantic: float = 1.0
+    lexical: float = 0.6
+    graph: float = 0.8
+    recency: float = 0.3
+    salience: float = 0.25
+
+
+class Numbers(Struct, frozen=True):
+    """How many of each kind are recalled at most."""
+
+    facts: int
+    top_k: int
+    sessions: int = 0
+    summaries: int = 0
+
+
+NUMBERS = {"scores": Numbers(4, 1_000_000), "published": Numbers(8, 15, 2, 28)}
+"""By profile."""
+
+
+class EngramParameters(Parameters):
+    """Parameters of `engram-full`."""
+
+    facts: int | None = Field(None, ge=0)
+    """Most facts to recall; 4, or as the profile says. `engram-lean` shows those whose messages have no room, or all
+    where the question asks for what is so now."""
+    fusion: Literal["scores", "published"] = "scores"
+    """`scores`: messages ranked as by `hybrid`, facts by scores; graph and recency count where the question asks for
+    what is so now. `published`: five signals as ranks (RRF, k = 60) with the published weights and numbers: 8 facts, 15
+    messages, 2 whole sessions, 28 summaries."""
+    hops: int = Field(2, ge=0, le=4)
+    """How far from the question's entities the graph is followed; 0: not at all."""
+    recency_days: float = Field(30.0, gt=0)
+    """After so many days the recency of a fact has fallen to 1/e."""
+    as_of: bool = True
+    """Leave out what was said, or believed, only after the question was asked."""
+
+    @property
+    def most_facts(self) -> int:
+        """Most facts to recall."""
+        return NUMBERS[self.fusion].facts if self.facts is None else self.facts
+
+    def weights(self) -> Weights:
+        """Of the five signals."""
+        return Weights()
+
+
+class LeanParameters(EngramParameters):
+    """Parameters of `engram-lean`."""
+
+    budget: int = Field(4000, ge=1)
+    """Most tokens to recall, counted as they are rendered: with dates, speakers and headings."""
+    top_k: int | None = Field(None, ge=0)
+    """Most messages to recall; as many as the budget takes, or as the profile says."""
+    sessions: int | None = Field(None, ge=0)
+    """Best sessions to recall whole, before single messages; none, or as the profile says."""
+    summaries: int | None = Field(None, ge=0)
+    """Summaries of the best sessions, behind the messages; none, or as the profile says."""
+    abstain_below: float = Field(0.0, ge=0)
+    """Recall nothing where no message and no fact has a better score; 0 switches it off."""
+
+    def numbers(self) -> Numbers:
+        """How much of each kind is recalled: what is set, else what the profile says."""
+        usual = NUMBERS[self.fusion]
+        return Numbers(
+            self.most_facts,
+            usual.top_k if self.top_k is None else self.top_k,
+            usual.sessions if self.sessions is None else self.sessions,
+            usual.summaries if self.summaries is None else self.summaries,
+        )

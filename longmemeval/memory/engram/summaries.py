@@ -1,0 +1,63 @@
+"""Sessions in a line each, and what is known of a person: by rules, out of facts."""
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from longmemeval.memory.engram.records import Fact
+from longmemeval.memory.working_memory.statements import statements
+from longmemeval.records import Message
+
+_MOST_FACTS = 4
+_MOST_WORDS = 25
+
+
+class Summary(Struct, frozen=True):
+    """What a session was about."""
+
+    thread_id: str
+    text: str
+    message_ids: tuple[str, ...]
+    """The messages it is made of."""
+
+
+def summaries(messages: Sequence[Message], facts: Iterable[Fact]) -> list[Summary]:
+    """One for each session: the facts first told in it, else its first statement; none where there is neither."""
+    told: dict[str, list[Fact]] = {}
+    for fact in facts:
+        if fact.version_id.endswith(".1"):
+            told.setdefault(fact.episode_ids[-1].rpartition(":")[0], []).append(fact)
+    by_thread: dict[str, list[Message]] = {}
+    for message in messages:
+        by_thread.setdefault(message.thread_id, []).append(message)
+    found = []
+    for thread_id, thread in by_thread.items():
+        chosen = told.get(thread_id, [])[:_MOST_FACTS]
+        if chosen:
+            ids = tuple(dict.fromkeys(episode for fact in chosen for episode in fact.episode_ids))
+            found.append(Summary(thread_id, "; ".join(fact.text for fact in chosen), ids))
+        elif first := _first_statement(thread):
+            found.append(first)
+    return found
+
+
+def _first_statement(thread: Sequence[Message]) -> Summary | None:
+    for message in thread:
+        for statement in statements(message.content) if message.role == "user" else ():
+            text = " ".join(statement.split()[:_MOST_WORDS])
+            return Summary(message.thread_id, f"{message.speaker or message.role}: {text}", (message.message_id,))
+    return None
+
+
+def profile(facts: Iterable[Fact], subject: str) -> str:
+    """What is believed of a subject, by predicate, newest value last: markdown.
+
+    Args:
+        facts: those that hold, as `Engram.facts` gives them.
+        subject: whose.
+    """
+    lines: dict[str, list[str]] = {}
+    for fact in facts:
+        if fact.subject == subject:
+            lines.setdefault(fact.predicate, []).append(fact.object)
+    return "\n".join(f"- {predicate}: {', '.join(values)}" for predicate, values in sorted(lines.items()))
