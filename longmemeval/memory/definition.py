@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from longmemeval.errors import HarnessError
 from longmemeval.memory.adapters.adapter import Adapter
-from longmemeval.memory.adapters.known import shipped_adapters
+from longmemeval.memory.adapters.known import adapter_of, shipped_adapters
 from longmemeval.memory.external.spelling import is_memory_class, is_service
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
 from longmemeval.plugins import MEMORY, Registry, load_object
@@ -79,8 +79,11 @@ def _from_class(loaded: object) -> object:
 
 
 def _from_address(name: str) -> object:
-    """The definition of a child process or an address; None for any other name."""
-    return _defined_outside("address_definition", name) if is_service(name) else None
+    """The definition of a child process, an address or an adapter with a file; None for any other name."""
+    if is_service(name):
+        return _defined_outside("address_definition", name)
+    adapter = adapter_of(name) if ":" in name else None
+    return _defined_outside("adapter_definition", adapter) if adapter else None
 
 
 def _defined_outside(function: str, argument: object) -> object:

@@ -14,6 +14,7 @@ from longmemeval.cli.output import err, out, print_json, print_table, printable
 from longmemeval.errors import HarnessError
 
 if TYPE_CHECKING:
+    from longmemeval.memory.adapters.adapter import Description
     from longmemeval.memory.adapters.installed import Installed
     from longmemeval.memory.external.trial.findings import Finding
 
@@ -76,13 +77,19 @@ def install(
         told = place.adapter.description
         minutes = 1 + told.megabytes // _MEGABYTES_A_MINUTE
         out.print(
-            f"Installing {printable(', '.join(told.requirements))} into {printable(str(place.folder))}: about "
+            f"Installing {printable(_pins(told))} into {printable(str(place.folder))}: about "
             f"{told.megabytes} MB, within {minutes} {'minutes' if minutes > 1 else 'minute'} on most lines."
         )
         began = monotonic()
         installed = put(place, python)
         out.print(f"{printable(name)} is installed: {printable(_count(installed))}, {monotonic() - began:.0f} s.")
-    out.next(command_line("memory", "check", name))
+    file = f":{place.adapter.description.file}" if place.adapter.wants_file else ""
+    out.next(command_line("memory", "check", f"{name}{file}"))
+
+
+def _pins(told: "Description") -> str:
+    """What is installed, without the conditions."""
+    return ", ".join(one.partition(";")[0].strip() for one in told.requirements)
 
 
 def _count(installed: "Installed") -> str:
@@ -98,7 +105,7 @@ def _show_products() -> None:
         [
             one.name,
             one.description.summary,
-            ", ".join(one.description.requirements),
+            _pins(one.description),
             f"{one.description.megabytes:,}",
             "yes" if place_of(one).installed else "no",
         ]

@@ -16,10 +16,11 @@ from msgspec import Struct
 
 from longmemeval.errors import HarnessError
 from longmemeval.files import sha256_file, sha256_text
+from longmemeval.plugins import load_object
 
 _DESCRIPTION = "adapter.toml"
-FOLDER_VARIABLE = "LONGMEMEVAL_ADAPTER"
-"""Names the adapter's folder to the class, which may read files that lie there."""
+FILE_VARIABLE = "LONGMEMEVAL_ADAPTER_FILE"
+"""Names the adapter's file to the class."""
 
 
 class Description(Struct, frozen=True, forbid_unknown_fields=True, rename={"class_name": "class"}):
@@ -37,6 +38,12 @@ class Description(Struct, frozen=True, forbid_unknown_fields=True, rename={"clas
     """Its documentation."""
     module: str = "memory.py"
     """The file of the class, from the adapter's folder."""
+    shares: tuple[str, ...] = ()
+    """Other files that it is made of, and that lie elsewhere."""
+    file: str = ""
+    """A file that the class reads, in the adapter's folder. What is not there names what the user has to give."""
+    check: str = ""
+    """`module:function` of longmemeval that refuses a faulty file by a `ValueError`."""
     environment: dict[str, str] = {}
     """Variables of the process: telemetry off, no downloads."""
 
@@ -49,11 +56,13 @@ class Adapter:
         name: what it goes by after `--memory`.
         folder: where its files are.
         description: its `adapter.toml`.
+        given: the file that the user gave to an adapter that calls for one: `--memory NAME:FILE`.
     """
 
     name: str
     folder: Path
     description: Description
+    given: Path | None = None
 
     @classmethod
     def read(cls, folder: Path, name: str = "") -> "Adapter":
@@ -79,12 +88,58 @@ class Adapter:
     @property
     def module(self) -> Path:
         """The file of the class."""
-        return Path(os.path.normpath(self.folder / self.description.module))
+        return self._path(self.description.module)
+
+    @property
+    def file(self) -> Path | None:
+        """The file that the class reads."""
+        return self.given or (self._path(self.description.file) if self.description.file else None)
+
+    @property
+    def spec(self) -> str:
+        """What stands behind `--memory`."""
+        return f"{self.name}:{self.given}" if self.given else self.name
+
+    @property
+    def wants_file(self) -> bool:
+        """Whether the user has to give a file."""
+        file = self.description.file
+        return bool(file) and not self.given and not self._path(file).is_file()
+
+    @property
+    def label(self) -> str:
+        """How tables call it."""
+        return self.given.stem if self.given else self.name
+
+    def check_file(self) -> None:
+        """Refuse a file that is missing or faulty.
+
+        Raises:
+            HarnessError: it is.
+        """
+        file, told = self.file, self.description
+        if file and not file.is_file():
+            raise HarnessError(
+                f"The memory '{self.name}' needs a file, and there is none",
+                where=str(file),
+                fix=f"Write --memory {self.name}:{told.file}; {told.page} says what is in it",
+            )
+        if file and told.check:
+            check: Any = load_object(told.check, "check")
+            try:
+                check(file)
+            except ValueError as error:
+                raise HarnessError(str(error).rstrip("."), where=str(file), fix=f"See {told.page}") from error
+
+    def _path(self, name: str) -> Path:
+        return Path(os.path.normpath(self.folder / name))
 
     @property
     def origin(self) -> Mapping[str, str]:
         """What a record tells of it: what is installed, and the hash of its files, so that a change is noticed."""
         own = [file for file in self.folder.iterdir() if file.suffix not in (".pyc", "") and file.is_file()]
-        files = sorted({*own, self.module})
+        others = [self._path(name) for name in self.description.shares]
+        given = [self.given] if self.given and self.given.is_file() else []
+        files = sorted({*own, *others, self.module, *given})
         lines = "".join(f"{file.name}:{sha256_file(file)}\n" for file in files)
         return {"requirements": " ".join(self.description.requirements), "source_sha256": sha256_text(lines)}

@@ -54,6 +54,8 @@ def install(place: Place, python: str = "") -> Installed:
     """
     place.folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(place.folder.parent / f".{place.adapter.name}.lock"):
+        if (there := place.installed) and not python:
+            return there  # By whoever held the lock before.
         place.forget()
         _make_environment(place, python)
         requirements = place.adapter.description.requirements

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import msgspec
@@ -11,7 +10,7 @@ from msgspec import Struct
 
 from longmemeval.errors import HarnessError
 from longmemeval.files import write_atomic
-from longmemeval.memory.adapters.adapter import FOLDER_VARIABLE, Adapter
+from longmemeval.memory.adapters.adapter import FILE_VARIABLE, Adapter
 from longmemeval.settings import folders
 
 _RECORD = "installed.json"
@@ -44,7 +43,7 @@ class Place:
         """Its interpreter."""
         return self.folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
-    @cached_property
+    @property
     def installed(self) -> Installed | None:
         """What is there; None where it is not finished, or not what the adapter calls for."""
         try:
@@ -66,8 +65,9 @@ class Place:
         """This place, if the product is there.
 
         Raises:
-            HarnessError: it is not; names the command that installs it.
+            HarnessError: it is not, with the command that installs it; or the adapter's file is missing or faulty.
         """
+        self.adapter.check_file()
         if self.installed:
             return self
         name = self.adapter.name
@@ -91,8 +91,9 @@ class Place:
     @property
     def environment(self) -> Mapping[str, str]:
         """Of its process: ours, and what the adapter says on top."""
-        own = {FOLDER_VARIABLE: str(self.adapter.folder), **self.adapter.description.environment}
-        return {**os.environ, **own}
+        file = self.adapter.file
+        own = {FILE_VARIABLE: os.path.abspath(file)} if file else {}
+        return {**os.environ, **own, **self.adapter.description.environment}
 
 
 def place_of(adapter: Adapter, root: Path | None = None) -> Place:

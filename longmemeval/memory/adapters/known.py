@@ -8,6 +8,7 @@ Another package registers its own in the group of all memory systems:
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -34,6 +35,17 @@ def __getattr__(name: str) -> Adapter:
 
 ADAPTERS: Registry[Adapter] = Registry(MEMORY, "memory adapter", Adapter, {}, further=shipped_adapters)
 """By name; of other packages' memory systems those that are adapters."""
+
+
+def adapter_of(spec: str) -> Adapter | None:
+    """The adapter that `NAME` or `NAME:FILE` names; None where it is the name of none, or of one that takes no file."""
+    name, _, file = spec.partition(":")
+    if name not in ADAPTERS.further and (file or name not in ADAPTERS):
+        return None
+    adapter = ADAPTERS.get(name)
+    if not file:
+        return adapter
+    return replace(adapter, given=Path(file)) if adapter.wants_file else None
 
 
 def all_adapters() -> list[Adapter]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from longmemeval.llm.providers import without_keys
 from longmemeval.memory.adapters.installed import place_of
-from longmemeval.memory.adapters.known import ADAPTERS
+from longmemeval.memory.adapters.known import adapter_of
 from longmemeval.memory.external.carriers import Carrier, InProcess, OnProgress
 from longmemeval.memory.external.child_process import ChildProcess
 from longmemeval.memory.external.http_service import HttpService
@@ -38,8 +38,8 @@ def _carrier(spec: str, *, keys: bool) -> Callable[[OnProgress], Carrier]:
         return lambda on_progress: ChildProcess(command_of(spec), on_progress, environment)
     if spec.startswith(HTTP):
         return lambda on_progress: HttpService(spec)
-    if ":" not in spec:
-        place = place_of(ADAPTERS.get(spec)).required()
+    if adapter := adapter_of(spec):
+        place = place_of(adapter).required()
         own = place.environment if keys else without_keys(place.environment)
         return lambda on_progress: ChildProcess(place.command, on_progress, own)
     loaded: Any = load_object(spec, "memory")

@@ -87,8 +87,8 @@ def address_definition(spec: str) -> MemoryDefinition[ServiceParameters]:
 
 def adapter_definition(adapter: Adapter) -> MemoryDefinition[ServiceParameters]:
     """The definition of somebody else's product. It need not be installed to be known."""
-    name, origin = adapter.name, dict(adapter.origin)
-    definition = service_definition(name, name, adapter.description.summary, origin)
+    origin = dict(adapter.origin)
+    definition = service_definition(adapter.spec, adapter.label, adapter.description.summary, origin)
     return replace(definition, origin=origin, require=lambda: place_of(adapter).required())
 
 

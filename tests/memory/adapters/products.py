@@ -89,11 +89,13 @@ class Tried:
         folder: where it is installed, and where commands run.
         server: the endpoint.
         configuration: what is set on it, as `key=value`.
+        chats: whether it asks a chat model, and not only for vectors.
     """
 
-    def __init__(self, name: str, folder: Path, server: ModelServer, *configuration: str) -> None:
-        where = [f"{kind}_base_url={server.url}" for kind in ("chat", "embedding")]
-        settings = [*where, "chat_model=m", "embedding_model=e", f"embedding_dimension={DIMENSION}", *configuration]
+    def __init__(self, name: str, folder: Path, server: ModelServer, *configuration: str, chats: bool = True) -> None:
+        settings = [f"embedding_base_url={server.url}", "embedding_model=e", *configuration]
+        if chats:
+            settings += [f"chat_base_url={server.url}", "chat_model=m", f"embedding_dimension={DIMENSION}"]
         self.name, self.folder, self.server = name, folder, server
         self.words = ["--memory", name, *(word for one in settings for word in ("--set", one))]
 

@@ -48,10 +48,12 @@ def test_an_interrupted_install_is_completed(
     (at.folder / "installed.json").unlink()  # Killed before the end: everything is there but the record.
     assert place_of(at.adapter, tmp_path / "there").installed is None
     install(at)
+    (at.folder / "installed.json").unlink()
     shutil.rmtree(site / "boxes-1.0.dist-info")  # Killed while packages were written.
     (site / "boxes.py").unlink()
     assert install(at).packages["boxes"] == "1.0"
     assert (site / "boxes.py").exists()
+    assert install(at).packages["boxes"] == "1.0"  # Nothing is left to do.
     at.python.unlink()  # Killed while the environment was made.
     assert place_of(at.adapter, tmp_path / "there").installed is None
     assert install(at).packages["boxes"] == "1.0"

@@ -6,7 +6,7 @@ Runs in Chroma's own environment, where longmemeval is not.
 import json
 import shutil
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
@@ -75,25 +75,22 @@ class ChromaMemory:
                 ],
             )
 
-    def search(self, query: str, *, date: datetime, limit: int) -> list[dict[str, object]]:
+    def search(self, query: str, *, date: datetime, limit: int) -> "list[dict[str, object]]":
         """The messages nearest to the question."""
         count = min(limit, self._messages.count())
         if not count:
             return []
         found = self._messages.query(query_embeddings=self._vectors([query]), n_results=count)
-        rows = zip(found["ids"][0], found["documents"][0], found["metadatas"][0], found["distances"][0], strict=True)
+        columns = (found[name][0] for name in ("ids", "documents", "metadatas"))
         return [
-            {
-                "text": text,
-                "kind": "message",
-                "message_ids": [message_id],
-                "session_ids": [told["session"]],
-                "date": told["date"],
-                "speaker": told["speaker"],
-                "score": 1 - distance,
-            }
-            for message_id, text, told, distance in rows
+            {**_hit(*row), "score": 1 - distance}
+            for *row, distance in zip(*columns, found["distances"][0], strict=True)
         ]
+
+    def list(self) -> "list[dict[str, object]]":
+        """All messages that are stored."""
+        found = self._messages.get()
+        return [_hit(*row) for row in zip(found["ids"], found["documents"], found["metadatas"], strict=True)]
 
     def save(self, folder: str) -> None:
         """Write everything to `folder`."""
@@ -112,10 +109,21 @@ class ChromaMemory:
         """Close the database."""
         self._client.close()
 
-    def _vectors(self, texts: list[str]) -> list[list[float]]:
+    def _vectors(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         body = json.dumps({"model": self._model, "input": texts, "encoding_format": "float"}).encode()
         headers = {"Content-Type": "application/json", "Authorization": "Bearer longmemeval"}
         request = urllib.request.Request(self._address, body, headers)
         with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as reply:
             data = json.load(reply)["data"]
         return [one["embedding"] for one in sorted(data, key=lambda one: int(one["index"]))]
+
+
+def _hit(message_id: str, text: str, told: Mapping[str, str]) -> dict[str, object]:
+    return {
+        "text": text,
+        "kind": "message",
+        "message_ids": [message_id],
+        "session_ids": [told["session"]],
+        "date": told["date"],
+        "speaker": told["speaker"],
+    }

@@ -44,7 +44,12 @@ class Scope:
 
     async def reset(self) -> None:
         """Empty it, by the object's own `reset` where it has one, which may have to empty more than the object."""
-        await (self.run(self.memory.reset) if self.has("reset") else self.make())
+        if self.has("reset"):
+            await self.run(self.memory.reset)
+        else:
+            if self.has("close"):
+                await self.run(self.memory.close)
+            await self.make()
         self.batches.clear()
         for name in ("saved", "saved.new") if self.folder else ():
             shutil.rmtree(Path(self.folder or "", name), ignore_errors=True)

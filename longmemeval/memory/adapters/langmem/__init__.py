@@ -1,0 +1,1 @@
+"""LangMem over LangGraph's SQLite store, and that store alone."""

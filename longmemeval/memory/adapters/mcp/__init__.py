@@ -1,0 +1,1 @@
+"""Memory servers that speak MCP, each described by a mapping file."""

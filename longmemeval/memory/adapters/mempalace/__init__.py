@@ -1,0 +1,1 @@
+"""MemPalace, over MCP."""
