@@ -26,17 +26,24 @@ from longmemeval.reading.templates import NOTE_FIELDS, READER_FIELDS, Template, 
 from longmemeval.records import Answer, Question, Recall, RecalledItem, Usage
 from longmemeval.text.calendar_names import official_date
 
-ReadingMethod = Literal["direct", "con", "con-separate", "short", "memories"]
+ReadingMethod = Literal["direct", "con", "con-separate", "short", "memories", "evidence"]
 READING_METHODS: tuple[ReadingMethod, ...] = get_args(ReadingMethod)
 
-_TEMPLATES = {"direct": "direct", "con": "con", "con-separate": "con", "short": "short", "memories": "memories"}
+_TEMPLATES: dict[ReadingMethod, str] = {
+    "direct": "direct",
+    "con": "con",
+    "con-separate": "con",
+    "short": "short",
+    "memories": "memories",
+    "evidence": "evidence",
+}
 REDACTED = "the server repeated a secret, which was taken out of its reply"
 ABSTENTION = "I don't know: the information is not mentioned in the conversation."
 """The answer given without a call where the recall is too weak; every judge here reads it as abstaining."""
 
 # Generation lengths of the official readers: LongMemEval's (src/generation/run_generation.py), and LoCoMo's for short
 # answers (task_eval/gpt_utils.py).
-_MAX_TOKENS = {"direct": 500, "con": 800, "con-separate": 800, "short": 32, "memories": 500}
+_MAX_TOKENS = {"direct": 500, "con": 800, "con-separate": 800, "short": 32, "memories": 500, "evidence": 800}
 _NOTE_MAX_TOKENS = 500
 
 

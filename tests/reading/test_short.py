@@ -48,6 +48,15 @@ def test_without_an_addition_the_question_stands_alone(method: ReadingMethod) ->
     assert all("Question: Where is my dog?\n" in prompt for prompt in model.prompts)
 
 
+def test_evidence_is_quoted_and_dated_before_the_answer() -> None:
+    model = FakeModel()
+    read(model, THREE, reading_configuration("evidence"))
+    (prompt,) = model.prompts
+    assert "marked [current] is the newest known value" in prompt
+    assert "say that you don't know" in prompt
+    assert prompt.endswith("Question: Where is my dog?\nEvidence:")
+
+
 def test_memories_are_read_by_a_prompt_of_their_own() -> None:
     model = FakeModel()
     read(model, THREE, reading_configuration("memories"))

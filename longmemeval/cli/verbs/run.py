@@ -31,11 +31,11 @@ class Reading:
     """From a recall to a prompt."""
 
     reading: Annotated[
-        Literal["direct", "con", "con-separate", "short", "memories"] | None,
+        Literal["direct", "con", "con-separate", "short", "memories", "evidence"] | None,
         typer.Option(
             metavar="METHOD",
             rich_help_panel=MODEL,
-            help="direct, con (notes first), con-separate, short, memories [default: direct].",
+            help="direct, con (notes first), con-separate, short, memories, evidence [default: direct].",
         ),
     ] = None
     max_tokens: Annotated[

@@ -4,6 +4,7 @@
 version of them, `stores` holds the rows. `extraction` reads claims by rules, `reading` finds what a question needs.
 """
 
-from longmemeval.memory.engram.engine import Engram, Forgotten
+from longmemeval.memory.engram.alone import Engram
+from longmemeval.memory.engram.engine import Forgotten
 
 __all__ = ["Engram", "Forgotten"]

@@ -1,4 +1,4 @@
-"""The engine by itself: add what was said, ask what holds, what held, and what was believed."""
+"""The engine: add what was said, ask what holds, what held, and what was believed."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ class Extractor(Protocol):
 
 
 class Forgotten(Struct, frozen=True):
-    """What `Engram.forget` removed."""
+    """What `Engine.forget` removed."""
 
     episode_ids: tuple[str, ...]
     facts: int
@@ -45,7 +45,7 @@ class EngramFile(Struct, frozen=True):
     facts: list[Fact]
 
 
-class Engram:
+class Engine:
     """Episodes of one person, or of people who talk to each other, and the facts that follow.
 
     Args:
@@ -63,11 +63,14 @@ class Engram:
         self._path = Path(path) if path is not None else None
         self._extract: Extractor = extractor or RuleExtractor()
         self._decide = decide
+        self.changes = 0
+        """Goes up with everything that is added or forgotten."""
         self._clear()
         if self._path and self._path.exists():
             self._read(self._path.read_bytes(), str(self._path))
 
     def _clear(self) -> None:
+        self.changes += 1
         self.ledger = Ledger(decide=self._decide)
         self.episodes: list[Episode] = []
         self._last: dict[str, Episode] = {}
@@ -105,6 +108,7 @@ class Engram:
         self._now, self._last[episode.session_id] = episode.ingested_at, episode
         self._counts[episode.session_id] = int(episode.episode_id.rpartition(":")[2]) + 1
         self.episodes.append(episode)
+        self.changes += 1
 
     def facts(
         self,
@@ -206,7 +210,7 @@ class Engram:
             HarnessError: it has none.
         """
         if self._path is None:
-            raise HarnessError("This memory has no file", fix="Begin it with Engram(path)")
+            raise HarnessError("This memory has no file", fix="Give it a path when you begin it")
         write_atomic(self._path, self.persist())
 
     def _read(self, data: bytes, where: str) -> None:
@@ -216,9 +220,9 @@ class Engram:
             self._note(episode)
 
 
-def replayed(messages: Iterable[Message]) -> Engram:
+def replayed(messages: Iterable[Message]) -> Engine:
     """The engine after the messages of a history, each learned when it was said; episodes have the messages' ids."""
-    engine = Engram()
+    engine = Engine()
     for one in messages:
         known = (one.message_id, one.thread_id, one.role, one.speaker, one.content, one.created_at)
         engine.take(Episode(*known, one.created_at))

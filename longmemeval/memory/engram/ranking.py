@@ -6,7 +6,7 @@ same code.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -56,42 +56,48 @@ class Ranked(Struct, frozen=True):
     """Places, best first, ties in the history's order."""
 
 
-class FactView(Fixture):
+class OpenedParts(Fixture):
+    """Parts in memory, for what reads a fixture.
+
+    Args:
+        store: the messages.
+        parts: the others, by name, opened.
+    """
+
+    def __init__(self, store: MemoryStore, parts: Mapping[str, Any]) -> None:
+        name = store.resource.id
+        super().__init__(Path(), FixtureMeta(1, DatasetIdentity(name, ""), name, (), name, (), {}))
+        words = count_words([message.content for message in store.messages])
+        self._opened = {MESSAGES.name: store, WORDS.name: words, **parts}
+
+    def part(self, part: Part[T]) -> T:
+        """One of them."""
+        found: T = self._opened[part.name]
+        return found
+
+
+class FactView(OpenedParts):
     """The facts believed at one moment as a history of messages, so that the retrievers of messages rank them.
 
     Args:
-        fixture: of the haystack; vectors are read where they are wanted.
+        fixture: of the haystack.
         facts: versions, of which one for each fact is believed.
-        with_vectors: whether facts have vectors.
     """
 
-    def __init__(self, fixture: Fixture, facts: Sequence[Fact], with_vectors: bool = True) -> None:
-        name = f"{fixture.meta.haystack_id}#facts"
-        super().__init__(Path(), FixtureMeta(1, DatasetIdentity(name, ""), name, (), name, (), {}))
+    def __init__(self, fixture: Fixture, facts: Sequence[Fact]) -> None:
         self.facts = list(facts)
         self.graph = EmbeddedFacts()
         for fact in facts:
             self.graph.append(fact)
-        store = MemoryStore(name)
+        store = MemoryStore(f"{fixture.meta.haystack_id}#facts")
         for thread_id in dict.fromkeys(thread_of(fact) for fact in facts):
             date = fixture.memory.messages_of(thread_id)[0].created_at
-            store.add_thread(Thread(thread_id, name, date, date))
+            store.add_thread(Thread(thread_id, store.resource.id, date, date))
         store.add_messages(
             Message(fact.version_id, thread_of(fact), "user", fact.subject, fact.text, fact.created_at, number)
             for number, fact in enumerate(facts)
         )
-        opened: dict[str, Any] = {
-            MESSAGES.name: store,
-            WORDS.name: count_words([fact.text for fact in facts]),
-        }
-        if with_vectors:
-            opened[VECTORS.name] = _rows_of(fixture.part(FACT_VECTORS), facts)
-        self._opened = opened
-
-    def part(self, part: Part[T]) -> T:
-        """Messages, words and vectors."""
-        found: T = self._opened[part.name]
-        return found
+        super().__init__(store, {VECTORS.name: _rows_of(fixture.part(FACT_VECTORS), facts)})
 
 
 def _rows_of(vectors: OpenVectors, facts: Sequence[Fact]) -> OpenVectors:

@@ -53,7 +53,7 @@ def profile(facts: Iterable[Fact], subject: str) -> str:
     """What is believed of a subject, by predicate, newest value last: markdown.
 
     Args:
-        facts: those that hold, as `Engram.facts` gives them.
+        facts: those that hold, as `Engine.facts` gives them.
         subject: whose.
     """
     lines: dict[str, list[str]] = {}

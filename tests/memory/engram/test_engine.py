@@ -97,6 +97,23 @@ def test_what_is_forgotten_was_never_said(tmp_path: Path) -> None:
         engine.forget()
 
 
+def test_search_finds_facts_and_messages_as_of_a_day() -> None:
+    engine = Engram()
+    assert engine.search("Where do I live?") == []
+    engine.tell("I live in Ghent. My cat is called Pim.", MONDAY)
+    engine.tell("I moved to Lille yesterday.", MONDAY + timedelta(10))
+    found = engine.search("Where do I live now?")
+    assert "user lives in Lille (2024-03-13) [current]" in [item.text for item in found if item.kind == "fact"]
+    assert {item.message_ids for item in found if item.kind == "message"} == {("2024-03-04:0",), ("2024-03-14:0",)}
+    early = engine.search("Where do I live now?", as_of=MONDAY + timedelta(3))
+    assert [item.text for item in early if item.kind == "fact"][:1] == ["user lives in Ghent"]
+    assert all("Lille" not in item.text for item in early)
+    engine.forget(subject="Lille")
+    assert all("Lille" not in item.text for item in engine.search("Where do I live now?"))
+    engine.tell("I live in Cork.", MONDAY + timedelta(20))
+    assert any("Cork" in item.text for item in engine.search("Where do I live now?"))
+
+
 def test_a_real_conversation_is_read_whole_with_provenance() -> None:
     from longmemeval.benchmarks.registry import load_dataset
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longmemeval.memory.engram.engine import Engram
+from longmemeval.memory.engram import Engram
 from longmemeval.memory.engram.ledger import Ledger, facts_at
 from longmemeval.memory.engram.predicates import definition, slot_of
 from longmemeval.memory.engram.records import Claim, Episode, Fact
