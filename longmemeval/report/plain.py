@@ -11,6 +11,7 @@ from longmemeval.report.tables.cells import UNKNOWN, interval, percent
 from longmemeval.report.tables.comparison import published_table, question_count
 from longmemeval.report.tables.effort import cost_table, latency_table
 from longmemeval.report.tables.layout import letter_of
+from longmemeval.report.tables.memory_models import memory_model_table
 from longmemeval.report.tables.table import Table
 from longmemeval.report.text import visible
 
@@ -84,7 +85,8 @@ def _tables(comparison: Comparison, published: Sequence[PublishedFigure]) -> lis
     type_rows = [[name, *(_score(scores.get(name)) for scores in by_type)] for name in names]
     types = Table("By question type, with 95 % interval", ["question type", *letters], type_rows)
     summaries = [one.summary for one in comparison.runs]
-    effort = [table for table in (cost_table(summaries, letters), latency_table(summaries, letters)) if table.rows]
+    tables = [make(summaries, letters) for make in (cost_table, latency_table, memory_model_table)]
+    effort = [table for table in tables if table.rows]
     repeats = repeats_table(comparison, letters)
     others = published_table(published) if published else None
     return [table for table in (runs, types, *effort, repeats, others) if table]

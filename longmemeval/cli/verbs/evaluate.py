@@ -165,6 +165,7 @@ def show(evaluation: "Evaluation", where: "Folders") -> None:
     from longmemeval.report.tables.cells import abstention_lines, score_table
     from longmemeval.report.tables.effort import both, effort_notes, latency_line, work_table
     from longmemeval.report.tables.footnotes import footnotes
+    from longmemeval.report.tables.memory_models import memory_model_table
 
     metrics, manifest = evaluation.metrics, evaluation.manifest
     summary = summarise(evaluation.files, evaluation.asked, metrics, where)
@@ -176,6 +177,9 @@ def show(evaluation: "Evaluation", where: "Folders") -> None:
         out.print("Task average: not defined, as not all six question types occur.")
     print_lines(abstention_lines(metrics))
     print_table(work_table(summary.costs))
+    asked = memory_model_table([summary], [metrics.run])
+    if asked.rows:
+        print_table(asked)
     out.print(latency_line(summary.latency))
     if metrics.latency_ms.p50 is not None:
         out.print(f"Latency of the judge's calls, p50 / p95: {both(metrics.latency_ms)} ms")

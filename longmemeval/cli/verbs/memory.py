@@ -1,7 +1,7 @@
 """`longmemeval memory`: writing a memory system of one's own, installing others, and trying one."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -9,7 +9,7 @@ from longmemeval.cli.next_step import command_line
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.completion import complete_memory
 from longmemeval.cli.options.groups import add_verb
-from longmemeval.cli.options.panels import WHAT, Verbs
+from longmemeval.cli.options.panels import MODEL, WHAT, Verbs
 from longmemeval.cli.output import err, out, print_json, print_table, printable
 from longmemeval.errors import HarnessError
 
@@ -130,6 +130,15 @@ def check(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", rich_help_panel=WHAT, help="Set a parameter of it; repeatable."),
     ] = None,
+    memory_model: Annotated[
+        str | None,
+        typer.Option("--memory-model", metavar="MODEL", rich_help_panel=MODEL, help="Chat model that it may call."),
+    ] = None,
+    embedder: Annotated[
+        str,
+        typer.Option("--embedder", metavar="SPEC", rich_help_panel=MODEL, help="Makes the vectors that it asks for."),
+    ] = "hashing",
+    api_base: shared.ApiBase = None,
     as_json: shared.Json = False,
 ) -> None:
     """Try a memory system on a small made-up history.
@@ -139,27 +148,39 @@ def check(
     from tempfile import TemporaryDirectory
 
     from longmemeval.event_loop import complete
+    from longmemeval.llm.access import ModelAccess
+    from longmemeval.llm.options import ModelOptions
     from longmemeval.memory.external.connect import connect
     from longmemeval.memory.external.trial.check import check as tried
     from longmemeval.memory.external.trial.named import service_part
 
     part = service_part(spec, settings or ())
-    service = connect(part.spec)
+    service = connect(part.spec, keys=memory_model is None)
+    access = ModelAccess(memory_model, embedder, ModelOptions(api_base=api_base, max_attempts=2))
 
-    async def work(folder: Path) -> "list[Finding]":
+    async def work(folder: Path, fields: dict[str, Any]) -> "list[Finding]":
         try:
-            return await tried(service, part.configuration, folder)
+            return await tried(service, part.configuration, folder, fields)
         finally:
             await service.close()
 
-    with TemporaryDirectory(prefix="longmemeval-check-") as folder:
-        found = complete(work(Path(folder)))
+    with (
+        TemporaryDirectory(prefix="longmemeval-check-") as folder,
+        part.offered("check", "prepare", access, None) as models,
+    ):
+        found = complete(work(Path(folder), models.fields if models else {}))
+        if models:
+            for why in dict.fromkeys(models.failures):
+                err.print(f"A model call of the memory failed: {printable(why)}")
     if as_json:
         print_json(found)
     else:
         _show(found)
         if not any(one.state == "failed" for one in found):
             given = [word for setting in settings or () for word in ("--set", setting)]
+            given += ["--memory-model", memory_model] if memory_model else []
+            given += ["--embedder", embedder] if embedder != "hashing" else []
+            given += ["--api-base", api_base] if api_base else []
             out.next(command_line("prepare", "--dataset", "sample", "--memory", spec, *given))
     if any(one.state == "failed" for one in found):
         raise typer.Exit(_FAILED)

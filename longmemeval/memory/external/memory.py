@@ -81,8 +81,8 @@ def address_definition(spec: str) -> MemoryDefinition[ServiceParameters]:
     Raises:
         HarnessError: it is neither, or says more than a manifest may hold.
     """
-    label = label_of(spec)
-    return service_definition(spec, label, f"a memory service: {label}", source_of(spec))
+    label, source = label_of(spec), source_of(spec)
+    return replace(service_definition(spec, label, f"a memory service: {label}", source), origin=source)
 
 
 def adapter_definition(adapter: Adapter) -> MemoryDefinition[ServiceParameters]:

@@ -85,7 +85,7 @@ def _service(ingested: Ingested) -> dict[str, Any]:
 
 
 def _calls(ingested: Ingested, models: ProxiedScope, counted: CallSums) -> dict[str, Any]:
-    """What ingesting took, as it was counted on the wire; and what the service says, where it says something else."""
+    """What ingesting took, as it was counted on the wire; and what the service says."""
     asked = {"chat": models.access.chat_model} if counted.calls else {}
     asked |= {"embeddings": models.access.embedder} if counted.embedding_calls else {}
     told: dict[str, Any] = {
@@ -99,12 +99,7 @@ def _calls(ingested: Ingested, models: ProxiedScope, counted: CallSums) -> dict[
         "embedding_texts": counted.embedding_texts,
         "embedding_tokens": counted.embedding_tokens,
     }
-    said = ingested.usage
-    if said and (said.calls, said.prompt_tokens, said.completion_tokens) != (
-        counted.calls,
-        counted.prompt_tokens,
-        counted.completion_tokens,
-    ):
+    if said := ingested.usage:
         told |= {
             "reported_calls": said.calls,
             "reported_prompt_tokens": said.prompt_tokens,

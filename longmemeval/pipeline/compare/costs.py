@@ -13,7 +13,7 @@ from longmemeval.pipeline.fixtures.costs import prepare_usage
 from longmemeval.pipeline.runs.lines import current_answers, total_usage
 from longmemeval.pipeline.runs.manifest import RunManifest
 from longmemeval.pipeline.runs.settings import AnswerSettings
-from longmemeval.pipeline.runs.totals import QUERY_EMBEDDINGS, QUERY_MODEL, AnalysisTotals
+from longmemeval.pipeline.runs.totals import QUERY_EMBEDDINGS, QUERY_MODEL, AnalysisTotals, memory_calls
 from longmemeval.records import Answer, Usage
 
 
@@ -37,7 +37,8 @@ class RunCosts(Struct, frozen=True):
     prepare: Cost
     """Of the parts of the fixtures that the run reads: paid once, by all runs that read them."""
     question_analysis: Cost
-    """A chat model's look at the questions, and their embedding."""
+    """A chat model's look at the questions, their embedding, and what the memory itself asked of models to find
+    something for them."""
     answers: Cost
     """All calls of all questions, also of answers that failed and were asked for again."""
     judge: Cost
@@ -101,4 +102,5 @@ def _of_questions(manifest: RunManifest, answered: int) -> Usage | None:
         if QUERY_EMBEDDINGS not in totals:
             return None
         usage += msgspec.convert(totals[QUERY_EMBEDDINGS], Usage)
-    return usage
+    uncounted = any("service" in told and "model_calls" not in told for told in settings.told_of_parts.values())
+    return None if uncounted else usage + memory_calls(totals).usage

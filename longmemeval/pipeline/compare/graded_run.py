@@ -10,6 +10,7 @@ from msgspec import Struct
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.evaluation.judges.standing import grading
 from longmemeval.evaluation.metrics import Latency, Metrics, latency
+from longmemeval.llm.model_calls import CallSums
 from longmemeval.pipeline.compare.costs import RunCosts, run_costs
 from longmemeval.pipeline.runs.asked import AskedQuestions, dataset_of
 from longmemeval.pipeline.runs.manifest import RunManifest, run_folder
@@ -17,6 +18,7 @@ from longmemeval.pipeline.runs.run_files import RunFiles
 from longmemeval.pipeline.runs.scores.checked import made_again, read_run
 from longmemeval.pipeline.runs.scores.gradings import Gradings, gradings
 from longmemeval.pipeline.runs.settings import ImportedSettings
+from longmemeval.pipeline.runs.totals import memory_calls
 from longmemeval.records import Answer, Judgement
 from longmemeval.settings import Folders
 
@@ -67,6 +69,8 @@ class RunSummary(Struct, frozen=True):
     """Parts read that would not come out the same if they were prepared again."""
     undated: int = 0
     """Answers read from items of which the memory does not tell the date."""
+    memory_calls: CallSums = CallSums()
+    """What the memory itself asked of models while it was searched."""
     parts_told: dict[str, dict[str, Any]] = {}
     """What those parts say of themselves, by name; see `Made.told`."""
     protocol_note: str = ""
@@ -114,6 +118,7 @@ def summarise(files: RunFiles, asked: AskedQuestions, metrics: Metrics, where: F
         protocol_note=asked.protocol_note(metrics.judge.official),
         type_notes=tuple(asked.benchmark.notes_on(metrics.by_type)),
         not_reproducible=settings.marked_parts,
+        memory_calls=memory_calls(manifest.totals),
         parts_told=settings.told_of_parts,
     )
 

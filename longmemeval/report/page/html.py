@@ -30,6 +30,7 @@ from longmemeval.report.page.question_records import Row
 from longmemeval.report.published import PublishedFigure
 from longmemeval.report.tables.comparison import published_table, question_count
 from longmemeval.report.tables.effort import cost_table, latency_table
+from longmemeval.report.tables.memory_models import memory_model_table
 from longmemeval.report.tables.table import Table
 from longmemeval.report.text import visible
 from longmemeval.settings import Folders
@@ -187,6 +188,12 @@ def _sections(comparison: Comparison, graded: list[GradedRun], letters: list[str
         Section("losses", "Where questions were lost", charts=_some(losses), short="Losses"),
         Section("calibration", "Calibration", _CALIBRATION, calibration, narrow=True),
         Section("cost", "Cost in US dollars", tables=_with_rows(cost_table(summaries, letters)), short="Cost"),
+        Section(
+            "memory-models",
+            "Models that memories asked",
+            tables=_with_rows(memory_model_table(summaries, letters)),
+            short="Memories' models",
+        ),
         Section(
             "latency",
             "Latency",

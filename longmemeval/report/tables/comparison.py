@@ -12,6 +12,7 @@ from longmemeval.report.tables.cells import UNKNOWN, dollars, interval, percent
 from longmemeval.report.tables.effort import cost_table, effort_notes, latency_table, ms
 from longmemeval.report.tables.footnotes import ORACLE_NOTE, footnotes
 from longmemeval.report.tables.layout import letters
+from longmemeval.report.tables.memory_models import memory_model_table
 from longmemeval.report.tables.table import Table
 from longmemeval.text.plural import count_of
 
@@ -48,6 +49,7 @@ def _tables(comparison: Comparison, called: Mapping[str, str]) -> list[Table]:
         _lost(comparison, names),
         cost_table(summaries, names),
         latency_table(summaries, names),
+        memory_model_table(summaries, names),
         _repeats(comparison, called),
     )
     return [table for table in tables if table.rows]

@@ -9,6 +9,7 @@ from longmemeval.evaluation.judges.standing import grading, judge_name
 from longmemeval.pipeline.compare.graded_run import RunSummary
 from longmemeval.pipeline.runs.scores.gradings import Gradings
 from longmemeval.report.tables.cells import percent
+from longmemeval.report.tables.memory_models import memory_model_notes
 from longmemeval.text.plural import count_of
 
 ORACLE_NOTE = "oracle reads the gold evidence: it is a ceiling, not a memory system."
@@ -55,6 +56,12 @@ def footnotes(summaries: list[RunSummary]) -> list[str]:
         if summary.failed:
             failed = count_of(summary.failed, "question failed and counts", "questions failed and count")
             notes.append(f"{summary.run_id}: {failed} as wrong (not evaluated).")
+        if cached := summary.memory_calls.cached_calls:
+            calls = f"{cached:,} of {summary.memory_calls.calls:,} model calls of searches"
+            notes.append(f"{summary.run_id}: {calls} were answered by the cache; recall took less time for it.")
+        if summary.memory_calls.failed_calls:
+            failed = count_of(summary.memory_calls.failed_calls, "model call")
+            notes.append(f"{summary.run_id}: {failed} of searches failed; see the notes of the answers.")
         if summary.shortened:
             shortened = count_of(summary.shortened, "context was", "contexts were")
             notes.append(f"{summary.run_id}: {shortened} shortened to fit the model's window.")
@@ -85,6 +92,7 @@ def part_notes(memory: str, parts: Mapping[str, Mapping[str, Any]]) -> Iterator[
     for told in parts.values():
         if "service" in told:
             yield _service_note(memory, told)
+            yield from memory_model_notes(memory, told)
         if failed := told["failed_haystacks"]:
             yield (
                 f"{memory}: {failed:,} of {told['haystacks']:,} haystacks could not be ingested; their questions "

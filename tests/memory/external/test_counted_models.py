@@ -63,6 +63,9 @@ class Extracts:
         best = sorted(self.facts, key=near, reverse=True)[:limit]
         return [{"text": fact["text"], "message_ids": fact["message_ids"]} for fact in best]
 
+    def usage(self):
+        return {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0}  # As one of the products says.
+
     def save(self, folder):
         (folder / "facts.json").write_text(json.dumps(self.facts))
 
@@ -161,6 +164,27 @@ def test_no_key_and_no_label_reaches_the_endpoint_the_child_or_a_file(folder: Pa
     told = json.loads((folder / "results/r/run.json").read_text())["totals"]["memory_calls"]
     assert (told["calls"], told["embedding_calls"]) == (2, 2)
     assert told["prompt_tokens"] == sum(call.prompt_tokens for call in calls if call.kind == "chat")
+    # Tables show what was counted, and say that the memory says something else.
+    shown = longmemeval("evaluate", "r", "--judge", "offline/lexical", cwd=folder).stdout
+    words = " ".join(shown.split())
+    ingested = [call for calls in part_calls(folder).values() for call in calls if call.kind == "chat"]
+    prompt, reply = (sum(getattr(call, f"{kind}_tokens") for call in ingested) for kind in ("prompt", "completion"))
+    assert "Extracts says of itself 0 calls, 0 prompt and 0 reply tokens" in words
+    assert f"counted on the wire: 6 calls, {prompt} prompt and {reply} reply tokens." in words
+    assert "models asked at ingestion: chat by openai/gpt-4o-mini, embeddings by hashing" in words
+    (row,) = [line.split() for line in longmemeval("compare", "r", cwd=folder).stdout.splitlines() if "3.0" in line]
+    assert row[:3] == ["r", "3.0", f"{(prompt + reply) / 2:,.0f}"]
+    assert row[3] == f"{(prompt + reply) / 9 * 1000:,.0f}"
+
+
+def test_the_check_offers_models_too(folder: Path, server: ModelServer) -> None:
+    model = ("--memory-model", "openai/gpt-4o-mini", "--api-base", server.url)
+    done = longmemeval("memory", "check", MEMORY, *model, "--json", cwd=folder, OPENAI_API_KEY=KEY)
+    found = {one["what"]: one["state"] for one in json.loads(done.stdout)}
+    assert (found["begin"], found["add"], found["search"]) == ("works", "works", "works")
+    assert server.chat_requests
+    done = longmemeval("memory", "check", MEMORY, cwd=folder, code=3, OPENAI_API_KEY=KEY)
+    assert "none is configured for it" in " ".join(done.stderr.split())
 
 
 def test_a_killed_prepare_pays_nothing_twice(folder: Path, server: ModelServer) -> None:

@@ -296,3 +296,20 @@ def test_addresses_that_are_none_are_refused(memory: str, told: str, folder: Pat
     write_dataset(folder / "d.json", record("q1"))
     refused = longmemeval("prepare", "--dataset", "d.json", "--memory", memory, cwd=folder, code=2)
     assert told in " ".join(refused.stderr.split())
+
+
+def test_a_run_whose_childs_code_changed_is_not_continued(folder: Path) -> None:
+    write_dataset(folder / "d.json", record("q1"))
+    (folder / "serves.py").write_text(
+        "import asyncio\nfrom longmemeval.memory.external.serve import serve_lines, server_of\n"
+        "asyncio.run(serve_lines(server_of('mymem:MyMemory')))\n"
+    )
+    words = ("--dataset", "d.json", "--memory", f"process:{sys.executable} serves.py")
+    longmemeval("prepare", *words, cwd=folder)
+    longmemeval(*RUN, *words, "--run-id", "r", cwd=folder)
+    source = json.loads((folder / "results/r/run.json").read_text())["settings"]["memory"]["source"]
+    assert len(source["source_sha256"]) == 64
+    with (folder / "serves.py").open("a") as file:
+        file.write("# changed\n")
+    refused = longmemeval(*RUN, *words, "--run-id", "r", cwd=folder, code=2)
+    assert "source_sha256" in refused.stderr

@@ -28,15 +28,18 @@ from longmemeval.records import Message, RecalledItem
 from longmemeval.storage.messages import haystack_messages
 
 
-async def check(service: MemoryService, configuration: Mapping[str, Any], folder: Path) -> list[Finding]:
+async def check(
+    service: MemoryService, configuration: Mapping[str, Any], folder: Path, models: Mapping[str, Any] | None = None
+) -> list[Finding]:
     """Try everything that can be tried; what fails early ends it early. Nothing is left at a service.
 
     Args:
         service: the memory.
         configuration: what the user has set.
         folder: empty, for what the memory writes.
+        models: what `open` says of models; see `ProxiedScope.fields`.
     """
-    trial = _Trial(service, dict(configuration), folder)
+    trial = _Trial(service, dict(configuration), folder, dict(models or {}))
     try:
         return await _tried(trial)
     finally:
@@ -63,8 +66,10 @@ async def _tried(trial: "_Trial") -> list[Finding]:
 class _Trial:
     """The two histories at the service, the same memory in two scopes."""
 
-    def __init__(self, service: MemoryService, configuration: dict[str, Any], folder: Path) -> None:
-        self._service, self._configuration, self._folder = service, configuration, folder
+    def __init__(
+        self, service: MemoryService, configuration: dict[str, Any], folder: Path, models: dict[str, Any]
+    ) -> None:
+        self._service, self._configuration, self._folder, self._models = service, configuration, folder, models
         self.told = HelloResult(0, "")
         self._histories = {one.haystack_id: haystack_messages(one) for one in (FIRST, SECOND)}
         self._refs: dict[str, dict[str, tuple[str, ...]]] = {name: {} for name in self._histories}
@@ -94,7 +99,8 @@ class _Trial:
 
     async def _open(self, name: str, mode: Literal["prepare", "read"], folder: Path, reference: str = "") -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        await self._service.open(Open(self._scopes[name], str(folder), mode, self._configuration, reference))
+        request = Open(self._scopes[name], str(folder), mode, self._configuration, reference, **self._models)
+        await self._service.open(request)
         self._open_in[name] = self._service.beginnings
 
     async def _add(self, name: str) -> None:
