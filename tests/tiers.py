@@ -13,6 +13,7 @@ BEGINNERS = frozenset(
         "EmbeddingServer",
         "ModelServer",
         "ProcessPoolExecutor",
+        "install",
         "longmemeval",
         "longmemeval_anew",
         "minilm_folder",

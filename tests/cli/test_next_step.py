@@ -20,7 +20,7 @@ def test_the_whole_way_by_following_what_is_suggested(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    line = "prepare -d sample -m hybrid --limit 2 --prepared-dir 'my fixtures'"
+    line = "prepare -d sample -m hybrid --set top_k=3 --limit 2 --prepared-dir 'my fixtures'"
     followed = []
     while line:
         done = command(line)
@@ -29,6 +29,8 @@ def test_the_whole_way_by_following_what_is_suggested(
         hints = [one for one in (done.stdout + done.stderr).splitlines() if one.startswith("Next: ")]
         line = hints[0].removeprefix("Next: longmemeval ") if hints else ""
     assert followed == ["prepare", "run", "evaluate"]
+    (run,) = (tmp_path / "results").glob("*/run.json")
+    assert '"top_k": 3' in run.read_text()
 
 
 def test_an_unfinished_run_is_resumed(monkeypatch: pytest.MonkeyPatch) -> None:

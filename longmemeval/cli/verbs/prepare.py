@@ -79,6 +79,7 @@ def prepare(
         show(report, fresh=fresh)
         if not dry_run:
             words = ["--dataset", dataset, "--memory", memory[0], "--model", "offline/extractive"]
+            words += [word for setting in settings or () for word in ("--set", setting)]
             words += ["--prepared", name] if name != "default" else []
             out.next(command_line("run", *words, *questions.given(), places=places))
     if report.failed:
