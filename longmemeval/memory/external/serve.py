@@ -170,7 +170,10 @@ class MemoryServer:
     async def _search(self, params: Mapping[str, Any]) -> dict[str, Any]:
         scope, limit = self._scope(params), params["limit"]
         date = datetime.fromisoformat(params["as_of"])
-        hits = await scope.run(scope.memory.search, params["query"], date=date, limit=limit)
+        search = scope.memory.search
+        by_tokens = "token_budget" in inspect.signature(search).parameters
+        budget = {"token_budget": params.get("token_budget")} if by_tokens else {}
+        hits = await scope.run(search, params["query"], date=date, limit=limit, **budget)
         items = [item(hit) for hit in hits or ()]
         return {"items": items[:limit], "truncated": len(items) > limit, **await scope.usage()}
 

@@ -18,6 +18,8 @@ from tests.server import ModelServer, RecordedRequest
 from tests.support import COMMAND, clean_environment, json_lines, longmemeval, record, write_dataset
 
 DIMENSION = 64
+FIND_DIMENSION = ("hindsight",)
+"""Products that find out by themselves how long vectors are."""
 LABELS = ("answer_", "_abs", "gpt4", "planted", "noise_", "single-session", "has_answer")
 """What `planted` records carry in ids and labels, and nowhere else."""
 _PROMPT = re.compile(r"## New Messages\n(.*?)\n## |<CURRENT[ _]MESSAGE>\n(.*?)</CURRENT[ _]MESSAGE>", re.DOTALL)
@@ -36,6 +38,8 @@ def extracted(body: dict[str, Any]) -> str:
     asked = str(body["messages"][-1]["content"])
     lines, schema = _lines(body), body.get("response_format", {}).get("json_schema", {}).get("name", "")
     facts = [line.partition(": ")[2] for line in lines]
+    if "fact_kind" in str(body["messages"]):
+        return json.dumps({"facts": [_fact(one["content"]) for one in json.loads(asked.split("Content:\n")[1])]})
     entities = ["Speaker", "Listener"]
     reply: dict[str, object] = {
         "": {"memory": [{"id": str(place), "text": fact} for place, fact in enumerate(facts)]},
@@ -57,6 +61,13 @@ def extracted(body: dict[str, Any]) -> str:
         "EdgeTimestamps": _times(asked),
     }
     return json.dumps(reply[schema])
+
+
+def _fact(text: str) -> dict[str, object]:
+    """A fact as Hindsight asks for it."""
+    unknown = dict.fromkeys(("when", "where", "who", "why"), "N/A")
+    kinds = {"fact_kind": "conversation", "fact_type": "world", "entities": [], "causal_relations": []}
+    return {"what": text, **unknown, **kinds}
 
 
 def _lines(body: dict[str, Any]) -> list[str]:
@@ -81,6 +92,15 @@ def planted(number: int) -> dict[str, Any]:
     return made
 
 
+def endpoint_settings(name: str, server: ModelServer, *, chats: bool = True) -> list[str]:
+    """What is set on a product, as `key=value`, so that it calls an endpoint: for vectors alone, or to chat too."""
+    vectors = [f"embedding_base_url={server.url}", "embedding_model=e"]
+    if not chats:
+        return vectors
+    dimension = [] if name in FIND_DIMENSION else [f"embedding_dimension={DIMENSION}"]
+    return [*vectors, f"chat_base_url={server.url}", "chat_model=m", *dimension]
+
+
 class Tried:
     """A product in a folder, with an endpoint that keeps every request.
 
@@ -93,9 +113,7 @@ class Tried:
     """
 
     def __init__(self, name: str, folder: Path, server: ModelServer, *configuration: str, chats: bool = True) -> None:
-        settings = [f"embedding_base_url={server.url}", "embedding_model=e", *configuration]
-        if chats:
-            settings += [f"chat_base_url={server.url}", "chat_model=m", f"embedding_dimension={DIMENSION}"]
+        settings = [*endpoint_settings(name, server, chats=chats), *configuration]
         self.name, self.folder, self.server = name, folder, server
         self.words = ["--memory", name, *(word for one in settings for word in ("--set", one))]
 

@@ -23,6 +23,7 @@ from longmemeval.memory.external.messages import (
     SentMessage,
     SentSession,
 )
+from longmemeval.memory.external.serve import MemoryServer
 from longmemeval.memory.external.service import MemoryService
 from tests.memory.external.carried import CARRIERS, EXAMPLE, haystack, memory_service, session, valid
 from tests.support import ROOT
@@ -274,3 +275,24 @@ def test_ids_lead_back_and_belong_to_one_history() -> None:
     for stranger in ("m_0000000000000000", "answer_280352e9_1:0", IDS.sessions["filler_1"]):
         with pytest.raises(ServiceError, match="message id that it was not given for this history"):
             IDS.own_messages([stranger])
+
+
+class ByTokens:
+    """Says which budget of tokens it is told."""
+
+    def add(self, session: object) -> None:
+        """Nothing."""
+
+    def search(self, query: str, *, date: datetime, limit: int, token_budget: int | None = None) -> list[str]:
+        return [f"{token_budget} tokens"]
+
+
+def test_a_search_that_names_a_budget_of_tokens_is_told_it() -> None:
+    async def found(**params: object) -> object:
+        server = MemoryServer(ByTokens, "ByTokens")
+        await server.call("open", {"scope": "s", "directory": "", "mode": "prepare"})
+        asked = {"scope": "s", "query": "?", "as_of": "2024-01-01T00:00:00", "limit": 1, **params}
+        return (await server.call("search", asked))["items"]
+
+    assert asyncio.run(found(token_budget=500)) == [{"text": "500 tokens"}]
+    assert asyncio.run(found()) == [{"text": "None tokens"}]

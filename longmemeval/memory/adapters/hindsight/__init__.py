@@ -1,0 +1,1 @@
+"""Hindsight: facts, people and times in PostgreSQL."""
