@@ -35,7 +35,7 @@ _RETURNS = re.compile(
     r"\b(?:now|nowadays|today|tonight|these days|at the moment|currently|this (?:week|month|year))\b", re.I
 )
 _WHAT = "|".join(["day", "week", "weekend", "month", "year", *SEASONS, *WEEKDAYS])
-_NEXT = re.compile(rf"\b(?:the\s+)?(?P<which>next|following|same|previous)\s+(?P<what>{_WHAT})\b", re.I)
+_NEXT = re.compile(rf"\bthe\s+(?P<which>next|following|same|previous)\s+(?P<what>{_WHAT})\b", re.I)
 _THAT = re.compile(rf"\bthat\s+(?:same\s+)?(?P<what>{_WHAT})\b", re.I)
 _LATER = re.compile(rf"\b(?P<count>{COUNT})\s+(?P<unit>{UNIT})\s+(?P<way>later|after that|earlier|before that)\b", re.I)
 _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
@@ -101,11 +101,10 @@ def _dates_in(sentence: str, said: datetime, narrative: Days | None) -> tuple[tu
         if _MOVES.search(sentence[:at] + _leading_word(one.phrase)) and one.end < said.date():
             narrative = (one.start, one.end)
             break
-    if narrative:
-        taken = [(at, at + len(one.phrase)) for at, one in found]
-        for begin, end, days in _depending(sentence, narrative):
-            if not any(begin < stop and start < end for start, stop in taken):
-                found.append((begin, MentionedDate(sentence[begin:end], *days)))
+    for begin, end, days in _depending(sentence, narrative) if narrative else ():
+        # "The previous year" of what is told, not of the session.
+        found = [(at, one) for at, one in found if at >= end or at + len(one.phrase) <= begin]
+        found.append((begin, MentionedDate(sentence[begin:end], *days)))
     return tuple(
         EntryDate(one.phrase, one.start, one.end) for _, one in sorted(found, key=lambda one: one[0])
     ), narrative

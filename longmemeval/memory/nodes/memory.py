@@ -10,10 +10,11 @@ from longmemeval.memory.nodes.entries import Entry, text_of
 from longmemeval.memory.nodes.library import load_nodes
 from longmemeval.memory.nodes.parameters import NodeParameters
 from longmemeval.memory.nodes.part import NodesPart, NodeVectors
+from longmemeval.memory.nodes.rendered import RenderedBudget
 from longmemeval.memory.nodes.search import EntrySearch, FoundEntry
 from longmemeval.memory.protocol import MemoryTools
 from longmemeval.memory.search import RankedSearch
-from longmemeval.records import Message, Question, Recall, RecalledItem
+from longmemeval.records import Question, Recall, RecalledItem
 from longmemeval.retrieval.retriever import text_to_embed
 from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.parts import Part
@@ -54,26 +55,25 @@ class TypedNodes:
         return await in_thread(self._recall, question, fixture)
 
     def _recall(self, question: Question, fixture: Fixture) -> Recall:
-        facts, notes = self._facts(question, fixture)
-        spent = sum(self._count(_line(item)) for item in facts)
-        budget = self._parameters.budget
-        places, hits, left_out = self._chunks(question, fixture, None if budget is None else budget - spent)
+        budget = RenderedBudget(self._parameters.budget, self._count)
+        facts, notes = self._facts(question, fixture, budget)
+        places, hits, left_out = self._chunks(question, fixture, budget)
         notes = (*notes, *self._messages.notes(question, fixture))
         if left_out:
-            notes = (*notes, f"budget: {len(left_out)} messages left out, {budget} tokens allowed")
+            notes = (*notes, f"budget: {len(left_out)} messages left out, {self._parameters.budget} tokens allowed")
         return Recall(
             items=(*sorted(facts, key=lambda item: item.date or datetime.min), *items_at(fixture.memory, places, hits)),
             notes=notes,
             left_out_ids=tuple(fixture.memory.messages[place].message_id for place in left_out),
         )
 
-    def _facts(self, question: Question, fixture: Fixture) -> tuple[list[RecalledItem], tuple[str, ...]]:
+    def _facts(
+        self, question: Question, fixture: Fixture, budget: RenderedBudget
+    ) -> tuple[list[RecalledItem], tuple[str, ...]]:
         """The best entries that fit their share, none that says what another has said."""
         if not self._parameters.entries or not self._parameters.entry_share:
             return [], ()
         ranked, notes = self._entries.ranked(question, fixture)
-        budget = self._parameters.budget
-        left = None if budget is None else self._parameters.entry_share * budget
         facts: list[RecalledItem] = []
         told: list[Entry] = []
         for rank, found in enumerate(ranked, start=1):
@@ -82,10 +82,8 @@ class TypedNodes:
             if any(_repeats(found.entry, other) for other in told):
                 continue
             item = self._item(found, rank)
-            if left is not None:
-                left -= self._count(_line(item))
-                if left < 0:
-                    break
+            if not budget.take_fact(item, self._parameters.entry_share):
+                break
             facts.append(item)
             told.append(found.entry)
         return facts, notes
@@ -105,9 +103,9 @@ class TypedNodes:
         )
 
     def _chunks(
-        self, question: Question, fixture: Fixture, budget: int | None
+        self, question: Question, fixture: Fixture, budget: RenderedBudget
     ) -> tuple[set[int], dict[int, Hit], list[int]]:
-        """Places of messages that fit `budget`, why each was found, and those that did not fit."""
+        """Places of messages that fit the budget, why each was found, and those that did not fit."""
         if self._parameters.entry_share == 1:
             return set(), {}, []
         store = fixture.memory
@@ -124,10 +122,8 @@ class TypedNodes:
         windows += [{place} for place in reversed(last_positions(store, self._parameters.last_messages))]
         places: set[int] = set()
         for window in windows:
-            if budget is not None:
-                budget -= sum(self._count(_spoken(store.messages[place])) for place in window - places)
-                if budget < 0:
-                    break
+            if not budget.take_messages([store.messages[place] for place in sorted(window - places)]):
+                break
             places |= window
         wanted = set[int]().union(*windows)
         return places, hits, sorted(wanted - places)
@@ -136,13 +132,3 @@ class TypedNodes:
 def _repeats(one: Entry, other: Entry) -> bool:
     """Whether two entries were taken from the same words."""
     return one.message_ids == other.message_ids and (one.evidence in other.evidence or other.evidence in one.evidence)
-
-
-def _line(item: RecalledItem) -> str:
-    """A fact as the reader shows it."""
-    return f"- {item.date:%Y-%m-%d}: {item.text}\n"
-
-
-def _spoken(message: Message) -> str:
-    """A message as the reader shows it."""
-    return f"{message.speaker or message.role}: {message.content}\n"

@@ -17,6 +17,7 @@ from longmemeval.records import Message, Session, Turn
 VERSION = 1
 """Raise it with every change of what the rules find; the patterns are hashed besides."""
 
+_FIRST_PERSON = re.compile(r"\b(?:I|my|My|me|[Ww]e|[Oo]ur|us)\b")
 _ITEMS = re.compile(r",? and (?:also )?|, (?:plus )?| & |; ")
 _FINITE = re.compile(r"\b(?:is|are|was|were|has|have|had|brings?|makes?|can|will|would)\b|^not ")
 _LONGEST_ITEM = 5
@@ -56,7 +57,7 @@ def rule_entries(session: Session, messages: Sequence[Message], nodes: Sequence[
 
 
 def _of_turn(said: Said, date: datetime, nodes: Sequence[NodeType]) -> Iterator[Entry]:
-    told = list(statements(said.turn.content))
+    told = list(statements(said.turn.content, _FIRST_PERSON))
     dates = dated_sentences(told, date)
     seen: set[tuple[str, str]] = set()
     for node in nodes:
@@ -75,13 +76,14 @@ def _of_node(said: Said, node: NodeType, told: Sequence[str], dates: DatedText) 
             if rule.source != "statement":
                 continue
             for match in compiled(rule.match, words).finditer(sentence):
-                if any(start < match.end() and match.start() < end for start, end in taken):
+                begin, stop = _says(match)
+                if any(start < stop and begin < end for start, end in taken):
                     continue
                 if not is_claimed(sentence, match.start()):
                     continue
                 made = list(_entries(said, node, rule, match, sentence, dates.dates_of(sentence)))
                 if made:
-                    taken.append(match.span())
+                    taken.append((begin, stop))
                 yield from made
     if said.turn.caption:
         for rule in node.rules:
@@ -114,6 +116,11 @@ def _entries(
         checked = checked_values({**values, **{name: one.phrase for name, one in dated.items()}}, node)
         if isinstance(checked, dict):
             yield _entry(said, node, checked, dated, sentence)
+
+
+def _says(match: re.Match[str]) -> tuple[int, int]:
+    """What of a sentence a match reads: its last group, or all of it. No two rules of a node read the same words."""
+    return match.span(match.lastindex) if match.lastindex else match.span()
 
 
 def _entry(said: Said, node: NodeType, values: dict[str, Value], dated: dict[str, EntryDate], evidence: str) -> Entry:

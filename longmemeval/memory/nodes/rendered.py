@@ -1,0 +1,50 @@
+"""A budget of tokens as the answering model reads them: lines, headings and speakers count, not the texts alone."""
+
+from collections.abc import Callable, Sequence
+
+from longmemeval.records import Message, RecalledItem
+from longmemeval.text.calendar_names import weekday_of
+
+_HEADINGS = "# Facts\n\n\n\n# Earlier messages\n\n"
+
+
+class RenderedBudget:
+    """What is left of a budget while a recall is put together.
+
+    Args:
+        tokens: the budget; None: no bound.
+        count: tokens of a text.
+    """
+
+    def __init__(self, tokens: int | None, count: Callable[[str], int]) -> None:
+        self._count, self._tokens = count, tokens
+        self._spent = count(_HEADINGS)
+        self._threads: set[str] = set()
+
+    def take_fact(self, item: RecalledItem, share: float) -> bool:
+        """Whether a fact still fits the `share` of the budget that facts may take; if so, it is taken."""
+        return self._take(f"- {item.date:%Y-%m-%d}: {item.text}\n", share)
+
+    def take_messages(self, messages: Sequence[Message]) -> bool:
+        """Whether messages that are shown together still fit; if so, they are taken.
+
+        The first of a session brings the heading of its day.
+        """
+        begun = {
+            message.thread_id: message.created_at for message in messages if message.thread_id not in self._threads
+        }
+        headings = (f"## {weekday_of(day)}, {day:%Y-%m-%d}\n\n{day:%H:%M}\n\n\n" for day in begun.values())
+        said = (f"{message.speaker or message.role}: {message.content}\n" for message in messages)
+        taken = self._take("".join((*headings, *said)), 1.0)
+        if taken:
+            self._threads.update(begun)
+        return taken
+
+    def _take(self, text: str, share: float) -> bool:
+        if self._tokens is None:
+            return True
+        spent = self._spent + self._count(text)
+        if spent > share * self._tokens:
+            return False
+        self._spent = spent
+        return True
