@@ -44,7 +44,7 @@ RETRIEVAL: dict[str, Any] = {
 }
 NODES = {
     "nodes": None,
-    "entries": 10,
+    "entries": 15,
     "entry_share": 0.3,
     "entry_time": "filter",
     "entry_people": 0.2,

@@ -17,6 +17,7 @@ from longmemeval.memory.search import RankedSearch
 from longmemeval.records import Question, Recall, RecalledItem
 from longmemeval.retrieval.retriever import text_to_embed
 from longmemeval.storage.fixture import Fixture
+from longmemeval.storage.memory_store import MemoryStore
 from longmemeval.storage.parts import Part
 
 
@@ -55,38 +56,76 @@ class TypedNodes:
         return await in_thread(self._recall, question, fixture)
 
     def _recall(self, question: Question, fixture: Fixture) -> Recall:
+        store, share = fixture.memory, self._parameters.entry_share
         budget = RenderedBudget(self._parameters.budget, self._count)
-        facts, notes = self._facts(question, fixture, budget)
-        places, hits, left_out = self._chunks(question, fixture, budget)
+        windows, hits = self._windows(question, fixture)
+        # Messages first, in their share; entries then tell what those do not; what is left goes to messages again.
+        fitting = self._fitting(windows, store, budget, 1 - share)
+        facts, notes = self._facts(question, fixture, budget, set[int]().union(*windows[:fitting]))
+        fitting += self._fitting(windows[fitting:], store, budget, 1.0)
+        places = set[int]().union(*windows[:fitting])
+        left_out = sorted(set[int]().union(*windows) - places)
         notes = (*notes, *self._messages.notes(question, fixture))
         if left_out:
             notes = (*notes, f"budget: {len(left_out)} messages left out, {self._parameters.budget} tokens allowed")
         return Recall(
-            items=(*sorted(facts, key=lambda item: item.date or datetime.min), *items_at(fixture.memory, places, hits)),
+            items=(*sorted(facts, key=lambda item: item.date or datetime.min), *items_at(store, places, hits)),
             notes=notes,
-            left_out_ids=tuple(fixture.memory.messages[place].message_id for place in left_out),
+            left_out_ids=tuple(store.messages[place].message_id for place in left_out),
         )
 
+    def _windows(self, question: Question, fixture: Fixture) -> tuple[list[set[int]], dict[int, Hit]]:
+        """The places of the best messages with their neighbours, each once, best first; and why each was found."""
+        if self._parameters.entry_share == 1:
+            return [], {}
+        store = fixture.memory
+        found = self._messages.rank(question, fixture, self._parameters.top_k)
+        places = [[store.positions[one] for one in unit.message_ids] for unit in found]
+        hits = {
+            place: Hit(rank, unit.score)
+            for rank, (unit, of_unit) in enumerate(zip(found, places, strict=True), start=1)
+            for place in of_unit
+        }
+        windows = [with_neighbours(store, of_unit, self._parameters.message_range) for of_unit in places]
+        windows += [{place} for place in reversed(last_positions(store, self._parameters.last_messages))]
+        taken: set[int] = set()
+        for number, window in enumerate(windows):
+            windows[number] = window - taken
+            taken |= window
+        return windows, hits
+
+    def _fitting(self, windows: Sequence[set[int]], store: MemoryStore, budget: RenderedBudget, share: float) -> int:
+        """How many of the first `windows` fit `share` of the budget."""
+        for number, window in enumerate(windows):
+            if not budget.take_messages([store.messages[place] for place in sorted(window)], share):
+                return number
+        return len(windows)
+
     def _facts(
-        self, question: Question, fixture: Fixture, budget: RenderedBudget
+        self, question: Question, fixture: Fixture, budget: RenderedBudget, shown: set[int]
     ) -> tuple[list[RecalledItem], tuple[str, ...]]:
-        """The best entries that fit their share, none that says what another has said."""
+        """The best entries that fit, none that says what another one or a message at `shown` says."""
         if not self._parameters.entries or not self._parameters.entry_share:
             return [], ()
         ranked, notes = self._entries.ranked(question, fixture)
+        said = {fixture.memory.messages[place].message_id for place in shown}
         facts: list[RecalledItem] = []
         told: list[Entry] = []
         for rank, found in enumerate(ranked, start=1):
             if len(facts) == self._parameters.entries:
                 break
-            if any(_repeats(found.entry, other) for other in told):
+            if self._is_said(found.entry, said) or any(_repeats(found.entry, other) for other in told):
                 continue
             item = self._item(found, rank)
-            if not budget.take_fact(item, self._parameters.entry_share):
+            if not budget.take_fact(item):
                 break
             facts.append(item)
             told.append(found.entry)
         return facts, notes
+
+    def _is_said(self, entry: Entry, said: set[str]) -> bool:
+        """Whether the messages that are shown say all that an entry does: a day that was worked out is more."""
+        return not entry.dates and said.issuperset(entry.message_ids)
 
     def _item(self, found: FoundEntry, rank: int) -> RecalledItem:
         entry = found.entry
@@ -101,32 +140,6 @@ class TypedNodes:
             rank=rank,
             score=found.score,
         )
-
-    def _chunks(
-        self, question: Question, fixture: Fixture, budget: RenderedBudget
-    ) -> tuple[set[int], dict[int, Hit], list[int]]:
-        """Places of messages that fit the budget, why each was found, and those that did not fit."""
-        if self._parameters.entry_share == 1:
-            return set(), {}, []
-        store = fixture.memory
-        found = self._messages.rank(question, fixture, self._parameters.top_k)
-        hits = {
-            store.positions[one]: Hit(rank, unit.score)
-            for rank, unit in enumerate(found, start=1)
-            for one in unit.message_ids
-        }
-        windows = [
-            with_neighbours(store, [store.positions[one] for one in unit.message_ids], self._parameters.message_range)
-            for unit in found
-        ]
-        windows += [{place} for place in reversed(last_positions(store, self._parameters.last_messages))]
-        places: set[int] = set()
-        for window in windows:
-            if not budget.take_messages([store.messages[place] for place in sorted(window - places)]):
-                break
-            places |= window
-        wanted = set[int]().union(*windows)
-        return places, hits, sorted(wanted - places)
 
 
 def _repeats(one: Entry, other: Entry) -> bool:

@@ -16,10 +16,10 @@ class NodeParameters(RetrievalParameters):
     message_range: int = Field(0, ge=0)
     nodes: str | None = None
     """A folder with one YAML file for each node; without it the four shipped ones."""
-    entries: int = Field(10, ge=0)
+    entries: int = Field(15, ge=0)
     """Entries of the nodes with the best scores; 0: messages alone."""
     entry_share: float = Field(0.3, ge=0, le=1)
-    """Of the budget, what the entries may take; 1: entries alone, without messages."""
+    """Of a budget, what is kept for entries; they tell what the messages beside them do not. 1: entries alone."""
     entry_time: Annotated[Literal["off", "boost", "filter"], _OffIfFalse] = "filter"
     """Where the question names a time: entries of those days move up, or are all that is left."""
     entry_people: float = Field(0.2, ge=0)

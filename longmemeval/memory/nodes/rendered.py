@@ -21,12 +21,12 @@ class RenderedBudget:
         self._spent = count(_HEADINGS)
         self._threads: set[str] = set()
 
-    def take_fact(self, item: RecalledItem, share: float) -> bool:
-        """Whether a fact still fits the `share` of the budget that facts may take; if so, it is taken."""
-        return self._take(f"- {item.date:%Y-%m-%d}: {item.text}\n", share)
+    def take_fact(self, item: RecalledItem) -> bool:
+        """Whether a fact still fits; if so, it is taken."""
+        return self._take(f"- {item.date:%Y-%m-%d}: {item.text}\n", 1.0)
 
-    def take_messages(self, messages: Sequence[Message]) -> bool:
-        """Whether messages that are shown together still fit; if so, they are taken.
+    def take_messages(self, messages: Sequence[Message], share: float) -> bool:
+        """Whether messages that are shown together still fit `share` of the budget; if so, they are taken.
 
         The first of a session brings the heading of its day.
         """
@@ -35,7 +35,7 @@ class RenderedBudget:
         }
         headings = (f"## {weekday_of(day)}, {day:%Y-%m-%d}\n\n{day:%H:%M}\n\n\n" for day in begun.values())
         said = (f"{message.speaker or message.role}: {message.content}\n" for message in messages)
-        taken = self._take("".join((*headings, *said)), 1.0)
+        taken = self._take("".join((*headings, *said)), share)
         if taken:
             self._threads.update(begun)
         return taken
