@@ -64,7 +64,7 @@ def safe_name(identifier: str) -> str:
     Letters, digits, `_`, `-` and inner dots stay; everything else is percent-encoded, so distinct ids keep
     distinct names. A name that would be too long ends in a hash of the whole id.
     """
-    # `~` marks a shortened name and a lone `%` is no escape: neither can come from another id.
+    # `~` marks a shortened name and a lone `%` is not an escape: neither can come from another id.
     name = quote(identifier, safe="").replace("~", "%7E") or "%"
     if name.startswith("."):
         name = "%2E" + name[1:]

@@ -18,7 +18,7 @@ IndexEngine = Literal["hnsw", "exact"]
 
 
 class PartOptions(BaseModel):
-    """How the parts of fixtures are made. Values are not converted: `yes` is no number."""
+    """How the parts of fixtures are made. Values are not converted: `yes` is not a number."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
 

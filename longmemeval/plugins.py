@@ -60,7 +60,7 @@ class Registry(Generic[T]):
         kind: what a loaded object must be.
         built_in: names to `module:attribute`; None: what the folders of this package register (`plugins.toml`).
         adapt: makes a `kind` of other forms in which it may be written (a class, say); anything else stays as it is.
-        spelled: makes one of a name that is no name but says everything (an address, say); None for all others.
+        spelled: makes one of a name that is not a name but says everything (an address, say); None for all others.
         further: names of this package that are beside the built-in ones, and are not of their kind.
     """
 

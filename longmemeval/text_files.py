@@ -6,6 +6,9 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+from msgspec import Struct
+
+from longmemeval.errors import HarnessError
 
 T = TypeVar("T")
 
@@ -59,7 +62,7 @@ def decode_json(data: bytes | str, kind: type[T]) -> T:
         kind: the type it must have.
 
     Raises:
-        UnreadableError: it is no JSON, not of that type, or nested too deeply.
+        UnreadableError: it is not JSON, not of that type, or nested too deeply.
     """
     try:
         text = data.removeprefix("\ufeff") if isinstance(data, str) else without_mark(data)
@@ -70,11 +73,38 @@ def decode_json(data: bytes | str, kind: type[T]) -> T:
         raise UnreadableError(_TOO_DEEP) from None
 
 
+class _Format(Struct):
+    format: int = 1
+
+
+def decode_format(data: bytes, kind: type[T], known: int, what: str, where: str) -> T:
+    """A file of ours, which names its `format`.
+
+    Args:
+        data: its JSON.
+        kind: the type it must have.
+        known: the newest format that this version reads.
+        what: how an error calls it, such as "The run".
+        where: the file.
+
+    Raises:
+        HarnessError: it is of a newer format.
+        UnreadableError: as `decode_json`, or there is no such format.
+    """
+    found = decode_json(data, _Format).format
+    if found > known:
+        problem = f"{what} has format {found}, this version understands {known}"
+        raise HarnessError(problem, where=where, fix="Upgrade longmemeval")
+    if found < 1:
+        raise UnreadableError(f"there is no format {found}")
+    return decode_json(data, kind)
+
+
 def load_yaml(text: str) -> object:
     """The value that YAML stands for.
 
     Raises:
-        UnreadableError: it is no YAML, holds what cannot be (a 13th month), or is nested too deeply.
+        UnreadableError: it is not YAML, holds what cannot be (a 13th month), or is nested too deeply.
     """
     # Here, so that who reads only JSON does without it.
     import yaml

@@ -27,7 +27,7 @@ def read_records(path: Path) -> list[dict[str, Any]]:
     except OSError as error:
         raise DataError(f"The data set file cannot be read: {error.strerror}", where=str(path)) from error
     except UnreadableError as error:
-        raise DataError(f"The data set file is no JSON array of records: {error}", where=str(path)) from error
+        raise DataError(f"The data set file is not a JSON array of records: {error}", where=str(path)) from error
 
 
 class InMemoryDataset:

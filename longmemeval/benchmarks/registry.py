@@ -65,7 +65,7 @@ def load_dataset(name_or_path: str | Path, data_dir: Path | None = None, **optio
 
 
 def is_path(text: str) -> bool:
-    """Whether `text` is taken for a path: it is no catalogue name and exists, has a separator, or ends in `.json`."""
+    """Whether `text` is taken for a path: not a catalogue name, and exists, has a separator, or ends in `.json`."""
     if text in catalogue():
         return False
     return "/" in text or "\\" in text or text.endswith(".json") or os.path.exists(text)

@@ -69,7 +69,7 @@ def read_audit(path: Path, dataset: Dataset, published_id: PublishedId | None = 
         published_id: how the published audit names questions; None: there is none.
 
     Raises:
-        HarnessError: the file cannot be read or is no such list, an error type or a question is unknown, or a text
+        HarnessError: the file cannot be read or is not such a list, an error type or a question is unknown, or a text
             is not that of its question.
     """
     try:

@@ -14,7 +14,7 @@ from longmemeval.plugins import Registry
 T = TypeVar("T")
 R = TypeVar("R")
 
-_KIND: Any = Executor  # To mypy a protocol is no type of objects.
+_KIND: Any = Executor  # To mypy a protocol is not a type of objects.
 
 EXECUTORS = Registry[Executor](
     plugins.EXECUTORS,
@@ -99,5 +99,5 @@ def in_order(numbered: Iterable[tuple[object, R]]) -> Iterator[R]:
 
 
 def _as_generator(done: Iterator[Done[R]]) -> Generator[Done[R], None, None]:
-    """What `Executor.map` returns; an iterator that is no generator cannot be thrown into, and simply ends."""
+    """What `Executor.map` returns; an iterator that is not a generator cannot be thrown into, and simply ends."""
     yield from done

@@ -38,7 +38,7 @@ def check_endpoint(api_base: str | None, where: str = "--api-base") -> None:
         where: it was given.
 
     Raises:
-        FatalModelError: it is no web address, or holds what calls cannot carry.
+        FatalModelError: it is not a web address, or holds what calls cannot carry.
     """
     if api_base is not None and (fault := fault_of(api_base)):
         raise FatalModelError(f"The endpoint '{public_url(api_base)}' {fault.what}", where=where, fix=fault.fix)

@@ -64,7 +64,7 @@ def _from_class(loaded: object) -> object:
         return loaded
     if not callable(getattr(loaded, "recall", None)):
         raise HarnessError(
-            "This is no class with add(session) and search(query, *, date, limit)",
+            "This is not a class with add(session) and search(query, *, date, limit)",
             where=f"{loaded.__module__}:{loaded.__qualname__}",
             fix="Write an example with `longmemeval memory init mymem.py`",
         )

@@ -38,7 +38,7 @@ _RANKED_ONLY = ("expansion", "time_range", "decompose", "reranker")
 
 
 class Parameters(BaseModel):
-    """No parameters; the base of all others. Values are not converted: `yes` is no number."""
+    """No parameters; the base of all others. Values are not converted: `yes` is not a number."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
 

@@ -92,7 +92,7 @@ def load_published(path: Path | None = None) -> tuple[PublishedFigure, ...]:
             "figures": [{"system", "value", "reader", "by_group", "note"}]}`; None: the files of all benchmarks.
 
     Raises:
-        DataError: it is not of that form, a value is no fraction, a figure says nothing or is there twice.
+        DataError: it is not of that form, a value is not a fraction, a figure says nothing or is there twice.
     """
     files = [path] if path else [one.published for one in benchmarks() if one.published]
     return tuple(_figure(table, figure) for file in files for table in _read(file) for figure in table.figures)

@@ -160,7 +160,7 @@ def decode_words(data: bytes, where: str) -> WordCounts:
 
 
 def _integers(data: bytes) -> Integers:
-    # A length that is no multiple of 4 leaves an array that fits nothing.
+    # A length that is not a multiple of 4 leaves an array that fits nothing.
     return np.frombuffer(data[: len(data) // 4 * 4], dtype="<i4").astype(np.int32, copy=False)
 
 

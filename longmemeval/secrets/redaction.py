@@ -34,7 +34,7 @@ _SHORTEST_NUMBER = 12
 _TELLING_START = 16
 """Characters after which a value that was cut off is known."""
 _ORDINARY_START = re.compile(r"\s|://|^/")
-"""Sentences, addresses and paths begin like others that are no secret."""
+"""Sentences, addresses and paths begin like others that are not secret."""
 _PLACEHOLDERS = frozenset({"changeme", "disabled", "optional", "password", "placeholder", "required", "undefined"})
 
 _SECRET_NAME = re.compile(
@@ -158,7 +158,7 @@ def _any(patterns: tuple[str, ...]) -> re.Pattern[str]:
 
 @lru_cache(64)
 def _weak(value: str) -> re.Pattern[str]:
-    """Finds a weak value as a password in an address; if it has letters and is no single sign, behind words too."""
+    """Finds a weak value as a password in an address; if it has letters and is not a single sign, behind words too."""
     pattern, before = re.escape(value), ""
     if len(value) > 2 and any(character.isalpha() for character in value):
         before = rf"({_SAYS_SECRET}s?\b[^\n]{{0,24}}?(?<![a-z0-9])){pattern}(?![a-z0-9])|"

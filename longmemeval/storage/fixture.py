@@ -165,7 +165,7 @@ class Fixture:
         """
         content = self._whole(name)
         if isinstance(content, bytes):
-            raise FixtureError(f"Part '{name}' is no directory", where=str(self.path))
+            raise FixtureError(f"Part '{name}' is not a directory", where=str(self.path))
         return content
 
     def _whole(self, name: str) -> bytes | Path:

@@ -329,7 +329,7 @@ INPUT: dict[str, tuple[Callable[[], object], str, list[str]]] = {
     "baseline of format 0": (
         text("b.json", '{"format": 0}'),
         "compare r --against b.json",
-        ["There is no format 0", "(b.json)", "--save-baseline"],
+        ["there is no format 0", "(b.json)", "--save-baseline"],
     ),
     "baseline without a format": (
         text("b.json", "{}"),

@@ -55,7 +55,7 @@ def grade(question: Question, gold: Gold, hypothesis: str) -> Verdict:
     """The official score of one answer, rounded to 3 decimals; the label says whether the credit is full.
 
     Raises:
-        HarnessError: the question's type is no category of LoCoMo.
+        HarnessError: the question's type is not a category of LoCoMo.
     """
     category = category_of(gold)
     said = hypothesis
@@ -74,7 +74,7 @@ def category_of(gold: Gold) -> str:
     """The LoCoMo category of a question; one with a trap is adversarial, whatever type its score is counted under.
 
     Raises:
-        HarnessError: the question's type is no category of LoCoMo.
+        HarnessError: the question's type is not a category of LoCoMo.
     """
     if gold.trap is not None:
         return _ADVERSARIAL

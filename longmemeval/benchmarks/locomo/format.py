@@ -128,7 +128,7 @@ def read_conversations(path: Path, data: memoryview) -> list[Conversation]:
         data: its JSON.
 
     Raises:
-        DataError: it is no JSON array of records, or a record is not as the format demands.
+        DataError: it is not a JSON array of records, or a record is not as the format demands.
     """
     try:
         raws = _RAWS.decode(data)

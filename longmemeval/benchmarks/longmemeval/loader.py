@@ -46,7 +46,7 @@ class LabelledTurn(Turn, frozen=True, omit_defaults=True):
 
 
 class _UserTurn(LabelledTurn, frozen=True, gc=False, kw_only=True, tag_field="role", tag="user", rename={"role": "."}):
-    """What the user said; as the role tells the kinds of turns apart, it is no field of the data any more."""
+    """What the user said; as the role tells the kinds of turns apart, it is not a field of the data any more."""
 
     role: Role = "user"
 

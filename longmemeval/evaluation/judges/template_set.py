@@ -160,7 +160,7 @@ def load_template_set(name_or_file: str, known: Collection[str] | None = None) -
             raise HarnessError(f"There is no template set '{name_or_file}'", fix=nearest(name_or_file, set_names()))
         file = JUDGE_DEFINITIONS.get(name_or_file).prompt_set
         if file is None:
-            raise HarnessError(f"The judge '{name_or_file}' is no template set", fix=nearest("", set_names()))
+            raise HarnessError(f"The judge '{name_or_file}' is not a template set", fix=nearest("", set_names()))
         return _load(file, known)
     templates = _load(Path(name_or_file), known)
     if templates.name.lower() in JUDGE_DEFINITIONS:

@@ -42,7 +42,7 @@ class Measure(Struct, frozen=True):
         """The measure that `text` writes, such as `recall_any@5` or `mrr`; the inverse of `str`.
 
         Raises:
-            HarnessError: the text is no measure; the error says which valid one is nearest.
+            HarnessError: the text is not a measure; the error says which valid one is nearest.
         """
         name, at, cutoff = text.partition("@")
         kind = _kind(name, text)

@@ -20,7 +20,7 @@ _PARTS = 10
 class Breaker:
     """Lets attempts through while the endpoint answers; one at a time, as probes, while it does not.
 
-    A failure is what may pass: 429, 5xx, a time-out, a lost connection, a reply that is no JSON. Anything else shows
+    A failure is what may pass: 429, 5xx, a time-out, a lost connection, a reply that is not JSON. Anything else shows
     that the endpoint is alive. Failures of one call alone may be the fault of its request: they end no more than that
     call.
 

@@ -44,7 +44,7 @@ def meaning_of(error: Exception, where: str) -> HarnessError:
         where: the model and its endpoint, for the message.
 
     Returns:
-        `TransientModelError` for 408, 409, 429, 5xx, time-outs, lost connections and replies that are no JSON;
+        `TransientModelError` for 408, 409, 429, 5xx, time-outs, lost connections and replies that are not JSON;
         `FatalModelError` for 401, 402, 403, 404 and an empty account; `ContextOverflowError` where the server says that
         the prompt is too long; `ModelError` for everything else, the unknown included. No text holds a key.
 

@@ -46,7 +46,7 @@ BLOCKS = {
         "|nephew|(?:sister|brother|mother|father)-in-law|friend|roommate|boss|manager|colleague|co-?worker|neighbou?r"
         "|therapist|dog|cat|puppy|kitten|parrot|rabbit|hamster|horse)"
     ),
-    # What follows is no word for something in the conversation itself: "I like that idea", "I love how easy it is".
+    # What follows is not a word for something in the conversation itself: "I like that idea", "I love how easy it is".
     "no talk": (
         r"(?!(?:(?:\w+ing )?(?:it|this|that|these|those|them|his|her|their)|how|what|when|your?|both|all"
         r"|to (?:know|see|hear|ask|learn|get|try|have|add)"

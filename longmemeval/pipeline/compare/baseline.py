@@ -17,7 +17,7 @@ from longmemeval.pipeline.runs.index import settings_sha256
 from longmemeval.pipeline.runs.manifest import run_ids
 from longmemeval.settings import Folders
 from longmemeval.text.plural import count_of
-from longmemeval.text_files import UnreadableError, decode_json
+from longmemeval.text_files import UnreadableError, decode_format
 
 FORMAT = 1
 _NAMED = 10
@@ -101,7 +101,7 @@ def load_baseline(name: str, where: Folders, *, judge: str | None = None, datase
         dataset: where the run's data is now, if it has moved.
 
     Raises:
-        HarnessError: there is neither, the file is no baseline or of a newer format, or the run is not graded.
+        HarnessError: there is neither, the file is not a baseline or of a newer format, or the run is not graded.
     """
     path = Path(name)
     if path.is_file():
@@ -117,19 +117,9 @@ def _decode(path: Path) -> Baseline:
     data = path.read_bytes()
     remedy = "Write it again: `longmemeval compare RUN --save-baseline FILE`"
     try:
-        version = decode_json(data, _Version).format
-        if version > FORMAT:
-            what = f"The baseline has format {version}, this version understands {FORMAT}"
-            raise HarnessError(what, where=str(path), fix="Upgrade longmemeval")
-        if version < 1:
-            raise HarnessError(f"There is no format {version} of baselines", where=str(path), fix=remedy)
-        return decode_json(data, Baseline)
+        return decode_format(data, Baseline, FORMAT, "The baseline", str(path))
     except UnreadableError as error:
         raise HarnessError(f"The file is not a baseline: {error}", where=str(path), fix=remedy) from error
-
-
-class _Version(Struct):
-    format: int
 
 
 def hold_against(run: GradedRun, baseline: Baseline, *, margin: float = 0.0, seed: int = 0) -> AgainstBaseline:

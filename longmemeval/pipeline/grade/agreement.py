@@ -61,7 +61,7 @@ def audit_scores(file: Path, files: RunFiles, asked: AskedQuestions, metrics: Se
         metrics: of the judges.
 
     Raises:
-        HarnessError: the file is no audit, or of other questions.
+        HarnessError: the file is not an audit, or of other questions.
     """
     audit = read_audit(file, asked.dataset, asked.benchmark.audit_id)
     golds = asked.golds()

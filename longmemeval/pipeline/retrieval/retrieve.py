@@ -181,7 +181,7 @@ def _check(options: RetrievalOptions) -> None:
     if options.executor:
         EXECUTORS.get(options.executor)
     if options.jobs is not None and options.jobs < 1:
-        raise HarnessError(f"{options.jobs} is no number of workers", fix="Give --jobs 1 or more")
+        raise HarnessError(f"{options.jobs} is not a number of workers", fix="Give --jobs 1 or more")
 
 
 def _check_own_corpus(options: RetrievalOptions, memories: int) -> None:

@@ -77,7 +77,7 @@ def list_runs(results_dir: Path, wanted: RunFilter | None = None) -> list[Listed
         wanted: which of them; None: all.
 
     Raises:
-        HarnessError: `since` is no date.
+        HarnessError: `since` is not a date.
     """
     wanted = wanted or RunFilter()
     since = _moment(wanted.since) if wanted.since else None
@@ -163,7 +163,7 @@ def _settings(settings: Mapping[str, Any], group: str, field: str) -> str:
 
 
 def _scores(entries: Iterable[IndexEntry]) -> dict[str, tuple[ListedScore, ...]]:
-    """The newest line of each run and judge; later gradings by a judge are no scores."""
+    """The newest line of each run and judge; later gradings by a judge do not count as scores."""
     newest = {(one.run, one.judge): one for one in entries if one.grading == 1}
     found: dict[str, list[IndexEntry]] = {}
     for one in newest.values():

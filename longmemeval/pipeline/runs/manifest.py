@@ -22,7 +22,7 @@ from longmemeval.files import list_folders, safe_name, write_atomic
 from longmemeval.pipeline.runs.selection import Selection
 from longmemeval.pipeline.runs.settings import RunKind, RunSettings, kind_of, settings_of
 from longmemeval.secrets.redaction import redact, without_secrets
-from longmemeval.text_files import UnreadableError, decode_json
+from longmemeval.text_files import UnreadableError, decode_format, decode_json
 
 FORMAT = 1
 _PACKAGES = (
@@ -195,16 +195,7 @@ def stored_manifest(folder: Path) -> RunManifest:
     path = folder / "run.json"
     data = path.read_bytes()
     try:
-        version = decode_json(data, _Version).format
-        if version > FORMAT:
-            raise HarnessError(
-                f"The run has format {version}, this version understands {FORMAT}",
-                where=str(path),
-                fix="Upgrade longmemeval",
-            )
-        if version < 1:
-            raise IntegrityError(f"The manifest is damaged: there is no format {version}", where=str(path))
-        document = decode_json(data, _Document)
+        document = decode_format(data, _Document, FORMAT, "The run", str(path))
         settings = msgspec.to_builtins(settings_of(document.kind, document.settings))
         return msgspec.convert({**decode_json(data, dict[str, Any]), "settings": settings}, RunManifest)
     except (UnreadableError, msgspec.ValidationError) as error:
@@ -221,10 +212,6 @@ def document_of(manifest: RunManifest) -> dict[str, Any]:
     document: dict[str, Any] = msgspec.to_builtins(manifest)
     first = {"format": manifest.format, "run_id": manifest.run_id, "kind": manifest.kind}
     return first | document | {"settings": manifest.settings.plain}
-
-
-class _Version(Struct):
-    format: int
 
 
 def write_manifest(folder: Path, manifest: RunManifest) -> None:

@@ -30,7 +30,7 @@ Location = tuple[int | str, ...]
 
 
 class _Section(BaseModel):
-    """Values are not converted: `yes` is no number."""
+    """Values are not converted: `yes` is not a number."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 

@@ -52,7 +52,7 @@ def resolve_range(question: str, asked: datetime) -> Resolution:
         return Resolution(None)
     named = ", ".join(f'"{question[phrase.begin : phrase.end]}"' for phrase in phrases)
     if _ASKS_LENGTH.search(question):
-        return Resolution(None, f"the question asks for a length of time; {named} bounds it and is no range")
+        return Resolution(None, f"the question asks for a length of time; {named} bounds it and is not a range")
     ranges = [_opened(phrase, question) for phrase in phrases]
     if None in ranges:
         return Resolution(None, f"there are no such days: {named}")

@@ -30,7 +30,7 @@ _OTHER_MONTHS = (
     + rf"|(?:{'|'.join(name for name in _SHORT_MONTHS if name != 'may').replace('sep', 'sept?')})\b\.?"
 )
 MONTH = rf"(?:{_OTHER_MONTHS}|(?-i:March|MARCH|May|MAY))"
-"""A month that is no verb: "may" and "march" only with a capital letter."""
+"""A month that is not a verb: "may" and "march" only with a capital letter."""
 MONTH_SURE = rf"(?:{_OTHER_MONTHS}|march|may)"
 """For places where no verb can stand."""
 

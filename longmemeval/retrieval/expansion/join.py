@@ -20,7 +20,7 @@ def joined_words(
         own: the words of the units' messages.
         unit_ids: the id of each unit.
         keys: unit id to the texts of its keys; a unit that is missing or has only blank ones keeps its own words. Ids
-            that are no unit's are passed over.
+            that are not a unit's are passed over.
         mode: `merge` adds the words of the keys, each text once, to the unit's own, `replace` puts them in their place,
             `separate` puts them in an index of their own.
     """

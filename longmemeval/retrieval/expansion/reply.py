@@ -19,7 +19,7 @@ class ReplyItem(Struct, frozen=True):
 def checked_items(raw: list[Any], kind: ExpansionKind) -> tuple[list[ReplyItem], list[str]]:
     """The valid ones of the items of a reply, each once; and for each that is not, why.
 
-    Every text is put on one line; blank ones are left out. An event whose date is no day keeps its text.
+    Every text is put on one line; blank ones are left out. An event whose date is not a day keeps its text.
     """
     items: dict[ReplyItem, None] = {}
     problems = []

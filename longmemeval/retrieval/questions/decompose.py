@@ -45,8 +45,8 @@ async def decompose_by_model(model: ChatModel, question: str, prompt: str | None
         prompt: text with `$question` and `$limit`; None for the shipped one.
 
     Returns:
-        The question and the parts the model names; the question alone, with the problem, when the reply is no JSON list
-        of texts.
+        The question and the parts the model names; the question alone, with the problem, when the reply is not a JSON
+        list of texts.
     """
     filled = Template(prompt or shipped_prompt()).safe_substitute(question=question, limit=MAX_QUERIES - 1)
     reply = await model.complete(ChatRequest((ChatMessage("user", filled),), max_tokens=MAX_TOKENS))

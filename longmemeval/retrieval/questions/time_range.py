@@ -30,7 +30,7 @@ class _Reply(Struct, forbid_unknown_fields=True):
 async def range_by_model(model: ChatModel, question: str, asked: datetime) -> Resolution:
     """The range a question names, by one call of `model`.
 
-    A reply that is no range or ends before it begins gives no range and a note. The model's errors pass through.
+    A reply that is not a range or ends before it begins gives no range and a note. The model's errors pass through.
 
     Args:
         model: answers the call; sees the question and its date, nothing else.

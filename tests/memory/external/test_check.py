@@ -117,7 +117,10 @@ def test_the_example_works_over_every_carrier(tmp_path: Path) -> None:
         (("init", "there.py"), "The file already exists (there.py)"),
         (("init", "my-mem.py"), "This is not the name of a Python module (my-mem.py)"),
         (("check", "there:nothing"), "there has no 'nothing'"),
-        (("check", "there:Only"), "This is no class with add(session) and search(query, *, date, limit) (there:Only)"),
+        (
+            ("check", "there:Only"),
+            "This is not a class with add(session) and search(query, *, date, limit) (there:Only)",
+        ),
         (("check", "there:Only", "--set", "x"), "--set 'x' is not of the form key=value"),
     ],
 )

@@ -70,7 +70,7 @@ def read_official_cache(path: Path, method: str) -> dict[str, OfficialExpansion]
 
     Raises:
         HarnessError: the path does not have the method in it.
-        DataError: the file cannot be read, or is no such object.
+        DataError: the file cannot be read, or is not such an object.
     """
     if method not in str(path):
         raise HarnessError(
@@ -132,7 +132,7 @@ def official_join(
     """The corpus after index expansion.
 
     Args:
-        corpus: the documents in file order, ids relabelled where they are no gold.
+        corpus: the documents in file order, ids relabelled where they are not gold.
         units: id and timestamp of every session, or of every user turn (`{session}_{position from 1}`), in file order,
             each as often as the haystack holds it; ids as in the data, not relabelled.
         cache: what an official cache file holds: id without `answer_` and `noans_`, to the expansion.

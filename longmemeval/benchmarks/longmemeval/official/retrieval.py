@@ -49,8 +49,8 @@ def official_ranker(request: RankingRequest) -> "Ranker":
             else counts.
 
     Raises:
-        HarnessError: the data is not of LongMemEval's shape, the memory is no official retriever, or the expansions it
-            asks for are not there. Ranking raises `IntegrityError` when rank-bm25 gives other scores.
+        HarnessError: the data is not of LongMemEval's shape, the memory is not an official retriever, or the expansions
+            it asks for are not there. Ranking raises `IntegrityError` when rank-bm25 gives other scores.
     """
     configuration = request.configuration
     _check_retriever(configuration)

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from msgspec import Struct, structs
+from msgspec import structs
 
-from longmemeval.errors import HarnessError, IntegrityError
+from longmemeval.errors import IntegrityError
 from longmemeval.evaluation.judges.standing import is_official
 from longmemeval.evaluation.metrics import METRICS_FORMAT, Metrics
-from longmemeval.text_files import UnreadableError, decode_json
+from longmemeval.text_files import UnreadableError, decode_format
 
 
 def stored_metrics(folder: Path) -> list[Metrics]:
@@ -30,22 +30,13 @@ def read_metrics(path: Path) -> Metrics:
         HarnessError: it is of a newer format.
     """
     try:
-        data = path.read_bytes()
-        version = decode_json(data, _Version).format
-        if version > METRICS_FORMAT:
-            what = f"The scores have format {version}, this version understands {METRICS_FORMAT}"
-            raise HarnessError(what, where=str(path), fix="Upgrade longmemeval")
-        return decode_json(data, Metrics)
+        return decode_format(path.read_bytes(), Metrics, METRICS_FORMAT, "The file of scores", str(path))
     except UnreadableError as error:
         raise IntegrityError(
             f"The scores are damaged: {error}",
             where=str(path),
             fix="Delete it and run `longmemeval evaluate` again: it is made from the judgements",
         ) from error
-
-
-class _Version(Struct):
-    format: int = 1
 
 
 def _borne_out(metrics: Metrics) -> Metrics:
