@@ -30,7 +30,8 @@ def longmemeval(
     The process is forked from one that has imported the libraries, where its environment changes nothing in how they
     are imported.
     """
-    if environment.keys() - {"OPENAI_API_KEY", "OPENAI_BASE_URL"}:
+    read_late = ("_API_KEY", "_BASE_URL", "_MEMORY_TIMEOUTS")
+    if any(not name.endswith(read_late) for name in environment):
         return longmemeval_anew(*arguments, cwd=cwd, code=code, **environment)
     process = start_forked(list(map(str, arguments)), cwd, clean_environment(**environment))
     printed = process.communicate()

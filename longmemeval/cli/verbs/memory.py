@@ -83,6 +83,8 @@ def install(
         began = monotonic()
         installed = put(place, python)
         out.print(f"{printable(name)} is installed: {printable(_count(installed))}, {monotonic() - began:.0f} s.")
+    if place.adapter.description.remark:
+        err.print(f"Note: {printable(name)} was {printable(place.adapter.description.remark)}.")
     file = f":{place.adapter.description.file}" if place.adapter.wants_file else ""
     out.next(command_line("memory", "check", f"{name}{file}"))
 
@@ -104,7 +106,7 @@ def _show_products() -> None:
     rows = [
         [
             one.name,
-            one.description.summary,
+            "; ".join(filter(None, (one.description.summary, one.description.remark))),
             _pins(one.description),
             f"{one.description.megabytes:,}",
             "yes" if place_of(one).installed else "no",

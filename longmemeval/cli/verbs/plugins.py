@@ -54,10 +54,19 @@ def doors() -> "list[Registry[Any]]":
 
 
 def _show(found: "list[Plugin]", problems: "list[Plugin]") -> None:
+    from longmemeval.memory.adapters.known import all_adapters
+    from longmemeval.plugins import MEMORY
     from longmemeval.report.tables.table import Table
 
+    remarks = {(MEMORY, one.name): one.description.remark for one in all_adapters()}
     rows = [
-        [plugin.group, plugin.name, plugin.package, plugin.version, "cannot be used" if plugin.problem else ""]
+        [
+            plugin.group,
+            plugin.name,
+            plugin.package,
+            plugin.version,
+            "cannot be used" if plugin.problem else remarks.get((plugin.group, plugin.name), ""),
+        ]
         for plugin in found
     ]
     print_table(

@@ -44,6 +44,8 @@ class Description(Struct, frozen=True, forbid_unknown_fields=True, rename={"clas
     """A file that the class reads, in the adapter's folder. What is not there names what the user has to give."""
     check: str = ""
     """`module:function` of longmemeval that refuses a faulty file by a `ValueError`."""
+    remark: str = ""
+    """What has to be known before its figures are believed; stands in lists and under tables."""
     environment: dict[str, str] = {}
     """Variables of the process: telemetry off, no downloads."""
 

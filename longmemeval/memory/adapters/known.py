@@ -23,14 +23,19 @@ _HERE = Path(__file__).parent
 def shipped_adapters() -> Mapping[str, str]:
     """Names of the adapters of this package to `module:attribute`, in alphabetical order."""
     folders = sorted(file.parent.name for file in _HERE.glob("*/adapter.toml"))
-    return {name: f"{__name__}:{name}" for name in folders}
+    return {_name(folder): f"{__name__}:{folder}" for folder in folders}
+
+
+def _name(folder: str) -> str:
+    """What stands after `--memory`: a folder of code has no hyphen in its name."""
+    return folder.replace("_", "-")
 
 
 def __getattr__(name: str) -> Adapter:
     """The adapter of a folder beside this file, as an attribute of that name."""
     if not (_HERE / name / "adapter.toml").is_file():
         raise AttributeError(name)
-    return Adapter.read(_HERE / name)
+    return Adapter.read(_HERE / name, _name(name))
 
 
 ADAPTERS: Registry[Adapter] = Registry(MEMORY, "memory adapter", Adapter, {}, further=shipped_adapters)

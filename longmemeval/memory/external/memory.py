@@ -45,7 +45,7 @@ class ServiceParameters(Parameters):
 
 
 def service_definition(
-    spec: str, label: str, summary: str, source: dict[str, str] | None = None
+    spec: str, label: str, summary: str, source: dict[str, str] | None = None, remark: str = ""
 ) -> MemoryDefinition[ServiceParameters]:
     """The definition of a memory from outside.
 
@@ -54,10 +54,11 @@ def service_definition(
         label: how tables call it.
         summary: of it, for help texts.
         source: of a class, where its code is from and the hash of it.
+        remark: what has to stand under tables.
     """
 
     def part(parameters: ServiceParameters) -> ServicePart:
-        return ServicePart(label, spec, parameters.configuration, source)
+        return ServicePart(label, spec, parameters.configuration, source, remark)
 
     return MemoryDefinition(
         summary,
@@ -87,8 +88,8 @@ def address_definition(spec: str) -> MemoryDefinition[ServiceParameters]:
 
 def adapter_definition(adapter: Adapter) -> MemoryDefinition[ServiceParameters]:
     """The definition of somebody else's product. It need not be installed to be known."""
-    origin = dict(adapter.origin)
-    definition = service_definition(adapter.spec, adapter.label, adapter.description.summary, origin)
+    origin, described = dict(adapter.origin), adapter.description
+    definition = service_definition(adapter.spec, adapter.label, described.summary, origin, described.remark)
     return replace(definition, origin=origin, require=lambda: place_of(adapter).required())
 
 

@@ -49,6 +49,7 @@ class ServicePart(Part[Ingested]):
         spec: see `connect`.
         configuration: what the user has set.
         source: `source_sha256` of the code, and of an adapter what is installed; None where that cannot be told.
+        remark: what has to stand under tables.
     """
 
     directory = True
@@ -59,8 +60,14 @@ class ServicePart(Part[Ingested]):
     lends_models = True
 
     def __init__(
-        self, label: str, spec: str, configuration: Mapping[str, Any], source: Mapping[str, str] | None = None
+        self,
+        label: str,
+        spec: str,
+        configuration: Mapping[str, Any],
+        source: Mapping[str, str] | None = None,
+        remark: str = "",
     ) -> None:
+        self._remark = remark
         self.label, self.spec, self.configuration, self._source = label, spec, dict(configuration), source
         told = msgspec.json.encode([spec, self.configuration], order="deterministic").decode()
         # Differs from one configuration to the next: several may be prepared side by side.
@@ -152,7 +159,10 @@ class ServicePart(Part[Ingested]):
                 if models:
                     models.check()
         elsewhere = not _ADDRESSES.isdisjoint(self.configuration)
-        return made(Outcome(before, ingested, why, models, read_calls(calls), len(source.messages), elsewhere))
+        outcome = Outcome(
+            before, ingested, why, models, read_calls(calls), len(source.messages), elsewhere, self._remark
+        )
+        return made(outcome)
 
     def open(self, stored: Stored) -> Ingested:
         """What became of the history."""

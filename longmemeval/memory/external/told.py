@@ -23,6 +23,7 @@ class Outcome:
         calls: the model calls of all attempts.
         messages: of the history.
         elsewhere: whether the user has named addresses of models: nobody counts what is asked there.
+        remark: what has to stand under tables.
     """
 
     before: Ingested | None
@@ -32,6 +33,7 @@ class Outcome:
     calls: Sequence[ModelCall]
     messages: int
     elsewhere: bool = False
+    remark: str = ""
 
 
 def made(outcome: Outcome) -> Made:
@@ -53,6 +55,7 @@ def made(outcome: Outcome) -> Made:
     if ingested and not all_counted:
         paid += _reported(ingested) - (_reported(before) if before else Usage())
     told = _service(kept) | {"messages": outcome.messages}
+    told |= {"remark": outcome.remark} if outcome.remark else {}
     told |= _calls(kept, models, counted) if models and all_counted else {}
     return Made(usage=paid, notes=tuple(notes), told=told, incomplete=missing)
 

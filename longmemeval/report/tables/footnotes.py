@@ -105,4 +105,5 @@ def _service_note(memory: str, told: Mapping[str, Any]) -> str:
     packages, can = (", ".join(" ".join(pair) for pair in told[key][0].items()) for key in ("packages", "capabilities"))
     differ = "" if len(told["packages"]) == 1 else " (VERSIONS DIFFER between haystacks)"
     lost = f"{told['failed_batches']:,} of {told['batches']:,} batches failed"
-    return f"{memory}: {packages or 'versions not given'}{differ}; {can}; {lost}."
+    remark = "".join(f" {one[:1].upper()}{one[1:]}." for one in told.get("remark", ()))
+    return f"{memory}: {packages or 'versions not given'}{differ}; {can}; {lost}.{remark}"
