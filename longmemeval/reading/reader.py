@@ -160,14 +160,15 @@ class Reader:
             failure = None if hypothesis else _empty(replies[-1], finish_reason)
         except ModelError as error:
             failure = error
+        shown_ids = _message_ids(shown)
         answer = Answer(
             question_id=question.question_id,
             hypothesis=hypothesis,
             status="error" if failure else "ok",
-            recall_ids=_message_ids(shown),
+            recall_ids=shown_ids,
             provenance=recall.provenance,
             recall_sessions=_threads(shown) if recall.provenance == "session" else (),
-            cut_ids=_cut(begun.found, _message_ids(shown)),
+            cut_ids=_cut(begun.found, shown_ids),
             top_score=begun.top_score,
             recall_tokens=begun.recall_tokens,
             prompt_tokens=prompt_tokens,

@@ -1,5 +1,6 @@
 """`run.json`: everything needed to tell what a run was, written first and updated at the end."""
 
+import functools
 import platform
 import re
 import subprocess
@@ -79,19 +80,25 @@ def now() -> str:
 
 def environment() -> dict[str, Any]:
     """Where and with what this process runs."""
+    return {
+        "packages": dict(_versions()),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "git": _git_state(),
+        "command": [Path(sys.argv[0]).name, *map(redact, sys.argv[1:])],
+    }
+
+
+@functools.cache
+def _versions() -> Mapping[str, str]:
+    """Packages and their versions; read once, as it takes longer than all else that a manifest tells."""
     versions = {"longmemeval": __version__}
     for package in _PACKAGES:
         try:
             versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
-    return {
-        "packages": versions,
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "git": _git_state(),
-        "command": [Path(sys.argv[0]).name, *map(redact, sys.argv[1:])],
-    }
+    return versions
 
 
 def dataset_record(dataset: Dataset) -> dict[str, str]:
