@@ -1,7 +1,6 @@
 """What the tests of the pipeline share: small data sets, folders, and files compared without their times."""
 
 import json
-import os
 import re
 import signal
 import time
@@ -166,10 +165,7 @@ def stop_when(process: Forked, reached: Callable[[], bool], number: int) -> str:
         assert process.poll() is None, f"ended too early: {process.communicate()[1]}"
         assert time.monotonic() < deadline
         time.sleep(0.002)
-    if number == signal.SIGINT:
-        os.killpg(process.pid, number)
-    else:
-        process.send_signal(number)
+    process.send_signal(number, group=number == signal.SIGINT)
     return process.communicate(timeout=60)[1]
 
 

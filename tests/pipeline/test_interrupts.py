@@ -39,8 +39,7 @@ def wait_until(reached: Callable[[], bool], process: Forked) -> None:
 
 def interrupt(process: Forked, pauses: tuple[float, ...]) -> str:
     """Ctrl-C, and again after each of `pauses`; standard error."""
-    os.killpg(process.pid, signal.SIGINT)
-    for pause in pauses:
+    for pause in (0.0, *pauses):
         time.sleep(pause)
         process.send_signal(signal.SIGINT, group=True)
     return process.communicate(timeout=30)[1]

@@ -109,10 +109,10 @@ def test_what_a_child_logs_is_kept_within_bounds_and_without_secrets(
 
 def test_what_a_child_began_ends_with_it(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
-    fault = f"open({str(pid)!r}, 'w').write(str(subprocess.Popen(['sleep', '60']).pid)); time.sleep(60)"
-    failure(child(tmp_path, fault, QUICK))
+    begun = f"with open({str(pid)!r}, 'w') as file: file.write(str(subprocess.Popen(['sleep', '600']).pid))"
+    failure(child(tmp_path, f"{begun}\n        print('no message', flush=True); time.sleep(600)"))
     grandchild = Path("/proc") / pid.read_text() / "stat"
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while grandchild.exists() and grandchild.read_text().split()[2] != "Z":
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -120,24 +120,28 @@ def test_what_a_child_began_ends_with_it(tmp_path: Path) -> None:
 
 def test_progress_gives_a_call_more_time(tmp_path: Path) -> None:
     progress = "{'method': 'progress', 'params': {'scope': 'h_1', 'done': DONE}}"
-    steps = f"for n in range(1, 5): time.sleep(0.5); print(json.dumps({progress}), flush=True)\n        reply({{}})"
+    steps = f"for n in range(1, 7): time.sleep(0.4); print(json.dumps({progress}), flush=True)\n        END"
+    patience = Patience(open=2.0, shutdown=0.5)
 
     async def work() -> None:
-        await grows.open(Open("h_1", "", "prepare"))
-        with pytest.raises(ServiceError, match="did not answer open"):
-            await stands.open(Open("h_1", "", "prepare"))
+        opened = (one.open(Open("h_1", "", "prepare")) for one in (grows, stands))
+        grown, stood = await asyncio.gather(*opened, return_exceptions=True)
+        assert not isinstance(grown, BaseException)
+        assert isinstance(stood, ServiceError)
+        assert "did not answer open" in str(stood)
         await asyncio.gather(grows.close(), stands.close())
 
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
     grows, stands = (
-        child(tmp_path / name, steps.replace("DONE", done), QUICK) for name, done in (("a", "n"), ("b", "1"))
+        child(tmp_path / name, steps.replace("DONE", done).replace("END", end), patience)
+        for name, done, end in (("a", "n", "reply({})"), ("b", "1", "time.sleep(600)"))
     )
     asyncio.run(work())
 
 
 def test_a_scope_that_stays_pending_is_given_up(tmp_path: Path) -> None:
-    service = child(tmp_path, "reply({})", QUICK)
+    service = child(tmp_path, "reply({})", Patience(no_progress=0.3, shutdown=0.5))
 
     async def work() -> None:
         await service.open(Open("h_1", "", "prepare"))

@@ -53,17 +53,17 @@ FAULTS = {
         scores="1 of 6 batches failed",
     ),
     "answers late": Fault(
-        add="time.sleep(60)",
-        prepare="Failed: q1: The memory did not answer add within 1 s",
+        add="time.sleep(600)",
+        prepare="Failed: q1: The memory did not answer add within 3 s",
         answers=("error", "ok"),
         scores="1 of 2 haystacks could not be ingested",
-        timeouts="add=1",
+        timeouts="add=3",
     ),
     "answers a question late": Fault(
-        search="time.sleep(60 if 'bicycle' in query else 0)",
+        search="time.sleep(600 if 'bicycle' in query else 0)",
         answers=("error", "ok"),
         scores="faulty: 1 questions failed and count as wrong",
-        timeouts="search=1",
+        timeouts="search=3",
     ),
     "dies": Fault(
         add="os._exit(7)",
