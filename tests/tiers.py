@@ -42,6 +42,7 @@ def _beginning(file: Path) -> frozenset[str]:
     """The functions and fixtures of a module that begin something, by themselves or through each other."""
     uses: dict[str, set[str]] = {}
     imported: set[str] = {"real_longmemeval"}
+    other_names: set[str] = set()
     for path in [*(folder / "conftest.py" for folder in reversed(file.parents)), file]:
         if not path.exists() or "tests" not in path.parts:
             continue
@@ -51,8 +52,10 @@ def _beginning(file: Path) -> frozenset[str]:
                 uses[node.name] = _names(node)
             elif isinstance(node, ast.Import | ast.ImportFrom):
                 imported.update(one.asname or one.name for one in node.names)
+                # Under whatever name it is called here.
+                other_names.update(one.asname for one in node.names if one.asname and one.name in BEGINNERS)
     found: set[str] = set()
-    reached = set(BEGINNERS & imported)
+    reached = BEGINNERS & imported | other_names
     while more := {name for name, used in uses.items() if name not in found and used & reached}:
         found |= more
         reached |= more

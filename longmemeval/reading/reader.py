@@ -160,12 +160,11 @@ class Reader:
             failure = None if hypothesis else _empty(replies[-1], finish_reason)
         except ModelError as error:
             failure = error
-        shown_ids = _message_ids(shown)
         answer = Answer(
             question_id=question.question_id,
             hypothesis=hypothesis,
             status="error" if failure else "ok",
-            recall_ids=shown_ids,
+            recall_ids=(shown_ids := _message_ids(shown)),
             provenance=recall.provenance,
             recall_sessions=_threads(shown) if recall.provenance == "session" else (),
             cut_ids=_cut(begun.found, shown_ids),

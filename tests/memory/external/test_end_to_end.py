@@ -44,6 +44,7 @@ def retrieval(folder: Path, data: str, *memories: str, level: str = "session", m
     return results
 
 
+@pytest.mark.slow
 def test_every_carrier_gives_the_same_rankings_and_scores(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.delitem(sys.modules, "mymem", raising=False)
