@@ -94,7 +94,7 @@ def show(report: "PrepareReport", *, fresh: bool = False) -> None:
         fresh: there was no cache before; what was not computed then was there twice.
     """
     from longmemeval.embedding.registry import is_offline_fallback
-    from longmemeval.report.tables.cells import usage_line
+    from longmemeval.report.tables.cells import usage_line, usage_share
 
     parts, haystacks = ", ".join(report.parts) or "none", count_of(report.haystacks, "haystack")
     if report.dry_run:
@@ -131,6 +131,7 @@ def show(report: "PrepareReport", *, fresh: bool = False) -> None:
             )
     if report.usage.calls:
         out.print(f"Model use: {usage_line(report.usage)}")
+        out.print(f"  {usage_share(report.usage, report.prepared, report.messages)}")
     for one in report.failed[:5]:
         err.print(f"Failed: {printable(one)}")
     if report.failed:

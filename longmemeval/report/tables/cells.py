@@ -101,6 +101,18 @@ def _bounds(bounds: tuple[float, float]) -> str:
     return f"[{bounds[0] * 100:.1f}, {bounds[1] * 100:.1f}]"
 
 
+def usage_share(usage: Usage, haystacks: int, messages: int) -> str:
+    """What model calls took for each haystack and for 1,000 messages, in one line."""
+    tokens, cost = usage.prompt_tokens + usage.completion_tokens, None if usage.unpriced_calls else usage.cost_usd
+    shares = (("haystack", haystacks), ("1,000 messages", messages / 1000))
+    shown = (
+        f"{tokens / count:,.0f} tokens and {dollars(None if cost is None else cost / count)} per {name}"
+        for name, count in shares
+        if count
+    )
+    return ", ".join(shown)
+
+
 def dollars(usd: float | None) -> str:
     """US dollars: `$0` for nothing at all, a dash for what is not known."""
     if usd is None:

@@ -132,7 +132,10 @@ def test_ingestion_is_counted_as_the_endpoint_saw_it_and_paid_once(folder: Path,
     assert (told["model_calls"], told["messages"], told["embedding_texts"]) == (3, 6, 3)
     assert told["prompt_tokens"] == sum(call.prompt_tokens for call in mine)
     assert told["models"] == {"chat": "openai/gpt-4o-mini", "embeddings": "hashing"}
-    assert "Model use: 6 calls" in " ".join(done.stdout.split())
+    shown = " ".join(done.stdout.split())
+    assert "Model use: 6 calls" in shown
+    assert f"{(sums[1] + sums[2]) / 2:,.0f} tokens and < $0.0001 per haystack" in shown
+    assert f"{(sums[1] + sums[2]) / 9 * 1000:,.0f} tokens and $0.00" in shown
     # A second one, the same in another preparation, and the same from the beginning: nobody is asked.
     longmemeval(*prepare(server), cwd=folder, OPENAI_API_KEY=KEY)
     longmemeval(*prepare(server, "--name", "again"), cwd=folder, OPENAI_API_KEY=KEY)
