@@ -17,11 +17,12 @@ GUIDES = {
     "first-comparison.md": "report.html",
     "add-a-memory-system.md": "results/mine/run.json",
     "engram.md": "facts.svg",
+    "typed-nodes.md": "results/gear/run.json",
 }
 """Pages, and a file that is there when all their commands have run."""
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-FILE = re.compile(r"^```python\n# (\S+\.py)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-"""Python that the page has the reader save; its first line is the name."""
+FILE = re.compile(r"^```(?:python|yaml)\n# (\S+\.(?:py|yaml))\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+"""Python or YAML that the page has the reader save; its first line is the name."""
 
 
 def commands(page: str) -> list[str]:
@@ -34,6 +35,7 @@ def commands(page: str) -> list[str]:
 def test_commands_of_a_guide_run_as_they_stand(page: str, tmp_path: Path) -> None:
     lines = commands(page)
     for name, content in FILE.findall((ROOT / "docs" / page).read_text()):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(content)
     assert len(lines) >= 3
     for line in lines:
