@@ -1,5 +1,6 @@
 """`typed-nodes` through the pipeline: prepared, answered from, shown and verified like any memory."""
 
+import json
 from datetime import date
 from pathlib import Path
 
@@ -7,7 +8,9 @@ import pytest
 
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.dataset import Dataset
+from longmemeval.errors import HarnessError
 from longmemeval.files import sha256_file
+from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.memory.nodes.library import shipped_nodes
 from longmemeval.memory.nodes.part import NodesPart
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
@@ -55,9 +58,9 @@ def test_entries_are_dated_attributed_and_proven(dataset: Dataset, where: Folder
 
 def test_same_input_same_bytes(dataset: Dataset, tmp_path: Path) -> None:
     hashes = set()
-    for name in ("a", "b"):
-        where = folders_in(tmp_path / name)
-        prepared(dataset, where)
+    for jobs, executor in ((1, "threads"), (2, "threads"), (2, "processes")):
+        where = folders_in(tmp_path / f"{executor}{jobs}")
+        prepared(dataset, where, jobs=jobs, executor=executor)
         folder = where.prepared_dir / "d/default/q1"
         hashes.add((sha256_file(folder / "nodes.json"), sha256_file(folder / "nodes-vectors.json")))
     assert len(hashes) == 1
@@ -72,3 +75,35 @@ def test_it_is_answered_from_verified_and_shown(dataset: Dataset, where: Folders
     shown = longmemeval("inspect", "q1", "--dataset", "d.json", "--all", cwd=where.results_dir.parent).stdout
     assert "temporal-event" in shown
     assert "2023-05-01" in shown
+
+
+def test_an_entry_that_nobody_said_is_found_by_verify(dataset: Dataset, where: Folders) -> None:
+    folder = prepared(dataset, where).path
+    part, meta = folder / "nodes.json", json.loads((folder / "meta.json").read_text())
+    part.write_text(part.read_text().replace("I went to the dentist yesterday", "I went to the moon yesterday"))
+    meta["parts"]["nodes"]["sha256"] = sha256_file(part)
+    meta["parts"]["nodes-vectors"]["recipe"]["nodes_sha256"] = sha256_file(part)
+    (folder / "meta.json").write_text(json.dumps(meta))
+    told = verify("d/default", where=where).problems
+    assert any("whose evidence is not in answer_1:0" in problem for problem in told)
+
+
+def test_other_nodes_are_another_part_and_do_not_mix(dataset: Dataset, where: Folders, tmp_path: Path) -> None:
+    nodes = tmp_path / "nodes"
+    nodes.mkdir()
+    (nodes / "one.yaml").write_text("extends: relationship\n")
+    mine = resolve_configuration("typed-nodes", [f"nodes={nodes}"])
+    prepare(dataset, [mine, "typed-nodes"], options=PrepareOptions(jobs=1), where=where)
+    parts = sorted(path.name for path in (where.prepared_dir / "d/default/q1").glob("nodes*"))
+    assert len(parts) == 4
+    answer_all(dataset, where, memory=mine)
+    (nodes / "one.yaml").write_text("extends: relationship\nsummary: another\n")
+    with pytest.raises(HarnessError, match="lacks part 'nodes-"):
+        answer_all(dataset, where, "second", memory=mine)
+
+
+def test_a_dry_run_foresees_a_call_for_each_node_and_session(dataset: Dataset, where: Folders) -> None:
+    options = PrepareOptions(dry_run=True).replaced(node_model="offline/extractive")
+    estimate = prepare(dataset, ["typed-nodes"], options=options, where=where).estimate
+    assert estimate is not None
+    assert "'sessions times nodes for the node model': 4" in str(estimate)
