@@ -39,6 +39,10 @@ _NOT = re.compile(
 )
 _ITEM = re.compile(r", and |, or |, | and | & |; ")
 _QUESTION = re.compile(r"[^.!?\n]*\?")
+_HANGING = re.compile(
+    "(?:to|on|of|for|with|and|or|but|like|that|when|the|an?|in|at|from|as|is|are|by|about|into|if|my|our)",
+    re.IGNORECASE,
+)
 _LONGEST = 16
 """Words of the longest value."""
 
@@ -114,7 +118,7 @@ def _claims(
     elif corrected and when.named and definition(predicate).functional and _is_known(known, subject, predicate, whole):
         yield _claim("retract", subject, predicate, whole, Dated(episode.event_at), episode)
     for value in _listed(whole) if written.list else [whole]:
-        value = _tidy(value)
+        value = _whole(_tidy(value)) if written.predicate in ("event", "plan") else _tidy(value)
         if value or not written.object:
             yield _claim(written.kind, subject, predicate, value, when, episode, force)
 
@@ -168,6 +172,14 @@ def _listed(value: str) -> list[str]:
 def _tidy(value: str) -> str:
     words = re.sub(r"^[\s,'\"-]+|[\s,'\"-]+$", "", value).split()
     return " ".join(words[:_LONGEST])
+
+
+def _whole(value: str) -> str:
+    """A clause without the words it was cut behind; empty where too little is left: "been listening to"."""
+    words = value.split()
+    while words and _HANGING.fullmatch(words[-1]):
+        words.pop()
+    return " ".join(words) if len(words) >= (3 if words[:1] == ["been"] else 2) else ""
 
 
 def _number(value: str) -> str:
