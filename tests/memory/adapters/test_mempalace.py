@@ -23,8 +23,8 @@ def test_from_a_killed_prepare_to_a_table(with_product: Callable[[str], Path]) -
     assert {answer["provenance"] for answer in answers} == {"message"}
     recalled = {one for answer in answers for one in answer["recall_ids"]}
     assert {f"answer_of_{number}:0" for number in range(3)} <= recalled
-    kept = tried.kept()
-    assert b"2023-05-21T10:00:00 user: I painted my bicycle green today, coat 2." in kept
+    prompts = (tried.folder / "results" / "product" / "prompts.jsonl").read_text()
+    assert "2023-05-21T10:00:00 user: I painted my bicycle green today, coat 2" in prompts
 
 
 def test_what_works(with_product: Callable[[str], Path]) -> None:

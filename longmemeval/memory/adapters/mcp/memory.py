@@ -220,6 +220,7 @@ class _Keeping(_Passing):
         shutil.rmtree(self._folder)
         shutil.copytree(Path(folder) / "server", self._folder)
         self._refs = json.loads((Path(folder) / "refs.json").read_text())
+        await self._started()  # Beginning the server is no part of a search.
 
 
 def memory_of(file: Path) -> type[_Passing]:
