@@ -34,7 +34,13 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data, model = real_file("longmemeval_e47becba.json"), minilm_folder()
     folder = tmp_path_factory.mktemp("real")
     done = longmemeval(
-        "prepare", "--dataset", data, "--memory", "combined", "--embedder", f"fastembed:{model}", cwd=folder
+        "prepare",
+        "--dataset",
+        data,
+        *(word for preset in MEMORIES.built_in for word in ("--memory", preset)),
+        "--embedder",
+        f"fastembed:{model}",
+        cwd=folder,
     )
     assert "550 messages" in done.stdout
     return folder
