@@ -206,7 +206,7 @@ def test_interrupted_work_goes_on_where_it_was(tmp_path: Path, where: Folders, n
 def test_no_jobs_for_the_official_protocol(tmp_path: Path, where: Folders) -> None:
     with pytest.raises(HarnessError, match="works in one process"):
         ranked(colours(tmp_path / "colours.json"), where, ["bm25"], protocol="official", jobs=2)
-    with pytest.raises(HarnessError, match="no number of workers"):
+    with pytest.raises(HarnessError, match="not a number of workers"):
         ranked(colours(tmp_path / "colours.json"), where, ["bm25"], jobs=0)
 
 

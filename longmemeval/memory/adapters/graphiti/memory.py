@@ -174,6 +174,7 @@ class Graphiti:
         self._group, self._episodes = told["group"], told["episodes"]
         for file in folder.glob(f"{_DATABASE}*"):
             shutil.copy2(file, self._folder)
+        await self._graph()  # Opening it is no part of a search.
         if self._server:
             await self._remove(lambda episode: episode.uuid not in self._episodes)
 

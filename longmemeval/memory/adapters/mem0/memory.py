@@ -106,9 +106,8 @@ class Mem0:
             "history_db_path": str(self._folder / "history.db"),
         }
         if chat_base_url:
-            os.environ.pop(
-                "OPENROUTER_API_KEY", None
-            )  # Where it is set, the product calls OpenRouter, whatever it is told.
+            # Where it is set, the product calls OpenRouter, whatever it is told.
+            os.environ.pop("OPENROUTER_API_KEY", None)
         self._opened: Theirs = None
         self._changed = False
 
@@ -190,6 +189,7 @@ class Mem0:
         """Take up what was saved."""
         self.close()
         shutil.copytree(folder, self._folder, dirs_exist_ok=True)
+        _ = self._memory  # Opening it is no part of a search.
 
     def reset(self) -> None:
         """Begin anew, without what was added."""
