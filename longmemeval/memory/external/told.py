@@ -76,7 +76,7 @@ def _service(ingested: Ingested) -> dict[str, Any]:
         "service": hello.name,
         "packages": dict(sorted(hello.packages.items())),
         "capabilities": {
-            "provenance": can.provenance,
+            "usual provenance": can.provenance,
             "dates": can.dates,
             "signals": " + ".join(can.signals) or "not told",
             "telemetry": can.telemetry,
