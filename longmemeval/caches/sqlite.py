@@ -6,6 +6,9 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
+
+import msgspec
 
 from longmemeval.errors import HarnessError
 
@@ -25,6 +28,8 @@ _CREATE_RECEIPTS = (
 _INSERT = "INSERT OR IGNORE INTO entries (key, value, checksum) VALUES (?, ?, ?)"
 
 _LOG = logging.getLogger(__name__)
+
+R = TypeVar("R")
 
 
 def cache_key(*fields: str) -> bytes:
@@ -81,6 +86,17 @@ class SqliteCache:
                 rest = [key for key in keys if key not in found]
                 found |= {key: value for key, value, _ in self._rows("x''", "cache", rest)}
         return found
+
+    def get_record(self, key: bytes, kind: type[R]) -> R | None:
+        """The record that is kept as JSON; None where there is none, or one that cannot be read, which is forgotten."""
+        stored = self.get_many([key]).get(key)
+        if stored is None:
+            return None
+        try:
+            return msgspec.json.decode(stored, type=kind)
+        except msgspec.DecodeError:
+            self.discard_damaged(key, stored)
+            return None
 
     def put_many(self, values: Mapping[bytes, bytes], *, receipt: tuple[str, bytes] | None = None) -> int:
         """Store `values` in one transaction; keys that are there already keep their value.

@@ -96,14 +96,8 @@ class CachedChatModel:
         )
 
     def _remembered(self, key: bytes) -> ChatReply | None:
-        stored = self._cache.get_many([key]).get(key)
-        if stored is None:
-            return None
-        try:
-            return msgspec.json.decode(stored, type=_Entry).reply
-        except msgspec.DecodeError:
-            self._cache.discard_damaged(key, stored)
-            return None
+        entry = self._cache.get_record(key, _Entry)
+        return entry.reply if entry else None
 
 
 def _as_cached(reply: ChatReply) -> ChatReply:

@@ -4,7 +4,6 @@ import asyncio
 from functools import cached_property
 from types import ModuleType
 
-import httpx
 from msgspec import Struct, convert, structs
 
 from longmemeval.costs.prices import load_litellm, price
@@ -12,7 +11,7 @@ from longmemeval.costs.spending import Account
 from longmemeval.event_loop import in_thread
 from longmemeval.llm.http.calling import Caller
 from longmemeval.llm.http.connections import close_connections_with_the_loop
-from longmemeval.llm.http.endpoints import endpoint, own_addresses
+from longmemeval.llm.http.destination import Destination
 from longmemeval.llm.http.errors_map import meaning_of
 from longmemeval.llm.http.warm_up import warm_up
 from longmemeval.llm.options import ModelOptions
@@ -23,8 +22,6 @@ from longmemeval.records import Usage
 from longmemeval.secrets.addresses import Address
 from longmemeval.secrets.redaction import without_secrets
 
-CONNECT_S = 10.0
-"""Longest wait for a connection, seconds; LiteLLM tries twice."""
 _TOKENS_AROUND = 6
 """Tokens the chat format adds to a message, by OpenAI's recipe for counting: 3, and 3 to begin the reply."""
 
@@ -83,9 +80,8 @@ class LiteLLMChatModel:
         self._provider, _ = split_spec(spec)
         self._priced = has_price(table_entry(spec))
         self._address = address
-        self._served_at = address.url if address else endpoint(spec, options) or next(iter(own_addresses(spec)), None)
-        self._where = f"{spec} at {address.url}" if address else spec
-        self._caller = Caller(spec, self._where, options, account)
+        self._destination = Destination(spec, options, api_key, address)
+        self._caller = Caller(spec, self._destination.name, options, account)
 
     @property
     def spec(self) -> str:
@@ -106,7 +102,7 @@ class LiteLLMChatModel:
         """
         litellm = load_litellm()
         await close_connections_with_the_loop(litellm)
-        await warm_up(litellm, self._served_at)
+        await warm_up(litellm, self._destination.served_at)
         most = await self._most(request) if self._account else 0.0
         called = await self._caller.call(lambda seconds: self._send(litellm, request, seconds), most)
         return structs.replace(called.reply, usage=called.usage, attempts=called.attempts, latency_ms=called.latency_ms)
@@ -131,25 +127,16 @@ class LiteLLMChatModel:
             # open would never run into it.
             async with asyncio.timeout(seconds):
                 response = await litellm.acompletion(
-                    model=self._spec,
                     messages=[{"role": message.role, "content": message.content} for message in request.messages],
                     temperature=request.temperature,
                     max_tokens=request.max_tokens,
                     n=1,
-                    # A dead address shows long before a model that takes its time.
-                    timeout=httpx.Timeout(self._options.timeout_s, connect=min(seconds / 4, CONNECT_S)),
-                    api_base=self._address.url if self._address else None,
-                    extra_headers=self._address.headers if self._address else None,
-                    api_key=self._api_key,
-                    num_retries=0,
-                    max_retries=0,
-                    # A model that takes no temperature is called without one; `registry.model_warning` says so.
-                    drop_params=True,
+                    **self._destination.arguments(seconds),
                 )
             completion = convert(response, _Completion, from_attributes=True)
         except Exception as error:
             # The cause is left out on purpose: a traceback of it may print the key.
-            raise meaning_of(error, self._where) from None
+            raise meaning_of(error, self._destination.name) from None
         return self._reply(completion, cost_of(litellm, response, self._spec) if self._priced else None)
 
     def _reply(self, completion: _Completion, cost: float | None) -> ChatReply:

@@ -9,16 +9,15 @@ from functools import cached_property
 from types import ModuleType
 from typing import Any
 
-import httpx
 import msgspec
 from msgspec import Raw, Struct
 
 from longmemeval.costs.prices import load_litellm, price
 from longmemeval.costs.spending import Account
 from longmemeval.llm.http.calling import Called, Caller
-from longmemeval.llm.http.client import CONNECT_S, cost_of
+from longmemeval.llm.http.client import cost_of
 from longmemeval.llm.http.connections import close_connections_with_the_loop
-from longmemeval.llm.http.endpoints import endpoint, own_addresses
+from longmemeval.llm.http.destination import Destination
 from longmemeval.llm.http.errors_map import meaning_of
 from longmemeval.llm.http.warm_up import warm_up
 from longmemeval.llm.options import ModelOptions
@@ -74,19 +73,18 @@ class ForwardedModel:
         self, spec: str, options: ModelOptions, api_key: str | None, address: Address | None, account: Account | None
     ) -> None:
         self.spec = spec
-        self._options, self._api_key, self._address, self._account = options, api_key, address, account
-        self._where = f"{spec} at {address.url}" if address else spec
-        self._served_at = address.url if address else endpoint(spec, options) or next(iter(own_addresses(spec)), None)
+        self._account = account
+        self._destination = Destination(spec, options, api_key, address)
         entry = table_entry(spec)
         self._priced = has_price(entry)
         self._longest = int((entry or {}).get("max_output_tokens") or _LONGEST_REPLY)
         self._extends = split_spec(spec)[0] == "openai"
-        self._caller = Caller(spec, self._where, options, account)
+        self._caller = Caller(spec, self._destination.name, options, account)
 
     async def get_ready(self) -> None:
         """Load what the first call would have to wait for."""
         litellm = await asyncio.to_thread(load_litellm)
-        await warm_up(litellm, self._served_at)
+        await warm_up(litellm, self._destination.served_at)
 
     async def forward(self, body: Mapping[str, Any]) -> Forwarded:
         """The reply to a request; tried again as every call is.
@@ -122,21 +120,14 @@ class ForwardedModel:
         try:
             async with asyncio.timeout(seconds):
                 response = await litellm.acompletion(
-                    model=self.spec,
                     **sent,
                     allowed_openai_params=[name for name in _ALLOWED if name in sent],
-                    timeout=httpx.Timeout(self._options.timeout_s, connect=min(seconds / 4, CONNECT_S)),
-                    api_base=self._address.url if self._address else None,
-                    extra_headers=self._address.headers if self._address else None,
-                    api_key=self._api_key,
-                    num_retries=0,
-                    max_retries=0,
-                    drop_params=True,
+                    **self._destination.arguments(seconds),
                 )
             document: dict[str, Any] = response.model_dump(mode="json", exclude_none=True)
         except Exception as error:
             # The cause is left out on purpose: a traceback of it may print the key.
-            raise meaning_of(error, self._where) from None
+            raise meaning_of(error, self._destination.name) from None
         return self._read(document, cost_of(litellm, response, self.spec) if self._priced else None)
 
     def _read(self, document: dict[str, Any], cost: float | None) -> Forwarded:

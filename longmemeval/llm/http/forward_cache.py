@@ -73,14 +73,8 @@ class CachedForwarding:
 
     def _kept(self, key: bytes) -> Forwarded | None:
         with self._writing:
-            stored = self._cache.get_many([key]).get(key) if self._cache else None
-            if stored is None or self._cache is None:
-                return None
-            try:
-                return msgspec.json.decode(stored, type=_Entry).reply
-            except msgspec.DecodeError:
-                self._cache.discard_damaged(key, stored)
-                return None
+            entry = self._cache.get_record(key, _Entry) if self._cache else None
+        return entry.reply if entry else None
 
     def _keep(self, key: bytes, canonical: bytes, reply: Forwarded, receipts: Receipts | None) -> None:
         if self._cache is None:

@@ -1,17 +1,15 @@
-"""Where rows lie: two small protocols, and the embedded stores behind them.
+"""Where facts are kept: a small protocol, and the embedded store behind it.
 
-A store keeps and finds; what is believed is the ledger's business. Another store (a graph database, a vector index on a
-server) is a class with these methods.
+A store keeps and finds; what is believed is the ledger's business. Another store (a graph database, say) is a class
+with these methods. Vectors are those of the harness's own vector store.
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Protocol
 
 import msgspec
-import numpy as np
 
-from longmemeval.arrays import Vector, Vectors
 from longmemeval.memory.engram.records import Fact
 
 
@@ -32,18 +30,6 @@ class FactStore(Protocol):
 
     def distances(self, names: Iterable[str], hops: int) -> dict[str, int]:
         """The graph: each name that facts connect with one of `names`, with its distance, up to `hops`."""
-        ...
-
-
-class FactVectorStore(Protocol):
-    """One vector for each text, by cosine similarity."""
-
-    def add(self, ids: Sequence[str], vectors: Vectors) -> None:
-        """Add rows of length 1, shape (len(ids), dimension)."""
-        ...
-
-    def nearest(self, vector: Vector, limit: int) -> list[tuple[str, float]]:
-        """Ids and similarities, best first, ties in the order they were added."""
         ...
 
 
@@ -90,24 +76,3 @@ class EmbeddedFacts:
                         found[other] = found[name] + 1
                         queue.append(other)
         return found
-
-
-class EmbeddedVectors:
-    """Vectors in memory, compared exactly."""
-
-    def __init__(self) -> None:
-        self._ids: list[str] = []
-        self._rows: list[Vectors] = []
-
-    def add(self, ids: Sequence[str], vectors: Vectors) -> None:
-        """Add rows of length 1."""
-        self._ids += ids
-        self._rows.append(vectors)
-
-    def nearest(self, vector: Vector, limit: int) -> list[tuple[str, float]]:
-        """Ids and cosine similarities, best first."""
-        if not self._ids:
-            return []
-        scores = np.concatenate(self._rows) @ vector
-        best = np.argsort(-scores, kind="stable")[:limit]
-        return [(self._ids[row], float(scores[row])) for row in best.tolist()]

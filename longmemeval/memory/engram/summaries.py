@@ -1,4 +1,4 @@
-"""Sessions in a line each, and what is known of a person: by rules, out of facts."""
+"""Sessions in a line each, by rules, out of facts."""
 
 from collections.abc import Iterable, Sequence
 
@@ -47,17 +47,3 @@ def _first_statement(thread: Sequence[Message]) -> Summary | None:
             text = " ".join(statement.split()[:_MOST_WORDS])
             return Summary(message.thread_id, f"{message.speaker or message.role}: {text}", (message.message_id,))
     return None
-
-
-def profile(facts: Iterable[Fact], subject: str) -> str:
-    """What is believed of a subject, by predicate, newest value last: markdown.
-
-    Args:
-        facts: those that hold, as `Engine.facts` gives them.
-        subject: whose.
-    """
-    lines: dict[str, list[str]] = {}
-    for fact in facts:
-        if fact.subject == subject:
-            lines.setdefault(fact.predicate, []).append(fact.object)
-    return "\n".join(f"- {predicate}: {', '.join(values)}" for predicate, values in sorted(lines.items()))

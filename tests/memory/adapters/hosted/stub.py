@@ -6,6 +6,7 @@ Nothing depends on time: what was added is done after it was asked about a few t
 import json
 import re
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -37,7 +38,7 @@ class Route(NamedTuple):
     optional: Collection[str] = ()
 
 
-class HostedStub:
+class HostedStub(ABC):
     """A service on the loopback; subclasses have its routes and its state.
 
     Args:
@@ -89,13 +90,13 @@ class HostedStub:
         self._server.shutdown()
         self._server.server_close()
 
+    @abstractmethod
     def routes(self) -> list[Route]:
         """All that the service answers."""
-        raise NotImplementedError
 
+    @abstractmethod
     def kept(self) -> list[str]:
         """The names of all histories that are at the service now."""
-        raise NotImplementedError
 
     def begin(self, name: str) -> None:
         """Work of that name begins."""

@@ -1,0 +1,47 @@
+"""Where the calls of a model go, and how LiteLLM is told."""
+
+from typing import Any
+
+import httpx
+
+from longmemeval.llm.http.endpoints import endpoint, own_addresses
+from longmemeval.llm.options import ModelOptions
+from longmemeval.secrets.addresses import Address
+
+CONNECT_S = 10.0
+"""Longest wait for a connection, seconds; LiteLLM tries twice."""
+
+
+class Destination:
+    """The endpoint of a model.
+
+    Args:
+        spec: the model.
+        options: endpoint and time-out.
+        api_key: sent with each call; None leaves it to LiteLLM and the environment.
+        address: where calls go; None leaves that to LiteLLM and the environment.
+
+    Attributes:
+        name: the model and its address, for messages.
+        served_at: the address that connections are made to beforehand; None: not known.
+    """
+
+    def __init__(self, spec: str, options: ModelOptions, api_key: str | None, address: Address | None) -> None:
+        self._spec, self._timeout_s, self._api_key, self._address = spec, options.timeout_s, api_key, address
+        self.name = f"{spec} at {address.url}" if address else spec
+        self.served_at = address.url if address else endpoint(spec, options) or next(iter(own_addresses(spec)), None)
+
+    def arguments(self, seconds: float) -> dict[str, Any]:
+        """What LiteLLM is told besides the request, for one attempt that takes no longer than so many seconds."""
+        return {
+            "model": self._spec,
+            # A dead address shows long before a model that takes its time.
+            "timeout": httpx.Timeout(self._timeout_s, connect=min(seconds / 4, CONNECT_S)),
+            "api_base": self._address.url if self._address else None,
+            "extra_headers": self._address.headers if self._address else None,
+            "api_key": self._api_key,
+            "num_retries": 0,
+            "max_retries": 0,
+            # A model that takes no temperature is called without one; `registry.model_warning` says so.
+            "drop_params": True,
+        }
