@@ -56,6 +56,7 @@ for _verb in (
     "inspect",
     "facts",
     "verify",
+    "sign",
     "export",
     "import_run",
     "compare",

@@ -1,5 +1,6 @@
 """`longmemeval verify`."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -7,6 +8,7 @@ import typer
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.completion import complete_run
 from longmemeval.cli.options.groups import add_verb
+from longmemeval.cli.options.panels import WHAT
 from longmemeval.cli.output import err, out, print_json, printable
 
 
@@ -24,6 +26,12 @@ def verify(
     sweep: shared.Sweep = None,
     memories: shared.PartsOf = None,
     dataset: shared.MovedDataset = None,
+    public_key: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", rich_help_panel=WHAT, help="Check that the runs are signed by the owner of this key."
+        ),
+    ] = None,
     as_json: shared.Json = False,
 ) -> None:
     """Check all hashes, and recompute every number from the files.
@@ -37,12 +45,15 @@ def verify(
         raise typer.BadParameter("name a RUN, a pattern such as 'demo-*', a preparation, or --sweep NAME")
     where = places.folders()
     names = named_runs(subjects or (), where.results_dir, sweep=sweep)
-    found = [check(name, dataset=dataset, memories=memories or (), where=where) for name in names]
+    found = [
+        check(name, dataset=dataset, memories=memories or (), public_key=public_key, where=where) for name in names
+    ]
     if as_json:
         print_json(found[0] if len(found) == 1 else {"subjects": found})
     for one in found:
         if not one.problems and not as_json:
-            out.print(f"{printable(one.subject)}: all {one.checked} checks hold")
+            signed = f", signed by the owner of {printable(public_key.name)}" if public_key else ""
+            out.print(f"{printable(one.subject)}: all {one.checked} checks hold{signed}")
         for note in one.notes if not as_json else ():
             err.print(printable(note))
         for problem in one.problems:

@@ -1,6 +1,7 @@
 """`verify`: hashes hold, and every number recomputes from the files."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -30,7 +31,10 @@ from longmemeval.pipeline.runs.scores.stored import read_metrics
 from longmemeval.pipeline.runs.settings import AnswerSettings, RetrievalSettings
 from longmemeval.pipeline.verify.preparation import PreparationCheck
 from longmemeval.pipeline.verify.retrieval import check_retrieval
+from longmemeval.pipeline.verify.signature import SIGNATURE, check_signature
 from longmemeval.settings import Folders, folders
+
+_UNREAD = "The run is signed; --public-key FILE checks by whom"
 
 
 class Verification(Struct, frozen=True):
@@ -48,6 +52,7 @@ def verify(
     *,
     dataset: str | None = None,
     memories: Sequence[MemoryConfiguration | str] = (),
+    public_key: Path | None = None,
     where: Folders | None = None,
 ) -> Verification:
     """Check a run, or a preparation named `DATASET` or `DATASET/PREPARATION`.
@@ -56,6 +61,7 @@ def verify(
         subject: a run id, or a preparation.
         dataset: where a run's gold is, if it has moved.
         memories: memories that are not registered, whose parts a preparation holds; registered ones are known.
+        public_key: the reader's copy of the key with which a run has to be signed.
         where: the folders.
 
     Raises:
@@ -65,7 +71,10 @@ def verify(
     where = where or folders()
     run = _run_folder(subject, where)
     if run is not None:
-        return _collect(subject, _check_run(run, dataset, where))
+        signed = check_signature(run, public_key) if public_key else ()
+        found = _collect(subject, chain(signed, _check_run(run, dataset, where)))
+        unread = () if public_key or not (run / SIGNATURE).exists() else (_UNREAD,)
+        return structs.replace(found, notes=unread)
     preparations = _preparations(subject, where)
     if not preparations:
         _refuse_lost_manifest(where.results_dir / subject)
@@ -73,6 +82,8 @@ def verify(
     known = dict(known_parts())
     for memory in map(as_configuration, memories):
         known |= preset_of(memory).all_parts() | {part.name: part for part in parts_of(memory)}
+    if public_key:
+        raise HarnessError(f"'{subject}' is a preparation; only runs are signed", fix="Leave out --public-key")
     checked = [PreparationCheck(folder, known) for folder in preparations]
     found = _collect(subject, (outcome for one in checked for outcome in one.outcomes()))
     unknown = sorted(set[str]().union(*(one.unknown for one in checked)))
@@ -83,7 +94,7 @@ def _of_unknown(part: str) -> str:
     return f"Of part '{part}' only the hash is checked; its content too with the --memory that reads it"
 
 
-def _collect(subject: str, checks: Iterator[str | None]) -> Verification:
+def _collect(subject: str, checks: Iterable[str | None]) -> Verification:
     outcomes = list(checks)
     return Verification(subject, len(outcomes), tuple(problem for problem in outcomes if problem))
 

@@ -1,0 +1,43 @@
+"""`longmemeval sign`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from longmemeval.cli.options import shared
+from longmemeval.cli.options.completion import complete_run
+from longmemeval.cli.options.groups import add_verb
+from longmemeval.cli.options.panels import WHAT
+from longmemeval.cli.output import out, print_json, printable
+from longmemeval.text.plural import count_of
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    add_verb(app, "sign", sign, example="longmemeval sign demo-hybrid --key key.pem")
+
+
+def sign(
+    places: shared.Places,
+    run: Annotated[str, typer.Argument(metavar="RUN", autocompletion=complete_run, help="The run.")],
+    key: Annotated[
+        Path,
+        typer.Option("--key", metavar="FILE", rich_help_panel=WHAT, help="Your Ed25519 private key (PEM, OpenSSH)."),
+    ],
+    as_json: shared.Json = False,
+) -> None:
+    """Sign all files of a run, so that others can tell that they are yours.
+
+    Readers check it with your public key: longmemeval verify RUN --public-key FILE. A key is made by
+    openssl genpkey -algorithm ed25519 -out key.pem, its public half by openssl pkey -in key.pem -pubout -out key.pub.
+    """
+    from longmemeval.pipeline.verify.sign import sign as sign_run
+    from longmemeval.pipeline.verify.signature import SIGNATURE
+
+    where = places.folders()
+    made = sign_run(run, key, where=where)
+    if as_json:
+        print_json(made)
+        return
+    out.print(f"Signed {count_of(len(made.files), 'file')}: {printable(str(where.results_dir / run / SIGNATURE))}")

@@ -1,0 +1,49 @@
+"""`sign`: every file of a run under one signature."""
+
+import base64
+from pathlib import Path
+
+import msgspec
+
+from longmemeval.errors import HarnessError, IntegrityError
+from longmemeval.files import write_atomic
+from longmemeval.pipeline.runs.manifest import read_manifest, run_folder
+from longmemeval.pipeline.verify.keys import private_key
+from longmemeval.pipeline.verify.signature import FORMAT, SIGNATURE, Signature, file_hashes, fingerprint, signed_bytes
+from longmemeval.pipeline.verify.verify import verify
+from longmemeval.settings import Folders, folders
+
+
+def sign(run: str, key_file: Path, *, where: Folders | None = None) -> Signature:
+    """Sign a run that has ended and in which every check holds.
+
+    A later change, another judge's judgements say, is not under the signature; the run is then signed again.
+
+    Args:
+        run: its id.
+        key_file: an Ed25519 private key, as PEM or OpenSSH.
+        where: the folders; None: from the environment.
+
+    Returns:
+        What now stands in `signature.json`.
+
+    Raises:
+        HarnessError: there is no such run, it has not ended, or the key cannot be used.
+        IntegrityError: a check of `verify` does not hold.
+    """
+    where = where or folders()
+    folder = run_folder(where.results_dir, run)
+    key = private_key(key_file)
+    if read_manifest(folder).status == "running":
+        raise HarnessError(f"Run '{run}' has not ended", fix=f"Finish it first: longmemeval run --resume {run}")
+    if problems := verify(run, where=where).problems:
+        raise IntegrityError(
+            f"Run '{run}' is not signed: {len(problems)} of its checks do not hold",
+            where=problems[0],
+            fix=f"longmemeval verify {run} lists them",
+        )
+    files = file_hashes(folder)
+    signed = key.sign(signed_bytes(run, files))
+    signature = Signature(FORMAT, run, files, fingerprint(key.public_key()), base64.b64encode(signed).decode())
+    write_atomic(folder / SIGNATURE, msgspec.json.format(msgspec.json.encode(signature), indent=2) + b"\n")
+    return signature

@@ -1,0 +1,101 @@
+"""Signatures of runs: every file of a run's folder under one Ed25519 signature (RFC 8032).
+
+Hashes inside a folder show damage; whoever edits an answer can compute them again. A signature shows who vouches for
+the files, provided that the key it is checked with comes from the reader and not from the folder.
+"""
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.files import sha256_bytes, sha256_file
+from longmemeval.pipeline.verify.keys import public_key
+from longmemeval.text_files import UnreadableError, decode_format
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+SIGNATURE = "signature.json"
+FORMAT = 1
+_PURPOSE = b"longmemeval run\n"
+"""Begins what is signed, so that a signature made for something else cannot stand here."""
+
+
+class Signature(Struct, frozen=True):
+    """`signature.json`."""
+
+    format: int
+    run_id: str
+    files: dict[str, str]
+    """sha256 of every file by its path inside the run's folder."""
+    key: str
+    """sha256 of the public key, to tell which one to bring; the key itself is not here."""
+    signature: str
+    """Over run id and files, as base64."""
+
+
+def check_signature(folder: Path, key_file: Path) -> Iterator[str | None]:
+    """Whether a run's files are those that the owner of a key signed: what is wrong, or None, for each check.
+
+    Args:
+        folder: of the run.
+        key_file: the reader's own copy of the public key, as PEM or OpenSSH.
+
+    Raises:
+        HarnessError: the key cannot be used.
+    """
+    key = public_key(key_file)
+    try:
+        stored = decode_format((folder / SIGNATURE).read_bytes(), Signature, FORMAT, "The signature", SIGNATURE)
+    except FileNotFoundError:
+        yield f"{SIGNATURE}: is missing; the run is not signed"
+        return
+    except UnreadableError as error:
+        yield f"{SIGNATURE}: is damaged: {error}"
+        return
+    if stored.run_id != folder.name:
+        yield f"{SIGNATURE}: is of run '{stored.run_id}'"
+        return
+    if not _holds(key, stored):
+        other = "" if stored.key == fingerprint(key) else f"; it was made with the key of sha256 {stored.key[:16]}…"
+        yield f"{SIGNATURE}: is not by the owner of {key_file.name}{other}"
+        return
+    yield None
+    found = file_hashes(folder)
+    for name in sorted(found.keys() | stored.files.keys()):
+        if name not in found:
+            yield f"{name}: was signed and is missing"
+        elif name not in stored.files:
+            yield f"{name}: is not under the signature"
+        else:
+            yield None if found[name] == stored.files[name] else f"{name}: was changed after it was signed"
+
+
+def _holds(key: "Ed25519PublicKey", stored: Signature) -> bool:
+    from cryptography.exceptions import InvalidSignature
+
+    try:
+        key.verify(base64.b64decode(stored.signature, validate=True), signed_bytes(stored.run_id, stored.files))
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def signed_bytes(run_id: str, files: dict[str, str]) -> bytes:
+    """What is signed: one spelling of run id and hashes."""
+    return _PURPOSE + msgspec.json.encode({"run_id": run_id, "files": files}, order="deterministic")
+
+
+def file_hashes(folder: Path) -> dict[str, str]:
+    """The sha256 of every file below the folder but the signature and locks."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock")
+    return {path.relative_to(folder).as_posix(): sha256_file(path) for path in files if path != folder / SIGNATURE}
+
+
+def fingerprint(key: "Ed25519PublicKey") -> str:
+    """Tells keys apart."""
+    return sha256_bytes(key.public_bytes_raw())

@@ -1,0 +1,177 @@
+"""A signature holds for the very files that were signed, and only under the reader's own key."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from longmemeval.errors import HarnessError, IntegrityError
+from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
+from longmemeval.files import sha256_file
+from longmemeval.pipeline.answer.run import RunOptions, run
+from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.verify.keys import PASSWORD
+from longmemeval.pipeline.verify.sign import sign
+from longmemeval.pipeline.verify.signature import SIGNATURE
+from longmemeval.pipeline.verify.verify import verify
+from longmemeval.settings import Folders
+from tests.pipeline.helpers import prepared_colours
+from tests.support import longmemeval
+
+serialization = pytest.importorskip("cryptography.hazmat.primitives.serialization")
+ed25519 = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519")
+
+
+def make_key(folder: Path, name: str, *, password: bytes | None = None, ssh: bool = False) -> tuple[Path, Path]:
+    """A new pair of keys as the usual tools write them: the private and the public file."""
+    key = ed25519.Ed25519PrivateKey.generate()
+    encryption = serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption()
+    private_format = serialization.PrivateFormat.OpenSSH if ssh else serialization.PrivateFormat.PKCS8
+    private, public = folder / name, folder / f"{name}.pub"
+    private.write_bytes(key.private_bytes(serialization.Encoding.PEM, private_format, encryption))
+    encoding = serialization.Encoding.OpenSSH if ssh else serialization.Encoding.PEM
+    public_format = serialization.PublicFormat.OpenSSH if ssh else serialization.PublicFormat.SubjectPublicKeyInfo
+    public.write_bytes(key.public_key().public_bytes(encoding, public_format))
+    return private, public
+
+
+@pytest.fixture
+def where(tmp_path: Path) -> Folders:
+    """Folders with a graded run `r`: q0 right, q1 wrong."""
+    dataset, where = prepared_colours(tmp_path, 2, "last-k")
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps({"q0": "red", "q1": "no idea"}))
+    run(dataset, "last-k", f"offline/scripted:{script}", options=RunOptions(run_id="r"), where=where)
+    evaluate("r", options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where)
+    return where
+
+
+@pytest.mark.parametrize("ssh", [False, True])
+def test_a_signed_run_is_checked_with_the_public_key(tmp_path: Path, where: Folders, ssh: bool) -> None:
+    private, public = make_key(tmp_path, "key", ssh=ssh)
+    unsigned = verify("r", public_key=public, where=where)
+    assert unsigned.problems == (f"{SIGNATURE}: is missing; the run is not signed",)
+    made = sign("r", private, where=where)
+    assert {"run.json", "answers.jsonl", "prompts.jsonl"} < made.files.keys()
+    signed = verify("r", public_key=public, where=where)
+    assert not signed.problems
+    assert signed.checked == verify("r", where=where).checked + 1 + len(made.files)
+
+
+def forge(folder: Path) -> None:
+    """The wrong answer becomes right, and every hash inside the folder is made anew."""
+    answers = folder / "answers.jsonl"
+    answers.write_text(answers.read_text().replace('"no idea"', '"blue"'))
+    manifest = json.loads((folder / "run.json").read_text())
+    manifest["files"]["answers.jsonl"] = sha256_file(answers)
+    (folder / "run.json").write_text(json.dumps(manifest))
+
+
+def test_a_forged_run_fails_under_any_key_but_the_forgers(tmp_path: Path, where: Folders) -> None:
+    private, public = make_key(tmp_path, "author")
+    sign("r", private, where=where)
+    folder = where.results_dir / "r"
+    forge(folder)
+    for kind in ("judgements", "metrics"):
+        shutil.rmtree(folder / kind)
+    (where.results_dir / "index.jsonl").unlink()
+    evaluate("r", options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where)
+    assert not verify("r", where=where).problems
+    changed = verify("r", public_key=public, where=where).problems
+    assert "answers.jsonl: was changed after it was signed" in changed
+
+    forger, forgers_public = make_key(tmp_path, "forger")
+    sign("r", forger, where=where)
+    assert not verify("r", public_key=forgers_public, where=where).problems
+    (problem,) = verify("r", public_key=public, where=where).problems
+    assert "is not by the owner of author.pub; it was made with the key of sha256" in problem
+    done = longmemeval("verify", "r", "--public-key", public, cwd=tmp_path, code=3, **environment(where))
+    assert "is not by the owner of author.pub" in done.stderr
+
+
+def environment(where: Folders) -> dict[str, str]:
+    return {
+        f"LONGMEMEVAL_{name}_DIR": str(getattr(where, f"{name.lower()}_dir"))
+        for name in ("DATA", "PREPARED", "RESULTS")
+    }
+
+
+def add_file(folder: Path) -> str:
+    (folder / "judgements" / "other.jsonl").write_text("")
+    return "judgements/other.jsonl: is not under the signature"
+
+
+def remove_prompts(folder: Path) -> str:
+    (folder / "prompts.jsonl").unlink()
+    return "prompts.jsonl: was signed and is missing"
+
+
+def take_another_hash(folder: Path) -> str:
+    stored = json.loads((folder / SIGNATURE).read_text())
+    stored["files"]["answers.jsonl"] = "0" * 64
+    (folder / SIGNATURE).write_text(json.dumps(stored))
+    return f"{SIGNATURE}: is not by the owner of key.pub"
+
+
+def cut_signature(folder: Path) -> str:
+    (folder / SIGNATURE).write_text((folder / SIGNATURE).read_text()[:80])
+    return f"{SIGNATURE}: is damaged: "
+
+
+def spoil_base64(folder: Path) -> str:
+    stored = json.loads((folder / SIGNATURE).read_text())
+    (folder / SIGNATURE).write_text(json.dumps(stored | {"signature": "§"}))
+    return f"{SIGNATURE}: is not by the owner of key.pub"
+
+
+def take_anothers(folder: Path) -> str:
+    stored = json.loads((folder / SIGNATURE).read_text())
+    (folder / SIGNATURE).write_text(json.dumps(stored | {"run_id": "s"}))
+    return f"{SIGNATURE}: is of run 's'"
+
+
+@pytest.mark.parametrize(
+    "change", [add_file, remove_prompts, take_another_hash, cut_signature, spoil_base64, take_anothers]
+)
+def test_every_change_is_named(tmp_path: Path, where: Folders, change: Callable[[Path], str]) -> None:
+    private, public = make_key(tmp_path, "key")
+    sign("r", private, where=where)
+    expected = change(where.results_dir / "r")
+    assert any(problem.startswith(expected) for problem in verify("r", public_key=public, where=where).problems)
+
+
+def test_what_does_not_verify_is_not_signed(tmp_path: Path, where: Folders) -> None:
+    private, _ = make_key(tmp_path, "key")
+    answers = where.results_dir / "r" / "answers.jsonl"
+    answers.write_text(answers.read_text().replace("red", "green"))
+    with pytest.raises(IntegrityError, match="'r' is not signed"):
+        sign("r", private, where=where)
+    assert not (where.results_dir / "r" / SIGNATURE).exists()
+
+
+def test_an_encrypted_key_asks_for_its_password(
+    tmp_path: Path, where: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    private, public = make_key(tmp_path, "key", password=b"correct horse")
+    with pytest.raises(HarnessError, match=f"Put its password into {PASSWORD}"):
+        sign("r", private, where=where)
+    monkeypatch.setenv(PASSWORD, "wrong")
+    with pytest.raises(HarnessError, match="no private key that can be opened"):
+        sign("r", private, where=where)
+    monkeypatch.setenv(PASSWORD, "correct horse")
+    sign("r", private, where=where)
+    assert not verify("r", public_key=public, where=where).problems
+
+
+def test_other_files_are_no_keys(tmp_path: Path, where: Folders) -> None:
+    private, public = make_key(tmp_path, "key")
+    with pytest.raises(HarnessError, match="holds no private key"):
+        sign("r", public, where=where)
+    with pytest.raises(HarnessError, match="holds no public key"):
+        verify("r", public_key=private, where=where)
+    with pytest.raises(HarnessError, match="cannot be read: No such file"):
+        verify("r", public_key=tmp_path / "none", where=where)
+    with pytest.raises(HarnessError, match="only runs are signed"):
+        verify("colours/default", public_key=public, where=where)
