@@ -309,9 +309,9 @@ def test_help_takes_little_more_than_the_libraries_that_print_it() -> None:
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     smallest = "import msgspec, typer; app = typer.Typer(); app.command()(lambda: None); app(['--help'])"
-    ours, theirs = (
-        min(seconds(*given) for _ in range(3)) for given in (("-m", "longmemeval", "--help"), ("-c", smallest))
-    )
+    # In turns, and the least of each: what else the machine does makes both slower.
+    pairs = [(seconds("-m", "longmemeval", "--help"), seconds("-c", smallest)) for _ in range(6)]
+    ours, theirs = map(min, zip(*pairs, strict=True))
     assert ours < 2 * theirs
 
 
