@@ -35,16 +35,16 @@ class EngramParameters(Parameters):
     """Parameters of `engram-full`."""
 
     facts: int | None = Field(None, ge=0)
-    """Most facts to recall; 4, or as the profile says. `engram-lean` shows those whose messages have no room, or all
-    where the question asks for what is so now."""
+    """Most facts to recall; 4, or as the profile says; 0: messages alone. `engram-lean` shows those whose messages have
+    no room, or all where the question asks for what is so now."""
     fusion: Literal["scores", "published"] = "scores"
     """`scores`: messages ranked as by `hybrid`, facts by scores; graph and recency count where the question asks for
     what is so now. `published`: five signals as ranks (RRF, k = 60) with the published weights and numbers: 8 facts, 15
     messages, 2 whole sessions, 28 summaries."""
     hops: int = Field(2, ge=0, le=4)
     """How far from the question's entities the graph is followed; 0: not at all."""
-    recency_days: float = Field(30.0, gt=0)
-    """After so many days the recency of a fact has fallen to 1/e."""
+    recency_days: float = Field(30.0, ge=0)
+    """After so many days the recency of a fact has fallen to 1/e; 0: recency counts for nothing."""
     as_of: bool = True
     """Leave out what was said, or believed, only after the question was asked."""
 

@@ -192,6 +192,11 @@ def _names(question: str, name: str) -> bool:
 
 
 def recency(facts: Iterable[Fact], now: datetime, days: float) -> Scores:
-    """exp(-age / days) by event time: the later of when a fact began and when it was last said; never by the clock."""
+    """exp(-age / days) by event time: the later of when a fact began and when it was last said; never by the clock.
+
+    0 days: 0 for every fact.
+    """
+    if not days:
+        return np.zeros(len(list(facts)))
     ages = [max(0.0, (now - max(fact.valid_at, fact.created_at)).total_seconds() / 86400) for fact in facts]
     return np.exp(-np.array(ages) / days)

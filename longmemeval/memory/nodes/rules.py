@@ -14,7 +14,7 @@ from longmemeval.memory.nodes.templates import filled
 from longmemeval.memory.working_memory.statements import clause, is_claimed, is_role_play, shortened, statements
 from longmemeval.records import Message, Session, Turn
 
-VERSION = 1
+VERSION = 2
 """Raise it with every change of what the rules find; the patterns are hashed besides."""
 
 _FIRST_PERSON = re.compile(r"\b(?:I|my|My|me|[Ww]e|[Oo]ur|us)\b")
@@ -79,7 +79,7 @@ def _of_node(said: Said, node: NodeType, told: Sequence[str], dates: DatedText) 
                 begin, stop = _says(match)
                 if any(start < stop and begin < end for start, end in taken):
                     continue
-                if not is_claimed(sentence, match.start()):
+                if not is_claimed(sentence, _first_word(match)):
                     continue
                 made = list(_entries(said, node, rule, match, sentence, dates.dates_of(sentence)))
                 if made:
@@ -118,6 +118,10 @@ def _entries(
             yield _entry(said, node, checked, dated, sentence)
 
 
+def _first_word(match: re.Match[str]) -> int:
+    return match.end() - len(match[0].lstrip(" ,;:("))
+
+
 def _says(match: re.Match[str]) -> tuple[int, int]:
     """What of a sentence a match reads: its last group, or all of it. No two rules of a node read the same words."""
     return match.span(match.lastindex) if match.lastindex else match.span()
@@ -136,7 +140,7 @@ def _entry(said: Said, node: NodeType, values: dict[str, Value], dated: dict[str
 
 
 def _around(sentence: str, match: re.Match[str]) -> dict[str, str]:
-    start = match.start() + len(match[0]) - len(match[0].lstrip(" ,;:("))
+    start = _first_word(match)
     return {
         "clause": clause(sentence, start, match.end()).rstrip(".!"),
         "sentence": shortened(sentence, start, match.end()).rstrip(".!"),

@@ -30,7 +30,7 @@ from longmemeval.memory.working_memory.statements import (
 )
 from longmemeval.records import Session
 
-VERSION = 1
+VERSION = 2
 """Raise it with every change of what is read or written; the table of rules is hashed besides."""
 
 

@@ -70,7 +70,8 @@ _ABOUT_THE_CHAT = re.compile(
 )
 _HYPOTHETICAL = re.compile(
     r"\b(?:if|unless|would|wish|suppos(?:e|ing)|assum(?:e|ing)|let's say|scenario|hypothetical(?:ly)?"
-    r"|for (?:example|instance)|might|maybe|perhaps)\b|^say\b",
+    r"|for (?:example|instance)|might|maybe|perhaps|(?:is|was)(?:n't| not) true)\b|^say\b"
+    r"|\b(?:story|novel|poem|song|letter|e-?mail|message|line|quote|slogan|motto)\b[^.!?]*:",
     re.IGNORECASE,
 )
 _FIRST_PERSON = re.compile(r"\b(?:I|my|My|me)\b")

@@ -41,7 +41,7 @@ BLOCKS = {
     ),
     "relative": (
         "(?:(?:best|close|old|older|younger|little|big|twin|step|late|new|dear|good)[- ])*"
-        "(?:sister|brother|mom|mum|mother|dad|father|parents|wife|husband|partner|spouse|fianc[e\u00e9]e?|girlfriend"
+        "(?:sister|brother|mom|mum|mother|dad|father|(?:grand)?parents|wife|husband|partner|spouse|fianc[e\u00e9]e?|girlfriend"
         "|boyfriend|son|daughter|kids|children|baby|grandma|grandpa|grandmother|grandfather|aunt|uncle|cousin|niece"
         "|nephew|(?:sister|brother|mother|father)-in-law|friend|roommate|boss|manager|colleague|co-?worker|neighbou?r"
         "|therapist|dog|cat|puppy|kitten|parrot|rabbit|hamster|horse)"

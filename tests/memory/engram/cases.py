@@ -45,23 +45,23 @@ def read_cases() -> list[Case]:
             cases.append(Case(rest, asked, speaker, ()))
             asked = speaker = ""
         elif sign == "=":
-            cases[-1] = cases[-1]._replace(expected=(*cases[-1].expected, _expected(rest, cases[-1].speaker)))
+            cases[-1] = cases[-1]._replace(expected=(*cases[-1].expected, expected(rest, cases[-1].speaker)))
     return cases
 
 
-def _expected(text: str, speaker: str) -> Expected:
+def expected(text: str, speaker: str) -> Expected:
     found = _CLAIM.fullmatch(text)
     assert found, text
     kind, subject, value = found["kind"] or "assert", found["subject"] or speaker or "user", normalised(found["object"])
     return Expected(kind, subject, found["predicate"], value, found["date"])
 
 
-def extracted(case: Case) -> list[Claim]:
-    before = Episode("s:0", "s", "assistant", "", case.asked, SAID, SAID) if case.asked else None
-    episode = Episode("s:1", "s", "user", case.speaker, case.said, SAID, SAID)
+def extracted(case: Case, day: datetime = SAID) -> list[Claim]:
+    before = Episode("s:0", "s", "assistant", "", case.asked, day, day) if case.asked else None
+    episode = Episode("s:1", "s", "user", case.speaker, case.said, day, day)
     return RuleExtractor()(episode, before, Ledger())
 
 
-def meets(claim: Claim, expected: Expected) -> bool:
-    same = (claim.kind, claim.subject, claim.predicate, normalised(claim.object)) == expected[:4]
-    return same and expected.date in (None, f"{claim.valid_at:%Y-%m-%d}")
+def meets(claim: Claim, wanted: Expected) -> bool:
+    same = (claim.kind, claim.subject, claim.predicate, normalised(claim.object)) == wanted[:4]
+    return same and wanted.date in (None, f"{claim.valid_at:%Y-%m-%d}")

@@ -10,7 +10,8 @@ from tests.pipeline.helpers import folders_in
 from tests.support import ROOT, clean_environment, record, write_dataset
 
 
-def measured(folder: Path, budget: int) -> list[str]:
+def measured(folder: Path, budgets: str) -> list[list[str]]:
+    """The cells of the table it prints."""
     where = folders_in(folder)
     prepare(
         LongMemEvalDataset(write_dataset(folder / "d.json", record())),
@@ -23,7 +24,7 @@ def measured(folder: Path, budget: int) -> list[str]:
             sys.executable,
             str(ROOT / "scripts" / "measure_context"),
             *("--dataset", str(folder / "d.json"), "--prepared-dir", str(where.prepared_dir)),
-            *("--budget", str(budget), "hybrid", "engram-lean"),
+            *("--budget", budgets, "hybrid", "engram-lean:facts=0"),
         ],
         capture_output=True,
         text=True,
@@ -31,13 +32,13 @@ def measured(folder: Path, budget: int) -> list[str]:
         env=clean_environment() | {"PYTHONPATH": str(ROOT)},
         timeout=120,
     )
-    return done.stdout.splitlines()
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in done.stdout.splitlines()]
 
 
 def test_figures_of_one_question(tmp_path: Path) -> None:
-    lines = measured(tmp_path, 400)
-    assert lines[1].startswith("  recall   100.0")
-    assert lines[2].startswith("  coverage 100.0")
-    assert "against hybrid: +0.0 [+0.0, +0.0]" in lines[4]
-    (tmp_path / "small").mkdir()
-    assert measured(tmp_path / "small", 5)[1].startswith("  recall   0.0")
+    head, _, *table = measured(tmp_path, "400,5")
+    assert head[:5] == ["tokens", "memory", "used", "figure", "all (1)"]
+    figures = {(row[0], row[1], row[3]): row[4:] for row in table}
+    assert figures["400", "`hybrid`", "recall"] == ["100.0", "100.0"]
+    assert figures["400", "`engram-lean:facts=0`", "coverage"] == ["100.0, +0.0 [+0.0, +0.0]"] * 2
+    assert figures["5", "`hybrid`", "recall"] == ["0.0", "0.0"]

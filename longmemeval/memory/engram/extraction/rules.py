@@ -19,7 +19,7 @@ from longmemeval.memory.working_memory.statements import (
 )
 from longmemeval.retrieval.dates_in_text.mentions import mentioned_dates
 
-VERSION = 1
+VERSION = 2
 """Raise it with every change of what is read; the table of patterns is hashed besides."""
 
 _FIRST_PERSON = re.compile(r"\b(?:I|my|My|me|[Ww]e|[Oo]ur)\b")
@@ -163,7 +163,7 @@ def _with_comma(sentence: str, episode: Episode) -> str:
 def _listed(value: str) -> list[str]:
     """The parts of a list of short things; whatever else has an "and" is one."""
     value = re.sub(r"^(?:both|all kinds of|things like|such as) ", "", value)
-    parts = [part.strip() for part in _ITEM.split(value)]
+    parts = [re.sub(r"^(?:some|a little|a bit of|basic|fluent) ", "", part.strip()) for part in _ITEM.split(value)]
     if any(not part or len(part.split()) > 4 for part in parts):
         return [value]
     return [part for part in parts if not part.startswith("not ")]
