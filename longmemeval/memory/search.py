@@ -4,11 +4,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from longmemeval.arrays import Vector
 from longmemeval.errors import HarnessError
 from longmemeval.memory.parameters import RetrievalParameters
 from longmemeval.records import Question
-from longmemeval.retrieval.history import RankedUnit
+from longmemeval.retrieval.history import RankedUnit, Scores
 from longmemeval.retrieval.lexical import LexicalParameters
 from longmemeval.retrieval.message_vectors import VECTORS
 from longmemeval.retrieval.questions.analysis import QuestionAnalysis, analyse_by_rules
@@ -116,10 +119,18 @@ class RankedSearch:
 
     def rank(self, question: Question, fixture: Fixture, limit: int | None = None) -> list[RankedUnit]:
         """The best units, equal scores in the history's order."""
-        retriever = Retriever(fixture, self._parameters, self._embed_query, self._reranker)
-        best = retriever.ranked(self._analyse(question))[:limit]
-        found = [(retriever.history.units[place], score) for place, score in best]
-        return [RankedUnit(unit.unit_id, unit.thread_id, unit.message_ids, score) for unit, score in found]
+        retriever = self._retriever(fixture)
+        places, scores = retriever.ranked(self._analyse(question))
+        found = zip(places[:limit].tolist(), scores[places[:limit]].tolist(), strict=True)
+        units = [(retriever.history.units[place], score) for place, score in found]
+        return [RankedUnit(unit.unit_id, unit.thread_id, unit.message_ids, score) for unit, score in units]
+
+    def order(self, question: Question, fixture: Fixture) -> tuple[NDArray[np.int64], Scores]:
+        """The places of all units, best first, equal scores in the history's order, and the scores by place."""
+        return self._retriever(fixture).ranked(self._analyse(question))
+
+    def _retriever(self, fixture: Fixture) -> Retriever:
+        return Retriever(fixture, self._parameters, self._embed_query, self._reranker)
 
     def notes(self, question: Question, fixture: Fixture) -> tuple[str, ...]:
         """Why a time that the question seems to name is not used, and where a chat model was of no use."""

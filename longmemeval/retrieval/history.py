@@ -9,6 +9,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from longmemeval.records import Message
+from longmemeval.retrieval.names import Names
 from longmemeval.retrieval.word_counts import WordCounts, count_words
 from longmemeval.storage.memory_store import MemoryStore
 
@@ -92,20 +93,26 @@ class HistoryView:
         return ["\n".join([message.content for message in self.messages(unit)]) for unit in self.units]
 
     @cached_property
-    def speakers(self) -> dict[str, NDArray[np.bool_]]:
-        """Who speaks, names or roles where the data has no names, and in which units; shape (units,)."""
-        of_messages = np.array([message.speaker or message.role for message in self.store.messages], dtype=object)
-        counted = self.unit_of >= 0
-        said: dict[str, NDArray[np.bool_]] = {}
-        for speaker in set(of_messages[counted]):
-            units = self.unit_of[counted & (of_messages == speaker)]
-            said[speaker] = np.bincount(units, minlength=len(self.units)) > 0
-        return said
+    def speakers(self) -> dict[str, NDArray[np.int64]]:
+        """Who speaks, names or roles where the data has no names, and the places of the units they speak in."""
+        places: dict[str, list[int]] = {}
+        for place, message in enumerate(self.store.messages):
+            places.setdefault(message.speaker or message.role, []).append(place)
+        units = {speaker: self.unit_of[said] for speaker, said in places.items()}
+        return {speaker: said[said >= 0] for speaker, said in units.items()}
 
     @cached_property
     def names(self) -> list[str]:
         """Names of the speakers, sorted; none where the data knows roles only."""
         return speaker_names(message.speaker for message in self.store.messages)
+
+    @cached_property
+    def _names(self) -> Names:
+        return Names(self.names)
+
+    def named(self, text: str) -> list[str]:
+        """The names of speakers that may stand in `text`, sorted."""
+        return self._names.likely(text)
 
     def is_near(self, distance: int) -> NDArray[np.bool_]:
         """Whether a unit's thread has another one `distance` places later; shape (units - distance,), or empty."""

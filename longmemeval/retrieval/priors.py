@@ -46,16 +46,23 @@ class Priors:
         dates = [_date_words(thread.created_at) for thread in history.store.threads]
         held = Counter(word for words_of_day in dates for word in words_of_day)
         self._idf = {word: math.log(1 + (len(dates) - n + 0.5) / (n + 0.5)) for word, n in held.items()}
-        self._dates = dates
+        self._dates: dict[str, list[int]] = {word: [] for word in held}
+        for number, words_of_thread in enumerate(dates):
+            for word in words_of_thread:
+                self._dates[word].append(number)
+        self._threads = len(dates)
 
     def speaker(self, question: str) -> Scores:
         """1 for units of a speaker the question names, or, without names, of whom it speaks of as I or you."""
-        named = {name for name in self._history.names if re.search(rf"\b{re.escape(name)}\b", question, re.IGNORECASE)}
+        likely = self._history.named(question)
+        named = {name for name in likely if re.search(rf"\b{re.escape(name)}\b", question, re.IGNORECASE)}
         if not self._history.names:
             named |= {"user"} if _FIRST_PERSON.search(question) else set()
             named |= {"assistant"} if _SECOND_PERSON.search(question) else set()
-        speaks = [self._history.speakers[name] for name in named if name in self._history.speakers]
-        return np.any(speaks, axis=0).astype(np.float64) if speaks else np.zeros(len(self._history.units))
+        speaks = np.zeros(len(self._history.units))
+        for name in named & self._history.speakers.keys():
+            speaks[self._history.speakers[name]] = 1
+        return speaks
 
     def date(self, question: str) -> Scores:
         """The share of the question's date words (months, years, days) that the unit's session date has, by idf."""
@@ -63,8 +70,10 @@ class Priors:
         total = sum(self._idf[word] for word in asked)
         if not total:
             return np.zeros(len(self._history.units))
-        by_thread = [sum(self._idf[word] for word in asked if word in words) / total for words in self._dates]
-        return np.array(by_thread)[self._history.threads]
+        by_thread = np.zeros(self._threads)
+        for word in asked:
+            by_thread[self._dates[word]] += self._idf[word]
+        return (by_thread / total)[self._history.threads]
 
 
 def words_of_date(text: str) -> set[str]:

@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from longmemeval.arrays import Vector
 from longmemeval.retrieval.dates import DATES, Interval
@@ -104,12 +105,13 @@ class Retriever:
     def _scores_of(self, question: str) -> Scores:
         """Comparable parts added by weight, then the priors."""
         weights = self._parameters
-        query = without_names(question, self.history.names)
+        names = self.history.named(question)
+        query = without_names(question, names)
         parts: list[tuple[float, Scores]] = []
         if self._lexical:
             parts.append((1.0, np.max([index.scores(query) for index in self._lexical], axis=0)))
         if self._dense:
-            vector = self._embed_query(text_to_embed(question, self.history.names))
+            vector = self._embed_query(text_to_embed(question, names))
             parts.append((weights.dense_weight, self._dense.scores(vector)))
         return (
             fuse(parts, weights.fusion)
@@ -118,22 +120,23 @@ class Retriever:
             + weights.date * self._priors.date(question)
         )
 
-    def ranked(self, question: QuestionAnalysis) -> list[tuple[int, float]]:
-        """Place and score of every unit, best first; ties in the history's order.
+    def ranked(self, question: QuestionAnalysis) -> tuple[NDArray[np.int64], Scores]:
+        """The places of the units, best first, ties in the history's order, and the scores of all by place.
 
         With a reranker the first `rerank_depth` are in its order, with a time range the units inside it before the
         others, or alone; scores stay those of the first stage.
         """
         scores = self.scores(question.queries)
-        places = order(scores).tolist()
+        places = order(scores)
         if self._reranker:
             whole, depth = question.queries[0], self._parameters.rerank_depth
-            places = rerank(places, self.history.texts, whole, self._reranker, depth)
+            places = np.array(rerank(places.tolist(), self.history.texts, whole, self._reranker, depth), np.int64)
         mode = self._parameters.time_range
         if mode != "off" and question.range:
             margin = self._parameters.time_margin_days
-            places = apply_range(places, [in_range(days, question.range, margin) for days in self._days], mode)
-        return [(place, float(scores[place])) for place in places]
+            within = [in_range(days, question.range, margin) for days in self._days]
+            places = np.array(apply_range(places.tolist(), within, mode), np.int64)
+        return places, scores
 
     @property
     def _days(self) -> list[list[Interval]]:

@@ -6,7 +6,7 @@ Counts are kept per message. What ranks turns, rounds or sessions, of one side o
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -52,26 +52,50 @@ class WordCounts(Struct, frozen=True):
         return slice(0, 0) if number is None else slice(int(self.starts[number]), int(self.starts[number + 1]))
 
 
-def count_words(texts: Sequence[str]) -> WordCounts:
-    """The content words of `texts`, stemmed as queries are."""
-    numbers: dict[str, int] = {}
-    found: list[int] = []
-    lengths, stated = np.zeros(len(texts), np.int64), np.zeros(len(texts), np.int64)
-    for place, text in enumerate(texts):
-        before = len(found)
+class TextWords(NamedTuple):
+    """The words of one text, by their numbers in a `Vocabulary`."""
+
+    numbers: NDArray[np.int32]
+    """Word for word, shape (words,)."""
+    stated: int
+    """How many of them are in no question."""
+
+
+class Vocabulary:
+    """Reads texts once, and counts the words of any of them together."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def read(self, text: str) -> TextWords:
+        """The content words of `text`, stemmed as queries are."""
+        found: list[int] = []
+        stated = 0
         for sentence in _SENTENCE.findall(text):
             words = content_words(sentence)
-            found += [numbers.setdefault(word, len(numbers)) for word in words]
-            stated[place] += 0 if sentence.rstrip().endswith("?") else len(words)
-        lengths[place] = len(found) - before
-    size = max(1, len(texts))
-    ordered = {word: number for number, word in enumerate(sorted(numbers))}
-    places_in_order = np.array([ordered[word] for word in numbers], np.int64)
-    keys = places_in_order[np.array(found, np.int64)] * size + np.repeat(np.arange(len(texts)), lengths)
-    distinct, counts = np.unique(keys, return_counts=True)
-    held = np.bincount(distinct // size, minlength=len(numbers))
-    starts = np.concatenate(([0], np.cumsum(held))).astype(np.int64)
-    return WordCounts(len(texts), ordered, starts, distinct % size, counts.astype(np.int64), stated)
+            found += [self._numbers.setdefault(word, len(self._numbers)) for word in words]
+            stated += 0 if sentence.rstrip().endswith("?") else len(words)
+        return TextWords(np.array(found, np.int32), stated)
+
+    def counts(self, texts: Sequence[TextWords]) -> WordCounts:
+        """The words of some of the texts that were read; those of the others are numbered and have no entries."""
+        size = max(1, len(texts))
+        ordered = {word: number for number, word in enumerate(sorted(self._numbers))}
+        places_in_order = np.array([ordered[word] for word in self._numbers], np.int64)
+        found = np.concatenate([text.numbers for text in texts]) if texts else np.zeros(0, np.int32)
+        lengths = [len(text.numbers) for text in texts]
+        keys = places_in_order[found] * size + np.repeat(np.arange(len(texts)), lengths)
+        distinct, counts = np.unique(keys, return_counts=True)
+        held = np.bincount(distinct // size, minlength=len(ordered))
+        starts = np.concatenate(([0], np.cumsum(held))).astype(np.int64)
+        stated = np.array([text.stated for text in texts], np.int64)
+        return WordCounts(len(texts), ordered, starts, distinct % size, counts.astype(np.int64), stated)
+
+
+def count_words(texts: Iterable[str]) -> WordCounts:
+    """The content words of `texts`, stemmed as queries are."""
+    vocabulary = Vocabulary()
+    return vocabulary.counts([vocabulary.read(text) for text in texts])
 
 
 class SortedWords(Mapping[str, int]):

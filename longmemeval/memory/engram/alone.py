@@ -2,27 +2,39 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
+
+from longmemeval.arrays import Vector
 from longmemeval.embedding.hashing import HashingEmbedder
 from longmemeval.embedding.protocol import Embedder
-from longmemeval.event_loop import complete
 from longmemeval.llm.tokens import CharacterCounter
 from longmemeval.memory.engram.engine import Engine, Extractor
 from longmemeval.memory.engram.memory import LeanEngram
 from longmemeval.memory.engram.parameters import LeanParameters
 from longmemeval.memory.engram.part import FACT_VECTORS, FACTS, FactsFile, thread_of
-from longmemeval.memory.engram.ranking import OpenedParts
 from longmemeval.memory.engram.summaries import summaries
 from longmemeval.memory.engram.timeline import Decide, unclear
+from longmemeval.memory.engram.view import OpenedParts
 from longmemeval.memory.protocol import MemoryTools
-from longmemeval.records import Message, Question, RecalledItem
+from longmemeval.records import Message, Question, RecalledItem, Session
 from longmemeval.retrieval.message_vectors import VECTORS
+from longmemeval.retrieval.word_counts import TextWords, Vocabulary, WordCounts
 from longmemeval.storage.format import FORMAT
 from longmemeval.storage.memory_store import MemoryStore, Thread
 from longmemeval.storage.vector_file import EmbedderIdentity, VectorItem
 from longmemeval.storage.vector_store import VectorStore
 from longmemeval.storage.vectors_part import OpenVectors
+
+
+class _ReadText(NamedTuple):
+    """What a search needs of a text."""
+
+    vector: Vector
+    words: TextWords
 
 
 class Engram(Engine):
@@ -32,7 +44,7 @@ class Engram(Engine):
         path: the file it is kept in, read if it exists; None: in memory alone.
         extractor: reads claims; the rules unless given.
         decide: asked of contradictions that nothing else can settle, a chat model say.
-        embedder: for the search; the hashing embedder unless given. Vectors are not stored.
+        embedder: for the search; the hashing embedder unless given. Vectors are kept as long as this is, not stored.
 
     Raises:
         FixtureError: the file is damaged or of a newer format.
@@ -47,7 +59,17 @@ class Engram(Engine):
     ) -> None:
         super().__init__(path, extractor, decide)
         self._embedder: Embedder = embedder or HashingEmbedder()
+
+    def _clear(self) -> None:
+        super()._clear()
         self._view: tuple[int, OpenedParts] | None = None
+        self._vocabulary = Vocabulary()
+        self._read_texts: dict[str, _ReadText] = {}
+
+    def add(self, session: Session, learned_at: datetime | None = None) -> None:
+        """As `Engine.add`; what a search needs of the turns is read now, their vectors together."""
+        super().add(session, learned_at)
+        self._texts([turn.content for turn in session.turns])
 
     def search(self, query: str, *, as_of: datetime | None = None, budget: int = 1000) -> list[RecalledItem]:
         """What a model should see to answer: facts, then messages in the order of time, as `engram-lean` recalls them.
@@ -57,36 +79,50 @@ class Engram(Engine):
             as_of: the day it is asked; nothing said or learned later is found. None: by all that is known.
             budget: most tokens, by rule of thumb four characters each.
         """
-        if not self.episodes:
+        if self.latest is None:
             return []
-        asked = as_of or max(max(one.event_at, one.ingested_at) for one in self.episodes)
+        asked = as_of or self.latest
         settings = {"budget": budget, "as_of": as_of is not None}
-        tools = MemoryTools(lambda text: self._embedder.embed([text])[0], count_tokens=CharacterCounter().count)
+        embed = cache(lambda text: self._embedder.embed([text])[0])
+        tools = MemoryTools(embed, count_tokens=CharacterCounter().count)
         memory = LeanEngram(LeanParameters.model_validate(settings), tools)
         question = Question("query", query, asked, f"{asked:%Y-%m-%d}", "memory")
-        return list(complete(memory.recall(question, self._opened())).items)
+        return list(memory.recalled(question, self._opened()).items)
 
     def _opened(self) -> OpenedParts:
         """What the search reads, made again when something was added or forgotten."""
-        versions = self.ledger.store.versions()
         if self._view is None or self._view[0] != self.changes:
-            store = _stored(self)
+            store, versions = _stored(self), self.ledger.store.versions()
             facts = [(fact.version_id, thread_of(fact), fact.text) for fact in versions]
+            self._texts([text for _, _, text in facts])
             messages = [(one.message_id, one.thread_id, one.content) for one in store.messages if one.content.strip()]
             opened = {
                 VECTORS.name: self._embedded("messages", messages),
                 FACTS.name: FactsFile(FORMAT, versions, summaries(store.messages, versions)),
                 FACT_VECTORS.name: self._embedded("facts", facts),
             }
-            self._view = (self.changes, OpenedParts(store, opened))
+            self._view = (self.changes, OpenedParts(store, opened, self._counted))
         return self._view[1]
+
+    def _counted(self, texts: Sequence[str]) -> WordCounts:
+        return self._vocabulary.counts([one.words for one in self._texts(texts)])
+
+    def _texts(self, texts: Sequence[str]) -> list[_ReadText]:
+        """What is read of texts; those that are new, and not blank, are embedded together."""
+        fresh = [text for text in dict.fromkeys(texts) if text not in self._read_texts]
+        told = [text for text in fresh if text.strip()]
+        vectors = dict(zip(told, self._embedder.embed(told), strict=True)) if told else {}
+        nothing = np.zeros(self._embedder.dimension, np.float32)
+        for text in fresh:
+            self._read_texts[text] = _ReadText(vectors.get(text, nothing), self._vocabulary.read(text))
+        return [self._read_texts[text] for text in texts]
 
     def _embedded(self, name: str, texts: Sequence[tuple[str, str, str]]) -> OpenVectors:
         store = VectorStore()
         store.create(name, self._embedder.dimension, engine="exact")
         items = [VectorItem(one, thread_id, number) for number, (one, thread_id, _) in enumerate(texts)]
         if items:
-            store.upsert(name, items, self._embedder.embed([text for _, _, text in texts]))
+            store.upsert(name, items, np.stack([one.vector for one in self._texts([text for _, _, text in texts])]))
         return OpenVectors(store, name, EmbedderIdentity(self._embedder.spec, self._embedder.fingerprint))
 
 

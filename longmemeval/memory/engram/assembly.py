@@ -1,6 +1,6 @@
 """From ranked facts, messages and summaries to what fits a budget, counted as it will be rendered."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from longmemeval.memory.engram.predicates import definition
@@ -59,12 +59,12 @@ class Budget:
         return sum(self._count(text) for text in texts)
 
 
-def fact_item(fact: Fact, siblings: Sequence[Fact], said: datetime, hit: Hit) -> RecalledItem:
+def fact_item(fact: Fact, siblings: int, said: datetime, hit: Hit) -> RecalledItem:
     """A fact as a line: the day it was said last, what it says, and whether it still holds where its slot has changed.
 
     Args:
         fact: what is shown.
-        siblings: all facts of its slot, itself included.
+        siblings: how many facts there are of its slot, itself included.
         said: when it was said last.
         hit: its place in the ranking.
     """
@@ -73,7 +73,7 @@ def fact_item(fact: Fact, siblings: Sequence[Fact], said: datetime, hit: Hit) ->
         mark = " [disputed]"
     elif fact.invalid_at is not None:
         mark = f" [until {fact.invalid_at:%Y-%m-%d}]"
-    elif len(siblings) > 1 and definition(fact.predicate).functional:
+    elif siblings > 1 and definition(fact.predicate).functional:
         mark = " [current]"
     return RecalledItem(
         kind="fact",
@@ -89,14 +89,6 @@ def fact_item(fact: Fact, siblings: Sequence[Fact], said: datetime, hit: Hit) ->
 def summary_item(summary: Summary, date: datetime) -> RecalledItem:
     """A summary as a line under the day of its session."""
     return RecalledItem("summary", summary.text, date, "", summary.message_ids, (summary.thread_id,))
-
-
-def distinct(facts: Iterable[Fact]) -> list[Fact]:
-    """The facts without those that say what another one said before."""
-    kept: dict[str, Fact] = {}
-    for fact in facts:
-        kept.setdefault(" ".join(fact.text.lower().split()), fact)
-    return list(kept.values())
 
 
 def in_order(items: Iterable[RecalledItem], positions: Callable[[str], int]) -> list[RecalledItem]:

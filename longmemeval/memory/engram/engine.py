@@ -76,6 +76,8 @@ class Engine:
         self._last: dict[str, Episode] = {}
         self._counts: dict[str, int] = {}
         self._now: datetime | None = None
+        self.latest: datetime | None = None
+        """The last moment anything was said or learned."""
 
     def add(self, session: Session, learned_at: datetime | None = None) -> None:
         """Take in the turns of a session, or more turns of one that is known.
@@ -106,6 +108,7 @@ class Engine:
 
     def _note(self, episode: Episode) -> None:
         self._now, self._last[episode.session_id] = episode.ingested_at, episode
+        self.latest = max(episode.event_at, episode.ingested_at, self.latest or episode.event_at)
         self._counts[episode.session_id] = int(episode.episode_id.rpartition(":")[2]) + 1
         self.episodes.append(episode)
         self.changes += 1

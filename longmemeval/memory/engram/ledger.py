@@ -30,6 +30,8 @@ class Ledger:
         self._slots: dict[Slot, list[NumberedClaim]] = {}
         self._open: dict[Slot, dict[str, Fact]] = {}
         self._versions: dict[str, int] = {}
+        self._current: dict[tuple[str, str], dict[str, Fact]] = {}
+        """The facts that are believed, by subject and predicate, each by its id."""
 
     def add(self, claim: Claim, now: datetime) -> None:
         """Take a claim in.
@@ -59,8 +61,11 @@ class Ledger:
             self.store.append(fact)
             self._versions[fact.fact_id] = self._versions.get(fact.fact_id, 0) + 1
             if fact.expired_at is None:
-                slot = slot_of(fact.subject, fact.predicate, fact.object)
-                self._open.setdefault(slot, {})[fact.fact_id] = fact
+                self._hold(slot_of(fact.subject, fact.predicate, fact.object), fact)
+
+    def current(self, subject: str, predicate: str) -> list[Fact]:
+        """The facts that are believed of a subject under one predicate."""
+        return list(self._current.get((subject, predicate), {}).values())
 
     def _remember(self, claim: Claim) -> None:
         if not claim.episode_ids:
@@ -82,10 +87,15 @@ class Ledger:
             number = self._versions[stretch.fact_id] = self._versions.get(stretch.fact_id, 0) + 1
             replaced = held.get(stretch.supersedes) if stretch.supersedes else None
             fact = _version(stretch, number, replaced, now)
-            held[stretch.fact_id] = fact
+            self._hold(slot, fact)
             self.store.append(fact)
 
+    def _hold(self, slot: Slot, fact: Fact) -> None:
+        self._open.setdefault(slot, {})[fact.fact_id] = fact
+        self._current.setdefault((fact.subject, fact.predicate), {})[fact.fact_id] = fact
+
     def _close(self, fact: Fact, now: datetime) -> None:
+        del self._current[fact.subject, fact.predicate][fact.fact_id]
         self.store.close(fact.version_id, msgspec.structs.replace(fact, expired_at=now))
 
     def entities(self) -> list[Entity]:

@@ -1,17 +1,21 @@
 """The memory systems `engram-lean` and `engram-full`: what the engine recalls for a question."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
+from functools import cached_property
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
 
 from longmemeval.event_loop import in_thread
 from longmemeval.llm.tokens import Counted, TokenCounter
-from longmemeval.memory.engram.assembly import Budget, distinct, fact_item, in_order, summary_item
-from longmemeval.memory.engram.parameters import EngramParameters, LeanParameters
+from longmemeval.memory.engram.assembly import Budget, fact_item, in_order, summary_item
+from longmemeval.memory.engram.parameters import EngramParameters, LeanParameters, Numbers
 from longmemeval.memory.engram.part import FACTS
-from longmemeval.memory.engram.predicates import Slot, slot_of
-from longmemeval.memory.engram.ranking import FactRanker, FactView, Ranked, asks_now, believed, ranked, signals
-from longmemeval.memory.engram.records import Fact
+from longmemeval.memory.engram.ranking import FactRanker, Ranked, asks_now, ranked, signals
+from longmemeval.memory.engram.view import FactView, believed, moments
 from longmemeval.memory.items import Hit, message_item
 from longmemeval.memory.parameters import RetrievalParameters
 from longmemeval.memory.protocol import MemoryTools
@@ -27,10 +31,29 @@ from longmemeval.storage.fixture import Fixture
 class _Found:
     """What was found for one question, nothing cut."""
 
+    fixture: Fixture
     view: FactView
     facts: Ranked
-    messages: list[tuple[str, float]]
-    """Ids and scores, best first."""
+    messages: Ranked
+
+    @cached_property
+    def ranks(self) -> dict[int, int]:
+        """The rank of each message that was found, by its place."""
+        return {place: rank for rank, place in enumerate(self.messages.order.tolist(), start=1)}
+
+    def threads(self) -> Iterator[str]:
+        """The sessions of the best messages, best first."""
+        messages, found = self.fixture.memory.messages, set[str]()
+        for place in self.messages.order:
+            thread_id = messages[place].thread_id
+            if thread_id not in found:
+                found.add(thread_id)
+                yield thread_id
+
+    def item(self, place: int, rank: int | None) -> RecalledItem:
+        """A message."""
+        hit = Hit(rank, float(self.messages.scores[place])) if rank else None
+        return message_item(self.fixture.memory.messages[place], hit)
 
 
 class LeanEngram:
@@ -54,19 +77,20 @@ class LeanEngram:
 
     async def recall(self, question: Question, fixture: Fixture) -> Recall:
         """What fits the budget: facts first, then messages, then summaries; shown in the order of time."""
-        return await in_thread(self._recall, question, fixture)
+        return await in_thread(self.recalled, question, fixture)
 
-    def _recall(self, question: Question, fixture: Fixture) -> Recall:
+    def recalled(self, question: Question, fixture: Fixture) -> Recall:
+        """The same, without an event loop."""
         parameters = self._parameters
         found = self._find(question, fixture)
-        best = max([score for _, score in found.messages[:1]] + found.facts.scores.tolist(), default=0.0)
+        best = max(found.messages.best, found.facts.best)
         if best < parameters.abstain_below:
             return Recall((), notes=(f"engram: nothing scores {parameters.abstain_below:.4g} (best: {best:.4g})",))
         budget = Budget(parameters.budget, self._tools.count_tokens)
-        items = [item for item in self._fact_items(question, found, fixture) if budget.take(item)]
-        messages, left_out = _fitting(self._groups(found, fixture), budget)
-        items += messages
-        items += [item for item in self._summaries(found, fixture) if budget.take(item)]
+        items = [item for item in self._fact_items(question, found) if budget.take(item)]
+        messages, left_out = _fitting(found, parameters.numbers(), budget)
+        items += messages.values()
+        items += [item for item in _summaries(found, parameters.numbers().summaries) if budget.take(item)]
         notes = (f"budget: {len(left_out)} messages left out, {parameters.budget} tokens allowed",) if left_out else ()
         return Recall(
             tuple(in_order(items, fixture.memory.positions.__getitem__)), notes=notes, left_out_ids=tuple(left_out)
@@ -78,60 +102,71 @@ class LeanEngram:
         view = believed(fixture, until)
         if parameters.fusion == "published":
             parts = zip((1.0, 0.6), signals(question.text, fixture, self._tools.embed_query), strict=True)
-            order = ranked(fuse(list(parts), "ranks"))
-            messages = [
-                (fixture.memory.messages[place].message_id, float(order.scores[place])) for place in order.order
-            ]
+            messages = ranked(fuse(list(parts), "ranks"))
         else:
-            messages = [(unit.unit_id, unit.score) for unit in self._search.rank(question, fixture)]
+            order, scores = self._search.order(question, fixture)
+            messages = Ranked(scores, order)
         if until is not None:
-            messages = [one for one in messages if fixture.memory.message(one[0]).created_at <= until]
-        return _Found(view, self._facts.rank(question, view), messages)
+            said = fixture.kept("engram said", lambda: moments(one.created_at for one in fixture.memory.messages))
+            known = said[messages.order] <= np.datetime64(until, "us")
+            messages = Ranked(messages.scores, messages.order[known])
+        return _Found(fixture, view, self._facts.rank(question, view), messages)
 
-    def _fact_items(self, question: Question, found: _Found, fixture: Fixture) -> list[RecalledItem]:
+    def _fact_items(self, question: Question, found: _Found) -> list[RecalledItem]:
         """The best facts; where the question is not about what is so now, only those whose messages lack the room."""
-        most = self._parameters.numbers().facts
-        items = fact_items(found.view, found.facts, fixture)
-        if self._parameters.fusion == "scores" and not asks_now(question.text) and most:
+        numbers = self._parameters.numbers()
+        shown = None
+        if self._parameters.fusion == "scores" and not asks_now(question.text) and found.view.facts and numbers.facts:
             alone = Budget(self._parameters.budget, self._tools.count_tokens)
-            shown = {item.message_ids[0] for item in _fitting(self._groups(found, fixture), alone)[0]}
-            items = [item for item in items if not shown.issuperset(item.message_ids)]
-        return items[:most]
-
-    def _groups(self, found: _Found, fixture: Fixture) -> list[list[RecalledItem]]:
-        """Whole sessions, then single messages, best first."""
-        numbers, store = self._parameters.numbers(), fixture.memory
-        hits = {message_id: Hit(rank, score) for rank, (message_id, score) in enumerate(found.messages, start=1)}
-        sessions = list(dict.fromkeys(store.message(message_id).thread_id for message_id in hits))[: numbers.sessions]
-        groups = [
-            [message_item(message, hits.get(message.message_id)) for message in store.messages_of(thread_id)]
-            for thread_id in sessions
-        ]
-        chosen = list(hits.items())[: numbers.top_k]
-        return groups + [[message_item(store.message(message_id), hit)] for message_id, hit in chosen]
-
-    def _summaries(self, found: _Found, fixture: Fixture) -> list[RecalledItem]:
-        """Of the sessions with the best messages, best first."""
-        store = fixture.memory
-        by_thread = {summary.thread_id: summary for summary in fixture.part(FACTS).summaries}
-        threads = dict.fromkeys(store.message(message_id).thread_id for message_id, _ in found.messages)
-        chosen = [by_thread[thread_id] for thread_id in threads if thread_id in by_thread]
-        return [
-            summary_item(summary, store.messages_of(summary.thread_id)[0].created_at)
-            for summary in chosen[: self._parameters.numbers().summaries]
-        ]
+            shown = np.zeros(len(found.fixture.memory.messages), np.bool_)
+            shown[list(_fitting(found, numbers, alone)[0])] = True
+        return fact_items(found.view, found.facts, found.fixture, numbers.facts, shown)
 
 
-def _fitting(groups: Sequence[Sequence[RecalledItem]], budget: Budget) -> tuple[list[RecalledItem], list[str]]:
-    """The first groups that fit a budget, each message once, and the ids of the messages that do not."""
-    taken: dict[str, RecalledItem] = {}
-    for place, group in enumerate(groups):
-        fresh = [item for item in group if item.message_ids[0] not in taken]
-        if not budget.take(*fresh):
-            left = (item.message_ids[0] for rest in groups[place:] for item in rest)
-            return list(taken.values()), [one for one in dict.fromkeys(left) if one not in taken]
-        taken |= {item.message_ids[0]: item for item in fresh}
-    return list(taken.values()), []
+def _fitting(found: _Found, numbers: Numbers, budget: Budget) -> tuple[dict[int, RecalledItem], list[str]]:
+    """What fits a budget, whole sessions first, then single messages, best first.
+
+    Returns:
+        The messages that fit, by place, and the ids of those that do not.
+    """
+    store = found.fixture.memory
+    sessions = [
+        [store.positions[message.message_id] for message in store.messages_of(thread_id)]
+        for thread_id in islice(found.threads(), numbers.sessions)
+    ]
+    single = found.messages.order[: numbers.top_k]
+    taken: dict[int, RecalledItem] = {}
+    for session in sessions:
+        fresh = {place: found.item(place, found.ranks.get(place)) for place in session if place not in taken}
+        if not budget.take(*fresh.values()):
+            break
+        taken |= fresh
+    else:
+        for rank, place in enumerate(map(int, single), start=1):
+            if place not in taken:
+                item = found.item(place, rank)
+                if not budget.take(item):
+                    break
+                taken[place] = item
+        else:
+            return taken, []
+    ids = found.fixture.kept("engram ids", lambda: np.array([one.message_id for one in store.messages], dtype=object))
+    if not sessions:
+        return taken, ids[single[len(taken) :]].tolist()
+    wanted = dict.fromkeys([place for session in sessions for place in session] + single.tolist())
+    return taken, [ids[place] for place in wanted if place not in taken]
+
+
+def _summaries(found: _Found, most: int) -> list[RecalledItem]:
+    """Of the sessions with the best messages, best first."""
+    if not most:
+        return []
+    by_thread = {summary.thread_id: summary for summary in found.fixture.part(FACTS).summaries}
+    summed_up = (thread_id for thread_id in found.threads() if thread_id in by_thread)
+    return [
+        summary_item(by_thread[thread_id], found.fixture.memory.messages_of(thread_id)[0].created_at)
+        for thread_id in islice(summed_up, most)
+    ]
 
 
 class FullEngram:
@@ -152,7 +187,7 @@ class FullEngram:
 
     def _recall(self, question: Question, fixture: Fixture) -> Recall:
         view = believed(fixture, end_of_day(question.date) if self._parameters.as_of else None)
-        facts = fact_items(view, self._facts.rank(question, view), fixture)[: self._parameters.most_facts]
+        facts = fact_items(view, self._facts.rank(question, view), fixture, self._parameters.most_facts)
         return Recall((*facts, *(message_item(message) for message in fixture.memory.messages)))
 
     def known_tokens(self, counter: TokenCounter, fixture: Fixture, recall: Recall) -> Sequence[Counted] | None:
@@ -167,23 +202,29 @@ def end_of_day(moment: datetime) -> datetime:
     return datetime.combine(moment.date(), time()) + timedelta(days=1, microseconds=-1)
 
 
-def fact_items(view: FactView, order: Ranked, fixture: Fixture) -> list[RecalledItem]:
-    """All facts as lines, best first, each text once."""
-    slots: dict[Slot, list[Fact]] = {}
-    for fact in view.facts:
-        slots.setdefault(slot_of(fact.subject, fact.predicate, fact.object), []).append(fact)
-    places = {
-        fact.version_id: (rank, place)
-        for rank, place in enumerate(order.order, start=1)
-        for fact in [view.facts[place]]
-    }
-    chosen = distinct(view.facts[place] for place in order.order)
+def fact_items(
+    view: FactView, found: Ranked, fixture: Fixture, most: int, shown: NDArray[np.bool_] | None = None
+) -> list[RecalledItem]:
+    """The best facts as lines, best first, each text once.
+
+    Args:
+        view: the facts.
+        found: their order.
+        fixture: of the haystack.
+        most: how many.
+        shown: facts with no other messages than these are left out, shape (messages,); None: none is.
+    """
+    order = view.distinct(found.order)
+    if shown is not None:
+        order = order[~view.told_in(shown)[order]]
+    ranks = np.empty(len(found.order), np.int64)
+    ranks[found.order] = np.arange(1, len(ranks) + 1)
     return [
         fact_item(
-            fact,
-            slots[slot_of(fact.subject, fact.predicate, fact.object)],
-            fixture.memory.message(fact.episode_ids[-1]).created_at,
-            Hit(places[fact.version_id][0], float(order.scores[places[fact.version_id][1]])),
+            view.facts[place],
+            int(view.siblings[place]),
+            fixture.memory.message(view.facts[place].episode_ids[-1]).created_at,
+            Hit(int(ranks[place]), float(found.scores[place])),
         )
-        for fact in chosen
+        for place in order[:most].tolist()
     ]

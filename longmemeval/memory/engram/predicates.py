@@ -3,7 +3,7 @@
 import re
 import tomllib
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 
 import numpy as np
@@ -63,6 +63,7 @@ def value_of(predicate: str, value: str) -> str:
     return f"{predicate} {normalised(value)}" if shares else normalised(value)
 
 
+@lru_cache(maxsize=1 << 16)
 def normalised(value: str) -> str:
     """Small letters, no article, single spaces."""
     words = re.findall(r"[\w'.$%&+-]+", value.lower())

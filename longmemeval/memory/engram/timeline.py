@@ -172,21 +172,21 @@ def _placed(claims: Sequence[NumberedClaim]) -> list[NumberedClaim]:
 
 def _corrected(claims: Sequence[NumberedClaim]) -> tuple[list[NumberedClaim], list[NumberedClaim]]:
     """The claims that stand, and those that a correction said later leaves no room for."""
+    corrections = [one for one in claims if one.claim.kind == "assert" and one.claim.force == "correction"]
 
     def is_void(one: NumberedClaim) -> bool:
         claim = one.claim
         return claim.kind == "assert" and any(
-            other.claim.kind == "assert"
-            and other.claim.force == "correction"
-            and other.number > one.number
+            other.number > one.number
             and _said_at(other.claim) >= _said_at(claim)
             and other.claim.valid_at <= claim.valid_at
             and not _same(other.claim, claim)
-            for other in claims
+            for other in corrections
         )
 
     void = [one for one in claims if is_void(one)]
-    return [one for one in claims if one not in void], void
+    numbers = {one.number for one in void}
+    return [one for one in claims if one.number not in numbers], void
 
 
 def _begin(made: list[_Open], one: NumberedClaim, before: _Open | None, disputed: bool = False) -> _Open:

@@ -189,18 +189,12 @@ def _number(value: str) -> str:
 
 def _relative(owner: str, kin: str, known: Ledger) -> str:
     """The name of somebody's relative, or what stands for it until the name is known."""
-    facts = [
-        fact for fact in known.store.versions([owner]) if fact.predicate == f"relative:{kin}" and not fact.expired_at
-    ]
-    names = {fact.object for fact in facts}
+    names = {fact.object for fact in known.current(owner, f"relative:{kin}")}
     return names.pop() if len(names) == 1 else f"{owner}'s {kin}"
 
 
 def _is_known(known: Ledger, subject: str, predicate: str, value: str) -> bool:
-    return any(
-        fact.predicate == predicate and normalised(fact.object) == normalised(value) and fact.expired_at is None
-        for fact in known.store.versions([subject])
-    )
+    return any(normalised(fact.object) == normalised(value) for fact in known.current(subject, predicate))
 
 
 def _answered(episode: Episode, before: Episode | None, known: Ledger) -> Iterator[Claim]:

@@ -1,0 +1,193 @@
+"""What a search reads: the facts believed at one moment with arrays over them, and parts held in memory."""
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longmemeval.caches.shared import SharedCache
+from longmemeval.memory.engram.ledger import facts_at
+from longmemeval.memory.engram.part import FACT_VECTORS, FACTS, thread_of
+from longmemeval.memory.engram.predicates import Slot, slot_of
+from longmemeval.memory.engram.records import Fact
+from longmemeval.records import DatasetIdentity, FixtureMeta, Message
+from longmemeval.retrieval.history import Scores
+from longmemeval.retrieval.message_vectors import VECTORS
+from longmemeval.retrieval.names import Names
+from longmemeval.retrieval.word_counts import WORDS, WordCounts, count_words
+from longmemeval.storage.fixture import Fixture
+from longmemeval.storage.memory_store import MemoryStore, Thread
+from longmemeval.storage.messages_part import MESSAGES
+from longmemeval.storage.parts import Part
+from longmemeval.storage.vector_file import VectorItem
+from longmemeval.storage.vector_store import VectorStore
+from longmemeval.storage.vectors_part import OpenVectors
+
+T = TypeVar("T")
+Places = NDArray[np.int64]
+"""Places in a history, or of facts in a view."""
+Moments = NDArray[np.datetime64]
+Count = Callable[[Sequence[str]], WordCounts]
+
+_VIEWS = 4
+"""How many are kept with a fixture: the questions on a history are asked on few days."""
+
+
+def moments(dates: Iterable[datetime]) -> Moments:
+    """Naive dates as an array, to the microsecond."""
+    return np.array(list(dates), dtype="datetime64[us]")
+
+
+class OpenedParts(Fixture):
+    """Parts in memory, for what reads a fixture.
+
+    Args:
+        store: the messages.
+        parts: the others, by name, opened.
+        count: counts the words of messages and facts.
+    """
+
+    def __init__(self, store: MemoryStore, parts: Mapping[str, Any], count: Count = count_words) -> None:
+        name = store.resource.id
+        super().__init__(Path(), FixtureMeta(1, DatasetIdentity(name, ""), name, (), name, (), {}))
+        self.count = count
+        words = count([message.content for message in store.messages])
+        self._opened = {MESSAGES.name: store, WORDS.name: words, **parts}
+
+    def part(self, part: Part[T]) -> T:
+        """One of them."""
+        found: T = self._opened[part.name]
+        return found
+
+
+class FactView(OpenedParts):
+    """The facts believed at one moment as a history of messages, so that the retrievers of messages rank them.
+
+    Args:
+        fixture: of the haystack.
+        facts: versions, of which one for each fact is believed.
+    """
+
+    def __init__(self, fixture: Fixture, facts: Sequence[Fact]) -> None:
+        self.facts = list(facts)
+        self._positions = fixture.memory.positions
+        store = MemoryStore(f"{fixture.meta.haystack_id}#facts")
+        for thread_id in dict.fromkeys(thread_of(fact) for fact in facts):
+            date = fixture.memory.messages_of(thread_id)[0].created_at
+            store.add_thread(Thread(thread_id, store.resource.id, date, date))
+        store.add_messages(
+            Message(fact.version_id, thread_of(fact), "user", fact.subject, fact.text, fact.created_at, number)
+            for number, fact in enumerate(facts)
+        )
+        count = fixture.count if isinstance(fixture, OpenedParts) else count_words
+        super().__init__(store, {VECTORS.name: _rows_of(fixture.part(FACT_VECTORS), facts)}, count)
+
+    @cached_property
+    def began(self) -> Moments:
+        """The later of when each fact began and when it was last said, shape (facts,)."""
+        return moments(max(fact.valid_at, fact.created_at) for fact in self.facts)
+
+    @cached_property
+    def salience(self) -> Scores:
+        """ln(1 + salience) of each fact, shape (facts,)."""
+        return np.log1p([fact.salience for fact in self.facts])
+
+    @cached_property
+    def siblings(self) -> Places:
+        """How many facts there are of the slot of each, itself included, shape (facts,)."""
+        numbers: dict[Slot, int] = {}
+        slots = [
+            numbers.setdefault(slot_of(fact.subject, fact.predicate, fact.object), len(numbers)) for fact in self.facts
+        ]
+        return np.bincount(slots)[slots]
+
+    def distinct(self, order: Places) -> Places:
+        """The facts of `order` without those that say what another one before them says."""
+        if self._texts.max(initial=-1) == len(self._texts) - 1:
+            return order
+        return order[np.sort(np.unique(self._texts[order], return_index=True)[1])]
+
+    @cached_property
+    def _texts(self) -> Places:
+        numbers: dict[str, int] = {}
+        return np.array(
+            [numbers.setdefault(" ".join(fact.text.lower().split()), len(numbers)) for fact in self.facts], np.int64
+        )
+
+    def told_in(self, shown: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which facts have all their episodes among the messages that are shown, shape (facts,)."""
+        places, starts = self._episodes
+        told: NDArray[np.bool_] = np.logical_and.reduceat(shown[places], starts)
+        return told
+
+    @cached_property
+    def _episodes(self) -> tuple[Places, Places]:
+        """The places in the history of all episodes of facts, fact after fact, and where those of each begin."""
+        places = [self._positions[episode] for fact in self.facts for episode in fact.episode_ids]
+        counts = [len(fact.episode_ids) for fact in self.facts]
+        return np.array(places, np.int64), np.concatenate(([0], np.cumsum(counts)[:-1]))
+
+    def proximity(self, question: str, hops: int) -> Scores:
+        """How near each fact is, in the graph, to what the question names: 1 at it, half for each hop."""
+        near = np.zeros(len(self._names))
+        found = [self._names[name] for name in self._named(question)] if hops else []
+        near[found] = 1.0
+        one, other = self._edges
+        for _ in range(hops):
+            before = near.copy()
+            np.maximum.at(near, one, before[other] / 2)
+            np.maximum.at(near, other, before[one] / 2)
+        return np.maximum(near[one], near[other])
+
+    @cached_property
+    def _names(self) -> dict[str, int]:
+        names = dict.fromkeys(name for fact in self.facts for name in (fact.subject, fact.object))
+        return {name: number for number, name in enumerate(names)}
+
+    @cached_property
+    def _edges(self) -> tuple[Places, Places]:
+        ends = [(self._names[fact.subject], self._names[fact.object]) for fact in self.facts]
+        one, other = np.array(ends, np.int64).reshape(-1, 2).T
+        return one, other
+
+    @cached_property
+    def _known_names(self) -> Names:
+        return Names(name for name in self._names if name != "user")
+
+    def _named(self, question: str) -> list[str]:
+        """The names that stand in a question; the user's is "I"."""
+        named = [
+            name
+            for name in self._known_names.likely(question)
+            if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", question, re.IGNORECASE)
+        ]
+        if "user" in self._names and re.search(r"\b(?:I|me|my|mine)\b", question):
+            named.append("user")
+        return named
+
+
+def _rows_of(vectors: OpenVectors, facts: Sequence[Fact]) -> OpenVectors:
+    items, rows = vectors.rows()
+    places = {item.id: place for place, item in enumerate(items)}
+    chosen = [places[fact.version_id] for fact in facts]
+    store = VectorStore()
+    store.create("facts", rows.shape[1], engine="exact")
+    named = [VectorItem(fact.version_id, thread_of(fact), number) for number, fact in enumerate(facts)]
+    store.upsert("facts", named, rows[chosen])
+    return OpenVectors(store, "facts", vectors.embedder)
+
+
+def believed(fixture: Fixture, until: datetime | None) -> FactView:
+    """The facts of a fixture as they were believed at a moment; None: at the end. The last views are kept."""
+    versions = fixture.part(FACTS).facts
+    learned = fixture.kept("engram learned", lambda: sorted(fact.created_at for fact in versions))
+    before = len(learned) if until is None else bisect_right(learned, until)
+    last = learned[before - 1] if before and until is not None else None
+    views = fixture.kept("engram views", lambda: SharedCache[tuple[bool, datetime | None], FactView](_VIEWS))
+    return views.get((before > 0, last), lambda: FactView(fixture, facts_at(versions, None, last) if before else []))
