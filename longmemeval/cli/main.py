@@ -57,6 +57,7 @@ for _verb in (
     "facts",
     "verify",
     "sign",
+    "merge",
     "export",
     "import_run",
     "compare",

@@ -177,18 +177,29 @@ class Questions:
             help="Seed of --sample. With one seed, a smaller sample is inside a larger one.",
         ),
     ] = 0
+    shard: Annotated[
+        str,
+        typer.Option(
+            "--shard",
+            metavar="I/N",
+            rich_help_panel=ADVANCED,
+            help="Only the I-th of N shards of the questions, such as 3/8; `longmemeval merge` puts them together.",
+            show_default=False,
+        ),
+    ] = ""
 
     def given(self) -> list[str]:
         """The options that were given, as words of a command line."""
         numbers = {"--limit": self.limit, "--sample": self.sample, "--seed": self.seed or None}
         words = [word for name, number in numbers.items() if number is not None for word in (name, str(number))]
+        words += ["--shard", self.shard] if self.shard else []
         return words + [word for one in self.question_id or () for word in ("--question-id", one)]
 
     def selection(self) -> "Selection":
         """The selection these options name."""
         from longmemeval.pipeline.runs.selection import Selection
 
-        return Selection(self.limit, self.sample, self.seed, tuple(self.question_id or ()))
+        return Selection(self.limit, self.sample, self.seed, tuple(self.question_id or ()), self.shard)
 
 
 @dataclass(frozen=True, kw_only=True)

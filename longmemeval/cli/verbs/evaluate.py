@@ -72,6 +72,7 @@ def evaluate(
     The answers stay as they are. Each judge writes a file of its own. docs/grading.md lists the judges.
     """
     from longmemeval.pipeline.grade import evaluate as pipeline
+    from longmemeval.pipeline.merge.split import shard_to_grade
 
     named = bool(runs.run_ids) or runs.sweep is not None
     if named == (hypotheses is not None):
@@ -82,10 +83,12 @@ def evaluate(
         if dataset is None:
             raise typer.BadParameter("--hypotheses needs --dataset, the questions that the file answers")
         run_ids = [_adopt(hypotheses, dataset, chosen, where)]
-    elif chosen != shared.Questions(seed=questions.seed).selection():
+    elif chosen != shared.Questions(seed=questions.seed, shard=questions.shard).selection():
         raise typer.BadParameter("a run is graded as a whole; its questions were selected when it was run")
     else:
         run_ids = runs.named(where)
+        if questions.shard:
+            run_ids = [shard_to_grade(run_id, questions.shard, dataset, where) for run_id in run_ids]
     options = pipeline.EvaluateOptions(
         votes=votes,
         rejudge=rejudge,

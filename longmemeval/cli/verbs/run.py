@@ -168,6 +168,7 @@ def run(
     from longmemeval.pipeline.answer import run as pipeline
     from longmemeval.pipeline.answer.repeats import run_repeats
     from longmemeval.pipeline.runs.manifest import default_run_id
+    from longmemeval.pipeline.runs.shards import sharded_id
 
     if run_id and resume and run_id != resume:
         raise typer.BadParameter("--run-id and --resume name different runs")
@@ -184,6 +185,8 @@ def run(
     if answering and answering.load_texts and reading.template and reading.template.suffix in answering.text_endings:
         texts = answering.load_texts(reading.template)
     name = resume or run_id or default_run_id(where.results_dir, data.name, configuration.name, model)
+    if repeat == 1:
+        name = sharded_id(name, chosen.shard)
     continue_with(next_step.resume(name) if repeat == 1 else next_step.repeat_again(f"{name}-r1"))
     options = pipeline.RunOptions(
         reading=reading.configuration(protocol, None if texts else reading.template),

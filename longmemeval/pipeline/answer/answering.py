@@ -26,10 +26,9 @@ from longmemeval.pipeline.runs.lines import (
     is_cut,
     is_empty,
     is_shortened,
-    is_undated,
     total_usage,
 )
-from longmemeval.pipeline.runs.totals import analysis_totals, memory_call_totals
+from longmemeval.pipeline.runs.totals import analysis_totals, answer_totals, memory_call_totals
 from longmemeval.pipeline.workers import Outcomes, in_order
 from longmemeval.reading.prompts import EncodedPrompt, SentPrompt
 from longmemeval.reading.reader import Reader, Reading
@@ -158,17 +157,9 @@ class Answering:
 
     def _totals(self) -> dict[str, Any]:
         """For the manifest; seconds add up over resumed sessions."""
-        before, records = self.run.manifest.totals, self.run.journal.records()
-        answers = current_answers(records).values()
-        undated = sum(map(is_undated, answers))
+        before = self.run.manifest.totals
         return {
-            "answered": sum(answer.status == "ok" for answer in answers),
-            "failed": sum(answer.status == "error" for answer in answers),
-            "empty": sum(map(is_empty, answers)),
-            "cut": sum(map(is_cut, answers)),
-            "shortened": sum(map(is_shortened, answers)),
-            **({"undated": undated} if undated else {}),
-            "usage": structs.asdict(total_usage(records)),
+            **answer_totals(self.run.journal.records()),
             "seconds": round(before.get("seconds", 0.0) + self.run.seconds, 3),
             **analysis_totals(self.analyses.totals if self.analyses else None, before),
             **(self.load.totals() or {key: told for key, told in before.items() if key == "load"}),

@@ -10,6 +10,7 @@ from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.runs.accounts import spent_on_answers
 from longmemeval.pipeline.runs.manifest import default_run_id
 from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.pipeline.runs.shards import sharded_id
 from longmemeval.settings import Folders, folders
 
 
@@ -31,7 +32,7 @@ def run_repeats(
     where = where or folders()
     configuration = as_configuration(memory)
     base = options.run_id or default_run_id(where.results_dir, dataset.name, configuration.name, model_spec)
-    run_ids = [f"{base}-r{number}" for number in range(1, repeats + 1)]
+    run_ids = [sharded_id(f"{base}-r{number}", selection.shard) for number in range(1, repeats + 1)]
 
     def spending(run_id: str) -> SpendingLimit | None:
         """The limit of all repeats together, as one of them sees it."""

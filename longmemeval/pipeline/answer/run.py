@@ -42,6 +42,7 @@ from longmemeval.pipeline.runs.manifest import (
 )
 from longmemeval.pipeline.runs.selection import Selection, select
 from longmemeval.pipeline.runs.settings import AnswerSettings, ModelSettings, ReadingSettings, memory_settings
+from longmemeval.pipeline.runs.shards import sharded_id
 from longmemeval.reading.reader import Reader, ReadingConfiguration, reading_configuration
 from longmemeval.reading.templates import template_of
 from longmemeval.records import Answer, Question
@@ -115,7 +116,8 @@ def run(
     official = _official(dataset, options)
     if official:
         chosen = official.questions(dataset, chosen, official.record(options.seed, options.protocol_texts))
-    run_id = options.run_id or default_run_id(where.results_dir, dataset.name, configuration.name, model_spec)
+    base = options.run_id or default_run_id(where.results_dir, dataset.name, configuration.name, model_spec)
+    run_id = sharded_id(base, selection.shard)
     folder = where.results_dir / check_run_id(run_id)
     if options.must_exist:
         run_folder(where.results_dir, run_id)
@@ -136,7 +138,8 @@ def run(
             save_prompts=options.save_prompts,
         )
         if options.tell:
-            detectable = detectable_note([question.haystack_id for question in chosen])
+            # What a shard can show alone is of no interest.
+            detectable = "" if selection.shard else detectable_note([question.haystack_id for question in chosen])
             for worth_knowing in filter(None, (planned.fixtures.advice, detectable)):
                 options.tell(worth_knowing)
         return answering.execute(chosen)

@@ -24,6 +24,7 @@ from longmemeval.pipeline.retrieval.standard import Planning, Workers, rank_all
 from longmemeval.pipeline.runs.accounts import AccountsOfRuns
 from longmemeval.pipeline.runs.manifest import check_run_id, default_run_id
 from longmemeval.pipeline.runs.selection import Selection, part_of, select
+from longmemeval.pipeline.runs.shards import sharded_id
 from longmemeval.settings import Folders, folders
 
 
@@ -95,7 +96,8 @@ def retrieve(
     chosen = select(list(dataset.questions()), selection, dataset.question_type)
     level = options.granularity or (protocol or benchmark.retrieval).level
     configurations = [as_configuration(memory) for memory in memories]
-    run_ids = _run_ids([one.name for one in configurations], dataset, level, options, where)
+    bases = _run_ids([one.name for one in configurations], dataset, level, options, where)
+    run_ids = [sharded_id(base, selection.shard) for base in bases]
     accounts = AccountsOfRuns(where.results_dir, run_ids, options.spending)
     job = RetrievalJob(dataset, chosen, level, where, selection, accounts)
     named = list(zip(configurations, run_ids, strict=True))

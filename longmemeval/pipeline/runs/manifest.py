@@ -43,6 +43,23 @@ RunStatus = Literal["running", "completed", "incomplete", "failed", "interrupted
 """`completed`: every question has an answer; `incomplete`: it ended and some have none, resuming asks those again."""
 
 
+class MergedShard(Struct, frozen=True):
+    """One of the runs that a run was merged from."""
+
+    run_id: str
+    shard: str
+    """Such as `3/8`."""
+    questions: int
+    started_at: str
+    ended_at: str
+    manifest_sha256: str
+    """Of its `run.json`."""
+    files: dict[str, str]
+    """sha256 of its journals, those of judgements too."""
+    environment: dict[str, Any]
+    """As in its manifest."""
+
+
 class RunManifest(Struct, frozen=True):
     """The record of one run. `settings` is what must be unchanged for a run to be continued."""
 
@@ -66,6 +83,8 @@ class RunManifest(Struct, frozen=True):
     """sha256 of the journals as they were at the end."""
     selection: Selection | None = None
     """How `question_ids` were chosen; None: an earlier version did not record it."""
+    merged_from: tuple[MergedShard, ...] = ()
+    """The shards that `merge` made it from, in their order."""
 
     @property
     def kind(self) -> RunKind:
@@ -239,13 +258,19 @@ def write_manifest(folder: Path, manifest: RunManifest) -> None:
         ) from error
 
 
-def differences(before: Mapping[str, Any], after: Mapping[str, Any], prefix: str = "") -> list[str]:
+def differences(
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    prefix: str = "",
+    *,
+    said: str = "was {old!r}, now {new!r}",
+) -> list[str]:
     """Where two settings differ, one sentence each: `reading.method: was 'con', now 'direct'`."""
     found = []
     for key in sorted({*before, *after}):
         old, new = before.get(key), after.get(key)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
-            found.extend(differences(old, new, f"{prefix}{key}."))
+            found.extend(differences(old, new, f"{prefix}{key}.", said=said))
         elif old != new:
-            found.append(f"{prefix}{key}: was {old!r}, now {new!r}")
+            found.append(f"{prefix}{key}: {said.format(old=old, new=new)}")
     return found

@@ -1,4 +1,4 @@
-"""Which questions a command works on: all, the first N, a nested stratified sample, or named ones."""
+"""Which questions a command works on: all, the first N, a nested stratified sample, named ones; or a shard of them."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -7,11 +7,12 @@ from msgspec import Struct
 
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.files import sha256_text
+from longmemeval.pipeline.runs.shards import partition, shard_named
 from longmemeval.records import Question
 
 
 class Selection(Struct, frozen=True):
-    """At most one of the three ways; none of them means every question."""
+    """At most one of the three ways; none of them means every question. Of what they choose, a shard."""
 
     limit: int | None = None
     """The first N in file order."""
@@ -19,6 +20,8 @@ class Selection(Struct, frozen=True):
     """N drawn by `seed`, stratified by question type; a smaller sample is inside a larger one."""
     seed: int = 0
     question_ids: tuple[str, ...] = ()
+    shard: str = ""
+    """Such as `3/8`: one of the parts that `partition` divides the chosen questions into; empty: all of them."""
 
     def __post_init__(self) -> None:
         """Check that the ways are not mixed and the counts make sense."""
@@ -28,6 +31,8 @@ class Selection(Struct, frozen=True):
         for name, count in (("--limit", self.limit), ("--sample", self.sample)):
             if count is not None and (type(count) is not int or count < 1):
                 raise HarnessError(f"{name} must be at least 1, not {count}")
+        if self.shard:
+            shard_named(self.shard)
 
 
 def part_of(selection: Selection | None, n: int, total: int) -> str:
@@ -47,8 +52,9 @@ def part_of(selection: Selection | None, n: int, total: int) -> str:
     elif selection.sample is not None:
         how = f"a sample by type with seed {selection.seed}"
     else:
-        how = "the first ones"
-    return f"{n:,} of {total:,} questions, {how}"
+        how = "the first ones" if selection.limit is not None else ""
+    shard = f"shard {selection.shard}" if selection and selection.shard else ""
+    return ", ".join([f"{n:,} of {total:,} questions", *filter(None, (how, shard))])
 
 
 def select(questions: Sequence[Question], selection: Selection, question_type: Callable[[str], str]) -> list[Question]:
@@ -60,20 +66,43 @@ def select(questions: Sequence[Question], selection: Selection, question_type: C
         question_type: a question id to its type; called for `sample` only, and the one thing of gold that is read.
 
     Raises:
-        HarnessError: a named question does not exist.
+        HarnessError: a named question does not exist, or the shard has none.
     """
+    chosen = _chosen(questions, selection, question_type)
+    if selection.shard:
+        shard = shard_named(selection.shard)
+        chosen = partition(chosen, shard.of)[shard.number - 1]
+        if not chosen:
+            raise HarnessError(
+                f"Shard {shard} has none of the selected questions",
+                fix="There is nothing to do for it, and `longmemeval merge` does not ask for it",
+            )
+    wanted = {question.question_id for question in chosen}
+    return [question for question in questions if question.question_id in wanted]
+
+
+def shards_with_questions(
+    questions: Sequence[Question], selection: Selection, of: int, question_type: Callable[[str], str]
+) -> list[str]:
+    """The shards, such as `3/8`, that have any of the selected questions; arguments as of `select`."""
+    shards = partition(_chosen(questions, selection, question_type), of)
+    return [f"{number}/{of}" for number, chosen in enumerate(shards, start=1) if chosen]
+
+
+def _chosen(questions: Sequence[Question], selection: Selection, question_type: Callable[[str], str]) -> list[Question]:
+    """What is selected of the whole data set, in the order in which larger selections go on."""
     if selection.question_ids:
         known = {question.question_id for question in questions}
         for question_id in selection.question_ids:
             if question_id not in known:
                 raise HarnessError(f"The data set has no question '{question_id}'", fix=nearest(question_id, known))
         wanted = set(selection.question_ids)
-    elif selection.sample is not None:
+        return [question for question in questions if question.question_id in wanted]
+    if selection.sample is not None:
         types = {question.question_id: question_type(question.question_id) for question in questions}
-        wanted = set(stratified_order(types, selection.seed)[: selection.sample])
-    else:
-        return list(questions[: selection.limit])
-    return [question for question in questions if question.question_id in wanted]
+        by_id = {question.question_id: question for question in questions}
+        return [by_id[name] for name in stratified_order(types, selection.seed)[: selection.sample]]
+    return list(questions[: selection.limit])
 
 
 def stratified_order(types: dict[str, str], seed: int) -> list[str]:

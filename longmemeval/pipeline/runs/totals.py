@@ -1,6 +1,6 @@
 """What the totals of a manifest say about the work done on questions before they are answered or ranked."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.llm.model_calls import CALLS, CallSums, read_calls, sums
-from longmemeval.records import Usage
+from longmemeval.pipeline.runs.lines import current_answers, is_cut, is_empty, is_shortened, is_undated, total_usage
+from longmemeval.records import Answer, Usage
 
 QUERY_MODEL = "query_model"
 """Where a manifest names the model that analyses questions: in its settings, and what it took, in its totals."""
@@ -17,6 +18,25 @@ QUERY_EMBEDDINGS = "query_embeddings"
 
 MEMORY_CALLS = "memory_calls"
 """Where the totals of a manifest tell what a memory's own model calls took while it was searched."""
+
+
+def answer_totals(records: Sequence[Answer]) -> dict[str, Any]:
+    """What the totals of a manifest tell of answers.
+
+    Args:
+        records: all lines of them.
+    """
+    answers = current_answers(records).values()
+    undated = sum(map(is_undated, answers))
+    return {
+        "answered": sum(answer.status == "ok" for answer in answers),
+        "failed": sum(answer.status == "error" for answer in answers),
+        "empty": sum(map(is_empty, answers)),
+        "cut": sum(map(is_cut, answers)),
+        "shortened": sum(map(is_shortened, answers)),
+        **({"undated": undated} if undated else {}),
+        "usage": msgspec.to_builtins(total_usage(records)),
+    }
 
 
 def memory_call_totals(folder: Path) -> dict[str, Any]:

@@ -63,6 +63,20 @@ def _check_results(
     return f"{place}: {RANKINGS} gives other figures ({'; '.join(changed[:3])})" if changed else None
 
 
+def scored_again(stored: Path, files: RunFiles, dataset: Dataset) -> tuple[RetrievalResult, ...]:
+    """What the rankings of a run score, by the measures of results that are stored.
+
+    Args:
+        stored: the file of results.
+        files: of the run.
+        dataset: the data it was made from.
+    """
+    rankings = {ranking.question_id: ranking for ranking in files.rankings}
+    settings = files.manifest.settings
+    assert isinstance(settings, RetrievalSettings)
+    return _results(_RESULTS.decode(stored.read_bytes()), settings, dataset, rankings)
+
+
 def _results(
     stored: tuple[RetrievalResult, ...], settings: RetrievalSettings, dataset: Dataset, rankings: Mapping[str, Ranking]
 ) -> tuple[RetrievalResult, ...]:

@@ -139,6 +139,10 @@ def _check_run(folder: Path, dataset: str | None, where: Folders) -> Iterator[st
         yield f"run.json: is of run '{manifest.run_id}'; rename the folder back, or restore the file"
         return
     yield from check_files(files)
+    if manifest.merged_from:
+        merged, asked_for = sum(one.questions for one in manifest.merged_from), len(manifest.question_ids)
+        lost = f"run.json: its shards have {merged} questions, the run has {asked_for}"
+        yield lost if merged != asked_for else None
     if isinstance(manifest.settings, RetrievalSettings):
         data = dataset_of(manifest, dataset, where)
         check_selection(manifest, data, list(data.questions()))

@@ -98,9 +98,15 @@ def metrics_of(files: RunFiles, asked: AskedQuestions, judge: JudgeIdentity) -> 
 
 def write_metrics(results_dir: Path, files: RunFiles, asked: AskedQuestions, judge: JudgeIdentity) -> Metrics:
     """Compute the scores of one judge and write `metrics/<judge_id>.json` and the line of the index."""
+    metrics = write_scores(files, asked, judge)
+    record_score(results_dir, asked.manifest, metrics, asked.part, asked.protocol_note(metrics.judge.official))
+    return metrics
+
+
+def write_scores(files: RunFiles, asked: AskedQuestions, judge: JudgeIdentity) -> Metrics:
+    """Compute the scores of one judge and write `metrics/<judge_id>.json`."""
     metrics = metrics_of(files, asked, judge)
     path = files.folder / "metrics" / f"{judge.id}.json"
     write_atomic(path, msgspec.json.format(msgspec.json.encode(metrics), indent=2) + b"\n")
     files.scored(metrics)
-    record_score(results_dir, asked.manifest, metrics, asked.part, asked.protocol_note(metrics.judge.official))
     return metrics

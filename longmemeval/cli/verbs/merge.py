@@ -1,0 +1,58 @@
+"""`longmemeval merge`."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longmemeval.cli import next_step
+from longmemeval.cli.options import shared
+from longmemeval.cli.options.groups import add_verb
+from longmemeval.cli.options.panels import OUTPUT
+from longmemeval.cli.output import out, print_json, printable
+from longmemeval.text.plural import count_of
+
+if TYPE_CHECKING:
+    from longmemeval.pipeline.merge.merge import MergeReport
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    add_verb(app, "merge", merge, example="longmemeval merge 'nightly-*of8'")
+
+
+def merge(
+    runs: shared.Runs,
+    places: shared.Places,
+    run_id: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN", rich_help_panel=OUTPUT, help="Name the whole run [default: how the shards' names begin]."
+        ),
+    ] = None,
+    dataset: shared.MovedDataset = None,
+    as_json: shared.Json = False,
+) -> None:
+    """Make one run of the runs of all shards.
+
+    It verifies as if it had never been apart. The shards stay as they are.
+    """
+    from longmemeval.pipeline.merge.merge import merge as pipeline
+
+    where = places.folders()
+    report = pipeline(runs.named(where, rankings=True), run_id=run_id, dataset=dataset, where=where)
+    if as_json:
+        print_json(report)
+    else:
+        _show(report)
+        out.next(next_step.command_line("verify", report.run_id, places=places))
+
+
+def _show(report: "MergeReport") -> None:
+    done = "ranked" if report.kind == "retrieval" else "answered"
+    what = (
+        "is merged from these shards already" if report.already else f"merged from {count_of(report.shards, 'shard')}"
+    )
+    questions = count_of(report.questions, "question")
+    out.print(printable(f"Run {report.run_id} {what}: {report.answered:,} of {questions} {done}, in {report.folder}"))
+    if report.judges:
+        out.print(printable(f"Judged by {', '.join(report.judges)}"))

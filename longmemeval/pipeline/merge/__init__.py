@@ -1,0 +1,1 @@
+"""`merge`: the runs of all shards become one run."""

@@ -1,0 +1,75 @@
+"""The journals of several runs as one, in the order of the questions; lines stay as they were, byte for byte."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.files import sha256_bytes, write_atomic
+
+
+class _Line(Struct):
+    """What a line is about."""
+
+    question_id: str = ""
+    haystack_id: str = ""
+
+
+def merge_lines(files: Sequence[Path], merged: Path, order: Mapping[str, int], *, others: bool = True) -> str:
+    """Write the lines of several journals, those of one question in the order in which they were written.
+
+    Only places are in memory, not lines: prompts may be larger than all else together.
+
+    Args:
+        files: journals; those that are not there have no lines.
+        merged: the file to write.
+        order: the place of each question id, or of each haystack id where lines have no question.
+        others: whether lines about what has no place are kept, at the end.
+
+    Returns:
+        The sha256 of what was written; empty where none of `files` is there.
+    """
+    there = [path for path in files if path.exists()]
+    if not there:
+        return ""
+    digest = hashlib.sha256()
+    decoder = msgspec.json.Decoder(_Line)
+    with ExitStack() as stack:
+        handles = [stack.enter_context(path.open("rb")) for path in there]
+        places = []
+        for number, handle in enumerate(handles):
+            start = 0
+            for line in handle:
+                if line.endswith(b"\n"):
+                    about = decoder.decode(line)
+                    key = about.question_id or about.haystack_id
+                    if others or key in order:
+                        places.append((order.get(key, len(order)), number, start, len(line)))
+                start += len(line)
+        merged.parent.mkdir(parents=True, exist_ok=True)
+        written = stack.enter_context(merged.open("wb"))
+        for _, number, start, length in sorted(places):
+            handles[number].seek(start)
+            line = handles[number].read(length)
+            digest.update(line)
+            written.write(line)
+    return digest.hexdigest()
+
+
+def merge_accounts(files: Sequence[Path], merged: Path) -> str:
+    """Write accounts one behind the other: the sum of all is what each of them says was spent.
+
+    An account begins with a session, by which what the one before left under way counts as spent.
+
+    Returns:
+        As `merge_lines`.
+    """
+    contents = [path.read_bytes() for path in files if path.exists()]
+    if not contents:
+        return ""
+    data = b"".join(content if content.endswith(b"\n") else content + b"\n" for content in contents)
+    write_atomic(merged, data)
+    return sha256_bytes(data)

@@ -1,0 +1,210 @@
+"""`merge`: the runs of all shards become one run, which verifies as if it had never been apart."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct, structs
+
+from longmemeval.costs.spending import SPENDING
+from longmemeval.errors import HarnessError
+from longmemeval.files import write_atomic
+from longmemeval.llm.model_calls import CALLS
+from longmemeval.locks import LockedError, locked
+from longmemeval.pipeline.merge.journals import merge_accounts, merge_lines
+from longmemeval.pipeline.merge.shard_runs import ShardRun, judges_of, shard_runs, whole_of
+from longmemeval.pipeline.runs.accounts import JUDGES_SPENDING
+from longmemeval.pipeline.runs.asked import AskedQuestions, dataset_of
+from longmemeval.pipeline.runs.index import record_score
+from longmemeval.pipeline.runs.lines import ANSWERS, PROMPTS, RANKINGS, judgements_file
+from longmemeval.pipeline.runs.manifest import RunManifest, check_run_id, read_manifest, write_manifest
+from longmemeval.pipeline.runs.run_files import RunFiles
+from longmemeval.pipeline.runs.scores.checked import write_scores
+from longmemeval.pipeline.runs.settings import ImportedSettings, RetrievalSettings, RunSettings
+from longmemeval.pipeline.runs.shards import base_of
+from longmemeval.pipeline.runs.totals import memory_call_totals
+from longmemeval.pipeline.verify.retrieval import scored_again
+from longmemeval.settings import Folders, folders
+
+
+class MergeReport(Struct, frozen=True):
+    """What `merge` made."""
+
+    run_id: str
+    folder: str
+    kind: str
+    shards: int
+    questions: int
+    answered: int
+    """Or ranked."""
+    judges: tuple[str, ...]
+    """Ids of those that have graded all shards."""
+    already: bool = False
+    """Whether these very shards were merged before; nothing was written."""
+
+
+def merge(
+    run_ids: Sequence[str], *, run_id: str | None = None, dataset: str | None = None, where: Folders | None = None
+) -> MergeReport:
+    """Make one run of the runs of all shards; these stay as they are.
+
+    Args:
+        run_ids: of the shards, in any order.
+        run_id: of the run to make; None: what the names of the shards begin with.
+        dataset: where the data is now, if it has moved.
+        where: the folders; None: from the environment.
+
+    Raises:
+        HarnessError: a shard is missing, given twice, has not ended or differs from the others. Nothing is written.
+        IntegrityError: the files of a shard are not those that it left. Nothing is written.
+    """
+    where = where or folders()
+    if not run_ids:
+        raise HarnessError("There is nothing to merge", fix="Name the runs of all shards")
+    found = shard_runs(run_ids, where)
+    name = check_run_id(run_id or _common_name(found))
+    whole = whole_of(found, name, dataset, where)
+    judges = judges_of(found)
+    target = where.results_dir / name
+    report = MergeReport(
+        run_id=name,
+        folder=str(target),
+        kind=whole.kind,
+        shards=len(found),
+        questions=len(whole.question_ids),
+        answered=sum(_done(one) for one in found),
+        judges=tuple(judge.id for judge in judges),
+    )
+    records = tuple(one.record() for one in found)
+    # Hidden, so that no command takes what is not complete for a run.
+    unfinished = where.results_dir / f".{name}.merging"
+    try:
+        with locked(unfinished, wait=False):
+            if target.exists():
+                _check_same_shards(target, records)
+                return structs.replace(report, already=True)
+            shutil.rmtree(unfinished, ignore_errors=True)
+            try:
+                asked = AskedQuestions(whole, dataset_of(whole, dataset, where))
+                files = _write(unfinished, found, whole, asked, records)
+                scores = [write_scores(files, asked, judge) for judge in judges]
+                unfinished.rename(target)
+            except BaseException:
+                shutil.rmtree(unfinished, ignore_errors=True)
+                raise
+            for one in scores:
+                record_score(
+                    where.results_dir, files.manifest, one, asked.part, asked.protocol_note(one.judge.official)
+                )
+    except LockedError as error:
+        raise HarnessError(f"Another process is merging run '{name}'", fix="Wait for it") from error
+    return report
+
+
+def _common_name(found: Sequence[ShardRun]) -> str:
+    names = {base_of(one.manifest.run_id) for one in found}
+    name = names.pop()
+    if names or not name:
+        raise HarnessError("The names of the shards do not tell that of the whole run", fix="Give --run-id NAME")
+    return name
+
+
+def _check_same_shards(target: Path, records: Sequence[Struct]) -> None:
+    there = read_manifest(target).merged_from if (target / "run.json").exists() else ()
+    if there != records:
+        what = "merged from other shards, or shards that have changed since" if there else "not merged from shards"
+        raise HarnessError(
+            f"There is a run '{target.name}' already, {what}", where=str(target), fix="Give another --run-id"
+        )
+
+
+def _done(one: ShardRun) -> int:
+    files = one.files
+    return len(files.rankings) or sum(answer.status == "ok" for answer in files.answers.values())
+
+
+def _write(
+    folder: Path, found: Sequence[ShardRun], whole: RunManifest, asked: AskedQuestions, records: tuple[Any, ...]
+) -> RunFiles:
+    """Write journals, accounts and manifest of the whole run."""
+    order = {question_id: number for number, question_id in enumerate(asked.questions)}
+    haystacks = dict.fromkeys(question.haystack_id for question in asked.questions.values())
+    sources = [one.files.folder for one in found]
+    hashes = {
+        name: merge_lines([source / name for source in sources], folder / name, order)
+        for name in (ANSWERS, PROMPTS, RANKINGS)
+    }
+    for judge in found[0].files.judge_ids:
+        merge_lines([judgements_file(one, judge) for one in sources], judgements_file(folder, judge), order)
+    by_haystack = {haystack_id: number for number, haystack_id in enumerate(haystacks)}
+    merge_lines([source / CALLS for source in sources], folder / CALLS, by_haystack)
+    for name in (SPENDING, JUDGES_SPENDING):
+        merge_accounts([source / name for source in sources], folder / name)
+    read = {name: parts for one in found for name, parts in one.manifest.fixtures.items()}
+    manifests = [one.manifest for one in found]
+    manifest = structs.replace(
+        whole,
+        status="completed" if all(one.status == "completed" for one in manifests) else "incomplete",
+        settings=_settings(manifests),
+        fixtures={name: read[name] for name in haystacks if name in read},
+        started_at=min(one.started_at for one in manifests),
+        ended_at=max(one.ended_at for one in manifests),
+        totals=_totals(manifests) | memory_call_totals(folder),
+        files={name: digest for name, digest in hashes.items() if digest},
+        merged_from=records,
+    )
+    write_manifest(folder, manifest)
+    if isinstance(manifest.settings, RetrievalSettings):
+        _score_rankings(folder, sources[0], manifest, asked)
+    return RunFiles(folder, manifest=manifest)
+
+
+def _score_rankings(folder: Path, first: Path, manifest: RunManifest, asked: AskedQuestions) -> None:
+    """The figures of a run of rankings, by the measures of the first shard's."""
+    for file in sorted((first / "metrics").glob("retrieval-*.json")):
+        results = scored_again(file, RunFiles(folder, manifest=manifest), asked.dataset)
+        write_atomic(
+            folder / "metrics" / file.name, msgspec.json.format(msgspec.json.encode(results), indent=2) + b"\n"
+        )
+
+
+def _settings(manifests: Sequence[RunManifest]) -> RunSettings:
+    """The settings of all; what they tell of parts is added up over the haystacks of all."""
+    settings = manifests[0].settings
+    if isinstance(settings, ImportedSettings) or not settings.told_of_parts:
+        return settings
+    told = added_up([one.settings.told_of_parts for one in manifests])
+    return structs.replace(settings, parts=told or UNSET)
+
+
+def _totals(manifests: Sequence[RunManifest]) -> dict[str, Any]:
+    """What the totals of all come to; of the load of the machines the heaviest is told."""
+    totals = added_up([one.totals for one in manifests])
+    if "seconds" in totals:
+        totals["seconds"] = round(totals["seconds"], 3)
+    loads = [one.totals["load"] for one in manifests if "load" in one.totals]
+    if loads:
+        totals["load"] = max(loads, key=lambda load: float(load.get("added_p50_ms", 0.0)))
+    if isinstance(manifests[0].settings, ImportedSettings):
+        # Of the file, which is the same for all.
+        totals["unknown"] = manifests[0].totals.get("unknown", 0)
+    return totals
+
+
+def added_up(told: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What several runs tell, as one would: numbers are sums, lists have what is in any, of texts the first counts."""
+    sums: dict[str, Any] = {}
+    for one in told:
+        for name, value in one.items():
+            before = sums.get(name)
+            if isinstance(value, Mapping):
+                sums[name] = added_up([before or {}, value])
+            elif isinstance(value, int | float) and not isinstance(value, bool):
+                sums[name] = (before or 0) + value
+            elif isinstance(value, list | tuple):
+                sums[name] = list(dict.fromkeys([*(before or ()), *value]))
+            elif before is None:
+                sums[name] = value
+    return sums

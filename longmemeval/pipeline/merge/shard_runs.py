@@ -1,0 +1,187 @@
+"""The runs that `merge` is given: whether they are all the shards of one run, and what does not fit."""
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from longmemeval.errors import HarnessError
+from longmemeval.evaluation.judges.protocol import JudgeIdentity
+from longmemeval.files import sha256_file
+from longmemeval.pipeline.runs.asked import AskedQuestions, dataset_of
+from longmemeval.pipeline.runs.manifest import MergedShard, RunManifest, differences, run_folder
+from longmemeval.pipeline.runs.run_files import RunFiles
+from longmemeval.pipeline.runs.scores.checked import read_run
+from longmemeval.pipeline.runs.selection import Selection, shards_with_questions
+from longmemeval.pipeline.runs.shards import Shard, shard_named
+from longmemeval.settings import Folders
+
+_PER_SHARD = "parts"
+"""The one setting that is counted over a run's own haystacks."""
+
+
+class ShardRun(Struct, frozen=True):
+    """The run of one shard."""
+
+    shard: Shard
+    selection: Selection
+    """Of the whole run."""
+    files: RunFiles
+
+    @property
+    def manifest(self) -> RunManifest:
+        """Of the shard's run."""
+        return self.files.manifest
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+        return f"shard {self.shard} (run '{self.manifest.run_id}')"
+
+    def record(self) -> MergedShard:
+        """What the merged run's manifest says of it."""
+        files = self.files
+        judged = {f"judgements/{name}.jsonl": files.judged(name).sha256 for name in files.judge_ids}
+        return MergedShard(
+            run_id=self.manifest.run_id,
+            shard=str(self.shard),
+            questions=len(self.manifest.question_ids),
+            started_at=self.manifest.started_at,
+            ended_at=self.manifest.ended_at,
+            manifest_sha256=sha256_file(files.folder / "run.json"),
+            files={**self.manifest.files, **judged},
+            environment=self.manifest.environment,
+        )
+
+
+def shard_runs(run_ids: Sequence[str], where: Folders) -> list[ShardRun]:
+    """The runs in the order of their shards, none twice and all made in the same way.
+
+    Raises:
+        HarnessError: a run is not a shard, has not ended, is given twice or differs from the others; its shard is
+            named, and what differs.
+        IntegrityError: its files are not those that it left.
+    """
+    found = sorted((_shard_run(run_id, where) for run_id in dict.fromkeys(run_ids)), key=lambda one: one.shard)
+    divisions = {one.shard.of: one for one in reversed(found)}
+    if len(divisions) > 1:
+        named = "; ".join(one.name for one in divisions.values())
+        raise HarnessError(f"The runs are shards of different divisions: {named}", fix="Merge those of one division")
+    for one, other in pairwise(found):
+        if one.shard == other.shard:
+            ids = f"'{one.manifest.run_id}' and '{other.manifest.run_id}'"
+            raise HarnessError(f"Shard {one.shard} is given twice, by runs {ids}", fix="Name one of them")
+    _check_alike(found)
+    return found
+
+
+def _shard_run(run_id: str, where: Folders) -> ShardRun:
+    files = RunFiles(run_folder(where.results_dir, run_id))
+    manifest = files.manifest
+    if manifest.selection is None or not manifest.selection.shard:
+        raise HarnessError(
+            f"Run '{run_id}' is not a shard: it was made without --shard",
+            where=str(files.folder),
+            fix="Name the runs of all shards and no others",
+        )
+    shard = shard_named(manifest.selection.shard)
+    if manifest.status == "running":
+        raise HarnessError(
+            f"Shard {shard} has not ended: run '{run_id}' is running, or its process died",
+            where=str(files.folder),
+            fix="Wait for it, or rerun its command; then merge",
+        )
+    read_run(files)
+    return ShardRun(shard, structs.replace(manifest.selection, shard=""), files)
+
+
+def _check_alike(found: Sequence[ShardRun]) -> None:
+    """Refuse a run that was made otherwise than most of them."""
+    views = [_decisive(one) for one in found]
+    encoded = [msgspec.json.encode(view, order="sorted") for view in views]
+    usual = encoded.index(Counter(encoded).most_common(1)[0][0]) if found else 0
+    for one, view in zip(found, views, strict=True):
+        said = f"{{new!r}}, in shard {found[usual].shard} {{old!r}}"
+        if changed := differences(views[usual], view, said=said):
+            more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
+            raise HarnessError(
+                f"{one.name.capitalize()} differs from the others: {'; '.join(changed[:5])}{more}",
+                fix=f"Run shard {one.shard} again with the settings of the others, under another --run-id",
+            )
+
+
+def _decisive(one: ShardRun) -> dict[str, Any]:
+    """What all shards of a run have in common, as plain values."""
+    settings = {name: value for name, value in one.manifest.settings.plain.items() if name != _PER_SHARD}
+    view = {
+        "kind": one.manifest.kind,
+        "data set content": one.manifest.dataset.get("content_sha256"),
+        "settings": settings,
+        "selection": one.selection,
+    }
+    plain: dict[str, Any] = msgspec.to_builtins(view)
+    return plain
+
+
+def whole_of(found: Sequence[ShardRun], run_id: str, dataset: str | None, where: Folders) -> RunManifest:
+    """What the manifest of the whole run says of data, settings and questions.
+
+    Args:
+        found: the shards, by `shard_runs`.
+        run_id: of the whole run.
+        dataset: where the data is now, if it has moved.
+        where: the folders.
+
+    Raises:
+        HarnessError: a shard is missing.
+        IntegrityError: a run does not have the questions of its shard.
+    """
+    first = found[0].manifest
+    data = dataset_of(first, dataset, where)
+    questions = list(data.questions())
+    wanted = shards_with_questions(questions, found[0].selection, found[0].shard.of, data.question_type)
+    given = {str(one.shard) for one in found}
+    if missing := [shard for shard in wanted if shard not in given]:
+        several = len(missing) > 1
+        raise HarnessError(
+            f"{'Shards' if several else 'Shard'} {', '.join(missing)} {'are' if several else 'is'} missing",
+            fix="Run it and name its run too" if not several else "Run them and name their runs too",
+        )
+    asked = [AskedQuestions(one.manifest, data) for one in found]
+    chosen = {question_id for one in asked for question_id in one.questions}
+    return structs.replace(
+        first,
+        run_id=run_id,
+        selection=found[0].selection,
+        question_ids=tuple(one.question_id for one in questions if one.question_id in chosen),
+    )
+
+
+def judges_of(found: Sequence[ShardRun]) -> list[JudgeIdentity]:
+    """The judges that have graded all shards.
+
+    Raises:
+        HarnessError: a judge has graded some shards and not others, which are named.
+    """
+    if found[0].manifest.kind == "retrieval":
+        return []
+    scored = [{one.judge.id: one.judge for one in shard.files.metrics} for shard in found]
+    known = sorted(
+        {name for shard in found for name in shard.files.judge_ids} | {name for one in scored for name in one}
+    )
+    for judge in known:
+        if lacking := [shard for shard, judges in zip(found, scored, strict=True) if judge not in judges]:
+            named = ", ".join(str(shard.shard) for shard in lacking)
+            raise HarnessError(
+                f"{'Shards' if len(lacking) > 1 else 'Shard'} {named} {'are' if len(lacking) > 1 else 'is'} not graded "
+                f"by {judge}, others are",
+                fix=f"Run `longmemeval evaluate {lacking[0].manifest.run_id}` with this judge, then merge",
+            )
+    return [
+        # By the servers' own word one of them may not have been the official judge's model.
+        structs.replace(scored[0][judge], official=all(one[judge].official for one in scored))
+        for judge in known
+    ]

@@ -1,0 +1,95 @@
+"""A shard of a run that was made whole, so that it can be graded on several machines."""
+
+from pathlib import Path
+
+from msgspec import UNSET, structs
+
+from longmemeval.costs.spending import SPENDING
+from longmemeval.errors import HarnessError
+from longmemeval.llm.model_calls import CALLS
+from longmemeval.pipeline.merge.journals import merge_accounts, merge_lines
+from longmemeval.pipeline.runs.asked import dataset_of
+from longmemeval.pipeline.runs.lines import ANSWERS, PROMPTS
+from longmemeval.pipeline.runs.manifest import RunManifest, run_folder, write_manifest
+from longmemeval.pipeline.runs.run_files import RunFiles
+from longmemeval.pipeline.runs.scores.checked import read_run
+from longmemeval.pipeline.runs.selection import select
+from longmemeval.pipeline.runs.settings import AnswerSettings
+from longmemeval.pipeline.runs.shards import shard_named, sharded_id
+from longmemeval.pipeline.runs.totals import answer_totals, memory_call_totals
+from longmemeval.records import Question
+from longmemeval.settings import Folders
+
+_FROM_ANSWERS = {"answered", "failed", "empty", "cut", "shortened", "undated", "usage", "missing", "memory_calls"}
+"""Totals that are counted over questions."""
+
+
+def shard_to_grade(run_id: str, shard: str, dataset: str | None, where: Folders) -> str:
+    """The run to grade where one shard of a run is to be.
+
+    It is the run of that shard; of a run that was made whole, a copy of its answers to the questions of the shard is
+    made. What the whole run took and cannot be told by question goes with the first shard, so that merging gives all
+    of it back.
+
+    Args:
+        run_id: how the runs of all shards begin, or a whole run.
+        shard: such as `3/8`.
+        dataset: where the data is now, if it has moved.
+        where: the folders.
+
+    Raises:
+        HarnessError: there is neither a run of this shard nor a whole one.
+        IntegrityError: the files of the whole run are not those that it left.
+    """
+    name = sharded_id(run_id, shard)
+    target, whole = where.results_dir / name, where.results_dir / run_id
+    if not (target / "run.json").exists() and (whole / "run.json").exists():
+        _split(RunFiles(run_folder(where.results_dir, run_id)), target, shard, dataset, where)
+    return name
+
+
+def _split(files: RunFiles, target: Path, shard: str, dataset: str | None, where: Folders) -> None:
+    manifest, source = files.manifest, files.folder
+    if manifest.kind == "retrieval" or manifest.selection is None or manifest.selection.shard:
+        fix = (
+            "Leave out --shard"
+            if manifest.kind == "retrieval"
+            else "Name the runs by what the names of all shards begin with"
+        )
+        raise HarnessError(f"Run '{manifest.run_id}' cannot be divided into shards", where=str(source), fix=fix)
+    if manifest.status == "running":
+        raise HarnessError(f"Run '{manifest.run_id}' has not ended", where=str(source), fix="Wait for it, or rerun it")
+    read_run(files)
+    data = dataset_of(manifest, dataset, where)
+    selection = structs.replace(manifest.selection, shard=shard)
+    chosen = select(list(data.questions()), selection, data.question_type)
+    is_first = shard_named(shard).number == 1
+    order = {question.question_id: number for number, question in enumerate(chosen)}
+    hashes = {name: merge_lines([source / name], target / name, order, others=False) for name in (ANSWERS, PROMPTS)}
+    haystacks = {name: number for number, name in enumerate(dict.fromkeys(one.haystack_id for one in chosen))}
+    merge_lines([source / CALLS], target / CALLS, haystacks, others=False)
+    if is_first:
+        merge_accounts([source / SPENDING], target / SPENDING)
+    settings = manifest.settings
+    if isinstance(settings, AnswerSettings) and not is_first:
+        settings = structs.replace(settings, parts=UNSET)
+    part = structs.replace(
+        manifest,
+        run_id=target.name,
+        settings=settings,
+        question_ids=tuple(order),
+        fixtures={name: manifest.fixtures[name] for name in haystacks if name in manifest.fixtures},
+        selection=selection,
+        files={name: digest for name, digest in hashes.items() if digest},
+        merged_from=(),
+    )
+    write_manifest(target, structs.replace(part, totals=_totals(manifest, target, chosen, is_first=is_first)))
+
+
+def _totals(manifest: RunManifest, target: Path, chosen: list[Question], *, is_first: bool) -> dict[str, object]:
+    counted = answer_totals(RunFiles(target, manifest=manifest).answer_lines)
+    if manifest.kind != "run":
+        answered = counted["answered"]
+        return manifest.totals | {"answered": answered, "missing": len(chosen) - answered}
+    rest = {name: value for name, value in manifest.totals.items() if name not in _FROM_ANSWERS and is_first}
+    return counted | rest | memory_call_totals(target)

@@ -1,0 +1,312 @@
+"""The runs of all shards become one run, equal to that of one machine; what does not fit is named, nothing written."""
+
+import shutil
+import signal
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from longmemeval.costs.spending import SpendingLimit, spent_in
+from longmemeval.dataset import Dataset
+from longmemeval.errors import HarnessError, IntegrityError
+from longmemeval.pipeline.answer.answering import RunReport
+from longmemeval.pipeline.answer.run import RunOptions, run
+from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.merge.merge import added_up, merge
+from longmemeval.pipeline.merge.split import shard_to_grade
+from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
+from longmemeval.pipeline.runs.manifest import read_manifest, write_manifest
+from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.pipeline.runs.shards import shard_named
+from longmemeval.pipeline.verify.verify import verify
+from longmemeval.settings import Folders
+from tests.pipeline.helpers import (
+    answer_all,
+    answers,
+    litter,
+    manifest,
+    patience,
+    prepared_colours,
+    start,
+    stop_when,
+    timeless,
+)
+from tests.server import ModelServer
+from tests.support import longmemeval, tree
+
+OFFLINE = EvaluateOptions(judge="offline/lexical")
+OF = 8
+SHARDS = [f"r-{number}of{OF}" for number in range(1, OF + 1)]
+DECISIVE = ("settings", "question_ids", "fixtures", "selection", "status", "dataset", "kind")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Dataset, Folders]:
+    """20 questions answered and graded as a whole, and in eight shards."""
+    dataset, where = prepared_colours(tmp_path_factory.mktemp("shards"), 20)
+    answer_all(dataset, where, "whole")
+    evaluate("whole", options=OFFLINE, where=where)
+    for number in range(1, OF + 1):
+        answer_all(dataset, where, selection=Selection(shard=f"{number}/{OF}"))
+        evaluate(SHARDS[number - 1], options=OFFLINE, where=where)
+    return dataset, where
+
+
+@pytest.fixture
+def shards(made: tuple[Dataset, Folders], tmp_path: Path) -> Folders:
+    """A copy of the runs, to be spoiled."""
+    shutil.copytree(made[1].results_dir, tmp_path / "results")
+    return made[1].model_copy(update={"results_dir": tmp_path / "results"})
+
+
+def comparable(where: Folders, run_id: str) -> dict[str, Any]:
+    """A run's files without times, lines in the order of the questions, without its name."""
+    found: dict[str, Any] = timeless(where.results_dir / run_id)
+    order = manifest(where, run_id)["question_ids"]
+    for name, content in found.items():
+        if name.endswith(".jsonl") and "question_id" in content[0]:
+            found[name] = sorted(content, key=lambda line: order.index(line["question_id"]))
+        elif name.startswith("metrics/"):
+            found[name] = content.replace(b'"' + run_id.encode() + b'"', b'"-"')
+    document = found.pop("run.json")
+    return found | {"run.json": {key: document[key] for key in DECISIVE}, "totals": document["totals"]}
+
+
+def test_eight_shards_equal_one_run(shards: Folders) -> None:
+    before = tree(shards.results_dir, without=("index.jsonl",))
+    report = merge(SHARDS[::-1], where=shards)
+    assert (report.run_id, report.shards, report.questions, report.answered, report.already) == ("r", 8, 20, 20, False)
+    found = verify("r", where=shards)
+    assert found.problems == ()
+    assert found.checked > 80
+    ours, theirs = comparable(shards, "r"), comparable(shards, "whole")
+    # Hashes of files with times in them.
+    judged = "metrics/offline-lexical-8e7ec198.json"
+    assert ours.pop(judged).split(b"judgements_sha256")[0] == theirs.pop(judged).split(b"judgements_sha256")[0]
+    assert ours == theirs
+    assert [line["question_id"] for line in answers(shards)] == manifest(shards)["question_ids"]
+    after = tree(shards.results_dir, without=("index.jsonl",))
+    assert {name: after[name] for name in before} == before
+    assert litter(shards.results_dir) == []
+    assert [path.name for path in shards.results_dir.glob(".*")] == []
+
+
+def test_manifest_names_the_shards_with_their_hashes(shards: Folders) -> None:
+    merge(SHARDS, where=shards)
+    records = manifest(shards)["merged_from"]
+    assert [(one["shard"], one["run_id"], one["questions"]) for one in records] == [
+        (f"{number}/8", f"r-{number}of8", 3 if number <= 4 else 2) for number in range(1, 9)
+    ]
+    assert records[2]["files"]["answers.jsonl"] == manifest(shards, "r-3of8")["files"]["answers.jsonl"]
+    assert set(records[2]["files"]) == {"answers.jsonl", "prompts.jsonl", "judgements/offline-lexical-8e7ec198.jsonl"}
+
+
+def test_merging_again_changes_nothing_and_other_shards_are_refused(shards: Folders) -> None:
+    merge(SHARDS, where=shards)
+    before = tree(shards.results_dir)
+    assert merge(SHARDS, where=shards).already
+    assert tree(shards.results_dir) == before
+    with pytest.raises(HarnessError, match="There is a run 'whole' already, not merged from shards"):
+        merge(SHARDS, run_id="whole", where=shards)
+    folder = shards.results_dir / SHARDS[0]
+    write_manifest(folder, structs.replace(read_manifest(folder), ended_at="2027-01-01T00:00:00+00:00"))
+    with pytest.raises(HarnessError, match="merged from other shards, or shards that have changed since"):
+        merge(SHARDS, where=shards)
+
+
+def drop_judgements(where: Folders) -> None:
+    for name in ("judgements", "metrics"):
+        shutil.rmtree(where.results_dir / "r-5of8" / name)
+
+
+def as_if_running(where: Folders) -> None:
+    folder = where.results_dir / "r-2of8"
+    write_manifest(folder, structs.replace(read_manifest(folder), status="running", ended_at="", files={}))
+
+
+def twice(where: Folders) -> None:
+    shutil.copytree(where.results_dir / "r-4of8", where.results_dir / "copy-4of8")
+    folder = where.results_dir / "copy-4of8"
+    document = (folder / "run.json").read_text().replace('"r-4of8"', '"copy-4of8"')
+    (folder / "run.json").write_text(document)
+
+
+def other_settings(where: Folders) -> None:
+    folder = where.results_dir / "r-6of8"
+    text = (folder / "run.json").read_text()
+    (folder / "run.json").write_text(text.replace('"max_tokens": 500', '"max_tokens": 400'))
+
+
+def fewer_questions(where: Folders) -> None:
+    folder = where.results_dir / "r-7of8"
+    before = read_manifest(folder)
+    write_manifest(folder, structs.replace(before, question_ids=before.question_ids[:1]))
+
+
+def changed_answer(where: Folders) -> None:
+    path = where.results_dir / "r-8of8" / "answers.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"ok", b"OK", 1))
+
+
+def nothing(where: Folders) -> None:
+    """All is as it was."""
+
+
+@pytest.mark.parametrize(
+    ("spoil", "named", "told"),
+    [
+        (nothing, [*SHARDS[:2], *SHARDS[3:]], "Shard 3/8 is missing"),
+        (nothing, [*SHARDS[:2], *SHARDS[4:]], "Shards 3/8, 4/8 are missing"),
+        (twice, [*SHARDS, "copy-4of8"], "Shard 4/8 is given twice, by runs 'r-4of8' and 'copy-4of8'"),
+        (
+            other_settings,
+            SHARDS,
+            "Shard 6/8 .* differs from the others: settings.model.max_tokens: 400, in shard 1/8 500",
+        ),
+        (as_if_running, SHARDS, "Shard 2/8 has not ended: run 'r-2of8' is running"),
+        (drop_judgements, SHARDS, "Shard 5/8 is not graded by offline-lexical-8e7ec198, others are"),
+        (nothing, [*SHARDS, "whole"], "Run 'whole' is not a shard"),
+        (nothing, [], "nothing to merge"),
+    ],
+    ids=["missing", "two missing", "doubled", "differing", "running", "ungraded", "whole", "none"],
+)
+def test_what_does_not_fit_is_named(
+    shards: Folders, spoil: Callable[[Folders], None], named: list[str], told: str
+) -> None:
+    spoil(shards)
+    before = tree(shards.results_dir)
+    with pytest.raises(HarnessError, match=told):
+        merge(named, run_id="m", where=shards)
+    assert tree(shards.results_dir) == before
+
+
+@pytest.mark.parametrize("spoil", [fewer_questions, changed_answer])
+def test_a_shard_that_was_changed_is_refused(shards: Folders, spoil: Callable[[Folders], None]) -> None:
+    spoil(shards)
+    before = tree(shards.results_dir)
+    with pytest.raises(IntegrityError, match=r"r-[78]of8"):
+        merge(SHARDS, where=shards)
+    assert tree(shards.results_dir) == before
+
+
+def test_other_divisions_do_not_mix(made: tuple[Dataset, Folders], shards: Folders) -> None:
+    answer_all(made[0], shards, selection=Selection(shard="1/2"))
+    with pytest.raises(HarnessError, match=r"shards of different divisions: shard 1/8 .*; shard 1/2"):
+        merge([*SHARDS, "r-1of2"], where=shards)
+
+
+def test_shards_of_rankings(made: tuple[Dataset, Folders], tmp_path: Path) -> None:
+    dataset, where = made[0], made[1].model_copy(update={"results_dir": tmp_path / "results"})
+    retrieve(dataset, ["bm25"], options=RetrievalOptions(run_id="whole", protocol="official"), where=where)
+    for number in (1, 2, 3):
+        options = RetrievalOptions(run_id="k", protocol="official")
+        retrieve(dataset, ["bm25"], selection=Selection(shard=f"{number}/3"), options=options, where=where)
+    merge([f"k-{number}of3" for number in (1, 2, 3)], where=where)
+    assert verify("k", where=where).problems == ()
+    assert comparable(where, "k") == comparable(where, "whole")
+
+
+def test_a_whole_run_is_graded_in_shards(shards: Folders) -> None:
+    names = [shard_to_grade("whole", f"{number}/3", None, shards) for number in (1, 2, 3)]
+    for name in names:
+        evaluate(name, options=OFFLINE, where=shards)
+        assert verify(name, where=shards).problems == ()
+    merge(names, run_id="again", where=shards)
+    assert verify("again", where=shards).problems == ()
+    ours, theirs = manifest(shards, "again"), manifest(shards, "whole")
+    assert {key: ours[key] for key in (*DECISIVE, "totals")} == {key: theirs[key] for key in (*DECISIVE, "totals")}
+    assert shard_to_grade("r", "3/8", None, shards) == "r-3of8"
+    with pytest.raises(HarnessError, match="cannot be divided into shards"):
+        shard_to_grade("r-3of8", "1/2", None, shards)
+
+
+def priced(dataset: Dataset, where: Folders, server: ModelServer, selection: Selection = Selection()) -> RunReport:
+    """Run "r" by a model that has a price, one question at a time."""
+    options = RunOptions(run_id="r", concurrency=1, model_options=patience(server), spending=SpendingLimit(1.0))
+    return run(dataset, "last-k", "openai/gpt-4o-mini", selection=selection, options=options, where=where)
+
+
+def test_costs_and_failures_are_those_of_all_shards_and_the_run_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
+    dataset, where = prepared_colours(tmp_path, 6)
+    halves = ["r-1of2", "r-2of2"]
+    with ModelServer(lambda body: "green") as server:
+        for number in (1, 2):
+            # The first call of each half is repeated, its second question fails for good.
+            server.faults.extend([500, "slow:0", 400])
+            priced(dataset, where, server, Selection(shard=f"{number}/2"))
+        report = merge(halves, where=where)
+        assert (report.answered, manifest(where)["status"]) == (4, "incomplete")
+        calls = [manifest(where, name)["totals"]["usage"]["calls"] for name in ("r", *halves)]
+        assert calls[0] == calls[1] + calls[2] > 0
+        spent = [spent_in(where.results_dir / name / "spending.jsonl") or 0.0 for name in ("r", *halves)]
+        assert spent[0] == pytest.approx(spent[1] + spent[2])
+        assert spent[0] > 0
+        assert verify("r", where=where).problems == ()
+        assert priced(dataset, where, server).newly_answered == 2
+    assert manifest(where)["status"] == "completed"
+    assert len(manifest(where)["merged_from"]) == 2
+    assert verify("r", where=where).problems == ()
+
+
+def test_what_runs_tell_is_added_up() -> None:
+    one = {"a": 1, "b": {"c": 0.5, "d": ["x"]}, "e": "first", "f": True}
+    assert added_up([one, {"a": 2, "b": {"c": 1.0, "d": ["y", "x"]}, "e": "second", "g": 3}]) == {
+        "a": 3,
+        "b": {"c": 1.5, "d": ["x", "y"]},
+        "e": "first",
+        "f": True,
+        "g": 3,
+    }
+
+
+def has_asked(server: ModelServer, requests: int) -> bool:
+    return len(server.chat_requests) >= requests
+
+
+def test_killed_shards_end_as_if_undisturbed(tmp_path: Path) -> None:
+    """Each shard is killed in the middle of a call, one before it has any answer and one after some."""
+    dataset, where = prepared_colours(tmp_path, 10)
+
+    def answer(run_id: str, selection: Selection = Selection()) -> None:
+        options = RunOptions(run_id=run_id, concurrency=1, model_options=patience(server))
+        run(dataset, "last-k", "openai/local", selection=selection, options=options, where=where)
+
+    with ModelServer(lambda body: f"Reply to {len(body['messages'][0]['content'])} letters.") as server:
+        command = ("run", "--dataset", dataset.path, "--memory", "last-k", "--model", "openai/local", "--run-id", "r")
+        for shard, answered in (("1/2", 0), ("2/2", 2)):
+            asked = len(server.chat_requests) + answered + 1
+            server.faults.extend([*["slow:0"] * answered, "hang"])
+            options = ("--shard", shard, "--api-base", server.url, "--concurrency", "1")
+            stop_when(start(*command, *options, cwd=tmp_path), partial(has_asked, server, asked), signal.SIGKILL)
+            assert len(answers(where, shard_named(shard).run_id("r"))) == answered
+            answer("r", Selection(shard=shard))
+        answer("whole")
+    merge(["r-1of2", "r-2of2"], where=where)
+    assert verify("r", where=where).problems == ()
+    ours, theirs = comparable(where, "r"), comparable(where, "whole")
+    assert ours["answers.jsonl"] == theirs["answers.jsonl"]
+    assert ours["prompts.jsonl"] == theirs["prompts.jsonl"]
+    assert ours["run.json"] == theirs["run.json"]
+
+
+def test_command_line_names_shards_and_goes_on(tmp_path: Path) -> None:
+    prepared_colours(tmp_path, 5)
+    command = ("run", "--dataset", "colours.json", "--memory", "last-k", "--model", "offline/extractive")
+    first = longmemeval(*command, "--run-id", "n", "--shard", "1/2", cwd=tmp_path)
+    assert "Next: longmemeval evaluate n-1of2" in first.stdout
+    assert "noise" not in first.stderr
+    missing = longmemeval("merge", "n-*", cwd=tmp_path, code=2)
+    assert "Shard 2/2 is missing" in missing.stderr
+    longmemeval(*command, "--run-id", "n", "--shard", "2/2", cwd=tmp_path)
+    for number in ("1/2", "2/2"):
+        longmemeval("evaluate", "n", "--shard", number, "--judge", "offline/lexical", cwd=tmp_path)
+    merged = longmemeval("merge", "n-*of2", cwd=tmp_path)
+    assert "Run n merged from 2 shards: 5 of 5 questions answered" in merged.stdout
+    longmemeval(*merged.stdout.partition("Next: longmemeval ")[2].split(), cwd=tmp_path)
