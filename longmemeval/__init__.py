@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from longmemeval.benchmarks.registry import load_dataset
     from longmemeval.evaluation.refusal import abstains
     from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
+    from longmemeval.memory.engram import Engram
     from longmemeval.pipeline.answer.run import RunOptions, run
     from longmemeval.pipeline.compare.compare import compare, compare_runs
     from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 __all__ = [
+    "Engram",
     "EvaluateOptions",
     "MemoryConfiguration",
     "PrepareOptions",
@@ -49,6 +51,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Engram": "memory.engram",
     "load_dataset": "benchmarks.registry",
     "abstains": "evaluation.refusal",
     "MemoryConfiguration": "memory.configuration",

@@ -44,7 +44,11 @@ class PartOptions(BaseModel):
     expansion_model: str | None = Field(default=None, json_schema_extra={"metavar": "MODEL", "panel": "Model"})
     """Chat model for key expansions."""
     node_model: str = Field(default="rules", json_schema_extra={"metavar": "MODEL", "panel": "Model"})
-    """Chat model for typed nodes; rules is offline."""
+    """Chat model for typed nodes."""
+    fact_model: str = Field(default="rules", json_schema_extra={"metavar": "MODEL", "panel": "Model"})
+    """Chat model for facts."""
+    fact_prompt: Path | None = Field(default=None, strict=False, json_schema_extra={"metavar": "FILE"})
+    """Text file with what the fact model is to write down."""
 
 
 def extra(field: FieldInfo) -> dict[str, str]:

@@ -53,8 +53,9 @@ class Refusal:
         return JSONResponse({"error": error}, status_code=self.status, headers=headers)
 
 
-Fault = int | str | Refusal
-"""A status code, a whole `Refusal`, or "garbage", "drop", "hang", "slow:SECONDS", "no-choices", "null-content" (finish
+Fault = int | str | bytes | Refusal
+"""A status code, a whole `Refusal`, the bytes of a reply, or
+"garbage", "drop", "hang", "slow:SECONDS", "no-choices", "null-content" (finish
 reason `length`), "empty" (finish reason `stop`), "cut" (half the text, finish reason `length`)."""
 
 
@@ -230,6 +231,8 @@ class ModelServer:
             fault = Refusal(fault)
         if isinstance(fault, Refusal):
             return fault.response()
+        if isinstance(fault, bytes):
+            return Response(fault, media_type="application/json")
         if fault == "garbage":
             return Response('{"id": "chatcmpl-test", "choices": [{', media_type="application/json")
         if fault == "drop":

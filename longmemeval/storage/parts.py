@@ -73,6 +73,8 @@ class Made(Struct, frozen=True):
     """What could not be done, and why."""
     told: dict[str, Any] = {}
     """What manifests and tables say about it: numbers are added up over the haystacks."""
+    dropped: dict[str, int] = {}
+    """How much of what models replied was not kept, by reason; told in the summary, in manifests under `dropped_…`."""
     incomplete: str = ""
     """What of it is missing, and why. It is read as it is; the next `prepare` goes on with it, if it is `resumable`."""
     failed: str = ""

@@ -53,20 +53,33 @@ def facts(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", rich_help_panel=OUTPUT, help="Write the drawing to this file.")
     ] = None,
+    prepared: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", rich_help_panel=WHAT, help="Show what was read at prepare."),
+    ] = None,
     as_json: shared.Json = False,
 ) -> None:
     """Show what a history says, and when it was so.
 
-    Facts are read by rules, without a model: what holds (or held, with --as-of), what was believed (--believed-at).
+    Facts are read by rules, or were by a model at prepare (--prepared): what holds (or held, with --as-of), what was
+    believed (--believed-at).
     """
     from longmemeval.benchmarks.registry import load_dataset
     from longmemeval.memory.engram.drawing import mermaid, svg
     from longmemeval.memory.engram.engine import replayed
+    from longmemeval.memory.engram.prepared import prepared_engine
     from longmemeval.pipeline.history import haystack_named
+    from longmemeval.storage.fixture import Fixture, fixture_folder
     from longmemeval.storage.messages import haystack_messages
 
-    haystack = haystack_named(load_dataset(dataset, places.folders().data_dir), identifier)
-    engine = replayed(haystack_messages(haystack))
+    where = places.folders()
+    data = load_dataset(dataset, where.data_dir)
+    haystack = haystack_named(data, identifier)
+    if prepared is None:
+        engine = replayed(haystack_messages(haystack))
+    else:
+        folder = fixture_folder(where.prepared_dir, data.name, prepared, haystack.haystack_id)
+        engine = prepared_engine(Fixture.open(folder))
     if as_of is None:
         found = engine.timeline(subject, predicate, believed_at=believed_at)
     else:
@@ -82,6 +95,7 @@ def facts(
     _show(found, haystack.haystack_id, as_of)
     if found and as_of is None:
         words = ["facts", identifier, *([] if dataset == "sample" else ["--dataset", dataset])]
+        words += [] if prepared is None else ["--prepared", prepared]
         out.next(command_line(*words, "--draw", "svg", "--output", "facts.svg", places=places))
 
 

@@ -132,6 +132,9 @@ def show(report: "PrepareReport", *, fresh: bool = False) -> None:
     if report.usage.calls:
         out.print(f"Model use: {usage_line(report.usage)}")
         out.print(f"  {usage_share(report.usage, report.prepared, report.messages)}")
+    for part, reasons in report.dropped.items():
+        told = ", ".join(f"{number:,} for {why}" for why, number in reasons.items())
+        out.print(f"Not kept of the replies for {part}: {told}")
     for one in report.failed[:5]:
         err.print(f"Failed: {printable(one)}")
     if report.failed:

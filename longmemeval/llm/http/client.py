@@ -1,6 +1,7 @@
 """Chat models behind LiteLLM: one request, retries, and what it cost."""
 
 import asyncio
+import re
 from functools import cached_property
 from types import ModuleType
 
@@ -27,6 +28,8 @@ _TOKENS_AROUND = 6
 
 _COST_BY_PROXY = "llm_provider-x-litellm-response-cost"
 """The header, as LiteLLM keeps it, by which a proxy says what a call cost."""
+
+_HALF_SIGN = re.compile("[\ud800-\udfff]")
 
 
 class _Message(Struct, frozen=True):
@@ -143,7 +146,8 @@ class LiteLLMChatModel:
         choice = completion.choices[0] if completion.choices else _Choice(_Message())
         tokens = completion.usage or _Tokens()
         served = without_secrets(completion.model or "")
-        said = choice.message.content or ""
+        # JSON can spell half of a surrogate pair, which no file and no request can hold.
+        said = _HALF_SIGN.sub("\N{REPLACEMENT CHARACTER}", choice.message.content or "")
         # A server may repeat what it was sent, the headers too.
         text = without_secrets(said)
         return ChatReply(

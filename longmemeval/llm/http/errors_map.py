@@ -66,7 +66,7 @@ def meaning_of(error: Exception, where: str) -> HarnessError:
         return TransientModelError("The server gave no reply in time", where=where, may_be_billed=True)
     if status is None and _caused_by(error, _CONNECTION_LOST):
         return TransientModelError(f"The connection failed: {message}", where=where, may_be_billed=True)
-    if status is None and _caused_by(error, (json.JSONDecodeError,)):
+    if status is None and _caused_by(error, (json.JSONDecodeError, UnicodeDecodeError)):
         return TransientModelError("The server's reply is not JSON", where=where, may_be_billed=True)
     if status is not None and (status in _TRANSIENT_STATUS or status >= 500):
         asked = retry_after_seconds(response.headers.get("retry-after")) if response is not None else None

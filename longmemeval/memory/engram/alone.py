@@ -11,13 +11,16 @@ import numpy as np
 from longmemeval.arrays import Vector
 from longmemeval.embedding.hashing import HashingEmbedder
 from longmemeval.embedding.protocol import Embedder
+from longmemeval.llm.protocol import ChatModel
+from longmemeval.llm.registry import load_chat_model
 from longmemeval.llm.tokens import CharacterCounter
+from longmemeval.memory.engram.consolidation import Consolidation
 from longmemeval.memory.engram.engine import Engine, Extractor
 from longmemeval.memory.engram.memory import LeanEngram
 from longmemeval.memory.engram.parameters import LeanParameters
 from longmemeval.memory.engram.part import FACT_VECTORS, FACTS, FactsFile, thread_of
 from longmemeval.memory.engram.summaries import summaries
-from longmemeval.memory.engram.timeline import Decide, unclear
+from longmemeval.memory.engram.timeline import Decide
 from longmemeval.memory.engram.view import OpenedParts
 from longmemeval.memory.protocol import MemoryTools
 from longmemeval.records import Message, Question, RecalledItem, Session
@@ -43,21 +46,31 @@ class Engram(Engine):
     Args:
         path: the file it is kept in, read if it exists; None: in memory alone.
         extractor: reads claims; the rules unless given.
-        decide: asked of contradictions that nothing else can settle, a chat model say.
-        embedder: for the search; the hashing embedder unless given. Vectors are kept as long as this is, not stored.
+        decide: asked of contradictions that nothing else can settle; the chat model unless given.
+        embedder: for the search; the hashing embedder unless given. Vectors are kept as long as
+            this is, not stored.
+        chat_model: reads facts in place of the extractor, when `consolidate` is called; its name will do. None: rules
+            read at once.
+        fact_prompt: what the chat model is to write down, in place of the shipped text.
 
     Raises:
         FixtureError: the file is damaged or of a newer format.
+        FatalModelError: the chat model cannot be called.
     """
 
     def __init__(
         self,
         path: Path | str | None = None,
         extractor: Extractor | None = None,
-        decide: Decide = unclear,
+        decide: Decide | None = None,
         embedder: Embedder | None = None,
+        *,
+        chat_model: ChatModel | str | None = None,
+        fact_prompt: str | None = None,
     ) -> None:
-        super().__init__(path, extractor, decide)
+        self.chat_model = load_chat_model(chat_model) if isinstance(chat_model, str) else chat_model
+        chat = Consolidation(self.chat_model, fact_prompt) if self.chat_model else None
+        super().__init__(path, extractor, decide, chat)
         self._embedder: Embedder = embedder or HashingEmbedder()
 
     def _clear(self) -> None:

@@ -10,12 +10,15 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.errors import HarnessError
+from longmemeval.event_loop import complete
 from longmemeval.files import write_atomic
+from longmemeval.memory.engram.consolidation import Consolidated, Consolidation, in_order, units_of
 from longmemeval.memory.engram.extraction.rules import RuleExtractor
+from longmemeval.memory.engram.extraction.verdicts import Decisions
 from longmemeval.memory.engram.ledger import Ledger, facts_at
 from longmemeval.memory.engram.predicates import canonical
 from longmemeval.memory.engram.records import Claim, Episode, Fact
-from longmemeval.memory.engram.timeline import Decide, unclear
+from longmemeval.memory.engram.timeline import Decide, Verdict
 from longmemeval.records import Message, Session, Turn
 from longmemeval.storage.format import FORMAT, decode_versioned
 
@@ -34,15 +37,23 @@ class Forgotten(Struct, frozen=True):
     episode_ids: tuple[str, ...]
     facts: int
     """Facts of which no version is left."""
+    waiting: int = 0
+    """Messages that a chat model has to read (`Engine.consolidate`), those of sessions that lost some again."""
 
 
-class EngramFile(Struct, frozen=True):
+class EngramFile(Struct, frozen=True, omit_defaults=True):
     """All of an engine, as it is stored."""
 
     format: int
     episodes: list[Episode]
     claims: list[Claim]
     facts: list[Fact]
+    waiting: list[str] = []
+    """The episodes that a chat model has not read yet."""
+    read_by: str = ""
+    """The chat model that read the others; empty: rules did."""
+    verdicts: dict[str, Verdict] = {}
+    """What it said of contradictions, by a hash of the two claims."""
 
 
 class Engine:
@@ -51,18 +62,25 @@ class Engine:
     Args:
         path: the file it is kept in, read if it exists; None: in memory alone.
         extractor: reads claims; the rules unless given.
-        decide: asked of contradictions that nothing else can settle, a chat model say.
+        decide: asked of contradictions that nothing else can settle.
+        chat: reads in place of the extractor what `consolidate` finds waiting, and decides, unless `decide` is given.
 
     Raises:
         FixtureError: the file is damaged or of a newer format.
     """
 
     def __init__(
-        self, path: Path | str | None = None, extractor: Extractor | None = None, decide: Decide = unclear
+        self,
+        path: Path | str | None = None,
+        extractor: Extractor | None = None,
+        decide: Decide | None = None,
+        chat: Consolidation | None = None,
     ) -> None:
         self._path = Path(path) if path is not None else None
         self._extract: Extractor = extractor or RuleExtractor()
-        self._decide = decide
+        self._chat = chat
+        self._decisions = Decisions({})
+        self._decide: Decide = decide or self._decisions
         self.changes = 0
         """Goes up with everything that is added or forgotten."""
         self._clear()
@@ -73,6 +91,10 @@ class Engine:
         self.changes += 1
         self.ledger = Ledger(decide=self._decide)
         self.episodes: list[Episode] = []
+        self.waiting: list[str] = []
+        """Ids of the episodes that the chat model has not read yet."""
+        self.read_by = ""
+        """The chat model that read the others; empty: the extractor did."""
         self._last: dict[str, Episode] = {}
         self._counts: dict[str, int] = {}
         self._now: datetime | None = None
@@ -98,13 +120,39 @@ class Engine:
         self.add(Session(session_id or f"{date:%Y-%m-%d}", date, f"{date:%Y-%m-%d}", (turn,)))
 
     def take(self, episode: Episode) -> None:
-        """Take in one episode."""
+        """Take in one episode; for a chat model it waits until `consolidate`."""
         now = max(episode.ingested_at, self._now or episode.ingested_at)
         episode = msgspec.structs.replace(episode, ingested_at=now)
         before = self._last.get(episode.session_id)
         self._note(episode)
+        if self._chat:
+            self.waiting.append(episode.episode_id)
+            return
         for claim in self._extract(episode, before, self.ledger):
             self.ledger.add(claim, now)
+
+    def consolidate(self) -> Consolidated:
+        """Have the chat model read what was added since the last time, one call for each session.
+
+        Raises:
+            ModelError, FatalModelError: a call failed. What was read until then is not asked for again.
+        """
+        return complete(self.consolidation())
+
+    async def consolidation(self) -> Consolidated:
+        """`consolidate`, for an event loop that is running."""
+        if not self._chat or not self.waiting:
+            return Consolidated()
+        episodes = {one.episode_id: one for one in self.episodes}
+        learned, outcome = await self._chat.read(
+            units_of(self.waiting, episodes), episodes, self.ledger, self._decisions
+        )
+        for one in learned:
+            self.ledger.add(one.claim, one.now)
+        self.waiting.clear()
+        self.read_by = self._chat.model
+        self.changes += 1
+        return outcome
 
     def _note(self, episode: Episode) -> None:
         self._now, self._last[episode.session_id] = episode.ingested_at, episode
@@ -182,12 +230,33 @@ class Engine:
         facts = {fact.fact_id for fact in self.ledger.store.versions()}
         kept = [episode for episode in self.episodes if episode.episode_id not in gone]
         removed = tuple(episode.episode_id for episode in self.episodes if episode.episode_id in gone)
-        self._clear()
-        for episode in kept:
-            self.take(episode)
+        if self._chat or self.read_by:
+            self._learn_again(kept, {one.session_id for one in self.episodes if one.episode_id in gone})
+        else:
+            self._clear()
+            for episode in kept:
+                self.take(episode)
         if self._path:
             self.save()
-        return Forgotten(removed, len(facts) - len({fact.fact_id for fact in self.ledger.store.versions()}))
+        left = {fact.fact_id for fact in self.ledger.store.versions()}
+        return Forgotten(removed, len(facts - left), len(self.waiting))
+
+    def _learn_again(self, kept: Sequence[Episode], torn: set[str]) -> None:
+        """Make the ledger again from what a chat model has read, without asking it.
+
+        Of sessions that lost a message nothing is kept that was read: it may come from what is gone. They wait again.
+        """
+        claims, waiting, read_by = self.ledger.claims, set(self.waiting), self.read_by
+        whole = {one.episode_id: one for one in kept if one.session_id not in torn}
+        self._clear()
+        for episode in kept:
+            self._note(episode)
+        self.read_by = read_by
+        self.waiting = [one.episode_id for one in kept if one.episode_id in waiting or one.episode_id not in whole]
+        self._decisions.begin()
+        for one in in_order((claim for claim in claims if whole.keys() >= {*claim.episode_ids}), whole, self.ledger):
+            self.ledger.add(one.claim, one.now)
+        self._decisions.known = dict(self._decisions.used)
 
     def _about(self, names: Sequence[str]) -> set[str]:
         wanted = {name.casefold() for name in names}
@@ -203,7 +272,8 @@ class Engine:
 
     def persist(self) -> bytes:
         """All of it as indented JSON; the same bytes for the same episodes in the same order."""
-        file = EngramFile(FORMAT, self.episodes, self.ledger.claims, self.ledger.store.versions())
+        read = self.waiting, self.read_by, dict(sorted(self._decisions.known.items()))
+        file = EngramFile(FORMAT, self.episodes, self.ledger.claims, self.ledger.store.versions(), *read)
         return msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n"
 
     def save(self) -> None:
@@ -218,15 +288,22 @@ class Engine:
 
     def _read(self, data: bytes, where: str) -> None:
         file = decode_versioned(data, EngramFile, where)
+        self._decisions.known = dict(file.verdicts)
         self.ledger.restore(file.claims, file.facts)
         for episode in file.episodes:
             self._note(episode)
+        self.waiting, self.read_by = list(file.waiting), file.read_by
 
 
-def replayed(messages: Iterable[Message]) -> Engine:
+def replayed(messages: Iterable[Message], chat: Consolidation | None = None) -> Engine:
     """The engine after the messages of a history, each learned when it was said; episodes have the messages' ids."""
-    engine = Engine()
+    engine = Engine(chat=chat)
     for one in messages:
-        known = (one.message_id, one.thread_id, one.role, one.speaker, one.content, one.created_at)
-        engine.take(Episode(*known, one.created_at))
+        engine.take(episode_of(one))
     return engine
+
+
+def episode_of(one: Message) -> Episode:
+    """A message of a history, learned when it was said."""
+    known = (one.message_id, one.thread_id, one.role, one.speaker, one.content, one.created_at)
+    return Episode(*known, one.created_at)

@@ -1,26 +1,33 @@
 """The parts `engram`, the facts of a haystack in all their versions, and `engram-vectors`, their vectors."""
 
+from collections.abc import Awaitable, Iterator
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from longmemeval.memory.engram.engine import replayed
+from longmemeval.llm.tokens import CharacterCounter
+from longmemeval.memory.asking import MAX_TOKENS
+from longmemeval.memory.engram.consolidation import Consolidated, Consolidation
+from longmemeval.memory.engram.engine import Engine, replayed
+from longmemeval.memory.engram.extraction.chat import task_in
 from longmemeval.memory.engram.extraction.rules import RuleExtractor
 from longmemeval.memory.engram.ledger import facts_at
 from longmemeval.memory.engram.records import Fact
 from longmemeval.memory.engram.summaries import Summary, summaries
 from longmemeval.part_options import PartOptions
 from longmemeval.storage.format import FORMAT, decode_versioned
-from longmemeval.storage.parts import Made, Part, PartTools, Source, Stored
+from longmemeval.storage.messages_part import MESSAGES
+from longmemeval.storage.parts import Expected, Made, Part, PartTools, Source, Stored
 from longmemeval.storage.vector_store import VectorItem
 from longmemeval.storage.vectors_part import VectorsPart
 
 _VERSION = 1
 """To be raised when ledger, timeline or summaries change."""
+_PROMPT_TOKENS, _REPLY_TOKENS = 1400, 900
 
 
-class FactsFile(Struct, frozen=True):
+class FactsFile(Struct, frozen=True, omit_defaults=True):
     """`engram.json`."""
 
     format: int
@@ -28,23 +35,37 @@ class FactsFile(Struct, frozen=True):
     """All versions, as they were learned; their episodes are messages."""
     summaries: list[Summary]
     """Of each session."""
+    dropped: dict[str, int] = {}
+    """What a chat model replied that is no fact, by reason; see `Consolidated.dropped`."""
+    verdicts: dict[str, int] = {}
+    """The contradictions it was asked about, by its word."""
 
 
 class FactsPart(Part[FactsFile]):
-    """The facts, by rules: no model is asked."""
+    """The facts, by rules or by a chat model."""
 
     name = "engram"
+    asks = True
+
+    def models(self, options: PartOptions) -> tuple[str, ...]:
+        """The one that reads, unless rules do."""
+        return () if options.fact_model == "rules" else (options.fact_model,)
 
     def recipe(self, tools: PartTools) -> dict[str, Any]:
-        """Versions of the rules."""
-        return {"version": _VERSION, **RuleExtractor().recipe}
+        """Extractor and versions."""
+        if tools.options.fact_model == "rules":
+            return {"version": _VERSION, **RuleExtractor().recipe}
+        return {"engine": _VERSION, **_consolidation(tools).recipe}
 
-    def make(self, source: Source, tools: PartTools) -> Made:
+    def make(self, source: Source, tools: PartTools) -> Made | Awaitable[Made]:
         """All messages, oldest first, replayed."""
-        engine = replayed(source.messages)
-        versions = engine.ledger.store.versions()
-        file = FactsFile(FORMAT, versions, summaries(source.messages, versions))
-        return Made(msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n", told={"facts": len(versions)})
+        if tools.options.fact_model == "rules":
+            return _made(source, replayed(source.messages), Consolidated())
+        return self._read(source, tools)
+
+    async def _read(self, source: Source, tools: PartTools) -> Made:
+        engine = replayed(source.messages, _consolidation(tools))
+        return _made(source, engine, await engine.consolidation())
 
     def open(self, stored: Stored) -> FactsFile:
         """The facts.
@@ -54,13 +75,59 @@ class FactsPart(Part[FactsFile]):
         """
         return decode_versioned(stored.data(), FactsFile, stored.where)
 
+    def expected(self, source: Source, options: PartOptions) -> Expected | None:
+        """A call for each session; how much contradicts itself is not known."""
+        if not self.models(options):
+            return None
+        sessions = len(source.haystack.sessions)
+        tokens = sum(CharacterCounter().count(message.content) for message in source.messages)
+        return Expected(
+            "facts",
+            options.fact_model,
+            calls=sessions,
+            prompt_tokens=tokens + _PROMPT_TOKENS * sessions,
+            completion_tokens=min(_REPLY_TOKENS, MAX_TOKENS) * sessions,
+            figures={"sessions for the fact model": sessions, "tokens of sessions for the fact model": tokens},
+        )
+
+    def flags(self, stored: Stored | None) -> dict[str, str]:
+        """The chat model that reads, if one does."""
+        recipe = stored.info.recipe if stored and stored.info else {}
+        return {"fact_model": str(recipe["model"])} if "model" in recipe else {}
+
     def shown(self, stored: Stored) -> str:
-        """What is believed at the end, with when it holds."""
+        """What is believed at the end, with when it holds; what was not kept of a chat model's replies."""
+        file = stored.part(self)
         lines = [
             f"{fact.text}  [{fact.valid_at:%Y-%m-%d} to {f'{fact.invalid_at:%Y-%m-%d}' if fact.invalid_at else 'now'}]"
-            for fact in facts_at(stored.part(self).facts)
+            + ("  (disputed)" if fact.disputed else "")
+            for fact in facts_at(file.facts)
         ]
+        for what, counts in (("not kept", file.dropped), ("contradictions decided", file.verdicts)):
+            if counts:
+                lines.append(f"{what}: {', '.join(f'{number} for {why}' for why, number in counts.items())}")
         return "\n".join(lines) + "\n"
+
+    def contradictions(self, stored: Stored) -> Iterator[str]:
+        """Facts from messages that the fixture does not hold."""
+        store = stored.part(MESSAGES)
+        for fact in stored.part(self).facts:
+            if not all(one in store.positions for one in fact.episode_ids):
+                yield f"holds fact {fact.version_id}, which is from a message that db.json does not hold"
+
+
+def _consolidation(tools: PartTools) -> Consolidation:
+    return Consolidation(tools.chat_model(tools.options.fact_model), task_in(tools.options.fact_prompt))
+
+
+def _made(source: Source, engine: Engine, read: Consolidated) -> Made:
+    versions = engine.ledger.store.versions()
+    found = summaries(source.messages, versions)
+    file = FactsFile(FORMAT, versions, found, read.dropped, read.verdicts)
+    told = {"facts": len(versions)}
+    told |= {f"contradictions_{word}": number for word, number in read.verdicts.items()}
+    data = msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n"
+    return Made(data, notes=read.notes, told=told, dropped=read.dropped)
 
 
 FACTS = FactsPart()

@@ -2,20 +2,12 @@
 
 import re
 import tomllib
-from collections.abc import Callable
 from functools import cache, lru_cache
 from importlib import resources
 
-import numpy as np
 from msgspec import Struct
 
-from longmemeval.arrays import Vectors
 from longmemeval.text.words import content_words
-
-Embed = Callable[[list[str]], Vectors]
-
-SAME_ATTRIBUTE = 0.8
-"""Cosine similarity from which two names are taken for one attribute."""
 
 
 class Predicate(Struct, frozen=True):
@@ -87,23 +79,34 @@ def said(subject: str, predicate: str, value: str) -> str:
     return definition(predicate).said.format(subject=subject, predicate=name, about=about, object=value)
 
 
-def canonical(predicate: str, embed: Embed | None = None) -> str:
-    """The listed name of an attribute: by its aliases, then by the similarity of names.
-
-    Args:
-        predicate: any name; what stands behind a colon is kept.
-        embed: texts to unit vectors, shape (texts, dimension); None: aliases alone decide.
-    """
+def canonical(predicate: str) -> str:
+    """The listed name of an attribute, by its aliases; what stands behind a colon is kept."""
     name, colon, about = predicate.partition(":")
-    plain = " ".join(re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()))
-    known = {
-        alias: listed for listed, one in predicates().items() for alias in (listed.replace("_", " "), *one.aliases)
-    }
-    found = known.get(plain)
-    if found is None and embed and plain:
-        vectors = embed([plain, *known])
-        scores = vectors[1:] @ vectors[0]
-        best = int(np.argmax(scores))
-        if scores[best] >= SAME_ATTRIBUTE:
-            found = list(known.values())[best]
-    return f"{found or predicate.partition(':')[0]}{colon}{about}"
+    return f"{_listed().get(_plain(name), name)}{colon}{about}"
+
+
+def named(predicate: str) -> str | None:
+    """A predicate as somebody who does not know the list named it, as a fact has it; None: it is none.
+
+    Of a listed one that says of what it is one ("count:bikes") that has to be told, of others it is left out. Any other
+    name is one of its own.
+    """
+    name, _, about = (" ".join(part.split()).lower() for part in predicate.partition(":"))
+    listed = _listed().get(_plain(name))
+    if listed is None:
+        own = f"{name} {about}".strip()
+        return own if any(sign.isalpha() for sign in own) else None
+    if "{about}" not in definition(listed).said:
+        return listed
+    return f"{listed}:{about}" if about else None
+
+
+@cache
+def _listed() -> dict[str, str]:
+    """Every name and alias of the list, as `_plain` has it, to the listed name."""
+    names = ((listed, (listed, *one.aliases)) for listed, one in predicates().items())
+    return {_plain(alias): listed for listed, aliases in names for alias in aliases}
+
+
+def _plain(name: str) -> str:
+    return " ".join(re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()))

@@ -24,9 +24,10 @@ from msgspec import Struct
 from longmemeval.memory.engram.predicates import is_elaboration, value_of
 from longmemeval.memory.engram.records import Claim
 
-Verdict = Literal["update", "same", "unclear"]
+Verdict = Literal["update", "same", "both", "unclear"]
 Decide = Callable[[Claim, Claim], Verdict]
-"""Of an older and a newer claim on one slot and moment: does the newer one replace the older one, or say the same?"""
+"""Of an older and a newer claim on one slot and moment: does the newer one replace the older one, say the same, or hold
+beside it? Who cannot tell says "unclear"; both are then kept side by side as well."""
 
 
 class NumberedClaim(Struct, frozen=True):

@@ -3,44 +3,27 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from importlib import resources
 from string import Template
 from typing import Any
 
-from msgspec import Struct
+from msgspec import structs
 
-from longmemeval.files import sha256_text
-from longmemeval.llm.json_reply import ask_for_list
 from longmemeval.llm.limit import LimitedChatModel
-from longmemeval.llm.protocol import ChatMessage, ChatModel
+from longmemeval.llm.protocol import ChatModel
+from longmemeval.memory.asking import MOST_CALLS, Asker, Drop, Extracted, mark_of, one_line, prompt_texts
+from longmemeval.memory.evidence import Evidence
 from longmemeval.memory.nodes.dating import resolved
-from longmemeval.memory.nodes.entries import Drop, Entry, EntryDate, Value, checked_values, one_line
-from longmemeval.memory.nodes.evidence import Evidence
+from longmemeval.memory.nodes.entries import Entry, EntryDate, Value, checked_values
 from longmemeval.memory.nodes.library import NodeSet
 from longmemeval.memory.nodes.schema import NodeType
 from longmemeval.records import Message, Session
 from longmemeval.text.calendar_names import weekday_of
 
 VERSION = 1
-TEMPERATURE = 0.0
-MAX_TOKENS = 4000
 MAX_ENTRIES = 60
 """Of one node in one session; what a reply has beyond is dropped and counted."""
 
-_MOST_CALLS = 8
-"""Calls under way at one time, for each haystack."""
-_MOST_NOTES = 5
-"""Dropped entries of one reply that are told one by one."""
 _SHAPES = {"list": '["…"]', "number": "0", "flag": "false"}
-
-
-class Extracted(Struct, frozen=True):
-    """What came of one session."""
-
-    entries: tuple[Entry, ...] = ()
-    dropped: dict[str, int] = {}
-    """How many entries were not kept, by reason; under `reply` the calls whose replies nobody could read."""
-    notes: tuple[str, ...] = ()
 
 
 class NodeExtractor:
@@ -55,22 +38,16 @@ class NodeExtractor:
     """
 
     def __init__(self, model: ChatModel, nodes: NodeSet) -> None:
-        self._model, self._nodes = LimitedChatModel(model, _MOST_CALLS), nodes
-        self._prompts = {name: _prompt(name) for name in ("system", "user", "repair")}
+        self._nodes = nodes
+        prompts = prompt_texts(__package__, "system", "user", "repair")
+        self._asker = Asker(LimitedChatModel(model, MOST_CALLS), prompts, "entries", MAX_ENTRIES)
 
     @property
     def recipe(self) -> dict[str, Any]:
         """What decides the entries, but for the nodes."""
-        return {
-            "extractor": "chat",
-            "version": VERSION,
-            "prompts_sha256": {name: sha256_text(text) for name, text in self._prompts.items()},
-            "model": self._model.spec,
-            "temperature": TEMPERATURE,
-            "max_tokens": MAX_TOKENS,
-        }
+        return {"extractor": "chat", "version": VERSION, **self._asker.recipe}
 
-    async def extract(self, session: Session, messages: Sequence[Message]) -> Extracted:
+    async def extract(self, session: Session, messages: Sequence[Message]) -> Extracted[Entry]:
         """The entries of one session, node after node.
 
         Args:
@@ -79,56 +56,40 @@ class NodeExtractor:
         """
         if not any(message.content.strip() for message in messages):
             return Extracted()
-        evidence = Evidence(messages)
-        asked = (self._of_node(node, session, messages, evidence) for node in self._nodes.nodes)
-        found = await asyncio.gather(*asked)
+        evidence = Evidence((one.message_id, one.content) for one in messages)
+        found = await asyncio.gather(*(self._of_node(node, session, messages, evidence) for node in self._nodes.nodes))
         return Extracted(
-            tuple(entry for one in found for entry in one.entries),
+            tuple(entry for one in found for entry in one.items),
             dict(sum((Counter(one.dropped) for one in found), Counter[str]())),
             tuple(note for one in found for note in one.notes),
         )
 
     async def _of_node(
         self, node: NodeType, session: Session, messages: Sequence[Message], evidence: Evidence
-    ) -> Extracted:
-        where = f"{session.date:%Y-%m-%d} {node.name}"
-        reply = await ask_for_list(
-            self._model,
-            self._question(node, session, messages),
-            "entries",
-            self._prompts["repair"],
-            max_tokens=MAX_TOKENS,
-            temperature=TEMPERATURE,
+    ) -> Extracted[Entry]:
+        found = await self._asker.ask(
+            *self._question(node, session, messages),
+            lambda raw: _checked(raw, node, messages, evidence),
+            f"{session.date:%Y-%m-%d} {node.name}",
         )
-        if reply.items is None:
-            return Extracted((), {"reply": 1}, (f"{where}: no entries, two replies unreadable: {reply.problem}",))
-        outcomes = [_checked(raw, node, messages, evidence) for raw in reply.items[:MAX_ENTRIES]]
-        surplus = len(reply.items) - len(outcomes)
-        drops = [one for one in outcomes if isinstance(one, Drop)] + [Drop("surplus", "")] * surplus
-        entries = _each_once(one for one in outcomes if isinstance(one, Entry))
-        return Extracted(entries, dict(Counter(drop.reason for drop in drops)), _notes(where, drops, surplus))
+        return structs.replace(found, items=_each_once(found.items))
 
-    def _question(self, node: NodeType, session: Session, messages: Sequence[Message]) -> tuple[ChatMessage, ...]:
+    def _question(self, node: NodeType, session: Session, messages: Sequence[Message]) -> tuple[str, str]:
         text = "\n\n".join(f"{message.speaker or message.role}: {message.content}" for message in messages)
         fields = "\n".join(_described(name, node) for name in node.fields)
         shape = ", ".join(
             [f'"{name}": {_SHAPES.get(field.type, chr(34) + "…" + chr(34))}' for name, field in node.fields.items()]
             + ['"evidence": "…"']
         )
-        system = Template(self._prompts["system"]).substitute(
+        system = Template(self._asker.prompts["system"]).substitute(
             summary=node.summary, task=node.prompt.strip(), fields=fields, shape=f"{{{shape}}}", most=MAX_ENTRIES
         )
-        user = Template(self._prompts["user"]).substitute(
+        user = Template(self._asker.prompts["user"]).substitute(
             date=f"{session.date:%Y-%m-%d} ({weekday_of(session.date)})",
             text=text,
-            # No text can hold the hash of itself, so none can forge the end of its own block.
-            mark=sha256_text(text)[:16],
+            mark=mark_of(text),
         )
-        return ChatMessage("system", system), ChatMessage("user", user)
-
-
-def _prompt(name: str) -> str:
-    return resources.files(__package__).joinpath("prompts", f"{name}.txt").read_text(encoding="utf-8").strip()
+        return system, user
 
 
 def _described(name: str, node: NodeType) -> str:
@@ -180,13 +141,3 @@ def _each_once(entries: Iterable[Entry]) -> tuple[Entry, ...]:
     for entry in entries:
         seen.setdefault(repr((entry.values, entry.message_ids)), entry)
     return tuple(seen.values())
-
-
-def _notes(where: str, drops: Sequence[Drop], surplus: int) -> tuple[str, ...]:
-    told = [drop for drop in drops if drop.detail]
-    notes = [f"{where}: an entry left out ({drop.reason}): {drop.detail}" for drop in told[:_MOST_NOTES]]
-    if len(told) > _MOST_NOTES:
-        notes.append(f"{where}: {len(told) - _MOST_NOTES} more entries left out")
-    if surplus:
-        notes.append(f"{where}: {surplus} entries beyond the first {MAX_ENTRIES} left out")
-    return tuple(notes)

@@ -6,6 +6,7 @@ from datetime import date, datetime
 import msgspec
 from msgspec import Struct
 
+from longmemeval.memory.asking import Drop, number_value, text_value
 from longmemeval.memory.nodes.schema import NodeType
 from longmemeval.memory.nodes.templates import filled
 from longmemeval.storage.format import FORMAT, decode_versioned
@@ -45,14 +46,6 @@ class Entry(Struct, frozen=True, omit_defaults=True):
     said_at: datetime
     dates: dict[str, EntryDate] = {}
     """By field, those whose words name days."""
-
-
-class Drop(Struct, frozen=True):
-    """Why an entry was not kept."""
-
-    reason: str
-    """A word to count by: `evidence`, `type`, …"""
-    detail: str
 
 
 class NodesFile(Struct, frozen=True):
@@ -121,40 +114,16 @@ def _converted(raw: object, kind: str, choices: Sequence[str]) -> Value | None:
             raise ValueError("it is neither true nor false")
         return raw
     if kind == "number":
-        return _number(raw)
+        return number_value(raw)
     if kind == "list":
         items = raw if isinstance(raw, list) else [raw]
         if len(items) > MAX_ITEMS:
             raise ValueError(f"{len(items)} items, at most {MAX_ITEMS}")
-        return [text for text in (_text(one) for one in items) if text] or None
-    text = _text(raw)
+        return [text for text in (text_value(one, MAX_TEXT) for one in items) if text] or None
+    text = text_value(raw, MAX_TEXT)
     if kind == "choice" and text:
         chosen = {choice.casefold(): choice for choice in choices}.get(text.casefold())
         if chosen is None:
             raise ValueError(f"{text[:40]!r} is none of {', '.join(choices)}")
         return chosen
     return text or None
-
-
-def _number(raw: object) -> float:
-    try:
-        number = float(raw) if isinstance(raw, (int, float, str)) and not isinstance(raw, bool) else float("nan")
-    except (ValueError, OverflowError):
-        number = float("nan")
-    if number != number or abs(number) == float("inf"):
-        raise ValueError("it is no number")
-    return number
-
-
-def _text(raw: object) -> str:
-    if isinstance(raw, bool) or not isinstance(raw, (str, int, float)):
-        raise ValueError("it is no text")
-    text = one_line(str(raw))
-    if len(text) > MAX_TEXT:
-        raise ValueError(f"{len(text)} characters, at most {MAX_TEXT}")
-    return text
-
-
-def one_line(text: str) -> str:
-    """`text` with single spaces and without signs that cannot be shown."""
-    return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())

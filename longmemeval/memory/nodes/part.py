@@ -5,12 +5,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from msgspec import Struct
-
 from longmemeval.llm.tokens import CharacterCounter
-from longmemeval.memory.nodes.chat import MAX_TOKENS, NodeExtractor
+from longmemeval.memory.asking import MAX_TOKENS, Extracted
+from longmemeval.memory.evidence import Evidence
+from longmemeval.memory.nodes.chat import NodeExtractor
 from longmemeval.memory.nodes.entries import Entry, NodesFile, decode_entries, encode_entries, text_of
-from longmemeval.memory.nodes.evidence import Evidence
 from longmemeval.memory.nodes.library import NodeSet, shipped_nodes
 from longmemeval.memory.nodes.rules import VERSION, rule_entries
 from longmemeval.part_options import PartOptions
@@ -59,21 +58,22 @@ class NodesPart(Part[NodesFile]):
         model = tools.options.node_model
         sessions = _sessions(source.haystack, source.messages)
         if model == "rules":
-            found = [Found(rule_entries(session, messages, self.nodes.nodes)) for session, messages in sessions]
+            by_rules = (rule_entries(session, messages, self.nodes.nodes) for session, messages in sessions)
+            found = [Extracted(tuple(entries)) for entries in by_rules]
         else:
             extract = NodeExtractor(tools.chat_model(model), self.nodes).extract
-            extracted = await asyncio.gather(*(extract(session, messages) for session, messages in sessions))
-            found = [Found(one.entries, one.dropped, one.notes) for one in extracted]
+            found = await asyncio.gather(*(extract(session, messages) for session, messages in sessions))
         entries: list[Entry] = []
         dropped: Counter[str] = Counter()
         for one, (_, messages) in zip(found, sessions, strict=True):
-            kept, lost = proven(one.entries, messages)
+            kept, lost = proven(one.items, messages)
             entries += kept
             dropped.update(one.dropped)
             dropped.update({"evidence": lost} if lost else {})
         notes = tuple(note for one in found for note in one.notes)
-        told = {"entries": len(entries), **{f"dropped_{why}": number for why, number in sorted(dropped.items())}}
-        return Made(encode_entries(entries, dropped), notes=notes, told=told)
+        return Made(
+            encode_entries(entries, dropped), notes=notes, told={"entries": len(entries)}, dropped=dict(dropped)
+        )
 
     def open(self, stored: Stored) -> NodesFile:
         """The entries.
@@ -124,21 +124,15 @@ class NodesPart(Part[NodesFile]):
         for number, entry in enumerate(stored.part(self).entries):
             if not all(one in store.positions for one in entry.message_ids):
                 yield f"holds entry {number}, which is from a message that db.json does not hold"
-            elif not Evidence([store.message(one) for one in entry.message_ids]).message_ids(entry.evidence):
+            elif not Evidence((one, store.message(one).content) for one in entry.message_ids).message_ids(
+                entry.evidence
+            ):
                 yield f"holds entry {number}, whose evidence is not in {', '.join(entry.message_ids)}"
-
-
-class Found(Struct, frozen=True):
-    """What an extractor made of a session."""
-
-    entries: Sequence[Entry]
-    dropped: dict[str, int] = {}
-    notes: tuple[str, ...] = ()
 
 
 def proven(entries: Sequence[Entry], messages: Sequence[Message]) -> tuple[list[Entry], int]:
     """The entries whose evidence stands in `messages`, and how many others there are."""
-    evidence = Evidence(messages)
+    evidence = Evidence((one.message_id, one.content) for one in messages)
     kept = [entry for entry in entries if evidence.message_ids(entry.evidence)]
     return kept, len(entries) - len(kept)
 

@@ -2,12 +2,10 @@
 
 from datetime import datetime
 
-import numpy as np
 import pytest
 
-from longmemeval.arrays import Vectors
 from longmemeval.memory.engram.ledger import Ledger, facts_at
-from longmemeval.memory.engram.predicates import canonical
+from longmemeval.memory.engram.predicates import canonical, named
 from longmemeval.memory.engram.records import Claim, ClaimKind, Fact, Force
 from longmemeval.memory.engram.timeline import Decide, unclear
 
@@ -140,20 +138,15 @@ def test_liking_and_disliking_one_thing_exclude_each_other() -> None:
 
 
 def test_the_same_attribute_under_another_name() -> None:
-    def embed(texts: list[str]) -> Vectors:
-        """A model to which a trade is an occupation, and nothing else is like anything."""
-        like = {"trade": {0: 0.9, 1: 0.436}, "occupation": {0: 1.0}}
-        rows = np.zeros((len(texts), len(texts) + 2), dtype=np.float32)
-        for place, text in enumerate(texts):
-            for axis, value in like.get(text, {place + 2: 1.0}).items():
-                rows[place, axis] = value
-        return rows
-
     assert canonical("lives in") == canonical("livesIn") == "home"
     assert canonical("favorite:color") == "favourite:color"
     assert canonical("trade") == "trade"
-    assert canonical("trade", embed) == "occupation"
-    assert canonical("shoe size", embed) == "shoe size"
+    assert canonical("fluent in") == "fluent in"
+    assert named("Lives In: the north") == named("home") == "home"
+    assert named("count:Bikes") == "count:bikes"
+    assert named("count") is None
+    assert named("plays  Instrument: at night") == "plays instrument at night"
+    assert named(" : !") is None
 
 
 def test_a_claim_says_where_it_is_from() -> None:

@@ -128,7 +128,7 @@ def test_an_entry_that_does_not_fit_is_dropped_counted_and_noted(
     assert len(file.entries) == 2
     assert file.dropped == dropped
     assert len(notes(where)) == 2
-    assert all("temporal-event: an entry left out" in note for note in notes(where))
+    assert all("temporal-event: one of the entries left out" in note for note in notes(where))
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,13 @@
 """When a claim holds from: the days its sentence names, by the harness's one resolver of dates."""
 
 import re
-from datetime import datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 
 from dateutil.relativedelta import relativedelta
 from msgspec import Struct
 
 from longmemeval.memory.engram.extraction.patterns import DateRule
+from longmemeval.memory.nodes.dating import resolved
 from longmemeval.retrieval.dates_in_text.mentions import MentionedDate, mentioned_dates
 from longmemeval.retrieval.dates_in_text.vocabulary import COUNT, count_of
 
@@ -44,6 +45,28 @@ def dated(sentence: str, start: int, said: datetime, rule: DateRule, former: boo
         return Dated(_before(said, lasting), named=True) if lasting else Dated(said)
     if mention is None:
         return Dated(said)
+    return _placed(mention, said, rule, former)
+
+
+def dated_by(words: str, context: str, said: datetime, rule: DateRule, former: bool) -> Dated | None:
+    """When a claim holds from by words that somebody else found to say so; None: they name no day.
+
+    Args:
+        words: "last May", "for two years".
+        context: the message they stand in.
+        said: when it was said.
+        rule: as for `dated`.
+        former: as for `dated`.
+    """
+    lasting = _FOR.search(words)
+    if lasting and rule in ("since", "begins"):
+        return Dated(_before(said, lasting), named=True)
+    day = resolved(words, context, said)
+    return _placed(MentionedDate(day.phrase, day.start, day.end), said, rule, former) if day else None
+
+
+def _placed(mention: MentionedDate, said: datetime, rule: DateRule, former: bool) -> Dated:
+    """What the days that a sentence names mean for its claim."""
     begin = datetime.combine(mention.start, time())
     if mention.start == said.date() == mention.end:
         begin = said
@@ -51,10 +74,15 @@ def dated(sentence: str, start: int, said: datetime, rule: DateRule, former: boo
     if rule == "ends":
         return Dated(min(begin, said), named=True)
     if begin > said:
-        return Dated(said, datetime.combine(mention.end, time()) + timedelta(1), words, named=True)
-    over = datetime.combine(mention.end, time()) + timedelta(1) if former else None
+        return Dated(said, _after(mention.end), words, named=True)
+    over = _after(mention.end) if former else None
     latest = datetime.combine(mention.end, time()) if rule == "begins" and mention.end > mention.start else None
     return Dated(begin, over, words, named=True, latest=min(latest, said) if latest else None)
+
+
+def _after(day: date) -> datetime:
+    """The moment a day is over."""
+    return datetime.combine(day, time()) + timedelta(1) if day < date.max else datetime.max
 
 
 def _nearest(sentence: str, start: int, said: datetime) -> MentionedDate | None:

@@ -75,7 +75,8 @@ class RuleExtractor:
         ]
 
 
-def _owner(episode: Episode) -> str:
+def owner(episode: Episode) -> str:
+    """Whom "I" means."""
     return episode.speaker or "user"
 
 
@@ -102,7 +103,7 @@ def _claims(
     written = pattern.written
     groups = {name: value.strip() for name, value in match.groupdict().items() if value}
     predicate = written.predicate.format_map({name: value.lower() for name, value in groups.items()})
-    subject = _owner(episode)
+    subject = owner(episode)
     if written.subject == "relative":
         subject = groups.get("called") or _relative(subject, groups["relative"].lower(), known)
     when = dated(sentence, match.start(), episode.event_at, written.date, predicate.startswith("former"))
@@ -113,19 +114,20 @@ def _claims(
         force = "correction"
     if wrong and written.kind == "assert" and not _NOW.search(sentence):
         value = whole if mentioned_dates(wrong["rest"], episode.event_at) else wrong["wrong"]
-        yield _claim("retract", subject, predicate, value, Dated(episode.event_at), episode)
+        yield claim_of("retract", subject, predicate, value, Dated(episode.event_at), episode)
         force = "correction"
     elif corrected and when.named and definition(predicate).functional and _is_known(known, subject, predicate, whole):
-        yield _claim("retract", subject, predicate, whole, Dated(episode.event_at), episode)
+        yield claim_of("retract", subject, predicate, whole, Dated(episode.event_at), episode)
     for value in _listed(whole) if written.list else [whole]:
         value = _whole(_tidy(value)) if written.predicate in ("event", "plan") else _tidy(value)
         if value or not written.object:
-            yield _claim(written.kind, subject, predicate, value, when, episode, force)
+            yield claim_of(written.kind, subject, predicate, value, when, episode, force)
 
 
-def _claim(
+def claim_of(
     kind: ClaimKind, subject: str, predicate: str, value: str, when: Dated, episode: Episode, force: Force = "plain"
 ) -> Claim:
+    """A claim of one episode, its value as its predicate wants it, put into words with the days it names."""
     value = _number(value) if definition(predicate).exact or predicate == "age" else value
     text = said(subject, predicate, _of_another(value)) + (
         f" ({when.words})" if when.words and kind == "assert" else ""
@@ -225,7 +227,7 @@ def _of_answer(
     held = {name: value for name, value in groups.items() if value}
     held.setdefault("animal", held.get("animal2", ""))
     predicate = pattern.written.predicate.format_map(held)
-    claim = _claim(kind, _owner(episode), predicate, _tidy(held["object"]), Dated(episode.event_at), episode)
+    claim = claim_of(kind, owner(episode), predicate, _tidy(held["object"]), Dated(episode.event_at), episode)
     return msgspec.structs.replace(claim, episode_ids=both)
 
 

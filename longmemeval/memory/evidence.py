@@ -1,9 +1,7 @@
-"""Whether the words that prove an entry really stand in the session, and where."""
+"""Whether the words that prove what somebody made of a session really stand in it, and where."""
 
 import re
-from collections.abc import Sequence
-
-from longmemeval.records import Message
+from collections.abc import Iterable
 
 _MARKS = str.maketrans(
     {
@@ -29,11 +27,11 @@ class Evidence:
     """The turns of one session, to look quotations up in.
 
     Args:
-        messages: of the session.
+        messages: ids and texts.
     """
 
-    def __init__(self, messages: Sequence[Message]) -> None:
-        self._messages = [(message.message_id, plain(message.content)) for message in messages]
+    def __init__(self, messages: Iterable[tuple[str, str]]) -> None:
+        self._messages = [(message_id, plain(text)) for message_id, text in messages]
 
     def message_ids(self, quotation: str) -> tuple[str, ...]:
         """The messages that hold `quotation`; none: nobody said it.

@@ -1,0 +1,251 @@
+"""The extractor that asks a chat model: one call for each session, one more for an unreadable reply."""
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from string import Template
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.errors import HarnessError
+from longmemeval.files import sha256_text
+from longmemeval.llm.protocol import ChatModel
+from longmemeval.memory.asking import Asker, Drop, Extracted, mark_of, number_value, prompt_texts, text_value
+from longmemeval.memory.engram.extraction.dating import Dated, dated_by
+from longmemeval.memory.engram.extraction.patterns import DateRule
+from longmemeval.memory.engram.extraction.rules import claim_of, owner
+from longmemeval.memory.engram.predicates import definition, named, normalised, predicates
+from longmemeval.memory.engram.records import Claim, ClaimKind, Episode, Force
+from longmemeval.memory.evidence import Evidence, plain
+from longmemeval.text.calendar_names import weekday_of
+from longmemeval.text.words import content_words
+
+V = TypeVar("V")
+
+VERSION = 1
+MAX_FACTS = 40
+"""Of one session: so many fit into a reply. What one has beyond is dropped and counted."""
+UNDATED = "date"
+"""The reason under which facts are counted that lost the words that say when."""
+
+_LONGEST = {"subject": 80, "predicate": 60, "object": 200, "when": 120}
+"""Characters."""
+_KINDS: dict[str, ClaimKind] = {"holds": "assert", "ended": "end", "never": "retract"}
+_FORCES: dict[str, Force] = {"plain": "plain", "change": "change", "correction": "correction"}
+_OF_SELF = re.compile(r"(?:(?:the )?(?:user|speaker)'s|my) (?=\S)", re.IGNORECASE)
+_SELF = ("user", "the user", "i", "me", "myself", "speaker", "the speaker")
+
+
+class Read(Struct, frozen=True):
+    """What came of one session."""
+
+    claims: tuple[Claim, ...] = ()
+    """In the order of the episodes that complete them."""
+    dropped: dict[str, int] = {}
+    """How many facts were not kept, by reason; under `reply` the calls whose replies nobody could read, under `date`
+    facts that were kept, but are dated by the session."""
+    notes: tuple[str, ...] = ()
+
+
+class _Found(Struct, frozen=True):
+    claim: Claim
+    undated: bool
+
+
+class FactReader:
+    """Asks `model` for the facts of a session.
+
+    The model sees who said what, and the date, never an id or a question. A fact whose evidence nobody said is dropped,
+    and the words that say when are resolved here.
+
+    Args:
+        model: answers the calls; its errors pass through.
+        task: what is asked for, in place of the shipped text; the form of the reply is the harness's.
+    """
+
+    def __init__(self, model: ChatModel, task: str | None = None) -> None:
+        prompts = prompt_texts(__package__, "task", "form", "user", "repair")
+        if task is not None:
+            prompts["task"] = task
+        self._asker = Asker(model, prompts, "facts", MAX_FACTS)
+        form = Template(prompts["form"]).substitute(predicates="\n  ".join(_vocabulary()), most=MAX_FACTS)
+        self._system = f"{prompts['task'].strip()}\n\n{form}"
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """What decides the claims."""
+        vocabulary = sha256_text("\n".join(_vocabulary()))
+        return {"extractor": "chat", "version": VERSION, "predicates_sha256": vocabulary, **self._asker.recipe}
+
+    async def read(self, episodes: Sequence[Episode], before: Episode | None = None) -> Read:
+        """The claims of one session.
+
+        Args:
+            episodes: of the session, in order.
+            before: the one before them, where the session was begun earlier: it may ask what they answer.
+        """
+        if not any(one.text.strip() for one in episodes):
+            return Read()
+        shown = [*([before] if before else []), *episodes]
+        check = _Check(shown, {one.episode_id for one in episodes})
+        found: Extracted[_Found] = await self._asker.ask(
+            self._system, self._question(shown), check, f"{episodes[0].event_at:%Y-%m-%d}"
+        )
+        claims = _each_once(one.claim for one in found.items)
+        places = {one.episode_id: place for place, one in enumerate(shown)}
+        undated = sum(one.undated for one in found.items)
+        return Read(
+            tuple(sorted(claims, key=lambda claim: places[claim.episode_ids[-1]])),
+            found.dropped | ({UNDATED: undated} if undated else {}),
+            found.notes,
+        )
+
+    def _question(self, shown: Sequence[Episode]) -> str:
+        text = "\n\n".join(f"{one.speaker or one.role}: {one.text}" for one in shown)
+        said = shown[-1].event_at
+        return Template(self._asker.prompts["user"]).substitute(
+            date=f"{said:%Y-%m-%d} ({weekday_of(said)})", text=text, mark=mark_of(text)
+        )
+
+
+def task_in(path: Path | None) -> str | None:
+    """The user's own task; None for the shipped one.
+
+    Raises:
+        HarnessError: the file cannot be read, or is empty.
+    """
+    if path is None:
+        return None
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise HarnessError(f"The prompt for facts cannot be read: {error.strerror}", where=str(path)) from error
+    except UnicodeDecodeError as error:
+        raise HarnessError("The prompt for facts is not UTF-8", where=str(path), fix="Save it as UTF-8") from error
+    if not text.strip():
+        raise HarnessError("The prompt for facts is empty", where=str(path), fix="Write what is to be extracted")
+    return text.strip()
+
+
+class _Check:
+    """What an item of a reply is, or why it is none.
+
+    Args:
+        shown: what the model saw.
+        fresh: the ids of what is to be read; what is proven by the rest alone is known already.
+    """
+
+    def __init__(self, shown: Sequence[Episode], fresh: set[str]) -> None:
+        self._shown = {one.episode_id: one for one in shown}
+        self._fresh = fresh
+        self._evidence = Evidence((one.episode_id, one.text) for one in shown)
+
+    def __call__(self, raw: object) -> _Found | Drop:
+        if not isinstance(raw, dict):
+            return Drop("type", "a fact that is no object")
+        quotation = raw.get("evidence")
+        proof = self._proof(quotation)
+        if isinstance(proof, Drop):
+            return proof
+        try:
+            return self._found(raw, str(quotation), proof)
+        except ValueError as error:
+            return Drop("type", str(error))
+
+    def _proof(self, quotation: object) -> list[Episode] | Drop:
+        """The episodes that hold the evidence, in their order."""
+        ids = self._evidence.message_ids(quotation) if isinstance(quotation, str) else ()
+        if not ids or not content_words(str(quotation)):
+            return Drop("evidence", f"nobody said {str(quotation)[:60]!r}")
+        proof = [one for one in self._shown.values() if one.episode_id in ids]
+        if all(one.role != "user" and not one.speaker for one in proof):
+            return Drop("assistant", f"only the assistant said {str(quotation)[:60]!r}")
+        if proof[-1].episode_id not in self._fresh:
+            return Drop("known", f"said earlier: {str(quotation)[:60]!r}")
+        return proof
+
+    def _found(self, raw: dict[str, object], quotation: str, proof: list[Episode]) -> _Found | Drop:
+        """The claim.
+
+        Raises:
+            ValueError: a field is not as it has to be.
+        """
+        kind, force = _chosen(raw, "status", _KINDS, "holds"), _chosen(raw, "force", _FORCES, "plain")
+        confidence = 1.0 if raw.get("confidence") is None else number_value(raw["confidence"])
+        if not 0 <= confidence <= 1:
+            raise ValueError(f"confidence: {confidence:g} is not between 0 and 1")
+        given, value = _text(raw, "predicate"), _text(raw, "object", empty=kind != "assert")
+        predicate = named(given)
+        if predicate is None:
+            return Drop("predicate", f"{given[:40]!r} does not say of what")
+        speaker = [one for one in proof if one.role == "user" or one.speaker][-1]
+        subject = self._subject(_text(raw, "subject"), speaker)
+        when = _text(raw, "when", empty=True)
+        dated = self._dated(when, quotation, proof, _date_rule(kind, predicate), predicate.startswith("former"))
+        claim = claim_of(kind, subject, predicate, value, dated or Dated(speaker.event_at), speaker, force)
+        if claim.object and definition(predicate).exact and not any(sign.isdigit() for sign in claim.object):
+            return Drop("type", f"object: {claim.object[:40]!r} is no figure")
+        ids = tuple(one.episode_id for one in proof)
+        claim = msgspec.structs.replace(claim, episode_ids=ids, confidence=confidence)
+        return _Found(claim, bool(when) and dated is None)
+
+    def _subject(self, name: str, speaker: Episode) -> str:
+        if name.casefold() in _SELF:
+            return owner(speaker)
+        if of_self := _OF_SELF.match(name):
+            return f"{owner(speaker)}'s {name[of_self.end() :]}"
+        known = {owner(one).casefold(): owner(one) for one in self._shown.values() if one.role == "user" or one.speaker}
+        return known.get(name.casefold(), name)
+
+    def _dated(self, when: str, quotation: str, proof: list[Episode], rule: DateRule, former: bool) -> Dated | None:
+        """By the words that say when, where somebody said them and they name a day."""
+        for one in reversed(proof):
+            if when and plain(when) in plain(one.text):
+                context = quotation if plain(when) in plain(quotation) and len(proof) == 1 else one.text
+                return dated_by(when, context, one.event_at, rule, former)
+        return None
+
+
+def _date_rule(kind: ClaimKind, predicate: str) -> DateRule:
+    if kind == "end":
+        return "ends"
+    return "event" if predicate in ("event", "plan") else "begins"
+
+
+def _chosen(raw: dict[str, object], field: str, choices: dict[str, V], usual: str) -> V:
+    value = raw.get(field) or usual
+    if not isinstance(value, str) or value.strip().casefold() not in choices:
+        raise ValueError(f"{field}: {str(value)[:40]!r} is none of {', '.join(choices)}")
+    return choices[value.strip().casefold()]
+
+
+def _text(raw: dict[str, object], field: str, *, empty: bool = False) -> str:
+    given = raw.get(field)
+    try:
+        text = "" if given is None else text_value(given, _LONGEST[field])
+    except ValueError as error:
+        raise ValueError(f"{field}: {error}") from None
+    if not text and not empty:
+        raise ValueError(f"{field} is missing")
+    return text
+
+
+def _vocabulary() -> list[str]:
+    """The listed predicates, as the model is told of them: each with what it says."""
+    return [
+        f"{name}{':<what>' if '{about}' in one.said else ''} ({_example(name, one.said)})"
+        for name, one in predicates().items()
+    ]
+
+
+def _example(name: str, said: str) -> str:
+    return said.format(subject="X", predicate=name, about="<what>", object="…")
+
+
+def _each_once(claims: Iterable[Claim]) -> list[Claim]:
+    seen: dict[object, Claim] = {}
+    for one in claims:
+        seen.setdefault((one.kind, one.subject, one.predicate, normalised(one.object), one.valid_at), one)
+    return list(seen.values())

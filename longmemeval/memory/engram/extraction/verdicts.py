@@ -1,0 +1,101 @@
+"""The chat model's word on contradictions that nothing else can settle."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from string import Template
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.files import sha256_bytes
+from longmemeval.llm.protocol import ChatModel
+from longmemeval.memory.asking import Asker, Drop, Extracted, each, mark_of, one_line, prompt_texts
+from longmemeval.memory.engram.records import Claim
+from longmemeval.memory.engram.timeline import Verdict
+
+_VERDICTS: dict[str, Verdict] = {"update": "update", "elaboration": "same", "both": "both", "unclear": "unclear"}
+
+
+class Answered(Struct, frozen=True):
+    """What came of one pair."""
+
+    verdict: Verdict
+    notes: tuple[str, ...] = ()
+    """Where the reply was no verdict: why."""
+
+
+class Decisions:
+    """What was decided of pairs of claims: a `Decide` that answers "unclear" where nothing was yet.
+
+    Args:
+        known: by a hash of the two claims.
+    """
+
+    def __init__(self, known: Mapping[str, Verdict]) -> None:
+        self.known = dict(known)
+        self.used: dict[str, Verdict] = {}
+        """Those that were asked for since `begin`."""
+        self.open: dict[str, tuple[Claim, Claim]] = {}
+        """The pairs that were asked for since `begin`, and are not known."""
+
+    def begin(self) -> None:
+        """Forget what was asked for."""
+        self.used.clear()
+        self.open.clear()
+
+    def __call__(self, older: Claim, newer: Claim) -> Verdict:
+        """What was decided of the two."""
+        key = sha256_bytes(msgspec.json.encode((older, newer)))[:24]
+        if key in self.known:
+            self.used[key] = self.known[key]
+        else:
+            self.open[key] = (older, newer)
+        return self.known.get(key, "unclear")
+
+
+class Judge:
+    """Asks a chat model what two claims are to each other.
+
+    Args:
+        model: answers the calls; its errors pass through.
+    """
+
+    def __init__(self, model: ChatModel) -> None:
+        prompts = prompt_texts(__package__, "verdict", "verdict-user")
+        repair = prompt_texts(__package__, "verdict-repair")["verdict-repair"]
+        self._asker = Asker(model, {**prompts, "repair": repair}, "verdicts", 1)
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """What decides the verdicts, beside the model."""
+        return {"verdict_prompts_sha256": self._asker.recipe["prompts_sha256"]}
+
+    async def answer(self, decisions: Decisions, most: int, said: Callable[[Claim], str]) -> list[Answered]:
+        """Have the first open pairs decided.
+
+        Args:
+            decisions: which are open, and what is known then.
+            most: pairs.
+            said: the messages that a claim is from, as they are shown.
+        """
+        pairs = dict(list(decisions.open.items())[:most])
+        answered = await each([partial(self._asked, *pair, said) for pair in pairs.values()])
+        decisions.known |= {key: one.verdict for key, one in zip(pairs, answered, strict=True)}
+        return answered
+
+    async def _asked(self, older: Claim, newer: Claim, said: Callable[[Claim], str]) -> Answered:
+        text = "\n\n".join(dict.fromkeys((said(older), said(newer))))
+        user = Template(self._asker.prompts["verdict-user"]).substitute(
+            older=one_line(older.text), newer=one_line(newer.text), text=text, mark=mark_of(text)
+        )
+        where = f"{newer.valid_at:%Y-%m-%d} {newer.subject}, {newer.predicate}"
+        found: Extracted[Verdict] = await self._asker.ask(self._asker.prompts["verdict"], user, _word, where)
+        if found.items:
+            return Answered(found.items[0])
+        return Answered("unclear", found.notes[:1] or (f"{where}: no verdict",))
+
+
+def _word(raw: object) -> Verdict | Drop:
+    verdict = _VERDICTS.get(raw.strip().casefold()) if isinstance(raw, str) else None
+    return verdict or Drop("verdict", f"{str(raw)[:40]!r} is none of {', '.join(_VERDICTS)}")
