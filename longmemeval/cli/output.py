@@ -147,6 +147,7 @@ def _print_block(block: Block) -> None:
     for index, (column, width) in enumerate(zip(block.table.columns, block.widths, strict=True)):
         justify: Literal["left", "right"] = "left" if index in block.table.left else "right"
         shown.add_column(Text(column), justify=justify, width=width, overflow="fold")
-    for row in block.table.rows:
-        shown.add_row(*map(Text, row))
+    apart = len(block.table.rows) - block.table.apart
+    for place, row in enumerate(block.table.rows, start=1):
+        shown.add_row(*map(Text, row), end_section=place == apart)
     out.print(shown)

@@ -26,6 +26,8 @@ class ChatRequest(Struct, frozen=True):
     question_id: str = ""
     question: str = ""
     passages: tuple[str, ...] = ()
+    last_session: tuple[str, ...] = ()
+    """Those of them that are of the session with the latest date."""
     prompt_tokens: int | None = None
     """Tokens of `messages` by the model's own counter, where they have been counted already."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from longmemeval.costs.prices import load_litellm, price
 from longmemeval.costs.spending import Account
 from longmemeval.errors import FatalModelError, nearest
+from longmemeval.llm.controls import CONTROL_MODELS, ControlModel
 from longmemeval.llm.http.endpoints import endpoint
 from longmemeval.llm.offline import ExtractiveModel, ScriptedModel
 from longmemeval.llm.options import ModelOptions, check_endpoint, is_offline
@@ -38,7 +39,8 @@ def load_chat_model(spec: str, options: ModelOptions = ModelOptions(), *, accoun
     """The chat model that `spec` names, checked as far as that goes without a call.
 
     Args:
-        spec: `offline/extractive`, `offline/scripted:FILE`, or a model as LiteLLM names it (`openai/gpt-4o`).
+        spec: `offline/extractive`, `offline/scripted:FILE`, a control (`offline/refuse`), or a model as LiteLLM names
+            it (`openai/gpt-4o`).
         options: ignored by the offline models.
         account: where every attempt is written down, and what limits them. Offline models cost nothing.
 
@@ -110,9 +112,11 @@ def model_warning(spec: str, options: ModelOptions = ModelOptions()) -> str | No
 def _load_offline(spec: str) -> ChatModel:
     if spec == _EXTRACTIVE:
         return ExtractiveModel()
+    if spec in CONTROL_MODELS:
+        return ControlModel(spec, CONTROL_MODELS[spec])
     if spec.startswith(_SCRIPTED):
         return ScriptedModel(Path(spec.removeprefix(_SCRIPTED)))
-    names = [_EXTRACTIVE, f"{_SCRIPTED}FILE"]
+    names = [_EXTRACTIVE, f"{_SCRIPTED}FILE", *CONTROL_MODELS]
     raise FatalModelError(f"Unknown offline model {spec!r}", fix=nearest(spec, names))
 
 

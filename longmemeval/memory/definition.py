@@ -7,7 +7,7 @@ where one of them is damaged.
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from longmemeval.errors import HarnessError
 from longmemeval.memory.adapters.adapter import Adapter
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from longmemeval.storage.parts import Part
 
 P = TypeVar("P", bound="Parameters")
+Control = Literal["floor", "reference"]
+"""What no memory system is compared as: a `floor` knows nothing of the question or the history, a `reference` has all
+that a memory could find."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,8 @@ class MemoryDefinition(Generic[P]):
     build: Callable[[P, MemoryTools], MemorySystem]
     reads_gold: bool = False
     """May see which sessions are the evidence. Tables say so."""
+    control: Control | None = None
+    """What it is in a comparison, where it is no memory system."""
     label: str = ""
     """How tables call it; empty: by its name."""
     recalls_everything: bool = False

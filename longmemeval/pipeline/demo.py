@@ -11,9 +11,12 @@ from longmemeval.part_options import IndexEngine
 from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, PrepareReport, prepare
 from longmemeval.pipeline.grade.evaluate import EvaluateOptions, Evaluation, evaluate
+from longmemeval.pipeline.sweep.controls import control_pairs
 from longmemeval.settings import Folders
 
 MODEL = "offline/extractive"
+REPEATED = "hybrid"
+"""The memory whose recall is repeated by a control."""
 
 
 class DemoOutcome(Struct, frozen=True):
@@ -22,21 +25,24 @@ class DemoOutcome(Struct, frozen=True):
     preparation: PrepareReport
     embedder: str
     evaluations: list[Evaluation]
-    """One per preset, in their order."""
+    """One per preset, in their order, and one per control."""
     newly_answered: int
 
 
 def run_demo(index: IndexEngine, where: Folders) -> DemoOutcome:
-    """Prepare, run and evaluate every preset on the sample; what is there already is not done again."""
+    """Prepare, run and evaluate every preset and control on the sample; what is there already is not done again."""
     dataset = load_dataset("sample", where.data_dir)
     configurations = [resolve_configuration(name) for name in MEMORIES.built_in]
     name = "default" if index == "hnsw" else index
     preparation = prepare(dataset, configurations, options=PrepareOptions(index=index, name=name), where=where)
     suffix = "" if index == "hnsw" else f"-{index}"
+    planned = [(configuration.name, configuration, MODEL) for configuration in configurations]
+    controls = control_pairs([resolve_configuration(REPEATED), *configurations], ())
+    planned += [(model.partition("/")[2], configuration, model) for configuration, model in controls]
     evaluations, new = [], 0
-    for configuration in configurations:
-        run_id = f"demo-{configuration.name}{suffix}"
-        report = run(dataset, configuration, MODEL, options=RunOptions(run_id=run_id, prepared=name), where=where)
+    for label, configuration, model in planned:
+        run_id = f"demo-{label}{suffix}"
+        report = run(dataset, configuration, model, options=RunOptions(run_id=run_id, prepared=name), where=where)
         new += report.newly_answered
         evaluations.append(evaluate(run_id, options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where))
     return DemoOutcome(preparation, DEFAULT_EMBEDDER, evaluations, new)

@@ -8,7 +8,7 @@ from msgspec import Raw, Struct
 from longmemeval.files import sha256_bytes
 from longmemeval.llm.protocol import ChatMessage, ChatRequest
 from longmemeval.reading.overflow import Fitted
-from longmemeval.records import Question, Recall
+from longmemeval.records import Question, Recall, RecalledItem
 
 Purpose = Literal["note", "answer"]
 
@@ -50,8 +50,20 @@ def prompt_of(question: Question, purpose: Purpose, fitted: Fitted, max_tokens: 
         question_id=question.question_id,
         question=question.text,
         passages=tuple(item.text for item in fitted.recall.items),
+        last_session=tuple(item.text for item in _last_session(fitted.recall)),
         prompt_tokens=fitted.prompt_tokens,
     )
     encoded = msgspec.json.encode(messages)
     sent = EncodedPrompt(question.question_id, purpose, Raw(encoded), sha256_bytes(encoded))
     return Prompt(request, sent, fitted.prompt_tokens, fitted.recall)
+
+
+def _last_session(recall: Recall) -> list[RecalledItem]:
+    """The items of the session that the latest dated item is of; of its day, where a memory does not tell sessions."""
+    dated = [(item.date, item) for item in recall.items if item.date]
+    if not dated:
+        return []
+    latest_date, latest = max(dated, key=lambda pair: pair[0])
+    if latest.thread_ids:
+        return [item for item in recall.items if set(item.thread_ids) & set(latest.thread_ids)]
+    return [item for date, item in dated if date.date() == latest_date.date()]

@@ -7,7 +7,7 @@ from longmemeval.evaluation.metrics import Score
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.report.page.data import NOTHING, figure_cells, notes, repeats_table, run_names, verdicts
 from longmemeval.report.published import PublishedFigure
-from longmemeval.report.tables.cells import UNKNOWN, interval, percent
+from longmemeval.report.tables.cells import UNKNOWN, apart, interval, percent
 from longmemeval.report.tables.comparison import published_table, question_count
 from longmemeval.report.tables.effort import cost_table, latency_table
 from longmemeval.report.tables.layout import letter_of
@@ -79,7 +79,13 @@ def _tables(comparison: Comparison, published: Sequence[PublishedFigure]) -> lis
         for letter, name, one, cell in zip(letters, run_names(comparison), comparison.runs, cells, strict=True)
     ]
     caption = f"{comparison.dataset}, {question_count(comparison)}"
-    runs = Table(caption, ["run", "model", *shown], rows, frozenset({0, 1}))
+    runs = Table(
+        caption,
+        ["run", "model", *shown],
+        rows,
+        frozenset({0, 1}),
+        apart=apart([one.summary for one in comparison.runs]),
+    )
     by_type = [one.summary.metrics.by_type for one in comparison.runs]
     names = dict.fromkeys(name for scores in by_type for name in scores)
     type_rows = [[name, *(_score(scores.get(name)) for scores in by_type)] for name in names]
@@ -127,7 +133,8 @@ def _latex_table(table: Table, said: str) -> str:
             r"\toprule",
             lines[0],
             r"\midrule",
-            *lines[1:],
+            *lines[1 : len(lines) - table.apart],
+            *([r"\midrule", *lines[-table.apart :]] if table.apart else []),
             r"\bottomrule",
             r"\end{tabular}",
             r"\end{table}",

@@ -30,7 +30,9 @@ def demo(
     Every memory configuration, offline, without a key, in under a minute.
     """
     from longmemeval.cli.verbs.prepare import show as show_preparation
-    from longmemeval.pipeline.compare.graded_run import summarise
+    from longmemeval.pipeline.compare.compare import pairs_of
+    from longmemeval.pipeline.compare.floor import floor_note
+    from longmemeval.pipeline.compare.graded_run import graded_run
     from longmemeval.pipeline.demo import run_demo
     from longmemeval.report.documents import run_document
     from longmemeval.report.tables.cells import memory_table
@@ -39,14 +41,15 @@ def demo(
     started = time.perf_counter()
     where = places.folders()
     outcome = run_demo(index, where)
-    summaries = [summarise(one.files, one.asked, one.metrics, where) for one in outcome.evaluations]
+    graded = [graded_run(one.files, one.asked, one.metrics, where) for one in outcome.evaluations]
+    summaries = [one.summary for one in graded]
     if as_json:
         print_json({"prepare": outcome.preparation, "runs": [run_document(summary) for summary in summaries]})
         return
     show_preparation(outcome.preparation)
     title = f"sample, {summaries[0].metrics.overall.n} questions, model {summaries[0].model}"
     print_table(memory_table(title, summaries))
-    print_lines(footnotes(summaries))
+    print_lines(filter(None, [floor_note(summaries, pairs_of(graded)), *footnotes(summaries)]))
     new = outcome.newly_answered
     done = f"{new} questions answered" if new else "every question was already answered"
     err.print(

@@ -68,6 +68,7 @@ NONE = MemoryDefinition(
     Parameters,
     lambda parameters: (),
     lambda parameters, tools: NoMemory(),
+    control="floor",
 )
 
 ORACLE = MemoryDefinition(
@@ -76,6 +77,7 @@ ORACLE = MemoryDefinition(
     lambda parameters: (MESSAGES,),
     _oracle,
     reads_gold=True,
+    control="reference",
 )
 
 FULL_HISTORY = MemoryDefinition(
@@ -84,6 +86,7 @@ FULL_HISTORY = MemoryDefinition(
     lambda parameters: (MESSAGES, TOKENS),
     lambda parameters, tools: FullHistory(),
     recalls_everything=True,
+    control="reference",
 )
 
 LAST_K = MemoryDefinition(

@@ -20,6 +20,7 @@ from longmemeval.evaluation.statistics.power import (
 )
 from longmemeval.evaluation.statistics.resampling import smallest_p
 from longmemeval.evaluation.statistics.spread import repeat_spread
+from longmemeval.llm.controls import CONTROL_MODELS
 from longmemeval.pipeline.compare.comparable import check_comparable, on_common_questions, what_differs
 from longmemeval.pipeline.compare.comparison import (
     Comparison,
@@ -29,6 +30,7 @@ from longmemeval.pipeline.compare.comparison import (
     RepeatGroup,
     RunFigures,
 )
+from longmemeval.pipeline.compare.floor import floor_note
 from longmemeval.pipeline.compare.graded_run import GradedRun, load_graded
 from longmemeval.pipeline.compare.losses import Losses, StoredSessions, losses
 from longmemeval.pipeline.runs.index import settings_sha256
@@ -85,7 +87,7 @@ def compare_runs(graded: Sequence[GradedRun], where: Folders, *, seed: int = 0, 
     check_comparable(graded)
     credits = [credits_of(run) for run in graded]
     asked = graded[0].asked
-    pairs = _pairs(graded, credits, seed)
+    pairs = pairs_of(graded, seed)
     stored = StoredSessions(where)
     lost = [losses(run, stored) for run in graded]
     haystacks = haystacks_of(graded[0])
@@ -97,7 +99,13 @@ def compare_runs(graded: Sequence[GradedRun], where: Folders, *, seed: int = 0, 
         questions=tuple(_row(one, asked.question_type(one), credits, lost) for one in asked.questions),
         repeats=tuple(_repeats(graded)),
         detectable=_detectable(credits, haystacks, labels=graded[0].metrics.judge.metric == "accuracy"),
-        warnings=(*notes, *what_differs(graded), *_not_known(stored), *_too_few(len(pairs), haystacks)),
+        warnings=(
+            *notes,
+            *filter(None, [floor_note([run.summary for run in graded], pairs)]),
+            *what_differs([run for run in graded if run.summary.model not in CONTROL_MODELS]),
+            *_not_known(stored),
+            *_too_few(len(pairs), haystacks),
+        ),
     )
 
 
@@ -106,8 +114,9 @@ def credits_of(run: GradedRun) -> dict[str, float | None]:
     return {question_id: credit(run.judgements.get(question_id)) for question_id in run.asked.questions}
 
 
-def _pairs(graded: Sequence[GradedRun], credits: Sequence[Credits], seed: int) -> list[PairResult]:
+def pairs_of(graded: Sequence[GradedRun], seed: int = 0) -> list[PairResult]:
     """Every run with every later one, p values adjusted for their number."""
+    credits = [credits_of(run) for run in graded]
     haystacks = haystacks_of(graded[0])
     ids = [run.manifest.run_id for run in graded]
     metric = graded[0].metrics.judge.metric

@@ -11,6 +11,8 @@ from longmemeval.errors import HarnessError, nearest
 from longmemeval.evaluation.judges.standing import grading
 from longmemeval.evaluation.metrics import Latency, Metrics, latency
 from longmemeval.llm.model_calls import CallSums
+from longmemeval.memory.definition import Control
+from longmemeval.pipeline.compare.controls import control_of, controls_last
 from longmemeval.pipeline.compare.costs import RunCosts, run_costs
 from longmemeval.pipeline.runs.asked import AskedQuestions, dataset_of
 from longmemeval.pipeline.runs.manifest import RunManifest, run_folder
@@ -43,6 +45,8 @@ class RunSummary(Struct, frozen=True):
     run_id: str
     memory: str
     reads_gold: bool
+    control: Control | None
+    """Where it is no memory system: what it stands beside them for."""
     model: str
     embedder: str
     """Spec, or empty when no vectors were read."""
@@ -97,6 +101,7 @@ def summarise(files: RunFiles, asked: AskedQuestions, metrics: Metrics, where: F
         run_id=manifest.run_id,
         memory=settings.memory_name or "(unknown)",
         reads_gold=settings.is_ceiling,
+        control=control_of(settings),
         model=model,
         embedder=settings.embedder_spec,
         metrics=metrics,
@@ -140,6 +145,12 @@ class GradedRun(Struct, frozen=True):
     def metrics(self) -> Metrics:
         """The scores, made again from the files."""
         return self.summary.metrics
+
+
+def graded_run(files: RunFiles, asked: AskedQuestions, metrics: Metrics, where: Folders) -> GradedRun:
+    """One run as a comparison takes it; arguments as of `summarise`."""
+    judgements = files.current_judgements(metrics.judge.id)
+    return GradedRun(files, files.manifest, summarise(files, asked, metrics, where), files.answers, judgements, asked)
 
 
 def load_graded(
@@ -186,10 +197,8 @@ def load_graded(
         # The labels of other judges, and of later gradings by this one, are shown beside the score.
         made = {one.judge.id: made_again(files, asked, one, grown=one is not chosen) for one in files.metrics}
         metrics = made[chosen.judge.id]
-        judgements = files.current_judgements(metrics.judge.id)
-        summary = summarise(files, asked, metrics, where)
-        graded.append(GradedRun(files, manifest, summary, files.answers, judgements, asked))
-    return graded
+        graded.append(graded_run(files, asked, metrics, where))
+    return [graded[place] for place in controls_last([one.summary.control for one in graded])]
 
 
 def _chosen_metrics(folder: Path, found: Sequence[Metrics], judge: str | None) -> Metrics:

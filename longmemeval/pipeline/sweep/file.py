@@ -111,6 +111,8 @@ class SweepFile(_Section):
     selection: SelectionSection = SelectionSection()
     prepare: PrepareSection = PrepareSection()
     readings: list[ReadingEntry] = Field([ReadingEntry(method="direct")], min_length=1)
+    controls: bool = False
+    """Whether the controls are run too, once each and with the first reading."""
     judges: list[str] = []
     votes: PositiveInt = 1
     repeat: PositiveInt = 1

@@ -11,11 +11,13 @@ from typing import Any
 from longmemeval.benchmarks.catalogue import catalogue
 from longmemeval.errors import HarnessError
 from longmemeval.files import sha256_text
+from longmemeval.llm.controls import CONTROL_MODELS
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import MemoryConfiguration, parts_of, preset_of, resolve_configuration
 from longmemeval.pipeline.fixtures.plan import PrepareOptions
 from longmemeval.pipeline.runs.manifest import check_run_id
 from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.pipeline.sweep.controls import control_pairs
 from longmemeval.pipeline.sweep.file import MemoryEntry, ModelEntry, ReadingEntry, SweepFile, SweepText, read_sweep_file
 from longmemeval.reading.reader import ReadingConfiguration, reading_configuration
 
@@ -91,7 +93,14 @@ def plan(file: str | Path) -> SweepPlan:
     with _told(text, "selection"):
         chosen = content.selection
         selection = Selection(chosen.limit, chosen.sample, chosen.seed, tuple(chosen.question_ids))
-    everything = product(range(1, content.repeat + 1), models, configurations, readings)
+    everything = list(product(range(1, content.repeat + 1), models, configurations, readings))
+    if content.controls:
+        offline = [PlannedModel(spec, spec, ModelOptions()) for spec in CONTROL_MODELS]
+        by_spec = {model.spec: model for model in (*offline, *models)}
+        controls = list(control_pairs(configurations, [model.spec for model in models]))
+        everything += [(1, by_spec[spec], memory, readings[0]) for memory, spec in controls]
+        named = {memory.name: memory for memory in (*configurations, *(memory for memory, _ in controls))}
+        configurations = list(named.values())
     runs = [
         PlannedRun(
             _run_id(content.name, memory.name, model.label, reading.label, repeat), memory, model, reading, repeat

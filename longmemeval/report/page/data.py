@@ -11,7 +11,7 @@ from longmemeval.pipeline.grade.agreement import judge_agreements
 from longmemeval.pipeline.runs.manifest import document_of
 from longmemeval.report.charts.distributions import milliseconds
 from longmemeval.report.charts.svg import RUN_COLOURS
-from longmemeval.report.tables.cells import UNKNOWN, abstaining_shares, dollars, interval, percent
+from longmemeval.report.tables.cells import UNKNOWN, abstaining_shares, dollars, interval, percent, row_name
 from longmemeval.report.tables.comparison import detectable_line, shown_recall
 from longmemeval.report.tables.effort import effort_notes, kinds, work_line
 from longmemeval.report.tables.footnotes import ORACLE_NOTE, footnotes
@@ -32,6 +32,8 @@ class RunView(Struct, frozen=True):
     run_id: str
     name: str
     marks: str
+    control: bool
+    """Whether it is no memory system but what one is seen beside."""
     facts: tuple[tuple[str, str], ...]
     """What was run and by whom it was judged: name and value."""
     figures: dict[str, str]
@@ -41,11 +43,10 @@ class RunView(Struct, frozen=True):
 
 
 def run_names(comparison: Comparison) -> list[str]:
-    """What each run is called beside its letter: its memory, or its id where several runs have that memory."""
-    memories = [one.summary.memory for one in comparison.runs]
+    """What each run is called beside its letter: its memory or a control's model, its id where several have that."""
+    names = [row_name(one.summary) for one in comparison.runs]
     return [
-        memory if memories.count(memory) == 1 else one.summary.run_id
-        for memory, one in zip(memories, comparison.runs, strict=True)
+        name if names.count(name) == 1 else one.summary.run_id for name, one in zip(names, comparison.runs, strict=True)
     ]
 
 
@@ -58,6 +59,7 @@ def run_views(comparison: Comparison, graded: list[GradedRun]) -> list[RunView]:
             run_id=figures.summary.run_id,
             name=name,
             marks=figures.marks,
+            control=figures.summary.control is not None,
             facts=_facts(figures, run),
             figures=figure_cells(figures),
             settings=_settings(run),

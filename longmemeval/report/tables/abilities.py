@@ -6,7 +6,7 @@ from longmemeval.evaluation.judges.standing import judge_name
 from longmemeval.evaluation.metrics import Score
 from longmemeval.evaluation.question_types import ABILITIES, OTHER
 from longmemeval.pipeline.compare.graded_run import GradedRun
-from longmemeval.report.tables.cells import interval, percent
+from longmemeval.report.tables.cells import apart, interval, percent
 from longmemeval.report.tables.table import Table
 
 ACROSS_NOTE = (
@@ -26,7 +26,14 @@ def ability_table(graded: Sequence[GradedRun]) -> Table:
         data = "\n".join([run.manifest.dataset["name"], *run.asked.part.split(", ", 1)]).strip()
         rows.append([metrics.run, data, judge, _cell(metrics.overall), *cells])
     columns = ["run", "data set", "judge", "overall", *(ability.replace("-", "-\n") for ability in abilities)]
-    return Table("By ability, across data sets", columns, rows, left=frozenset({0, 1, 2}), prose=frozenset({1, 2}))
+    return Table(
+        "By ability, across data sets",
+        columns,
+        rows,
+        left=frozenset({0, 1, 2}),
+        prose=frozenset({1, 2}),
+        apart=apart([run.summary for run in graded]),
+    )
 
 
 def _cell(score: Score | None) -> str:

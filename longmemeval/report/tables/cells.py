@@ -1,9 +1,11 @@
 """Tables and lines that the command line prints. Rounding happens here and nowhere before."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
 
 from longmemeval.evaluation.abstention import Abstaining
 from longmemeval.evaluation.metrics import Metrics, Score
+from longmemeval.llm.controls import CONTROL_MODELS
 from longmemeval.pipeline.compare.graded_run import RunSummary
 from longmemeval.records import Usage
 from longmemeval.report.tables.table import Table
@@ -69,16 +71,30 @@ def abstaining_shares(found: Abstaining) -> dict[str, str]:
 
 
 def memory_table(title: str, summaries: Iterable[RunSummary]) -> Table:
-    """One row per run, named by its memory."""
+    """One row per run, named by its memory; controls last, set apart and marked."""
+    summaries = sorted(summaries, key=lambda one: one.control is not None)
     columns = ["memory", "accuracy, 95 % interval", "abstention", "not\nevaluated", "prompt\ntokens", "cost"]
-    return Table(title, columns, [_memory_row(summary) for summary in summaries], drop=(5, 2, 4))
+    return Table(
+        title, columns, [_memory_row(summary) for summary in summaries], apart=apart(summaries), drop=(5, 2, 4)
+    )
+
+
+def apart(summaries: Sequence[RunSummary]) -> int:
+    """How many controls are at the end, after runs that are none."""
+    last = len(list(takewhile(lambda one: one.control, reversed(summaries))))
+    return last if last < len(summaries) else 0
+
+
+def row_name(summary: RunSummary) -> str:
+    """What a row is of: the memory, or the model of a control that has one."""
+    return summary.model if summary.model in CONTROL_MODELS else summary.memory
 
 
 def _memory_row(summary: RunSummary) -> list[str]:
     metrics = summary.metrics
     tokens = summary.mean_prompt_tokens
     return [
-        summary.memory,
+        row_name(summary) + (" (control)" if summary.control else ""),
         f"{percent(metrics.overall.accuracy)} {interval(metrics.overall)}",
         percent(metrics.abstention.accuracy) if metrics.abstention else "-",
         str(metrics.overall.not_evaluated),

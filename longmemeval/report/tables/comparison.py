@@ -8,7 +8,7 @@ from longmemeval.evaluation.statistics.power import DISCORDANT
 from longmemeval.pipeline.compare.baseline import AgainstBaseline
 from longmemeval.pipeline.compare.comparison import Comparison, PairResult, QuestionRow, RunFigures, points
 from longmemeval.report.published import PublishedFigure
-from longmemeval.report.tables.cells import UNKNOWN, dollars, interval, percent
+from longmemeval.report.tables.cells import UNKNOWN, apart, dollars, interval, percent
 from longmemeval.report.tables.effort import cost_table, effort_notes, latency_table, ms
 from longmemeval.report.tables.footnotes import ORACLE_NOTE, footnotes
 from longmemeval.report.tables.layout import letters
@@ -62,7 +62,8 @@ def _metric(comparison: Comparison) -> str:
 def _name(run: RunFigures, called: Mapping[str, str]) -> str:
     """The run's id or letter, with what makes it another kind of figure."""
     summary = run.summary
-    remarks = ["reads gold"] if summary.reads_gold else []
+    remarks = ["control"] if summary.control else []
+    remarks += ["reads gold"] if summary.reads_gold else []
     remarks += [summary.status] if summary.status != "completed" else []
     return called.get(summary.run_id, summary.run_id) + "".join(f"\n({remark})" for remark in remarks)
 
@@ -87,6 +88,7 @@ def _runs(comparison: Comparison, names: Sequence[str]) -> Table:
         columns=["run", *(heading for heading, _ in shown)],
         rows=[[name, *(text(run) for _, text in shown)] for name, run in zip(names, comparison.runs, strict=True)],
         left=frozenset(range(texts)),
+        apart=apart([run.summary for run in comparison.runs]),
         # Latency, cost, evidence recall, tokens; then settings; the memory last, which ids hold as a rule.
         drop=(texts + 5, texts + 4, texts + 2, texts + 3, *range(2, texts), 1),
     )
@@ -131,6 +133,7 @@ def _types(comparison: Comparison, names_of_runs: Sequence[str]) -> Table:
             [called, *(cell(run.summary.metrics.by_type.get(name)) for name in names)]
             for called, run in zip(names_of_runs, comparison.runs, strict=True)
         ],
+        apart=apart([run.summary for run in comparison.runs]),
     )
 
 

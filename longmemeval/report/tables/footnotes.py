@@ -6,6 +6,7 @@ from typing import Any
 from longmemeval.embedding.registry import is_offline_fallback
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
 from longmemeval.evaluation.judges.standing import grading, judge_name
+from longmemeval.llm.controls import CONTROL_MODELS
 from longmemeval.pipeline.compare.graded_run import RunSummary
 from longmemeval.pipeline.runs.scores.gradings import Gradings
 from longmemeval.report.tables.cells import percent
@@ -13,6 +14,10 @@ from longmemeval.report.tables.memory_models import memory_model_notes
 from longmemeval.text.plural import count_of
 
 ORACLE_NOTE = "oracle reads the gold evidence: it is a ceiling, not a memory system."
+CONTROL_NOTE = (
+    "Control models understand no question: offline/refuse always declines, offline/parrot repeats all that was "
+    "recalled, offline/last-session its last session. Where one scores, the judge takes such text for an answer."
+)
 FALLBACK_NOTE = (
     "Embedder: hashing, the offline fallback. For real figures prepare with --embedder "
     "fastembed:BAAI/bge-small-en-v1.5, fastembed:FOLDER or openai:text-embedding-3-small."
@@ -39,6 +44,8 @@ def footnotes(summaries: list[RunSummary]) -> list[str]:
     notes += dict.fromkeys(f"Not the whole data set: {summary.part}." for summary in summaries if summary.part)
     notes += dict.fromkeys(summary.protocol_note for summary in summaries if summary.protocol_note)
     notes += dict.fromkeys(note for summary in summaries for note in summary.type_notes)
+    if any(summary.model in CONTROL_MODELS for summary in summaries):
+        notes.append(CONTROL_NOTE)
     if any(summary.reads_gold for summary in summaries):
         notes.append(ORACLE_NOTE)
     notes += dict.fromkeys(

@@ -86,6 +86,7 @@ def _only(table: Table, columns: Sequence[int]) -> Table:
         [[row[index] for index in columns] for row in table.rows],
         frozenset(place for place, index in enumerate(columns) if index in table.left),
         frozenset(place for place, index in enumerate(columns) if index in table.prose),
+        table.apart,
     )
 
 

@@ -13,5 +13,7 @@ class Table(Struct, frozen=True):
     """Columns of text; the others are figures."""
     prose: frozenset[int] = frozenset()
     """Columns whose text may take several lines; figures and names never do."""
+    apart: int = 0
+    """How many of the last rows are set apart from the others."""
     drop: tuple[int, ...] = ()
     """Columns a narrow terminal may leave out, the first to go first. Without any, the table is continued below."""

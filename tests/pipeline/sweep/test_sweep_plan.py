@@ -51,6 +51,25 @@ def test_least_file(tmp_path: Path) -> None:
     assert (run.reading.configuration.method, run.reading.configuration.max_tokens, run.repeat) == ("direct", 500, 1)
 
 
+def test_controls_are_added_once_each(tmp_path: Path) -> None:
+    models = ["offline/extractive", "offline/scripted:a"]
+    whole = planned(tmp_path, memories=["oracle", "last-k"], models=models, readings=["direct", "con"], controls=True)
+    without = planned(tmp_path, memories=["oracle", "last-k"], models=models, readings=["direct", "con"])
+    assert ids(whole)[: len(without.runs)] == ids(without)
+    added = [(run.configuration.name, run.model.spec) for run in whole.runs[len(without.runs) :]]
+    assert added == [
+        ("none", "offline/extractive"),
+        ("full-history", "offline/extractive"),
+        ("none", "offline/scripted:a"),
+        ("full-history", "offline/scripted:a"),
+        ("none", "offline/refuse"),
+        ("last-k", "offline/parrot"),
+        ("full-history", "offline/last-session"),
+    ]
+    assert {run.reading.label for run in whole.runs[len(without.runs) :]} == {"direct"}
+    assert memories(whole) == ["oracle", "last-k", "none", "full-history"]
+
+
 def test_every_field_arrives(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("{history} {question_date} {question}")
     (tmp_path / "memory.yaml").write_text("preset: last-k\nname: few\nparameters: {last_messages: 3}\n")

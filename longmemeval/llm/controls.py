@@ -1,0 +1,43 @@
+"""Answering models that understand no question: controls that a memory system, and a judge, have to tell from answers.
+
+`offline/refuse` always says that it does not know, `offline/parrot` repeats all that was recalled, and
+`offline/last-session` the last session of it.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+
+from longmemeval.llm.protocol import ChatReply, ChatRequest
+from longmemeval.records import Usage
+
+REFUSAL = "I don't know. The conversation does not say."
+"""What a control says where it has nothing to repeat; every judge here reads it as abstaining."""
+
+
+class ControlModel:
+    """Answers by one rule, whatever the question.
+
+    Args:
+        spec: what it is called.
+        answer: what it repeats of a request; empty: it refuses.
+    """
+
+    def __init__(self, spec: str, answer: Callable[[ChatRequest], str]) -> None:
+        self.spec = spec
+        self._answer = answer
+
+    async def complete(self, request: ChatRequest) -> ChatReply:
+        """The answer of the rule, never cut to `max_tokens`."""
+        started = time.perf_counter()
+        text = self._answer(request).strip() or REFUSAL
+        elapsed = (time.perf_counter() - started) * 1000
+        return ChatReply(text, "stop", Usage(calls=1), served_model=self.spec, latency_ms=elapsed)
+
+
+REFUSE, PARROT, LAST_SESSION = "offline/refuse", "offline/parrot", "offline/last-session"
+CONTROL_MODELS: Mapping[str, Callable[[ChatRequest], str]] = {
+    REFUSE: lambda request: "",
+    PARROT: lambda request: "\n".join(request.passages),
+    LAST_SESSION: lambda request: "\n".join(request.last_session),
+}
+"""Spec to what the model repeats."""
