@@ -85,6 +85,7 @@ class TransientModelError(ModelError):
 
     Args:
         retry_after: seconds the server asked to wait, or None.
+        too_many: whether the server refused it because of a rate limit, 429.
     """
 
     def __init__(
@@ -95,9 +96,11 @@ class TransientModelError(ModelError):
         fix: str = "",
         may_be_billed: bool = False,
         retry_after: float | None = None,
+        too_many: bool = False,
     ) -> None:
         super().__init__(what, where=where, fix=fix, may_be_billed=may_be_billed)
         self.retry_after = retry_after
+        self.too_many = too_many
 
 
 class EmptyReplyError(ModelError):

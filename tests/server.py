@@ -129,6 +129,8 @@ class ModelServer:
         self.faults: deque[Fault] = deque()
         self.embedding_faults: deque[Fault] = deque()
         self.plan: Callable[[], Fault | None] = lambda: None
+        self.limits: Callable[[dict[str, Any]], Refusal | dict[str, str]] | None = None
+        """From the body of a chat request to a refusal, or to headers for its reply."""
         self._requests: list[RecordedRequest] = []
         self._lock = threading.Lock()
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -184,6 +186,9 @@ class ModelServer:
     async def _chat(self, request: Request) -> Response:
         body = await self._record(request)
         fault = self.faults.popleft() if self.faults else self.plan()
+        limited = self.limits(body) if self.limits else {}
+        if isinstance(limited, Refusal):
+            return limited.response()
         spoilt = await self._spoil(fault)
         if spoilt is not None:
             return spoilt
@@ -207,7 +212,7 @@ class ModelServer:
                 "choices": [] if fault == "no-choices" else [choice],
                 "usage": _usage(prompt_tokens, len(text.split())),
             },
-            headers=self.headers,
+            headers=self.headers | limited,
         )
 
     async def _embeddings(self, request: Request) -> Response:

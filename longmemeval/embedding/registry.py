@@ -8,6 +8,7 @@ from longmemeval.embedding.cache import CachedEmbedder
 from longmemeval.embedding.hashing import HashingEmbedder
 from longmemeval.embedding.protocol import Embedder
 from longmemeval.errors import HarnessError, nearest
+from longmemeval.rates.limits import RateLimits
 
 DEFAULT_EMBEDDER = "hashing"
 """What `prepare` takes where none is named; needs no model and no network."""
@@ -21,6 +22,7 @@ def load_embedder(
     api_base: str | None = None,
     account: Account | None = None,
     give_up_after_s: float = 120.0,
+    rates: RateLimits = RateLimits(),
 ) -> CachedEmbedder:
     """The embedder that `spec` names. Models are loaded, and servers called, when the first text is missing.
 
@@ -30,6 +32,7 @@ def load_embedder(
         api_base: the endpoint for `openai:`; the other kinds have none and do not look at it.
         account: where the calls of `openai:` are written down, and what limits them.
         give_up_after_s: seconds of failures without a success after which the endpoint of `openai:` counts as dead.
+        rates: requests and tokens per minute that endpoint takes.
 
     Raises:
         HarnessError: the spec names nothing, a model folder lacks files, a library is not installed, or the cache is
@@ -40,7 +43,7 @@ def load_embedder(
     def remote(model: str) -> Embedder:
         from longmemeval.embedding.remote import RemoteEmbedder
 
-        return RemoteEmbedder(model, api_base, account=account, give_up_after_s=give_up_after_s)
+        return RemoteEmbedder(model, api_base, account=account, give_up_after_s=give_up_after_s, rates=rates)
 
     return CachedEmbedder(_make(spec, remote), cache_path)
 

@@ -13,6 +13,9 @@ from longmemeval.arrays import Vectors
 from longmemeval.costs.prices import price
 from longmemeval.costs.spending import Account
 from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError, ModelError, TransientModelError
+from longmemeval.rates.book import Size
+from longmemeval.rates.gate import Turn, gate_for
+from longmemeval.rates.limits import RateLimits
 from longmemeval.records import Usage
 from longmemeval.retry_after import LONGEST_REQUESTED_WAIT_S, retry_after_seconds
 from longmemeval.secrets.addresses import fault_of, split_address
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
 MAX_BATCH_TEXTS = 128
 MAX_BATCH_CHARACTERS = 200_000
+_CHARACTERS_OF_TOKEN = 4
 _RETRIES = 6
 _SECONDS = 60.0
 _CONNECT_SECONDS = 20.0
@@ -51,6 +55,7 @@ class RemoteEmbedder:
         api_base: the endpoint; None means `OPENAI_BASE_URL`, else OpenAI's own.
         account: where attempts are written down, and what limits them.
         give_up_after_s: seconds of failures after which nothing more is sent.
+        rates: requests and tokens per minute; waiting for them is no failure.
 
     Attributes:
         usage: what the calls of this object cost so far; a failed call is not counted.
@@ -68,6 +73,7 @@ class RemoteEmbedder:
         *,
         account: Account | None = None,
         give_up_after_s: float = 120.0,
+        rates: RateLimits = RateLimits(),
     ) -> None:
         from openai import OpenAI
 
@@ -95,6 +101,7 @@ class RemoteEmbedder:
         self._give_up_after_s = give_up_after_s
         self._account = account if self._is_priced(account, own_server=base is not None) else None
         self._endpoint = public_url(str(self._client.base_url))
+        self._gate = gate_for(self.spec, self._endpoint, self._key, rates)
         self.fingerprint = f"openai:{model}@{self._endpoint}"
         self.usage = Usage()
         self._dimension: int | None = None
@@ -129,13 +136,18 @@ class RemoteEmbedder:
 
         begun, attempts = time.monotonic(), 0
         while True:
+            arrived = time.monotonic()
+            turn = self._gate.turn_blocking(Size(sum(map(len, texts)) // _CHARACTERS_OF_TOKEN))
+            begun += time.monotonic() - arrived
             left = begun + self._give_up_after_s - time.monotonic()
             attempts += 1
             try:
-                return self._attempt(texts, min(_SECONDS, max(left, self._give_up_after_s / 10)))
+                return self._attempt(texts, turn, min(_SECONDS, max(left, self._give_up_after_s / 10)))
             except OpenAIError as error:
                 # The cause is left out of the chain: a server may have put the key into its message.
                 explained, requested = self._explain(error, texts), _requested_pause(error)
+                if getattr(error, "status_code", None) == 429:
+                    turn.refused(requested)
             gone = time.monotonic() - begun
             if not isinstance(explained, TransientModelError):
                 raise explained
@@ -151,7 +163,7 @@ class RemoteEmbedder:
             own = min(_FIRST_PAUSE_S * 2 ** (attempts - 1), _LONGEST_PAUSE_S, self._give_up_after_s - gone)
             time.sleep(own if requested is None else min(requested, LONGEST_REQUESTED_WAIT_S))
 
-    def _attempt(self, texts: list[str], seconds: float) -> Vectors:
+    def _attempt(self, texts: list[str], turn: Turn, seconds: float) -> Vectors:
         """One request."""
         from openai import OpenAIError
 
@@ -165,7 +177,9 @@ class RemoteEmbedder:
                 encoding_format="float",
                 timeout=httpx.Timeout(seconds, connect=min(seconds, _CONNECT_SECONDS)),
             )
+            turn.told(response.headers)
             vectors, tokens = self._read(response.content, len(texts))
+            turn.answered(tokens, 0)
             usage = _cost(self._model, tokens)
             cost, failed = usage.cost_usd if tokens else most, False
         except OpenAIError as error:

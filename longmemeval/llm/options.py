@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from longmemeval.errors import FatalModelError
+from longmemeval.rates.limits import RateLimits
 from longmemeval.secrets.addresses import fault_of
 from longmemeval.secrets.redaction import public_url, register_address
 
@@ -20,6 +21,8 @@ class ModelOptions(Struct, frozen=True):
     """Longest wait of our own choosing between two attempts, seconds; a server's Retry-After may be longer."""
     give_up_after_s: float = 120.0
     """Seconds of failures without a success, whatever the call, after which the endpoint counts as dead."""
+    rates: RateLimits = RateLimits()
+    """Requests and tokens per minute; waiting for them counts neither as latency nor towards giving up."""
 
     def __post_init__(self) -> None:
         register_address(self.api_base)

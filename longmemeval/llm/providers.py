@@ -1,6 +1,7 @@
 """What LiteLLM knows without a call: providers, model names, the price table."""
 
 import difflib
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,6 +36,12 @@ def table_entry(spec: str) -> Mapping[str, Any] | None:
         if entry is not None and str(entry.get("litellm_provider", "")).startswith(provider):
             return entry
     return None
+
+
+def key_in_environment(spec: str) -> str:
+    """The key by which a model is called, as far as one variable of its provider's name holds it; else empty."""
+    _, provider, key, _ = load_litellm().get_llm_provider(model=spec)
+    return key or os.environ.get(f"{str(provider).upper().replace('-', '_')}_API_KEY", "")
 
 
 def has_price(entry: Mapping[str, Any] | None) -> bool:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from longmemeval.costs.spending import SpendingLimit
     from longmemeval.llm.options import ModelOptions
     from longmemeval.pipeline.runs.selection import Selection
+    from longmemeval.rates.file import LimitsFile
+    from longmemeval.rates.limits import RateLimits
     from longmemeval.settings import Folders
 
 
@@ -232,7 +234,51 @@ class Parameters:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Calls:
+class Rates:
+    """How many requests and tokens a minute providers take."""
+
+    rpm: Annotated[
+        float | None,
+        typer.Option(
+            "--rpm",
+            min=0.01,
+            metavar="N",
+            rich_help_panel=ADVANCED,
+            help="Send each model at most N requests per minute, from all commands with the same fixtures together.",
+        ),
+    ] = None
+    tpm: Annotated[
+        float | None,
+        typer.Option(
+            "--tpm", min=1, metavar="N", rich_help_panel=ADVANCED, help="Likewise tokens, of prompts and replies."
+        ),
+    ] = None
+    limits: Annotated[
+        Path | None,
+        typer.Option(
+            "--limits",
+            metavar="FILE",
+            rich_help_panel=ADVANCED,
+            help="YAML with requests and tokens per minute by model, and concurrency by stage (docs/scale.md).",
+        ),
+    ] = None
+
+    def rates(self, where: "Folders") -> "RateLimits":
+        """The limits, which commands with the same fixtures share."""
+        from longmemeval.rates.file import rate_limits
+
+        return rate_limits(self.file, rpm=self.rpm, tpm=self.tpm, folder=where.cache_dir / "rates")
+
+    @property
+    def file(self) -> "LimitsFile":
+        """The content of --limits; an empty one where none is given."""
+        from longmemeval.rates.file import LimitsFile, read_limits
+
+        return read_limits(self.limits) if self.limits else LimitsFile()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calls(Rates):
     """How chat models are called, and what that may cost."""
 
     api_base: ApiBase = None
@@ -263,7 +309,16 @@ class Calls:
     ] = 6
     give_up_after: GiveUpAfter = 120.0
 
-    def model_options(self) -> "ModelOptions":
+    def at_once(self) -> dict[str, int]:
+        """Calls under way at one time, by stage, as options of `run`."""
+        stages, usual = self.file.concurrency, self.concurrency
+        return {
+            "concurrency": stages.answers or usual,
+            "question_concurrency": stages.questions or usual,
+            "memory_concurrency": stages.memory or usual,
+        }
+
+    def model_options(self, where: "Folders") -> "ModelOptions":
         """As models take them."""
         from longmemeval.llm.options import ModelOptions
 
@@ -272,6 +327,7 @@ class Calls:
             timeout_s=self.timeout,
             max_attempts=self.max_attempts,
             give_up_after_s=self.give_up_after,
+            rates=self.rates(where),
         )
 
 

@@ -92,8 +92,8 @@ def evaluate(
     options = pipeline.EvaluateOptions(
         votes=votes,
         rejudge=rejudge,
-        model_options=calls.model_options(),
-        concurrency=calls.concurrency,
+        model_options=calls.model_options(where),
+        concurrency=calls.file.concurrency.judge or calls.concurrency,
         spending=shared.spending(calls.max_cost),
         dataset=dataset,
         tell=lambda line: err.print(f"Note: {printable(line)}."),

@@ -27,6 +27,7 @@ def prepare(
     questions: shared.Questions,
     parts: PartOptions,
     places: shared.PreparedPlaces,
+    rates: shared.Rates,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", rich_help_panel=WHAT, help="A parameter that needs preparation."),
@@ -66,6 +67,7 @@ def prepare(
             api_base=api_base,
             spending=shared.spending(max_cost),
             give_up_after_s=give_up_after,
+            rates=rates.rates(where),
             jobs=jobs,
             executor=executor,
             force=force,

@@ -26,6 +26,7 @@ def retrieval(
     parameters: shared.Parameters,
     questions: shared.Questions,
     places: shared.Places,
+    rates: shared.Rates,
     prepared: shared.Prepared = "default",
     protocol: Annotated[
         Literal["standard", "official"],
@@ -114,7 +115,7 @@ def retrieval(
             log=log,
             expansion_cache=expansion_cache,
             query_model=query_model,
-            model_options=ModelOptions(api_base=api_base, give_up_after_s=give_up_after),
+            model_options=ModelOptions(api_base=api_base, give_up_after_s=give_up_after, rates=rates.rates(where)),
             spending=shared.spending(max_cost),
             jobs=jobs,
             executor=executor,

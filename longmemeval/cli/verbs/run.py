@@ -175,7 +175,7 @@ def run(
     if resume and repeat > 1:
         raise typer.BadParameter("--resume continues one run; with --repeat give --run-id again")
     where = places.folders()
-    model_options = calls.model_options()
+    model_options = calls.model_options(where)
     if warning := model_warning(model, model_options):
         err.print(f"Note: {printable(warning)}.")
     data = load_dataset(dataset, where.data_dir)
@@ -198,7 +198,7 @@ def run(
         protocol_texts=texts,
         seed=questions.seed,
         spending=shared.spending(calls.max_cost),
-        concurrency=calls.concurrency,
+        **calls.at_once(),
         run_id=name,
         must_exist=resume is not None,
         save_prompts=not no_save_prompts,

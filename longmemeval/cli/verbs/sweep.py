@@ -29,6 +29,7 @@ def register(app: typer.Typer) -> None:
 def sweep(
     file: Annotated[Path, typer.Argument(metavar="FILE.yaml", help="The sweep; see docs/sweep.md.")],
     places: shared.Places,
+    rates: shared.Rates,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", rich_help_panel=OUTPUT, help="Show what is left and its cost; do nothing.")
     ] = False,
@@ -51,7 +52,12 @@ def sweep(
 
     where = places.folders()
     report = do_sweep(
-        file, max_cost=max_cost, dry_run=dry_run, where=where, tell=lambda line: err.print(printable(line))
+        file,
+        max_cost=max_cost,
+        rates=rates.rates(where),
+        dry_run=dry_run,
+        where=where,
+        tell=lambda line: err.print(printable(line)),
     )
     if as_json:
         print_json(_document(report))

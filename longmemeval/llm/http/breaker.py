@@ -3,8 +3,8 @@
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from threading import Lock
 
 from longmemeval.errors import EndpointDownError, ModelError, TransientModelError
@@ -47,6 +47,9 @@ class Breaker:
         self._next_probe_at = 0.0
         self._asked_until = 0.0
         self._said = ""
+        self._sent = 0
+        self._held = 0
+        self._held_since = 0.0
 
     @property
     def is_open(self) -> bool:
@@ -58,6 +61,25 @@ class Breaker:
         """Whether so much time has passed without a success that no call should be tried again."""
         now = time.monotonic()
         return now >= self._failing_since + self._give_up_after_s and now >= self._asked_until
+
+    @contextmanager
+    def held_back(self) -> Iterator[None]:
+        """Around the wait for a turn under a rate limit: while nothing else is under way, no time passes here."""
+        self._moved(held=1)
+        try:
+            yield
+        finally:
+            self._moved(held=-1)
+
+    def _moved(self, *, held: int = 0, sent: int = 0) -> None:
+        """A call waits for a turn or is sent, or no longer."""
+        with self._lock:
+            now = time.monotonic()
+            if self._held and not self._sent:
+                self._failing_since += now - self._held_since
+            self._held_since = now
+            self._held += held
+            self._sent += sent
 
     @asynccontextmanager
     async def passage(self, call: object) -> AsyncIterator[float]:
@@ -73,6 +95,7 @@ class Breaker:
             EndpointDownError: the endpoint is given up.
         """
         seconds = await self._turn(call)
+        self._moved(sent=1)
         begun = time.monotonic()
         try:
             yield seconds
@@ -86,6 +109,7 @@ class Breaker:
         else:
             self._succeeded()
         finally:
+            self._moved(sent=-1)
             if self._probe is call:
                 self._probe = None
 

@@ -4,12 +4,18 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Generic, Protocol, TypeVar
 
+from msgspec.structs import astuple
+
+from longmemeval.costs.prices import price
 from longmemeval.costs.spending import Account
-from longmemeval.errors import HarnessError, ModelError
+from longmemeval.errors import HarnessError, ModelError, TransientModelError
 from longmemeval.llm.http.breaker import Breaker
 from longmemeval.llm.http.connections import one_at_a_time
+from longmemeval.llm.http.destination import Destination
 from longmemeval.llm.http.retry import call_with_retries
 from longmemeval.llm.options import ModelOptions
+from longmemeval.rates.book import Size
+from longmemeval.rates.gate import Turn
 from longmemeval.records import Usage
 
 _SELDOM_ELSE = frozenset({"length", "content_filter"})
@@ -44,23 +50,29 @@ class Caller:
 
     Args:
         spec: the model.
-        where: the model and its address, for messages.
+        destination: where calls go.
         options: time-out and retries.
         account: where attempts are written down; None: nowhere.
     """
 
-    def __init__(self, spec: str, where: str, options: ModelOptions, account: Account | None) -> None:
+    def __init__(self, spec: str, destination: Destination, options: ModelOptions, account: Account | None) -> None:
         self._spec, self._options, self._account = spec, options, account
-        self._breaker = Breaker(where, options.give_up_after_s)
+        self._gate = destination.gate
+        self._breaker = Breaker(destination.name, options.give_up_after_s)
 
-    async def call(self, send: Callable[[float], Awaitable[R]], most: float) -> "Called[R]":
+    @property
+    def counts_tokens(self) -> bool:
+        """Whether the size of a call has to be known."""
+        return self._account is not None or self._gate.counts_tokens
+
+    async def call(self, send: Callable[[float, Turn], Awaitable[R]], size: Size) -> "Called[R]":
         """Send until there is an answer or there is no sense in trying again.
 
         An empty reply is tried again like a failure. What stays empty is returned; the usage is that of all replies.
 
         Args:
-            send: makes one attempt that takes no longer than so many seconds.
-            most: US dollars that one attempt may cost.
+            send: makes one attempt that takes no longer than so many seconds, in a turn that is told the headers.
+            size: tokens, where they count.
 
         Raises:
             TransientModelError: all attempts failed in a way that might have passed.
@@ -69,7 +81,7 @@ class Caller:
             EndpointDownError: no call to this endpoint has succeeded for too long.
             SpendingLimitError: the account has no room for the call.
         """
-        call = _Call(most)
+        call = _Call(size, (price(self._spec, *astuple(size)) or 0.0) if self._account else 0.0)
         reply, attempts = await call_with_retries(
             lambda: self._attempt(send, call),
             max_attempts=self._options.max_attempts,
@@ -79,9 +91,11 @@ class Caller:
         )
         return Called(reply, call.usage, attempts, call.milliseconds)
 
-    async def _attempt(self, send: Callable[[float], Awaitable[R]], call: "_Call") -> R:
+    async def _attempt(self, send: Callable[[float, Turn], Awaitable[R]], call: "_Call") -> R:
         """One attempt, when it is its turn and there is money for it."""
         arrived = time.perf_counter()
+        with self._breaker.held_back():
+            turn = await self._gate.turn(call.size)
         reserved = await self._account.reserve(call.most, self._spec) if self._account else ""
         cost, failed = 0.0, True
         try:
@@ -90,12 +104,15 @@ class Caller:
                 call.begin(arrived)
                 cost = call.most
                 try:
-                    reply = await send(min(seconds, self._options.timeout_s))
+                    reply = await send(min(seconds, self._options.timeout_s), turn)
                 except HarnessError as error:
+                    if isinstance(error, TransientModelError) and error.too_many:
+                        turn.refused(error.retry_after)
                     cost = call.most if isinstance(error, ModelError) and error.may_be_billed else 0.0
                     raise
             failed = reply.is_empty
             cost = call.most if reply.usage.unpriced_calls else reply.usage.cost_usd
+            turn.answered(reply.usage.prompt_tokens, reply.usage.completion_tokens)
         finally:
             if self._account:
                 self._account.settle(reserved, cost, failed=failed)
@@ -121,11 +138,12 @@ class _Call:
     """One call under way: what its replies cost, and since when they are waited for.
 
     Args:
+        size: tokens of one attempt.
         most: US dollars that one attempt may cost.
     """
 
-    def __init__(self, most: float) -> None:
-        self.most = most
+    def __init__(self, size: Size, most: float) -> None:
+        self.size, self.most = size, most
         self.usage = Usage()
         self._sent: float | None = None
 

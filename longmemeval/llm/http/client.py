@@ -2,12 +2,13 @@
 
 import asyncio
 import re
+from collections.abc import Mapping
 from functools import cached_property
 from types import ModuleType
 
 from msgspec import Struct, convert, structs
 
-from longmemeval.costs.prices import load_litellm, price
+from longmemeval.costs.prices import load_litellm
 from longmemeval.costs.spending import Account
 from longmemeval.event_loop import in_thread
 from longmemeval.llm.http.calling import Caller
@@ -19,6 +20,8 @@ from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatReply, ChatRequest
 from longmemeval.llm.providers import has_price, split_spec, table_entry
 from longmemeval.llm.tokens import TokenCounter, token_counter
+from longmemeval.rates.book import Size
+from longmemeval.rates.gate import Turn
 from longmemeval.records import Usage
 from longmemeval.secrets.addresses import Address
 from longmemeval.secrets.redaction import without_secrets
@@ -79,12 +82,11 @@ class LiteLLMChatModel:
         self._spec = spec
         self._options = options
         self._api_key = api_key
-        self._account = account
         self._provider, _ = split_spec(spec)
         self._priced = has_price(table_entry(spec))
         self._address = address
         self._destination = Destination(spec, options, api_key, address)
-        self._caller = Caller(spec, self._destination.name, options, account)
+        self._caller = Caller(spec, self._destination, options, account)
 
     @property
     def spec(self) -> str:
@@ -106,16 +108,16 @@ class LiteLLMChatModel:
         litellm = load_litellm()
         await close_connections_with_the_loop(litellm)
         await warm_up(litellm, self._destination.served_at)
-        most = await self._most(request) if self._account else 0.0
-        called = await self._caller.call(lambda seconds: self._send(litellm, request, seconds), most)
+        size = await self._size(request) if self._caller.counts_tokens else Size()
+        called = await self._caller.call(lambda seconds, turn: self._send(litellm, request, seconds, turn), size)
         return structs.replace(called.reply, usage=called.usage, attempts=called.attempts, latency_ms=called.latency_ms)
 
-    async def _most(self, request: ChatRequest) -> float:
-        """US dollars the call may cost: its tokens with what the protocol adds to them, and the longest reply."""
+    async def _size(self, request: ChatRequest) -> Size:
+        """Tokens of a call: of the prompt with what the protocol adds to it, and of the longest reply."""
         tokens = request.prompt_tokens
         if tokens is None:
             tokens = await in_thread(self._tokens_of, request)
-        return price(self._spec, tokens + _TOKENS_AROUND * len(request.messages), request.max_tokens) or 0.0
+        return Size(tokens + _TOKENS_AROUND * len(request.messages), request.max_tokens)
 
     def _tokens_of(self, request: ChatRequest) -> int:
         return sum(self._counter.count(message.content) for message in request.messages)
@@ -124,7 +126,7 @@ class LiteLLMChatModel:
     def _counter(self) -> TokenCounter:
         return token_counter(self._spec)
 
-    async def _send(self, litellm: ModuleType, request: ChatRequest, seconds: float) -> ChatReply:
+    async def _send(self, litellm: ModuleType, request: ChatRequest, seconds: float, turn: Turn) -> ChatReply:
         try:
             # LiteLLM's own time-out is for the gap between two bytes; a gateway that sends blanks to keep the line
             # open would never run into it.
@@ -140,6 +142,7 @@ class LiteLLMChatModel:
         except Exception as error:
             # The cause is left out on purpose: a traceback of it may print the key.
             raise meaning_of(error, self._destination.name) from None
+        turn.told(headers_of(response))
         return self._reply(completion, cost_of(litellm, response, self._spec) if self._priced else None)
 
     def _reply(self, completion: _Completion, cost: float | None) -> ChatReply:
@@ -166,11 +169,17 @@ class LiteLLMChatModel:
         )
 
 
+def headers_of(response: object) -> Mapping[str, object]:
+    """The headers a response came with, by LiteLLM's names."""
+    told = getattr(response, "_hidden_params", None)
+    return (told.get("additional_headers") or {}) if isinstance(told, dict) else {}
+
+
 def cost_of(litellm: ModuleType, response: object, spec: str) -> float | None:
     """US dollars of a response by LiteLLM's table; None when that cannot be made out."""
     # LiteLLM has worked it out already, but takes a proxy's word for it where there is one.
     told = getattr(response, "_hidden_params", None)
-    if isinstance(told, dict) and _COST_BY_PROXY not in (told.get("additional_headers") or {}):
+    if isinstance(told, dict) and _COST_BY_PROXY not in headers_of(response):
         cost = told.get("response_cost")
         if isinstance(cost, float):
             return cost

@@ -6,6 +6,8 @@ import httpx
 
 from longmemeval.llm.http.endpoints import endpoint, own_addresses
 from longmemeval.llm.options import ModelOptions
+from longmemeval.llm.providers import key_in_environment
+from longmemeval.rates.gate import gate_for
 from longmemeval.secrets.addresses import Address
 
 CONNECT_S = 10.0
@@ -24,12 +26,14 @@ class Destination:
     Attributes:
         name: the model and its address, for messages.
         served_at: the address that connections are made to beforehand; None: not known.
+        gate: the turns of its calls under the provider's limits.
     """
 
     def __init__(self, spec: str, options: ModelOptions, api_key: str | None, address: Address | None) -> None:
         self._spec, self._timeout_s, self._api_key, self._address = spec, options.timeout_s, api_key, address
         self.name = f"{spec} at {address.url}" if address else spec
         self.served_at = address.url if address else endpoint(spec, options) or next(iter(own_addresses(spec)), None)
+        self.gate = gate_for(spec, self.served_at or "", api_key or key_in_environment(spec), options.rates)
 
     def arguments(self, seconds: float) -> dict[str, Any]:
         """What LiteLLM is told besides the request, for one attempt that takes no longer than so many seconds."""

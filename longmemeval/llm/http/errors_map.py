@@ -75,6 +75,7 @@ def meaning_of(error: Exception, where: str) -> HarnessError:
             where=where,
             may_be_billed=status >= 500,
             retry_after=asked,
+            too_many=status == 429,
         )
     what = f"The call failed{f', {status}' if status else ''}: {message}"
     if status is not None and _is_too_long(error, detail):

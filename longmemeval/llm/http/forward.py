@@ -15,7 +15,7 @@ from msgspec import Raw, Struct
 from longmemeval.costs.prices import load_litellm, price
 from longmemeval.costs.spending import Account
 from longmemeval.llm.http.calling import Called, Caller
-from longmemeval.llm.http.client import cost_of
+from longmemeval.llm.http.client import cost_of, headers_of
 from longmemeval.llm.http.connections import close_connections_with_the_loop
 from longmemeval.llm.http.destination import Destination
 from longmemeval.llm.http.errors_map import meaning_of
@@ -23,6 +23,8 @@ from longmemeval.llm.http.warm_up import warm_up
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.providers import has_price, split_spec, table_entry
 from longmemeval.llm.tokens import TokenCounter, token_counter
+from longmemeval.rates.book import Size
+from longmemeval.rates.gate import Turn
 from longmemeval.records import Usage
 from longmemeval.secrets.addresses import Address
 from longmemeval.secrets.redaction import without_secrets
@@ -73,13 +75,12 @@ class ForwardedModel:
         self, spec: str, options: ModelOptions, api_key: str | None, address: Address | None, account: Account | None
     ) -> None:
         self.spec = spec
-        self._account = account
         self._destination = Destination(spec, options, api_key, address)
         entry = table_entry(spec)
         self._priced = has_price(entry)
         self._longest = int((entry or {}).get("max_output_tokens") or _LONGEST_REPLY)
         self._extends = split_spec(spec)[0] == "openai"
-        self._caller = Caller(spec, self._destination.name, options, account)
+        self._caller = Caller(spec, self._destination, options, account)
 
     async def get_ready(self) -> None:
         """Load what the first call would have to wait for."""
@@ -96,21 +97,23 @@ class ForwardedModel:
         request = relevant(body)
         litellm = await asyncio.to_thread(load_litellm)
         await close_connections_with_the_loop(litellm)
-        most = await asyncio.to_thread(self._most, request) if self._account else 0.0
-        called: Called[Forwarded] = await self._caller.call(lambda seconds: self._send(litellm, request, seconds), most)
+        size = await asyncio.to_thread(self._size, request) if self._caller.counts_tokens else Size()
+        called: Called[Forwarded] = await self._caller.call(
+            lambda seconds, turn: self._send(litellm, request, seconds, turn), size
+        )
         return msgspec.structs.replace(called.reply, usage=called.usage, latency_ms=called.latency_ms)
 
-    def _most(self, request: Mapping[str, Any]) -> float:
-        """US dollars one attempt may cost; JSON around the texts is counted too."""
+    def _size(self, request: Mapping[str, Any]) -> Size:
+        """Tokens of one attempt; JSON around the texts is counted too."""
         asked = [request.get(name) for name in ("max_tokens", "max_completion_tokens")]
         longest = max((int(one) for one in asked if one), default=self._longest) * int(request.get("n") or 1)
-        return price(self.spec, self._counter.count(msgspec.json.encode(request).decode()), longest) or 0.0
+        return Size(self._counter.count(msgspec.json.encode(request).decode()), longest)
 
     @cached_property
     def _counter(self) -> TokenCounter:
         return token_counter(self.spec)
 
-    async def _send(self, litellm: ModuleType, request: Mapping[str, Any], seconds: float) -> Forwarded:
+    async def _send(self, litellm: ModuleType, request: Mapping[str, Any], seconds: float, turn: Turn) -> Forwarded:
         sent = {name: value for name, value in request.items() if name in _KNOWN}
         # What only this server knows (a chat template's arguments, say) goes along where that is the custom.
         if self._extends and (more := {name: value for name, value in request.items() if name not in _KNOWN}):
@@ -128,6 +131,7 @@ class ForwardedModel:
         except Exception as error:
             # The cause is left out on purpose: a traceback of it may print the key.
             raise meaning_of(error, self._destination.name) from None
+        turn.told(headers_of(response))
         return self._read(document, cost_of(litellm, response, self.spec) if self._priced else None)
 
     def _read(self, document: dict[str, Any], cost: float | None) -> Forwarded:

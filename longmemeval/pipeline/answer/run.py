@@ -75,7 +75,11 @@ class RunOptions(Struct, frozen=True):
     """What the model's calls, those about questions and those of a remote embedder included, may cost over all starts
     of the run; None: no limit."""
     concurrency: int = 8
-    """Calls under way at one time."""
+    """Calls under way at one time: answers, and what is not said of the others."""
+    question_concurrency: int | None = None
+    """Of those that analyse questions."""
+    memory_concurrency: int | None = None
+    """Of those that a memory system from outside makes while it is searched."""
     run_id: str | None = None
     must_exist: bool = False
     """Set by `--resume`: continuing is all that is wanted."""
@@ -184,7 +188,7 @@ class _PlannedRun:
             options=options.model_options,
             cache_dir=where.cache_dir,
             account=account,
-            concurrency=options.concurrency,
+            concurrency=options.memory_concurrency or options.concurrency,
             calls_file=folder / CALLS,
         )
         official = _official(dataset, options)
@@ -193,7 +197,8 @@ class _PlannedRun:
         self.counter = token_counter(model_spec)
         self.fixtures = PreparedFixtures(dataset, options.prepared, where, configuration)
         self._embedder = self.fixtures.embedder_of(questions)
-        query_model = QueryModel(options.query_model or model_spec, options.model_options, options.concurrency)
+        asked_at_once = options.question_concurrency or options.concurrency
+        query_model = QueryModel(options.query_model or model_spec, options.model_options, asked_at_once)
         self.analyses = question_analyses(configuration, query_model, where, account)
         self.vectors = query_vectors(
             questions,
@@ -203,6 +208,7 @@ class _PlannedRun:
             where,
             account=account,
             give_up_after_s=options.model_options.give_up_after_s,
+            rates=options.model_options.rates,
         )
 
     def manifest(self, run_id: str, selection: Selection) -> RunManifest:

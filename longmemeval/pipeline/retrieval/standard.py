@@ -103,7 +103,9 @@ class Planning:
         )
         manifest = job.manifest(run_id, settings, fixtures.hashes(job.questions))
         cache, reached_by = (job.where.cache_dir / "embeddings.sqlite").absolute(), self._reached_by
-        source = VectorSource(identity, self._embedder, reached_by.api_base, cache, reached_by.give_up_after_s)
+        source = VectorSource(
+            identity, self._embedder, reached_by.api_base, cache, reached_by.give_up_after_s, reached_by.rates
+        )
         embeds = source not in self._vectors
         if embeds:
             self._vectors[source] = source.vectors(job.questions, account)

@@ -3,10 +3,12 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
+
+from msgspec import structs
 
 from longmemeval.benchmarks.catalogue import catalogue
 from longmemeval.errors import HarnessError
@@ -19,6 +21,7 @@ from longmemeval.pipeline.runs.manifest import check_run_id
 from longmemeval.pipeline.runs.selection import Selection
 from longmemeval.pipeline.sweep.controls import control_pairs
 from longmemeval.pipeline.sweep.file import MemoryEntry, ModelEntry, ReadingEntry, SweepFile, SweepText, read_sweep_file
+from longmemeval.rates.limits import RateLimits
 from longmemeval.reading.reader import ReadingConfiguration, reading_configuration
 
 _LONGEST = 120
@@ -74,6 +77,19 @@ class SweepPlan:
     concurrency: int
     max_cost: float | None
     """US dollars for all calls of answering and grading."""
+
+    def under(self, rates: RateLimits) -> "SweepPlan":
+        """The plan with limits for the calls of all stages."""
+
+        def limited(run: PlannedRun) -> PlannedRun:
+            return replace(run, model=replace(run.model, options=structs.replace(run.model.options, rates=rates)))
+
+        return replace(
+            self,
+            prepare=self.prepare.replaced(rates=rates),
+            runs=tuple(map(limited, self.runs)),
+            judge_options=structs.replace(self.judge_options, rates=rates),
+        )
 
 
 def plan(file: str | Path) -> SweepPlan:

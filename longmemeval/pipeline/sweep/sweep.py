@@ -21,6 +21,7 @@ from longmemeval.pipeline.runs.accounts import spent_on_answers, spent_on_judgin
 from longmemeval.pipeline.sweep.estimate import SweepEstimate, estimate_sweep, totals_line
 from longmemeval.pipeline.sweep.plan import PlannedRun, SweepPlan, plan
 from longmemeval.pipeline.sweep.state import SweepState
+from longmemeval.rates.limits import RateLimits
 from longmemeval.settings import Folders, folders
 from longmemeval.text.plural import count_of
 
@@ -68,6 +69,7 @@ def sweep(
     file: str | Path | SweepPlan,
     *,
     max_cost: float | None = None,
+    rates: RateLimits | None = None,
     dry_run: bool = False,
     where: Folders | None = None,
     tell: Callable[[str], None] = lambda line: None,
@@ -81,6 +83,7 @@ def sweep(
         file: the YAML file (`docs/sweep.md`), or the plan made of it.
         max_cost: the most that preparing, answers and judgements may cost, US dollars, earlier sessions included;
             None: as in the file.
+        rates: requests and tokens per minute that models take; None: as the plan has them.
         dry_run: only estimate.
         where: the folders; None: from the environment.
         tell: is called with what is being done, a line each.
@@ -94,7 +97,7 @@ def sweep(
     started = time.perf_counter()
     where = where or folders()
     planned = file if isinstance(file, SweepPlan) else plan(file)
-    state = SweepState(planned, where)
+    state = SweepState(planned.under(rates) if rates else planned, where)
     state.check_begun()
     estimate = estimate_sweep(state)
     dollars = planned.max_cost if max_cost is None else max_cost

@@ -218,6 +218,7 @@ def _own_vectoriser(spec: str, path: Path | None, options: ModelOptions, account
         api_base=options.api_base,
         account=account,
         give_up_after_s=options.give_up_after_s,
+        rates=options.rates,
     )
     return Vectoriser(embedder)
 

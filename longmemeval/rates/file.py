@@ -1,0 +1,83 @@
+"""A file of limits (`--limits FILE`): YAML, explained in docs/scale.md."""
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, PositiveFloat, PositiveInt, ValidationError
+
+from longmemeval.errors import HarnessError, nearest
+from longmemeval.rates.limits import Rate, RateLimits
+from longmemeval.text_files import UnreadableError, load_yaml, read_text
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class ModelSection(_Section):
+    """The limits of one model, or of all whose names fit a pattern; see `Rate`."""
+
+    rpm: PositiveFloat | None = None
+    tpm: PositiveFloat | None = None
+    window: PositiveFloat = 60.0
+    headers: bool = True
+
+
+class ConcurrencySection(_Section):
+    """Calls under way at one time, by stage; None: as --concurrency says."""
+
+    answers: PositiveInt | None = None
+    judge: PositiveInt | None = None
+    questions: PositiveInt | None = None
+    """Analysing them."""
+    memory: PositiveInt | None = None
+    """What memory systems from outside ask while they are searched."""
+
+
+class LimitsFile(_Section):
+    """All of it."""
+
+    models: dict[str, ModelSection] = {}
+    """By name as options name it, or by pattern, such as `openai/*`; the first that fits counts."""
+    concurrency: ConcurrencySection = ConcurrencySection()
+
+
+def read_limits(path: Path) -> LimitsFile:
+    """The content of a file of limits.
+
+    Raises:
+        HarnessError: it cannot be read, or holds what it should not: with the field and the nearest valid name.
+    """
+    try:
+        document = load_yaml(read_text(path))
+    except OSError as error:
+        raise HarnessError(f"The file of limits cannot be read: {error.strerror}", where=str(path)) from error
+    except UnreadableError as error:
+        raise HarnessError(f"The file of limits is not YAML: {error}", where=str(path)) from error
+    try:
+        return LimitsFile.model_validate(document or {})
+    except ValidationError as error:
+        problem = error.errors()[0]
+        place = [str(step) for step in problem["loc"]]
+        sections: dict[str, type[BaseModel]] = {"models": ModelSection, "concurrency": ConcurrencySection}
+        fields = sections.get(place[0] if len(place) > 1 else "")
+        unknown = problem["type"] == "extra_forbidden"
+        raise HarnessError(
+            "There is no such field in a file of limits" if unknown else f"It cannot be that: {problem['msg']}",
+            where=f"{path}: {'.'.join(place)}" if place else str(path),
+            fix=nearest(place[-1], (fields or LimitsFile).model_fields)
+            if unknown
+            else "Write it like `models: {openai/gpt-4o: {rpm: 500, tpm: 30000}}`",
+        ) from error
+
+
+def rate_limits(content: LimitsFile, *, rpm: float | None, tpm: float | None, folder: Path | None) -> RateLimits:
+    """The limits of a file and of options, which hold for models that the file does not name.
+
+    Args:
+        content: of the file.
+        rpm: requests per minute.
+        tpm: tokens per minute.
+        folder: where processes share what was used.
+    """
+    models = tuple((name, Rate(**section.model_dump())) for name, section in content.models.items())
+    return RateLimits(models, Rate(rpm=rpm, tpm=tpm), folder)
