@@ -12,7 +12,7 @@ from longmemeval.retrieval.dates_in_text.mentions import MentionedDate, mentione
 from longmemeval.storage.format import FORMAT, decode_versioned
 from longmemeval.storage.parts import Made, Part, PartTools, Source, Stored
 
-_RECIPE = {"version": 1}
+_RECIPE = {"version": 2}
 """To be raised when the rules of `mentioned_dates` change."""
 
 Interval = tuple[date, date]

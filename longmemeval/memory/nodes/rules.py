@@ -14,7 +14,7 @@ from longmemeval.memory.nodes.templates import filled
 from longmemeval.memory.working_memory.statements import clause, is_claimed, is_role_play, shortened, statements
 from longmemeval.records import Message, Session, Turn
 
-VERSION = 2
+VERSION = 3
 """Raise it with every change of what the rules find; the patterns are hashed besides."""
 
 _FIRST_PERSON = re.compile(r"\b(?:I|my|My|me|[Ww]e|[Oo]ur|us)\b")

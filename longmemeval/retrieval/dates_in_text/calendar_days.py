@@ -23,6 +23,19 @@ SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 HOLIDAYS: dict[str, Callable[[int], date]] = {
     r"new\s+year'?s\s+eve": lambda year: date(year, 12, 31),
     r"new\s+year'?s\s+day|new\s+year's": lambda year: date(year, 1, 1),
+    r"(?:mlk|martin\s+luther\s+king(?:,?\s+jr\.?)?)\s+day": lambda year: (
+        date(year, 1, 1) + relativedelta(weekday=MO(3))
+    ),
+    r"groundhog\s+day": lambda year: date(year, 2, 2),
+    r"presidents?'?s?'?\s+day": lambda year: date(year, 2, 1) + relativedelta(weekday=MO(3)),
+    r"mardi\s+gras": lambda year: easter(year) - timedelta(47),
+    r"april\s+fools?'?s?'?\s+day": lambda year: date(year, 4, 1),
+    r"palm\s+sunday": lambda year: easter(year) - timedelta(7),
+    r"cinco\s+de\s+mayo": lambda year: date(year, 5, 5),
+    r"juneteenth": lambda year: date(year, 6, 19),
+    r"fourth\s+of\s+july": lambda year: date(year, 7, 4),
+    r"(?:columbus|indigenous\s+peoples?'?s?'?)\s+day": lambda year: date(year, 10, 1) + relativedelta(weekday=MO(2)),
+    r"veterans'?\s+day": lambda year: date(year, 11, 11),
     r"valentine'?s\s+day": lambda year: date(year, 2, 14),
     r"(?:st\.?|saint)\s+patrick'?s\s+day": lambda year: date(year, 3, 17),
     r"ash\s+wednesday": lambda year: easter(year) - timedelta(46),
@@ -33,7 +46,7 @@ HOLIDAYS: dict[str, Callable[[int], date]] = {
     r"memorial\s+day": lambda year: date(year, 5, 31) + relativedelta(weekday=MO(-1)),
     r"father'?s\s+day": lambda year: date(year, 6, 1) + relativedelta(weekday=SU(3)),
     r"independence\s+day": lambda year: date(year, 7, 4),
-    r"labor\s+day": lambda year: date(year, 9, 1) + relativedelta(weekday=MO(1)),
+    r"labou?r\s+day": lambda year: date(year, 9, 1) + relativedelta(weekday=MO(1)),
     r"halloween": lambda year: date(year, 10, 31),
     r"thanksgiving(?:\s+day)?": lambda year: date(year, 11, 1) + relativedelta(weekday=TH(4)),
     r"black\s+friday": lambda year: date(year, 11, 1) + relativedelta(weekday=TH(4)) + timedelta(1),
@@ -47,7 +60,8 @@ Choice = Literal["latest", "coming", "last", "this", "next"]
 """Of what comes yearly: the latest to begin, the first not yet over, the last over, this year's, the next to begin."""
 
 _THIRDS = {"early": 0, "beginning": 0, "start": 0, "mid": 1, "middle": 1, "late": 2, "end": 2}
-_WIDTH_DAYS = {"day": 0, "week": 3, "month": 10}
+_MONTHS_IN = {"month": 1, "year": 12, "decade": 120}
+_WIDTH_DAYS = {"day": 0, "week": 3, "fortnight": 3, "month": 10}
 """How far off "three weeks ago" may be, to either side."""
 
 _YEARS = 9
@@ -90,16 +104,19 @@ def following_weekday(day: date, weekday: int) -> date:
 def moved(moment: datetime, number: int, unit: str) -> date:
     """The day `number` units (`minute`, `hours`, `day`, `weeks`, …) from `moment`; raises as `shifted` does."""
     unit = unit.removesuffix("s")
-    if unit in ("month", "year"):
-        return moment.date() + relativedelta(months=number * (12 if unit == "year" else 1))
+    if unit in _MONTHS_IN:
+        return moment.date() + relativedelta(months=number * _MONTHS_IN[unit])
+    unit, number = (
+        ("day", number) if unit == "night" else ("week", 2 * number) if unit == "fortnight" else (unit, number)
+    )
     return (moment + timedelta(**{f"{unit}s": number})).date()
 
 
 def shifted(moment: datetime, count: tuple[int, int], unit: str, sign: int) -> Days:
     """What "three weeks ago" (`sign` -1) or "three weeks from now" (1) names.
 
-    Days are exact, weeks leave 3 days to either side, months 10, years are whole years; a vague count ("a few")
-    stretches from its least to its most.
+    Days are exact, weeks leave 3 days to either side, months 10, years are whole years, decades leave two; a vague
+    count ("a few") stretches from its least to its most.
 
     Raises:
         ValueError: before the first or after the last year there is.
@@ -107,10 +124,11 @@ def shifted(moment: datetime, count: tuple[int, int], unit: str, sign: int) -> D
     """
     unit = unit.removesuffix("s")
     least, most = sorted(sign * number for number in count)
-    if unit == "year":
-        return year_of(moment.year + least)[0], year_of(moment.year + most)[1]
-    width = timedelta(_WIDTH_DAYS.get(unit, 0))
-    return moved(moment, least, unit) - width, moved(moment, most, unit) + width
+    if unit in ("year", "decade"):
+        years, width = (10, 2) if unit == "decade" else (1, 0)
+        return year_of(moment.year + years * least - width)[0], year_of(moment.year + years * most + width)[1]
+    days = timedelta(_WIDTH_DAYS.get(unit, 0))
+    return moved(moment, least, unit) - days, moved(moment, most, unit) + days
 
 
 def named_days(what: str, day: date, offset: int) -> Days:

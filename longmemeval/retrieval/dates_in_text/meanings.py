@@ -14,13 +14,14 @@ from longmemeval.retrieval.dates_in_text.calendar_days import (
     Choice,
     Days,
     following_weekday,
+    month_of,
     moved,
     named_days,
     occurrence,
     shifted,
     year_of,
 )
-from longmemeval.retrieval.dates_in_text.vocabulary import count_of, month_number, yearly
+from longmemeval.retrieval.dates_in_text.vocabulary import count_of, month_number, year_number, yearly
 
 
 class Context(Struct, frozen=True):
@@ -67,6 +68,9 @@ def ago(groups: Groups, context: Context) -> Point:
     """Such as "two weeks ago", "three days from now", "the Sunday two weeks ago", "two Fridays ago"."""
     count, unit = count_of(groups["count"]), groups["unit"].removesuffix("s")
     sign = -1 if groups["way"] in ("ago", "back") else 1
+    if "exact" in groups:
+        day = moved(context.moment, sign * count[1], unit)
+        return Point((day, day))
     if unit == "weekend" or unit in WEEKDAYS:
         return Point(named_days(unit, context.day, sign * count[1]))
     days = shifted(context.moment, count, unit, sign)
@@ -75,6 +79,66 @@ def ago(groups: Groups, context: Context) -> Point:
         chosen = following_weekday(days[0] - timedelta(1), WEEKDAYS.index(groups["weekday"]))
         days = (chosen, chosen)
     return Point(days)
+
+
+def half(groups: Groups, context: Context) -> Point:
+    """Such as "half a year ago", "a year and a half ago", "two and a half months ago"."""
+    whole = 0 if groups.get("count") is None else count_of(groups["count"])[1]
+    if groups["unit"].startswith("year"):
+        return Point(shifted(context.moment, (12 * whole + 6,) * 2, "month", -1))
+    day = moved(context.moment, -whole, "month") - timedelta(15)
+    return Point((day - timedelta(10), day + timedelta(10)))
+
+
+def later(groups: Groups, context: Context) -> Point:
+    """Such as "in two weeks", where the sentence looks ahead; else it says how long something took."""
+    if not context.ahead and "time" not in groups:
+        raise ValueError("how long, not when")
+    return Point(shifted(context.moment, count_of(groups["count"]), groups["unit"], 1))
+
+
+def from_weekday(groups: Groups, context: Context) -> Point:
+    """Such as "a week from Friday"."""
+    what = groups["what"]
+    tomorrow = context.day + timedelta(1)
+    pivot = tomorrow if what == "tomorrow" else following_weekday(context.day, WEEKDAYS.index(what))
+    day = pivot + timedelta(7 * count_of(groups["count"])[1])
+    return Point((day, day))
+
+
+def same_time(groups: Groups, context: Context) -> Point:
+    """Such as "this time last year": the same day of another year with two weeks to either side, of a month with 3."""
+    day = moved(context.moment, -1 if groups["which"] == "last" else 1, groups["unit"])
+    width = timedelta({"year": 14, "month": 3}.get(groups["unit"], 0))
+    return Point((day - width, day + width))
+
+
+def decade(groups: Groups, context: Context) -> Point:
+    """Such as "the 1990s"."""
+    first = int(groups["decade"])
+    return Point((date(first, 1, 1), date(first + 9, 12, 31)))
+
+
+def quarter(groups: Groups, context: Context) -> Point:
+    """Such as "Q1 2023"."""
+    number = {"first": 1, "second": 2, "third": 3, "fourth": 4}.get(groups["quarter"]) or int(groups["quarter"])
+    year = year_number(groups["year"])
+    return Point((date(year, 3 * number - 2, 1), month_of(year, 3 * number)[1]))
+
+
+def day_of_this(groups: Groups, context: Context) -> Point:
+    """Such as "the 3rd of next month", or "on the 15th" of the month that suits."""
+    day = int(re.sub(r"\D", "", groups["day"]))
+    if "which" in groups:
+        first = named_days("month", context.day, {"last": -1, "this": 0, "next": 1}[groups["which"]])[0]
+        return Point((first.replace(day=day),) * 2)
+    step = 1 if context.ahead else -1
+    for offset in range(3):
+        first = named_days("month", context.day, step * offset)[0]
+        there = first.replace(day=day) if day <= month_of(first.year, first.month)[1].day else None
+        if there and (there >= context.day if context.ahead else there <= context.day):
+            return Point((there, there), repeats=True)
+    raise ValueError("no such day")
 
 
 def window(groups: Groups, context: Context) -> Point:
@@ -86,7 +150,7 @@ def window(groups: Groups, context: Context) -> Point:
 
 def near_day(groups: Groups, context: Context) -> Point:
     """Today and the two days to either side."""
-    distance = {"yesterday": -1, "last": -1, "tomorrow": 1}.get(groups["word"].split()[0], 0)
+    distance = {"yesterday": -1, "last": -1, "night": -2, "tomorrow": 1}.get(groups["word"].split()[0], 0)
     day = context.day + timedelta(2 * distance if "twice" in groups else distance)
     return Point((day, day))
 
@@ -130,12 +194,14 @@ def day_of_month(groups: Groups, context: Context) -> Point:
 
 def _in_year(in_year: Callable[[int], Days], groups: Groups, context: Context) -> Point:
     if "year" in groups:
-        return Point(in_year(int(groups["year"])))
+        return Point(in_year(year_number(groups["year"])))
     return Point(occurrence(in_year, context.day, "coming" if context.ahead else "latest"), repeats=True)
 
 
 def numeric(groups: Groups, context: Context) -> Point:
-    """Year first, or month first as in the United States unless that cannot be."""
+    """Year first, or month first as in the United States unless that cannot be; day first between dots."""
     one, two, three = (int(number) for number in re.findall(r"\d+", groups["numbers"]))
+    if "." in groups["numbers"]:
+        return Point((date(three, two, one),) * 2)
     year, month, day = (one, two, three) if one > 31 else (three, two, one) if one > 12 else (three, one, two)
     return Point((date(year, month, day),) * 2)

@@ -15,10 +15,17 @@ from longmemeval.retrieval.dates_in_text.meanings import (
     Point,
     ago,
     day_of_month,
+    day_of_this,
+    decade,
+    from_weekday,
+    half,
+    later,
     named,
     near_day,
     numeric,
+    quarter,
     recurring,
+    same_time,
     weekday,
     window,
     year,
@@ -76,7 +83,7 @@ NEVER = "never"
 """For `after`: never alone; only behind "the start of" and its like, or joined to another phrase."""
 _EDGES = r"since|until|till|up\s+to|before|after|prior\s+to|as\s+of"
 _ON_WEEKDAY = rf"(?:{WEEKDAY},?\s+(?:the\s+)?)?"
-_OF_YEAR = rf",?\s*(?:of\s+)?(?P<year>{YEAR})"
+_OF_YEAR = rf",?\s*(?:of\s+)?(?P<year>{YEAR}|(?<=\s)'\d\d\b)"
 _TO_DAY = rf"(?:\s*(?:-|\bto\b|\bthrough\b)\s*(?P<to>{DAY}))?"
 _MAY_DAY = rf"(?:march|may)(?=\s+{ORDINAL_DAY})|(?<=\bon\s)(?:march|may)"
 
@@ -84,13 +91,27 @@ _MAY_DAY = rf"(?:march|may)(?=\s+{ORDINAL_DAY})|(?<=\bon\s)(?:march|may)"
 RULES: dict[str, Rule] = {
     "ago": Rule(
         rf"(?:(?P<weekday>{WEEKDAY})\s+)?(?P<count>{COUNT})\s+(?P<unit>{UNIT}|weekends?|{WEEKDAY}s?)\s+"
-        r"(?P<way>ago|back(?!\s+to)|from\s+(?:now|today))\b",
+        r"(?P<way>ago|back(?!\s+to)|from\s+(?:now|today))\b(?P<exact>\s+(?:today|to\s+the\s+day)\b)?",
         ago,
     ),
+    "half": Rule(
+        rf"(?:half\s+a\s+(?P<unit>year|month)|(?P<count>{COUNT})\s+and\s+a\s+half\s+(?P<unit2>years|months)|"
+        r"(?P<count2>an?)\s+(?P<unit3>year|month)\s+and\s+a\s+half)\s+ago\b",
+        half,
+    ),
+    "from_weekday": Rule(rf"(?P<count>{COUNT})\s+weeks?\s+from\s+(?P<what>{WEEKDAY}|tomorrow)\b", from_weekday),
+    "later": Rule(rf"in\s+(?P<count>{COUNT})\s+(?P<unit>{UNIT})(?P<time>'s?\s+time)?\b(?!\s+(?:of|or|and)\b)", later),
+    "same_time": Rule(r"this\s+time\s+(?P<which>last|next)\s+(?P<unit>week|month|year)\b", same_time),
+    "quarter": Rule(
+        rf"(?:q(?P<quarter>[1-4])|(?P<quarter2>first|second|third|fourth)\s+quarter)\s+(?:of\s+)?(?P<year>{YEAR})",
+        quarter,
+    ),
+    "decade": Rule(r"(?P<decade>(?:18|19|20)\d0)'?s\b", decade, r"in|during|throughout|since|from|around"),
+    "day_of_next": Rule(rf"(?P<day>{ORDINAL_DAY})\s+of\s+(?P<which>this|last|next)\s+month\b", day_of_this),
     "before_last": Rule(rf"(?P<what>week|weekend|month|year|{WEEKDAY})\s+(?P<which>before\s+last)\b", named),
     "near_day": Rule(r"(?P<twice>day\s+(?:before(?=\s+y)|after(?=\s+t))\s+)?(?P<word>yesterday|tomorrow)\b", near_day),
     "today": Rule(
-        r"(?P<word>today(?!'s)|tonight|last\s+night|this\s+(?:morning|afternoon|evening))\b",
+        r"(?P<word>today(?!'s)|tonight|last\s+night|night\s+before\s+last|this\s+(?:morning|afternoon|evening))\b",
         near_day,
     ),
     "now": Rule(r"(?P<word>now)\b", near_day, NEVER),
@@ -120,14 +141,19 @@ RULES: dict[str, Rule] = {
         day_of_month,
     ),
     "numeric": Rule(
-        rf"{NO_NUMBER_BEFORE}(?P<numbers>\d{{4}}-\d\d?-\d\d?|\d{{4}}/\d\d?/\d\d?|\d\d?/\d\d?/(?:19|20)\d\d)\b(?![-/]\d)",
+        rf"{NO_NUMBER_BEFORE}(?P<numbers>\d{{4}}-\d\d?-\d\d?|\d{{4}}/\d\d?/\d\d?|\d\d?/\d\d?/(?:19|20)\d\d|\d\d?\.\d\d?\.(?:19|20)\d\d)\b(?![-/]\d)",
         numeric,
     ),
     "month_and_day": Rule(
         rf"(?P<month>0?[1-9]|1[0-2])/(?P<day>{DAY})(?![/\w])", day_of_month, r"on|since|until|till|before|after"
     ),
     "of_year": Rule(rf"(?P<what>{MONTH_SURE}|{SEASON}|{HOLIDAY}){_OF_YEAR}", recurring),
-    "weekday": Rule(rf"(?P<what>{WEEKDAY}|weekend(?!\s+of\b))\b(?!'s)", weekday, rf"on|over|{_EDGES}"),
+    "weekday": Rule(rf"(?P<what>{WEEKDAY}|weekend(?!\s+of\b))\b(?!'s)", weekday, rf"on|over|at|{_EDGES}"),
+    "day_alone": Rule(
+        rf"(?P<day>{ORDINAL_DAY})(?=\s*(?:[.,;!?)]|$|(?:at|but|for|from|with|because|so|i|we|they)\b))",
+        day_of_this,
+        r"on|since|until|till|by",
+    ),
     "holiday": Rule(rf"(?P<what>{HOLIDAY})\b", recurring, rf"on|at|during|over|around|{_EDGES}"),
     "season": Rule(rf"(?P<what>{SEASON})\b", recurring, rf"in|during|over|throughout|{_EDGES}"),
     "month": Rule(rf"(?P<what>{MONTH_SURE})\b{NO_NAME}", recurring, rf"in|during|around|throughout|{_EDGES}"),
@@ -136,8 +162,8 @@ RULES: dict[str, Rule] = {
 
 # Every phrase holds one of these words: lines without them, most of all lines, are passed over quickly.
 _TRIGGER = re.compile(
-    r"\b(?:ago|back|from\s+(?:now|today)|last|past|previous|next|coming|yesterday|today|tomorrow|tonight|now|this\s|"
-    rf"the\s+(?:year|month)\b|{WEEKDAY}|weekend|{MONTH_SURE}|{SEASON}|{HOLIDAY}|\d\d?/\d|\d{{4}}\b)",
+    r"\b(?:ago|back|from\s+(?:now|today)|in\s+(?:an?\s|\d|couple|few|several|[a-z]+\s+(?:days|weeks|months|years))|last|past|previous|next|coming|yesterday|today|tomorrow|tonight|now|this\s|"
+    rf"the\s+(?:year|month)\b|{WEEKDAY}|weekend|{MONTH_SURE}|{SEASON}|{HOLIDAY}|\d\d?[/.]\d|\d{{4}}s?\b|\d{{4}}'s|the\s+\d\d?(?:st|nd|rd|th)\b)",
     re.IGNORECASE,
 )
 # One regular expression of all rules; a group is named after its rule, the groups inside it `rule__group`.
@@ -158,5 +184,5 @@ def find_matches(text: str) -> Iterator[Match]:
         for found in _ANY_RULE.finditer(text, line.start(), line.end()):
             rule = found.lastgroup or ""
             caught = ((name.partition("__"), value) for name, value in found.groupdict().items() if value)
-            groups = {name: value.lower() for (owner, _, name), value in caught if owner == rule and name}
+            groups = {name.rstrip("23"): value.lower() for (owner, _, name), value in caught if owner == rule and name}
             yield Match(rule, found.start(), found.end(), groups)

@@ -16,12 +16,22 @@ from longmemeval.text.calendar_names import MONTHS
 
 _NUMBER_WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _NUMBERS = {word: number for number, word in enumerate(_NUMBER_WORDS, start=1)}
-_NUMBERS |= {"fifteen": 15, "twenty": 20, "thirty": 30}
+_TEENS = ("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")
+_NUMBERS |= {word: number for number, word in enumerate(_TEENS, start=13)}
+_TENS = {"twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90}
+_NUMBERS |= {
+    f"{ten}{between}{one}": tens + number
+    for ten, tens in _TENS.items()
+    for number, one in enumerate(_NUMBER_WORDS[:9], start=1)
+    for between in "- "
+}
+_NUMBERS |= _TENS | {"dozen": 12}
 _VAGUE = {"a": (1, 1), "an": (1, 1), "couple": (2, 2), "few": (2, 5), "several": (3, 7)}
 # "a year and two months ago", "half a year ago" and "forty-five days ago" are not what their last words say.
 _WHOLE_COUNT = r"(?<![-\w.,/])(?<!\byear\sand\s)(?<!\bmonth\sand\s)(?<!\bweek\sand\s)(?<!s\sand\s)(?<!\bhalf\s)"
-COUNT = rf"{_WHOLE_COUNT}(?:\d{{1,4}}|(?:a\s+)?couple(?:\s+of)?|(?:a\s+)?few|several|an?|{'|'.join(_NUMBERS)})"
-UNIT = r"(?:minute|hour|day|week|month|year)s?"
+_LONGER_FIRST = "|".join(sorted(_NUMBERS, key=len, reverse=True))
+COUNT = rf"{_WHOLE_COUNT}(?:\d{{1,4}}|(?:a\s+)?(?:couple|dozen)(?:\s+of)?|(?:a\s+)?few|several|an?|{_LONGER_FIRST})"
+UNIT = r"(?:minute|hour|day|night|week|fortnight|month|year|decade)s?"
 WEEKDAY = f"(?:{'|'.join(WEEKDAYS)})"
 
 _SHORT_MONTHS = [name[:3].lower() for name in MONTHS]
@@ -57,9 +67,16 @@ NO_NAME = r"(?!'s\b|\s+(?:says?|said|told|asked|thinks|thought)\b)"
 def count_of(text: str | None) -> tuple[int, int]:
     """The least and the most that a count can mean: "two" (2, 2), "a few" (2, 5), nothing (1, 1)."""
     words = (text or "one").lower().split()
-    word = words[1] if words[0] == "a" and len(words) > 1 else words[0]
-    number = int(word) if word.isdigit() else _NUMBERS.get(word, 0)
+    words = words[1:] if words[0] == "a" and len(words) > 1 else words
+    word, both = words[0], " ".join(words)
+    number = int(word) if word.isdigit() else _NUMBERS.get(both, _NUMBERS.get(word, 0))
     return (number, number) if number else _VAGUE[word]
+
+
+def year_number(text: str) -> int:
+    """A year of four digits, or of two: '49 is 2049, '50 is 1950."""
+    number = int(text.removeprefix("'"))
+    return number if number > 99 else number + (2000 if number < 50 else 1900)
 
 
 def month_number(text: str) -> int:

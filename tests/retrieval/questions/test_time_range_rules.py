@@ -17,6 +17,11 @@ WEDNESDAY = datetime(2024, 1, 3, 9, 5)
 # The question, the first day, the last day; "" is an open side. Asked on Tuesday, 30 May 2023.
 ASKED_IN_MAY = [
     ("What did I buy two weeks ago?", "2023-05-13", "2023-05-19"),
+    ("What happened half a year ago?", "2022-11-20", "2022-12-10"),
+    ("What happened forty-five days ago?", "2023-04-15", "2023-04-15"),
+    ("Whom did I meet a fortnight ago?", "2023-05-13", "2023-05-19"),
+    ("What did I do this time last year?", "2022-05-16", "2022-06-13"),
+    ("What did I watch the night before last?", "2023-05-28", "2023-05-28"),
     ("What gardening did I do a week ago?", "2023-05-20", "2023-05-26"),
     ("I mentioned an investment about four weeks ago. What was it?", "2023-04-29", "2023-05-05"),
     ("What happened a few weeks ago?", "2023-04-22", "2023-05-19"),
@@ -192,8 +197,6 @@ NO_RANGE = [
     "How many of the 2000 people came last?",
     "What did I do a year and 3 months ago?",
     "What happened 2.5 years ago?",
-    "What happened half a year ago?",
-    "What happened forty-five days ago?",
 ]
 
 WITHOUT_RANGE = [

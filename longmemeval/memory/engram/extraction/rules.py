@@ -19,7 +19,7 @@ from longmemeval.memory.working_memory.statements import (
 )
 from longmemeval.retrieval.dates_in_text.mentions import mentioned_dates
 
-VERSION = 2
+VERSION = 3
 """Raise it with every change of what is read; the table of patterns is hashed besides."""
 
 _FIRST_PERSON = re.compile(r"\b(?:I|my|My|me|[Ww]e|[Oo]ur)\b")
