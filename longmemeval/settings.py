@@ -15,6 +15,8 @@ class Folders(BaseSettings):
     results_dir: Path = Path("results")
     memories_dir: Path = Path("installed-memories")
     """Other people's memory systems, each in a virtual environment; `LONGMEMEVAL_MEMORIES_DIR`."""
+    stores_dir: Path = Path("memory-stores")
+    """Files of databases that facts are queried in, which can be made again; `LONGMEMEVAL_STORES_DIR`."""
 
     @property
     def cache_dir(self) -> Path:

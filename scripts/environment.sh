@@ -2,7 +2,9 @@
 #
 #   make_environment DIR EXTRAS     e.g. make_environment .venv "dev,local,report"
 #
-# Sets HAS_HNSWLIB to yes or no. Does nothing when the environment is already made from the same files.
+# Sets HAS_HNSWLIB to yes or no, and EVERYTHING to all extras. Does nothing when the environment is already made from the same files.
+
+EVERYTHING=dev,docs,local,report,sign,falkordb,ladybug,lancedb,postgres,qdrant
 
 find_python() {
     local candidate

@@ -39,6 +39,7 @@ HEAVY = {
     "joblib",
     "litellm",
     "matplotlib",
+    "networkx",
     "numpy",
     "onnxruntime",
     "openai",

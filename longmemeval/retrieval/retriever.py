@@ -68,6 +68,7 @@ class Retriever:
         parameters: the knobs.
         embed_query: a text to its vector; called for all methods but `bm25`.
         reranker: reads the best units again; None: none does.
+        dense: the dense score of each unit for a vector; None: from the fixture's vectors.
 
     Raises:
         HarnessError: keys of sessions are to serve smaller units.
@@ -79,6 +80,7 @@ class Retriever:
         parameters: RetrieverParameters,
         embed_query: Callable[[str], Vector],
         reranker: Reranker | None = None,
+        dense: Callable[[Vector], Scores] | None = None,
     ) -> None:
         self._fixture = fixture
         self._parameters = parameters
@@ -93,9 +95,9 @@ class Retriever:
         self._lexical: list[LexicalIndex] = []
         if parameters.method != "dense":
             self._lexical = fixture.kept(("lexical", units, keys, parameters.lexical), self._lexical_indexes)
-        self._dense = None
-        if parameters.method != "bm25":
-            self._dense = fixture.kept(("dense", units, keys, parameters.dense_window), self._dense_index)
+        self._dense = dense if parameters.method != "bm25" else None
+        if parameters.method != "bm25" and dense is None:
+            self._dense = fixture.kept(("dense", units, keys, parameters.dense_window), self._dense_index).scores
 
     def scores(self, queries: Sequence[str]) -> Scores:
         """The score of every unit, for the whole question, which comes first, and its parts."""
@@ -112,7 +114,7 @@ class Retriever:
             parts.append((1.0, np.max([index.scores(query) for index in self._lexical], axis=0)))
         if self._dense:
             vector = self._embed_query(text_to_embed(question, names))
-            parts.append((weights.dense_weight, self._dense.scores(vector)))
+            parts.append((weights.dense_weight, self._dense(vector)))
         return (
             fuse(parts, weights.fusion)
             + weights.speaker * self._priors.speaker(question)

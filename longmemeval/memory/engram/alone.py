@@ -1,5 +1,6 @@
 """The engine with a search of its own: a memory to use from Python, without the harness."""
 
+import platform
 from collections.abc import Sequence
 from datetime import datetime
 from functools import cache
@@ -11,14 +12,25 @@ import numpy as np
 from longmemeval.arrays import Vector
 from longmemeval.embedding.hashing import HashingEmbedder
 from longmemeval.embedding.protocol import Embedder
+from longmemeval.errors import HarnessError
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import load_chat_model
 from longmemeval.llm.tokens import CharacterCounter
 from longmemeval.memory.engram.consolidation import Consolidation
-from longmemeval.memory.engram.engine import Engine, Extractor
+from longmemeval.memory.engram.engine import Engine, Extractor, Forgotten
 from longmemeval.memory.engram.memory import LeanEngram
 from longmemeval.memory.engram.parameters import LeanParameters
-from longmemeval.memory.engram.part import FACT_VECTORS, FACTS, FactsFile, thread_of
+from longmemeval.memory.engram.part import FACTS, FactsFile, thread_of
+from longmemeval.memory.engram.stores.of_fixture import stores_key
+from longmemeval.memory.engram.stores.opening import (
+    FactStoreName,
+    VectorStoreName,
+    namespace,
+    open_facts,
+    open_vectors,
+)
+from longmemeval.memory.engram.stores.places import Namespace
+from longmemeval.memory.engram.stores.synced import Stores, fill_vectors
 from longmemeval.memory.engram.summaries import summaries
 from longmemeval.memory.engram.timeline import Decide
 from longmemeval.memory.engram.view import OpenedParts
@@ -47,15 +59,18 @@ class Engram(Engine):
         path: the file it is kept in, read if it exists; None: in memory alone.
         extractor: reads claims; the rules unless given.
         decide: asked of contradictions that nothing else can settle; the chat model unless given.
-        embedder: for the search; the hashing embedder unless given. Vectors are kept as long as
-            this is, not stored.
+        embedder: for the search; the hashing embedder unless given. Vectors are kept as long as this is, not stored.
         chat_model: reads facts in place of the extractor, when `consolidate` is called; its name will do. None: rules
             read at once.
         fact_prompt: what the chat model is to write down, in place of the shipped text.
+        store: where facts are asked for: `embedded`, `falkordb`, `ladybug` or `postgres`. A database is filled from the
+            file, follows what is added and forgotten, and needs a path.
+        vectors: where their vectors are searched: `embedded`, `postgres`, `qdrant` or `lancedb`.
 
     Raises:
         FixtureError: the file is damaged or of a newer format.
         FatalModelError: the chat model cannot be called.
+        HarnessError: a store is not installed or not there, or has no path.
     """
 
     def __init__(
@@ -67,11 +82,18 @@ class Engram(Engine):
         *,
         chat_model: ChatModel | str | None = None,
         fact_prompt: str | None = None,
+        store: FactStoreName = "embedded",
+        vectors: VectorStoreName = "embedded",
     ) -> None:
         self.chat_model = load_chat_model(chat_model) if isinstance(chat_model, str) else chat_model
         chat = Consolidation(self.chat_model, fact_prompt) if self.chat_model else None
-        super().__init__(path, extractor, decide, chat)
+        self._names = (store, vectors)
+        self.place = _place_of(path, self._names)
+        """Its namespace in a database."""
+        database = None if store == "embedded" else open_facts(store, self.place)
+        super().__init__(path, extractor, decide, chat, database)
         self._embedder: Embedder = embedder or HashingEmbedder()
+        self._vectors = open_vectors(vectors, self.place)
 
     def _clear(self) -> None:
         super()._clear()
@@ -84,6 +106,19 @@ class Engram(Engine):
         super().add(session, learned_at)
         self._texts([turn.content for turn in session.turns])
 
+    def close(self) -> None:
+        """Let go of databases that are files, so that another process may open them; the next question opens them."""
+        self.asked.close()
+        self._vectors.close()
+
+    def forget(
+        self, *, subject: str | None = None, session_id: str | None = None, before: datetime | None = None
+    ) -> Forgotten:
+        """As `Engine.forget`; the vectors are removed, and stored again by the next search."""
+        gone = super().forget(subject=subject, session_id=session_id, before=before)
+        self._vectors.remove()
+        return gone
+
     def search(self, query: str, *, as_of: datetime | None = None, budget: int = 1000) -> list[RecalledItem]:
         """What a model should see to answer: facts, then messages in the order of time, as `engram-lean` recalls them.
 
@@ -95,7 +130,8 @@ class Engram(Engine):
         if self.latest is None:
             return []
         asked = as_of or self.latest
-        settings = {"budget": budget, "as_of": as_of is not None}
+        store, vectors = self._names
+        settings = {"budget": budget, "as_of": as_of is not None, "store": store, "vectors": vectors}
         embed = cache(lambda text: self._embedder.embed([text])[0])
         tools = MemoryTools(embed, count_tokens=CharacterCounter().count)
         memory = LeanEngram(LeanParameters.model_validate(settings), tools)
@@ -112,9 +148,12 @@ class Engram(Engine):
             opened = {
                 VECTORS.name: self._embedded("messages", messages),
                 FACTS.name: FactsFile(FORMAT, versions, summaries(store.messages, versions)),
-                FACT_VECTORS.name: self._embedded("facts", facts),
             }
-            self._view = (self.changes, OpenedParts(store, opened, self._counted))
+            view = OpenedParts(store, opened, self._counted)
+            self._vectors = open_vectors(self._names[1], self.place)
+            fill_vectors(self._vectors, versions, self._embedded("facts", facts).rows()[1])
+            view.kept(stores_key(*self._names), lambda: Stores(self.asked, self._vectors))
+            self._view = (self.changes, view)
         return self._view[1]
 
     def _counted(self, texts: Sequence[str]) -> WordCounts:
@@ -137,6 +176,16 @@ class Engram(Engine):
         if items:
             store.upsert(name, items, np.stack([one.vector for one in self._texts([text for _, _, text in texts])]))
         return OpenVectors(store, name, EmbedderIdentity(self._embedder.spec, self._embedder.fingerprint))
+
+
+def _place_of(path: Path | str | None, names: tuple[str, str]) -> Namespace:
+    """Named after the file, on this machine; files of databases lie beside it."""
+    if path is None:
+        if names != ("embedded", "embedded"):
+            raise HarnessError("A memory without a path cannot have a database", fix="Give it a path when you begin it")
+        return namespace("memory", "", Path())
+    file = Path(path).resolve()
+    return namespace(file.stem, f"{platform.node()}:{file}", file.with_name(f"{file.name}.stores"))
 
 
 def _stored(engine: Engine) -> MemoryStore:

@@ -15,9 +15,11 @@ from longmemeval.files import write_atomic
 from longmemeval.memory.engram.consolidation import Consolidated, Consolidation, in_order, units_of
 from longmemeval.memory.engram.extraction.rules import RuleExtractor
 from longmemeval.memory.engram.extraction.verdicts import Decisions
-from longmemeval.memory.engram.ledger import Ledger, facts_at
+from longmemeval.memory.engram.ledger import Ledger
 from longmemeval.memory.engram.predicates import canonical
 from longmemeval.memory.engram.records import Claim, Episode, Fact
+from longmemeval.memory.engram.stores.protocol import FactStore
+from longmemeval.memory.engram.stores.synced import FollowedFacts
 from longmemeval.memory.engram.timeline import Decide, Verdict
 from longmemeval.records import Message, Session, Turn
 from longmemeval.storage.format import FORMAT, decode_versioned
@@ -64,6 +66,7 @@ class Engine:
         extractor: reads claims; the rules unless given.
         decide: asked of contradictions that nothing else can settle.
         chat: reads in place of the extractor what `consolidate` finds waiting, and decides, unless `decide` is given.
+        store: where facts are asked for; None: in memory. It follows what is added and forgotten.
 
     Raises:
         FixtureError: the file is damaged or of a newer format.
@@ -75,12 +78,14 @@ class Engine:
         extractor: Extractor | None = None,
         decide: Decide | None = None,
         chat: Consolidation | None = None,
+        store: FactStore | None = None,
     ) -> None:
         self._path = Path(path) if path is not None else None
         self._extract: Extractor = extractor or RuleExtractor()
         self._chat = chat
         self._decisions = Decisions({})
         self._decide: Decide = decide or self._decisions
+        self._followed = FollowedFacts(store) if store else None
         self.changes = 0
         """Goes up with everything that is added or forgotten."""
         self._clear()
@@ -161,6 +166,18 @@ class Engine:
         self.episodes.append(episode)
         self.changes += 1
 
+    @property
+    def asked(self) -> FactStore:
+        """Where facts are asked for, with all that was learned.
+
+        Raises:
+            RecallError: a database does not answer.
+        """
+        return self._follow() or self.ledger.store
+
+    def _follow(self) -> FactStore | None:
+        return self._followed.now(self.ledger.store.versions()) if self._followed else None
+
     def facts(
         self,
         subject: str | None = None,
@@ -178,17 +195,10 @@ class Engine:
             believed_at: by what was believed then; None: by all that was learned.
         """
         names = None if subject is None else self.ledger.called(subject)
-        found = facts_at(self.ledger.store.versions(names), as_of, believed_at)
         wanted = canonical(predicate) if predicate else None
-        return sorted(
-            (
-                fact
-                for fact in found
-                if (as_of is not None or fact.invalid_at is None)
-                and (wanted is None or wanted in (fact.predicate, fact.predicate.partition(":")[0]))
-            ),
-            key=lambda fact: fact.valid_at,
-        )
+        found = self.asked.facts(names, wanted, as_of=as_of, believed_at=believed_at)
+        held = (fact for fact in found if as_of is not None or fact.invalid_at is None)
+        return sorted(held, key=lambda fact: fact.valid_at)
 
     def timeline(
         self, subject: str | None = None, predicate: str | None = None, *, believed_at: datetime | None = None
@@ -196,20 +206,32 @@ class Engine:
         """All facts on a subject by what is (or was) believed, those that ended included, by the time they began."""
         wanted = canonical(predicate) if predicate else None
         names = None if subject is None else self.ledger.called(subject)
-        found = facts_at(self.ledger.store.versions(names), None, believed_at)
-        return sorted(
-            (one for one in found if wanted in (None, one.predicate, one.predicate.partition(":")[0])),
-            key=lambda fact: (fact.subject, fact.predicate, fact.valid_at),
-        )
+        found = self.asked.facts(names, wanted, believed_at=believed_at)
+        return sorted(found, key=lambda fact: (fact.subject, fact.predicate, fact.valid_at))
+
+    def near(
+        self, name: str, hops: int = 2, *, as_of: datetime | None = None, believed_at: datetime | None = None
+    ) -> dict[str, int]:
+        """Who and what facts connect with a person or thing, nearest first, each with its distance.
+
+        Args:
+            name: whose; any of its names.
+            hops: how far the graph of facts is followed.
+            as_of: by the facts that hold at this moment in the world; None: also by those that ended.
+            believed_at: by what was believed then; None: by all that was learned.
+        """
+        names = self.ledger.called(name)
+        found = self.asked.distances(names, hops, as_of=as_of, believed_at=believed_at)
+        return dict(sorted(((one, far) for one, far in found.items() if one not in names), key=lambda one: one[::-1]))
 
     def history(self, fact_id: str) -> list[Fact]:
         """All versions of one fact, as they were believed one after the other."""
-        return [fact for fact in self.ledger.store.versions() if fact.fact_id == fact_id]
+        return [fact for fact in self.asked.versions() if fact.fact_id == fact_id]
 
     def forget(
         self, *, subject: str | None = None, session_id: str | None = None, before: datetime | None = None
     ) -> Forgotten:
-        """Remove episodes and all that follows from them, from the file too, as if they had never been said.
+        """Remove episodes and all that follows from them, from file and stores too, as if they had never been said.
 
         Args:
             subject: every episode from which a fact on it follows, or that mentions one of its names.
@@ -238,6 +260,8 @@ class Engine:
                 self.take(episode)
         if self._path:
             self.save()
+        # What was forgotten leaves a database now, not before the next question.
+        self._follow()
         left = {fact.fact_id for fact in self.ledger.store.versions()}
         return Forgotten(removed, len(facts - left), len(self.waiting))
 
@@ -277,14 +301,16 @@ class Engine:
         return msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n"
 
     def save(self) -> None:
-        """Write the file.
+        """Write the file, and bring the store to it.
 
         Raises:
             HarnessError: it has none.
+            RecallError: a database does not answer; the file is written.
         """
         if self._path is None:
             raise HarnessError("This memory has no file", fix="Give it a path when you begin it")
         write_atomic(self._path, self.persist())
+        self._follow()
 
     def _read(self, data: bytes, where: str) -> None:
         file = decode_versioned(data, EngramFile, where)

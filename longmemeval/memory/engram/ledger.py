@@ -7,7 +7,7 @@ import msgspec
 
 from longmemeval.memory.engram.predicates import Slot, slot_of
 from longmemeval.memory.engram.records import Claim, Entity, Fact, Relation
-from longmemeval.memory.engram.stores import EmbeddedFacts, FactStore
+from longmemeval.memory.engram.stores.embedded import EmbeddedFacts
 from longmemeval.memory.engram.timeline import Decide, NumberedClaim, Stretch, stretches, unclear
 
 
@@ -19,12 +19,12 @@ class Ledger:
     versions.
 
     Args:
-        store: where versions are kept; None: in memory.
         decide: asked of contradictions that nothing else can settle.
     """
 
-    def __init__(self, store: FactStore | None = None, decide: Decide = unclear) -> None:
-        self.store: FactStore = store or EmbeddedFacts()
+    def __init__(self, decide: Decide = unclear) -> None:
+        self.store = EmbeddedFacts()
+        """The versions: the record that other stores are filled from."""
         self.claims: list[Claim] = []
         self._decide = decide
         self._slots: dict[Slot, list[NumberedClaim]] = {}
@@ -58,7 +58,7 @@ class Ledger:
             if claim.kind == "assert" or slot in self._slots:
                 self._slots.setdefault(slot, []).append(NumberedClaim(len(self.claims), claim))
         for fact in versions:
-            self.store.append(fact)
+            self.store.append([fact], len(self.store))
             self._versions[fact.fact_id] = self._versions.get(fact.fact_id, 0) + 1
             if fact.expired_at is None:
                 self._hold(slot_of(fact.subject, fact.predicate, fact.object), fact)
@@ -88,7 +88,7 @@ class Ledger:
             replaced = held.get(stretch.supersedes) if stretch.supersedes else None
             fact = _version(stretch, number, replaced, now)
             self._hold(slot, fact)
-            self.store.append(fact)
+            self.store.append([fact], len(self.store))
 
     def _hold(self, slot: Slot, fact: Fact) -> None:
         self._open.setdefault(slot, {})[fact.fact_id] = fact
@@ -96,7 +96,7 @@ class Ledger:
 
     def _close(self, fact: Fact, now: datetime) -> None:
         del self._current[fact.subject, fact.predicate][fact.fact_id]
-        self.store.close(fact.version_id, msgspec.structs.replace(fact, expired_at=now))
+        self.store.expire([msgspec.structs.replace(fact, expired_at=now)])
 
     def entities(self) -> list[Entity]:
         """Everybody and everything facts are about, in the order they were first told of."""
@@ -160,19 +160,3 @@ def _version(stretch: Stretch, number: int, replaced: Fact | None, now: datetime
         salience=float(stretch.told),
         confidence=claim.confidence,
     )
-
-
-def facts_at(facts: Iterable[Fact], as_of: datetime | None = None, believed_at: datetime | None = None) -> list[Fact]:
-    """The facts that hold at a moment, by what was believed at another.
-
-    Args:
-        facts: versions.
-        as_of: in the world; None: whenever they hold.
-        believed_at: None: as believed now, by all that was learned.
-    """
-    return [
-        fact
-        for fact in facts
-        if (fact.expired_at is None if believed_at is None else fact.believed(believed_at))
-        and (as_of is None or fact.holds(as_of))
-    ]

@@ -99,7 +99,7 @@ class LeanEngram:
     def _find(self, question: Question, fixture: Fixture) -> _Found:
         parameters = self._parameters
         until = end_of_day(question.date) if parameters.as_of else None
-        view = believed(fixture, until)
+        view = believed(fixture, until, parameters.store, parameters.vectors)
         if parameters.fusion == "published":
             parts = zip((1.0, 0.6), signals(question.text, fixture, self._tools.embed_query), strict=True)
             messages = ranked(fuse(list(parts), "ranks"))
@@ -186,7 +186,8 @@ class FullEngram:
         return await in_thread(self._recall, question, fixture)
 
     def _recall(self, question: Question, fixture: Fixture) -> Recall:
-        view = believed(fixture, end_of_day(question.date) if self._parameters.as_of else None)
+        until = end_of_day(question.date) if self._parameters.as_of else None
+        view = believed(fixture, until, self._parameters.store, self._parameters.vectors)
         facts = fact_items(view, self._facts.rank(question, view), fixture, self._parameters.most_facts)
         return Recall((*facts, *(message_item(message) for message in fixture.memory.messages)))
 

@@ -5,6 +5,7 @@ from typing import Literal
 from msgspec import Struct
 from pydantic import Field
 
+from longmemeval.memory.engram.stores.opening import FactStoreName, VectorStoreName
 from longmemeval.memory.parameters import Parameters
 
 
@@ -45,6 +46,12 @@ class EngramParameters(Parameters):
     """How far from the question's entities the graph is followed; 0: not at all."""
     recency_days: float = Field(30.0, ge=0)
     """After so many days the recency of a fact has fallen to 1/e; 0: recency counts for nothing."""
+    store: FactStoreName = "embedded"
+    """Where facts are asked for: in memory (networkx), or in a database that is filled from the part `engram`:
+    `falkordb` (LONGMEMEVAL_FALKORDB_URL), `postgres` (LONGMEMEVAL_POSTGRES_URL), `ladybug` (a file). The same is
+    recalled from each."""
+    vectors: VectorStoreName = "embedded"
+    """Where their vectors are searched: in memory, in `postgres` (pgvector), or in files: `qdrant`, `lancedb`."""
     as_of: bool = True
     """Leave out what was said, or believed, only after the question was asked."""
 

@@ -64,10 +64,10 @@ class FactRanker:
             return Ranked(np.zeros(0), np.zeros(0, np.int64))
         if self._parameters.fusion == "published":
             weights = self._parameters.weights()
-            semantic, lexical = signals(question.text, view, self._embed_query)
+            semantic, lexical = signals(question.text, view, self._embed_query, view.dense)
             matched = [(weights.semantic, semantic), (weights.lexical, lexical)]
             return ranked(fuse([*matched, *self._of_now(question, view)], "ranks"))
-        scores = Retriever(view, _FACTS, self._embed_query).scores([question.text])
+        scores = Retriever(view, _FACTS, self._embed_query, dense=view.dense).scores([question.text])
         return ranked(scores + fuse(self._of_now(question, view), "scores") if asks_now(question.text) else scores)
 
     def _of_now(self, question: Question, view: FactView) -> list[tuple[float, Scores]]:
@@ -85,16 +85,19 @@ def ranked(scores: Scores) -> Ranked:
     return Ranked(scores, order(scores))
 
 
-def signals(text: str, fixture: Fixture, embed_query: Callable[[str], Vector]) -> tuple[Scores, Scores]:
+def signals(
+    text: str, fixture: Fixture, embed_query: Callable[[str], Vector], dense: Callable[[Vector], Scores] | None = None
+) -> tuple[Scores, Scores]:
     """The dense and the lexical signal of every message of a fixture: no neighbours, no sessions, no priors.
 
     Args:
         text: the question's.
         fixture: messages, words and vectors.
         embed_query: a text to its vector.
+        dense: the dense score of each for a vector; None: from the fixture's vectors.
     """
-    dense, lexical = (Retriever(fixture, one, embed_query).scores([text]) for one in (_DENSE, _LEXICAL))
-    return dense, lexical
+    semantic, lexical = (Retriever(fixture, one, embed_query, dense=dense).scores([text]) for one in (_DENSE, _LEXICAL))
+    return semantic, lexical
 
 
 def asks_now(question: str) -> bool:

@@ -5,6 +5,7 @@ it is believed from `created_at` until just before `expired_at`. Nothing is dele
 is closed, and another one says until when it held.
 """
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Literal
 
@@ -91,6 +92,22 @@ class Fact(Struct, frozen=True):
     def believed(self, at: datetime) -> bool:
         """Whether this version is believed at that moment."""
         return self.created_at <= at and (self.expired_at is None or at < self.expired_at)
+
+
+def facts_at(facts: Iterable[Fact], as_of: datetime | None = None, believed_at: datetime | None = None) -> list[Fact]:
+    """The facts that hold at a moment, by what was believed at another.
+
+    Args:
+        facts: versions.
+        as_of: in the world; None: whenever they hold.
+        believed_at: None: as believed now, by all that was learned.
+    """
+    return [
+        fact
+        for fact in facts
+        if (fact.expired_at is None if believed_at is None else fact.believed(believed_at))
+        and (as_of is None or fact.holds(as_of))
+    ]
 
 
 class Entity(Struct, frozen=True):

@@ -11,23 +11,23 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from longmemeval.arrays import Vector
 from longmemeval.caches.shared import SharedCache
-from longmemeval.memory.engram.ledger import facts_at
-from longmemeval.memory.engram.part import FACT_VECTORS, FACTS, thread_of
+from longmemeval.memory.engram.part import FACTS, thread_of
 from longmemeval.memory.engram.predicates import Slot, slot_of
 from longmemeval.memory.engram.records import Fact
+from longmemeval.memory.engram.stores.embedded import EmbeddedFacts
+from longmemeval.memory.engram.stores.of_fixture import stores_of
+from longmemeval.memory.engram.stores.opening import FactStoreName, VectorStoreName
+from longmemeval.memory.engram.stores.synced import Stores
 from longmemeval.records import DatasetIdentity, FixtureMeta, Message
 from longmemeval.retrieval.history import Scores
-from longmemeval.retrieval.message_vectors import VECTORS
 from longmemeval.retrieval.names import Names
 from longmemeval.retrieval.word_counts import WORDS, WordCounts, count_words
 from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.memory_store import MemoryStore, Thread
 from longmemeval.storage.messages_part import MESSAGES
 from longmemeval.storage.parts import Part
-from longmemeval.storage.vector_file import VectorItem
-from longmemeval.storage.vector_store import VectorStore
-from longmemeval.storage.vectors_part import OpenVectors
 
 T = TypeVar("T")
 Places = NDArray[np.int64]
@@ -72,10 +72,14 @@ class FactView(OpenedParts):
     Args:
         fixture: of the haystack.
         facts: versions, of which one for each fact is believed.
+        stores: where they are from.
+        believed_at: the moment; None: the end.
     """
 
-    def __init__(self, fixture: Fixture, facts: Sequence[Fact]) -> None:
+    def __init__(self, fixture: Fixture, facts: Sequence[Fact], stores: Stores, believed_at: datetime | None) -> None:
         self.facts = list(facts)
+        self._stores = stores
+        self._believed_at = believed_at
         self._positions = fixture.memory.positions
         store = MemoryStore(f"{fixture.meta.haystack_id}#facts")
         for thread_id in dict.fromkeys(thread_of(fact) for fact in facts):
@@ -86,7 +90,7 @@ class FactView(OpenedParts):
             for number, fact in enumerate(facts)
         )
         count = fixture.count if isinstance(fixture, OpenedParts) else count_words
-        super().__init__(store, {VECTORS.name: _rows_of(fixture.part(FACT_VECTORS), facts)}, count)
+        super().__init__(store, {}, count)
 
     @cached_property
     def began(self) -> Moments:
@@ -136,14 +140,24 @@ class FactView(OpenedParts):
     def proximity(self, question: str, hops: int) -> Scores:
         """How near each fact is, in the graph, to what the question names: 1 at it, half for each hop."""
         near = np.zeros(len(self._names))
-        found = [self._names[name] for name in self._named(question)] if hops else []
-        near[found] = 1.0
+        named = self._named(question) if hops else []
         one, other = self._edges
-        for _ in range(hops):
-            before = near.copy()
-            np.maximum.at(near, one, before[other] / 2)
-            np.maximum.at(near, other, before[one] / 2)
+        if isinstance(self._stores.facts, EmbeddedFacts):  # These arrays are quicker than any graph.
+            near[[self._names[name] for name in named]] = 1.0
+            for _ in range(hops):
+                before = near.copy()
+                np.maximum.at(near, one, before[other] / 2)
+                np.maximum.at(near, other, before[one] / 2)
+        else:
+            distances = self._stores.facts.distances(named, hops, believed_at=self._believed_at)
+            for name in distances.keys() & self._names.keys():
+                near[self._names[name]] = 0.5 ** distances[name]
         return np.maximum(near[one], near[other])
+
+    def dense(self, query: Vector) -> Scores:
+        """The inner product of each fact's vector with `query`, shape (dimension,); shape (facts,)."""
+        found = dict(self._stores.vectors.search(query, len(self.facts), believed_at=self._believed_at))
+        return np.array([found[fact.version_id] for fact in self.facts])
 
     @cached_property
     def _names(self) -> dict[str, int]:
@@ -172,22 +186,26 @@ class FactView(OpenedParts):
         return named
 
 
-def _rows_of(vectors: OpenVectors, facts: Sequence[Fact]) -> OpenVectors:
-    items, rows = vectors.rows()
-    places = {item.id: place for place, item in enumerate(items)}
-    chosen = [places[fact.version_id] for fact in facts]
-    store = VectorStore()
-    store.create("facts", rows.shape[1], engine="exact")
-    named = [VectorItem(fact.version_id, thread_of(fact), number) for number, fact in enumerate(facts)]
-    store.upsert("facts", named, rows[chosen])
-    return OpenVectors(store, "facts", vectors.embedder)
+def believed(
+    fixture: Fixture, until: datetime | None, store: FactStoreName = "embedded", vectors: VectorStoreName = "embedded"
+) -> FactView:
+    """The facts of a fixture as they were believed at a moment; None: at the end. The last views are kept.
 
-
-def believed(fixture: Fixture, until: datetime | None) -> FactView:
-    """The facts of a fixture as they were believed at a moment; None: at the end. The last views are kept."""
+    Args:
+        fixture: of the haystack.
+        until: the moment.
+        store: where facts are asked for.
+        vectors: where their vectors are searched.
+    """
     versions = fixture.part(FACTS).facts
     learned = fixture.kept("engram learned", lambda: sorted(fact.created_at for fact in versions))
     before = len(learned) if until is None else bisect_right(learned, until)
     last = learned[before - 1] if before and until is not None else None
-    views = fixture.kept("engram views", lambda: SharedCache[tuple[bool, datetime | None], FactView](_VIEWS))
-    return views.get((before > 0, last), lambda: FactView(fixture, facts_at(versions, None, last) if before else []))
+    stores = stores_of(fixture, store, vectors)
+    views = fixture.kept(
+        ("engram views", store, vectors), lambda: SharedCache[tuple[bool, datetime | None], FactView](_VIEWS)
+    )
+    return views.get(
+        (before > 0, last),
+        lambda: FactView(fixture, stores.facts.facts(believed_at=last) if before else [], stores, last),
+    )

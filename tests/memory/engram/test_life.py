@@ -20,8 +20,8 @@ class Asked(NamedTuple):
     values: frozenset[str]
 
 
-def lived() -> Engram:
-    engine, date, learned = Engram(), datetime(1970, 1, 1), datetime(1970, 1, 1)
+def lived(engine: Engram) -> Engram:
+    date = learned = datetime(1970, 1, 1)
     for line in LINES:
         sign, _, rest = line.partition(" ")
         if sign == "S":
@@ -60,7 +60,7 @@ def questions() -> list[Asked]:
 @pytest.fixture(scope="module")
 def engines(tmp_path_factory: pytest.TempPathFactory) -> tuple[Engram, Engram]:
     """As it was lived, and as it was stored and read again."""
-    engine = lived()
+    engine = lived(Engram())
     path = tmp_path_factory.mktemp("life") / "life.json"
     path.write_bytes(engine.persist())
     return engine, Engram(path)

@@ -15,6 +15,7 @@ from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
 from longmemeval.reading.history import message_chunks, render_history
 from longmemeval.records import Question, Recall
 from longmemeval.storage.fixture import Fixture, fixture_folder
+from tests.memory.engram.databases import Begin
 from tests.pipeline.helpers import folders_in
 from tests.support import record, write_dataset
 
@@ -150,6 +151,24 @@ def test_full_knows_the_tokens_of_what_it_shows(fixture: Fixture) -> None:
     known = system.known_tokens(counter, fixture, recall)
     assert known is not None
     assert [one.tokens for one in known] == [COUNT(item.text) for item in recall.items]
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("databases")
+@pytest.mark.parametrize(
+    ("store", "vectors"), [("falkordb", "qdrant"), ("ladybug", "lancedb"), ("postgres", "postgres")]
+)
+def test_every_store_recalls_the_same(fixture: Fixture, begin: Begin, store: str, vectors: str) -> None:
+    begin(store)
+    begin(vectors)
+    for text in ("Where do I live now?", "How many road bikes do I have?", "Who is Mia?"):
+        for asked in (LATER, day(12)):
+            for fusion in ("scores", "published"):
+                usual = recalled(fixture, text, asked, budget=100, fusion=fusion)
+                there = recalled(fixture, text, asked, budget=100, fusion=fusion, store=store, vectors=vectors)
+                assert [item.text for item in there.items] == [item.text for item in usual.items]
+                scores = [item.score or 0.0 for item in usual.items]
+                assert [item.score or 0.0 for item in there.items] == pytest.approx(scores, abs=1e-5)
 
 
 def test_the_presets_declare_what_they_read() -> None:

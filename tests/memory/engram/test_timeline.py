@@ -4,9 +4,9 @@ from datetime import datetime
 
 import pytest
 
-from longmemeval.memory.engram.ledger import Ledger, facts_at
+from longmemeval.memory.engram.ledger import Ledger
 from longmemeval.memory.engram.predicates import canonical, named
-from longmemeval.memory.engram.records import Claim, ClaimKind, Fact, Force
+from longmemeval.memory.engram.records import Claim, ClaimKind, Fact, Force, facts_at
 from longmemeval.memory.engram.timeline import Decide, unclear
 
 
@@ -158,7 +158,7 @@ def test_versions_are_closed_once_and_changed_never() -> None:
     made = ledger(claim("Rome", 1))
     fact: Fact = made.store.versions()[0]
     with pytest.raises(ValueError, match="changed never"):
-        made.store.close(fact.version_id, claim_as_fact(fact))
+        made.store.expire([claim_as_fact(fact)])
 
 
 def claim_as_fact(fact: Fact) -> Fact:

@@ -1,0 +1,156 @@
+"""The stores that need nothing: facts in memory with a networkx graph, vectors in one matrix."""
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from longmemeval.arrays import Vector, Vectors
+from longmemeval.memory.engram.records import Fact, facts_at
+from longmemeval.memory.engram.stores.rows import digest
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+Moments = tuple[datetime | None, datetime | None]
+"""As of, and believed at."""
+
+
+class EmbeddedFacts:
+    """Facts in memory. The ledger keeps its versions in one of these: there they are the record itself."""
+
+    def __init__(self) -> None:
+        self.remove()
+
+    def remove(self) -> None:
+        """Empty it."""
+        self._rows: dict[str, Fact] = {}
+        self._by_subject: dict[str, list[str]] = {}
+        self._graph: tuple[Moments, nx.Graph[str]] | None = None
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def append(self, facts: Sequence[Fact], first: int) -> None:
+        """Add versions."""
+        self._graph = None
+        for fact in facts:
+            if fact.version_id not in self._rows:
+                self._rows[fact.version_id] = fact
+                self._by_subject.setdefault(fact.subject, []).append(fact.version_id)
+
+    def expire(self, facts: Sequence[Fact]) -> None:
+        """Replace open versions by the same with `expired_at`.
+
+        Raises:
+            ValueError: one is closed already, or more than its expiry differs.
+        """
+        self._graph = None
+        for fact in facts:
+            if msgspec.structs.replace(fact, expired_at=None) != self._rows[fact.version_id]:
+                raise ValueError(f"version {fact.version_id} may be closed once and changed never")
+            self._rows[fact.version_id] = fact
+
+    def versions(self, subjects: Collection[str] | None = None, predicate: str | None = None) -> list[Fact]:
+        """All versions in the order they were added."""
+        found: Iterable[Fact] = self._rows.values()
+        if subjects is not None and len(set(subjects)) == 1:
+            found = (self._rows[one] for one in self._by_subject.get(next(iter(subjects)), ()))
+        elif subjects is not None:
+            found = (fact for fact in found if fact.subject in subjects)
+        return [fact for fact in found if predicate in (None, fact.predicate, fact.predicate.partition(":")[0])]
+
+    def facts(
+        self,
+        subjects: Collection[str] | None = None,
+        predicate: str | None = None,
+        *,
+        as_of: datetime | None = None,
+        believed_at: datetime | None = None,
+    ) -> list[Fact]:
+        """The versions that hold and are believed, in the order they were added."""
+        return facts_at(self.versions(subjects, predicate), as_of, believed_at)
+
+    def distances(
+        self, names: Iterable[str], hops: int, *, as_of: datetime | None = None, believed_at: datetime | None = None
+    ) -> dict[str, int]:
+        """Names within `hops` of one of `names`. The graph of the last moments asked for is kept."""
+        import networkx as nx
+
+        moments, held = (as_of, believed_at), self._graph
+        if held is None or held[0] != moments:
+            found = self.facts(as_of=as_of, believed_at=believed_at)
+            held = self._graph = (moments, nx.Graph((fact.subject, fact.object) for fact in found))
+        starts = [name for name in names if name in held[1]]
+        layers = zip(range(hops + 1), nx.bfs_layers(held[1], starts), strict=False)
+        return {name: distance for distance, layer in layers for name in layer}
+
+
+class EmbeddedVectors:
+    """Vectors in memory, every one of which is compared."""
+
+    def __init__(self) -> None:
+        self.remove()
+
+    def remove(self) -> None:
+        """Empty it."""
+        self._facts: list[Fact] = []
+        self._places: dict[str, int] = {}
+        self._vectors: Vectors | None = None
+        self._visible: tuple[Moments, NDArray[np.int64]] | None = None
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def add(self, facts: Sequence[Fact], vectors: Vectors, first: int) -> None:
+        """Add versions."""
+        self._visible = None
+        new = [place for place, fact in enumerate(facts) if fact.version_id not in self._places]
+        self._places |= {facts[place].version_id: len(self._facts) + number for number, place in enumerate(new)}
+        self._facts += [facts[place] for place in new]
+        held = () if self._vectors is None else (self._vectors,)
+        self._vectors = np.concatenate([*held, vectors[new]])
+
+    def expire(self, facts: Sequence[Fact]) -> None:
+        """Note when versions expired."""
+        self._visible = None
+        for fact in facts:
+            self._facts[self._places[fact.version_id]] = fact
+
+    def held(self) -> dict[str, tuple[str, datetime | None]]:
+        """What there is."""
+        if self._vectors is None:
+            return {}
+        pairs = zip(self._facts, self._vectors, strict=True)
+        return {fact.version_id: (digest(fact, row), fact.expired_at) for fact, row in pairs}
+
+    def search(
+        self,
+        vector: Vector,
+        limit: int,
+        *,
+        as_of: datetime | None = None,
+        believed_at: datetime | None = None,
+        ids: Collection[str] | None = None,
+    ) -> list[tuple[str, float]]:
+        """The nearest versions that hold and are believed. Those of the last moments asked for are kept."""
+        moments, visible = (as_of, believed_at), self._visible
+        if self._vectors is None:
+            return []
+        if visible is None or visible[0] != moments:
+            there = [self._places[fact.version_id] for fact in facts_at(self._facts, as_of, believed_at)]
+            visible = self._visible = (moments, np.array(there, np.int64))
+        places = visible[1]
+        if ids is not None:
+            chosen = [self._places[one] for one in ids if one in self._places]
+            places = places[np.isin(places, chosen)]
+        scores = (self._vectors @ vector)[places]
+        best = np.argsort(-scores, kind="stable")[:limit]
+        found = [self._facts[place].version_id for place in places[best].tolist()]
+        return list(zip(found, scores[best].tolist(), strict=True))

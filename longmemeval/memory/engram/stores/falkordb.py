@@ -1,0 +1,202 @@
+"""Facts in FalkorDB, in the schema of bi-temporal memories on property graphs: `vt_`, `tt_`, REPLACES, MENTIONS.
+
+Nodes are `Entity`, `Fact` (each version one), `Session` and `Turn`; docs/engram.md maps them to the engine's records.
+Moments are texts that sort as moments do: FalkorDB's own dates end at seconds.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from falkordb import FalkorDB
+from redis.exceptions import RedisError, ResponseError
+
+from longmemeval.memory.engram.records import Fact
+from longmemeval.memory.engram.stores.places import Namespace, address, asking, unreachable
+from longmemeval.memory.engram.stores.protocol import breadth_first
+from longmemeval.memory.engram.stores.rows import decoded, encoded, in_batches, plain, text_of
+
+VARIABLE = "LONGMEMEVAL_FALKORDB_URL"
+
+_ADD = (
+    "UNWIND $rows AS row MERGE (subject:Entity {name: row.subject}) ON CREATE SET subject.tt_start = row.tt_start "
+    "MERGE (object:Entity {name: row.object}) ON CREATE SET object.tt_start = row.tt_start "
+    "MERGE (fact:Fact {id: row.id}) ON CREATE SET fact = row.properties "
+    "MERGE (subject)-[:SUBJECT_OF]->(fact) MERGE (fact)-[:OBJECT]->(object)",
+    "UNWIND $rows AS row MATCH (fact:Fact {id: row.id}), (old:Fact {id: row.supersedes}) "
+    "MERGE (fact)-[:REPLACES]->(old)",
+    "UNWIND $rows AS row UNWIND row.turns AS said MERGE (session:Session {id: said.session}) "
+    "MERGE (turn:Turn {id: said.id}) SET turn.index = said.index MERGE (session)-[:HAS_TURN]->(turn) "
+    "WITH row, turn MATCH (subject:Entity)-[:SUBJECT_OF]->(fact:Fact {id: row.id})-[:OBJECT]->(object:Entity) "
+    "MERGE (fact)-[:SAID_IN]->(turn) MERGE (turn)-[:MENTIONS]->(subject) MERGE (turn)-[:MENTIONS]->(object)",
+)
+_UNCHAIN = "UNWIND $sessions AS id MATCH (:Session {id: id})-[:HAS_TURN]->(:Turn)-[next:NEXT]->(:Turn) DELETE next"
+_CHAIN = (
+    "UNWIND $sessions AS id MATCH (:Session {id: id})-[:HAS_TURN]->(turn:Turn) WITH id, turn ORDER BY turn.index "
+    "WITH id, collect(turn) AS turns UNWIND range(0, size(turns) - 2) AS place "
+    "WITH turns[place] AS one, turns[place + 1] AS other MERGE (one)-[:NEXT]->(other)"
+)
+_EXPIRE = "UNWIND $rows AS row MATCH (fact:Fact {id: row.id}) SET fact.tt_end = row.tt_end, fact.record = row.record"
+_VISIBLE = (
+    "($as_of IS NULL OR (fact.vt_start <= $as_of AND (fact.vt_end IS NULL OR fact.vt_end > $as_of))) AND "
+    "(($believed_at IS NULL AND fact.tt_end IS NULL) OR "
+    "(fact.tt_start <= $believed_at AND (fact.tt_end IS NULL OR fact.tt_end > $believed_at)))"
+)
+_OF_SLOT = (
+    "MATCH (fact:Fact) WHERE ($subjects IS NULL OR fact.subject IN $subjects) AND "
+    "($predicate IS NULL OR fact.predicate = $predicate OR fact.predicate STARTS WITH $kind)"
+)
+_RECORDS = " RETURN fact.record ORDER BY fact.seq"
+_EDGES = (
+    "MATCH (near:Entity)-[:SUBJECT_OF|OBJECT]-(fact:Fact)-[:SUBJECT_OF|OBJECT]-(far:Entity) "
+    f"WHERE near.name IN $names AND {_VISIBLE} RETURN DISTINCT near.name, far.name"
+)
+
+
+@cache
+def _client(url: str) -> FalkorDB:
+    try:
+        # By itself the client gives up on a large batch after a few seconds.
+        client = FalkorDB.from_url(url, socket_timeout=600, socket_connect_timeout=10)
+        client.list_graphs()
+    except (RedisError, ValueError, OSError) as error:
+        raise unreachable("FalkorDB", VARIABLE, error) from error
+    return client
+
+
+class FalkorDBFacts:
+    """One history as one graph.
+
+    Raises:
+        HarnessError: there is no server at the address.
+    """
+
+    def __init__(self, place: Namespace) -> None:
+        self._graph = _client(address(VARIABLE, "falkor://localhost:6379")).select_graph(place.name)
+
+    def append(self, facts: Sequence[Fact], first: int) -> None:
+        """Add versions, their entities, turns and sessions."""
+        if not facts:
+            return
+        with asking("FalkorDB", RedisError):
+            if not first:
+                self._make_indexes()
+            for rows in in_batches([_row(fact, seq) for seq, fact in enumerate(facts, start=first)]):
+                for statement in _ADD:
+                    self._graph.query(statement, {"rows": rows})
+            sessions = sorted({plain(one.rpartition(":")[0]) for fact in facts for one in fact.episode_ids})
+            for statement in (_UNCHAIN, _CHAIN):
+                self._graph.query(statement, {"sessions": sessions})
+
+    def _make_indexes(self) -> None:
+        for label, key in (("Fact", "id"), ("Entity", "name"), ("Turn", "id"), ("Session", "id")):
+            try:
+                self._graph.create_node_range_index(label, key)
+            except ResponseError as error:
+                if "already indexed" not in str(error):
+                    raise
+
+    def expire(self, facts: Sequence[Fact]) -> None:
+        """Note when versions expired."""
+        rows = [
+            {"id": fact.version_id, "tt_end": text_of(fact.expired_at), "record": encoded(fact)}
+            for fact in facts
+            if fact.expired_at
+        ]
+        with asking("FalkorDB", RedisError):
+            for batch in in_batches(rows):
+                self._graph.query(_EXPIRE, {"rows": batch})
+
+    def versions(self, subjects: Collection[str] | None = None, predicate: str | None = None) -> list[Fact]:
+        """All versions in the order they were added."""
+        return [decoded(row[0]) for row in self._read(_OF_SLOT + _RECORDS, _slot(subjects, predicate))]
+
+    def facts(
+        self,
+        subjects: Collection[str] | None = None,
+        predicate: str | None = None,
+        *,
+        as_of: datetime | None = None,
+        believed_at: datetime | None = None,
+    ) -> list[Fact]:
+        """The versions that hold and are believed, in the order they were added."""
+        given = _slot(subjects, predicate) | _moments(as_of, believed_at)
+        return [decoded(row[0]) for row in self._read(f"{_OF_SLOT} AND {_VISIBLE}{_RECORDS}", given)]
+
+    def distances(
+        self, names: Iterable[str], hops: int, *, as_of: datetime | None = None, believed_at: datetime | None = None
+    ) -> dict[str, int]:
+        """Names within `hops` of one of `names`."""
+        moments = _moments(as_of, believed_at)
+        return breadth_first(
+            map(plain, names),
+            hops,
+            lambda frontier: ((row[0], row[1]) for row in self._read(_EDGES, {"names": frontier, **moments})),
+        )
+
+    def remove(self) -> None:
+        """Delete the graph."""
+        with asking("FalkorDB", RedisError):
+            try:
+                self._graph.delete()
+            except ResponseError as error:
+                if "empty key" not in str(error):
+                    raise
+
+    def close(self) -> None:
+        """Nothing is held of one history."""
+
+    def _read(self, statement: str, given: dict[str, Any]) -> list[list[Any]]:
+        with asking("FalkorDB", RedisError):
+            try:
+                rows: list[list[Any]] = self._graph.ro_query(statement, given).result_set
+            except ResponseError as error:
+                if "empty key" not in str(error):
+                    raise
+                return []
+        return rows
+
+
+def _slot(subjects: Collection[str] | None, predicate: str | None) -> dict[str, Any]:
+    names = None if subjects is None else [plain(name) for name in subjects]
+    return {"subjects": names, "predicate": predicate, "kind": f"{predicate}:"}
+
+
+def _moments(as_of: datetime | None, believed_at: datetime | None) -> dict[str, Any]:
+    return {
+        "as_of": text_of(as_of) if as_of else None,
+        "believed_at": text_of(believed_at) if believed_at else None,
+    }
+
+
+def _row(fact: Fact, seq: int) -> dict[str, Any]:
+    properties = {
+        "id": fact.version_id,
+        "seq": seq,
+        "fact_id": fact.fact_id,
+        "subject": plain(fact.subject),
+        "predicate": plain(fact.predicate),
+        "object": plain(fact.object),
+        "fact": plain(fact.text),
+        "vt_start": text_of(fact.valid_at),
+        "vt_end": text_of(fact.invalid_at) if fact.invalid_at else None,
+        "tt_start": text_of(fact.created_at),
+        "tt_end": text_of(fact.expired_at) if fact.expired_at else None,
+        "disputed": fact.disputed,
+        "salience": fact.salience,
+        "record": encoded(fact),
+    }
+    turns = [(one, one.rpartition(":")) for one in map(plain, fact.episode_ids)]
+    return {
+        "id": fact.version_id,
+        "subject": properties["subject"],
+        "object": properties["object"],
+        "tt_start": properties["tt_start"],
+        "supersedes": fact.supersedes or "",
+        "properties": {name: value for name, value in properties.items() if value is not None},
+        "turns": [
+            {"id": one, "session": session, "index": int(number) if number.isdecimal() else 0}
+            for one, (session, _, number) in turns
+        ],
+    }

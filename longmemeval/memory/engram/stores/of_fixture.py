@@ -1,0 +1,45 @@
+"""The stores of a prepared history, filled from its parts."""
+
+import numpy as np
+
+from longmemeval.memory.engram.part import FACT_VECTORS, FACTS
+from longmemeval.memory.engram.stores.opening import (
+    FactStoreName,
+    VectorStoreName,
+    namespace,
+    open_facts,
+    open_vectors,
+)
+from longmemeval.memory.engram.stores.synced import Stores, fill_facts, fill_vectors
+from longmemeval.settings import folders
+from longmemeval.storage.fixture import Fixture
+
+
+def stores_key(store: FactStoreName, vectors: VectorStoreName) -> tuple[str, ...]:
+    """What they are kept by, with the fixture."""
+    return ("engram-stores", store, vectors)
+
+
+def stores_of(fixture: Fixture, store: FactStoreName, vectors: VectorStoreName) -> Stores:
+    """The stores that a fixture's facts are asked for in. Kept with the fixture.
+
+    Their namespace is named after the bytes of the parts: another state of the history is another namespace, and what
+    one process reads no other one changes.
+
+    Raises:
+        HarnessError: a store cannot be opened.
+    """
+    return fixture.kept(stores_key(store, vectors), lambda: _filled(fixture, store, vectors))
+
+
+def _filled(fixture: Fixture, store: FactStoreName, vectors: VectorStoreName) -> Stores:
+    versions = fixture.part(FACTS).facts
+    items, rows = fixture.part(FACT_VECTORS).rows()
+    places = {item.id: place for place, item in enumerate(items)}
+    haystack_id, infos = fixture.meta.haystack_id, (FACTS.info(fixture.meta), FACT_VECTORS.info(fixture.meta))
+    identity = "\n".join([haystack_id, *(info.sha256 for info in infos if info)])
+    place = namespace(haystack_id, identity, folders().stores_dir)
+    opened = Stores(open_facts(store, place), open_vectors(vectors, place))
+    fill_facts(opened.facts, versions)
+    fill_vectors(opened.vectors, versions, rows[np.array([places[fact.version_id] for fact in versions], dtype=int)])
+    return opened

@@ -1,0 +1,3 @@
+from psycopg import Error
+
+class UndefinedTable(Error): ...
