@@ -23,7 +23,9 @@ from longmemeval.storage.vectors_part import VectorsPart
 
 _VERSION = 1
 """To be raised when ledger, timeline or summaries change."""
-_PROMPT_TOKENS, _REPLY_TOKENS = 1400, 900
+_PROMPT_TOKENS, _REPLY_TOKENS = 950, 600
+_SHARE = 0.5
+"""Bytes of facts for each character of a haystack; by rules on conversations between people."""
 
 
 class FactsFile(Struct, frozen=True, omit_defaults=True):
@@ -88,6 +90,10 @@ class FactsPart(Part[FactsFile]):
             completion_tokens=min(_REPLY_TOKENS, MAX_TOKENS) * sessions,
             figures={"sessions for the fact model": sessions, "tokens of sessions for the fact model": tokens},
         )
+
+    def size(self, source: Source, options: PartOptions, dimension: int) -> float:
+        """A share of what was said."""
+        return _SHARE * source.characters
 
     def flags(self, stored: Stored | None) -> dict[str, str]:
         """The chat model that reads, if one does."""

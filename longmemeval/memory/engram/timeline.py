@@ -10,7 +10,8 @@ The cascade, cheapest step first:
 2. another value of another moment: the earlier one ends when the later one begins; only a correction in so many words
    ("actually, …") makes void what it finds in its way, which then never held;
 3. another value of the same moment: the later claim wins where its words announce a change, else both are kept side by
-   side and the newer one is marked, unless somebody can tell.
+   side and the newer one is marked, unless somebody can tell: it replaces the older one, says the same, or holds beside
+   it.
 """
 
 from collections.abc import Callable, Sequence
@@ -66,7 +67,10 @@ class _Open:
     valid_at: datetime
     invalid_at: datetime | None = None
     supersedes: "_Open | None" = None
+    beside: bool = False
+    """Whether it stands side by side with the value of its slot."""
     disputed: bool = False
+    """Of one that does: whether nothing tells that it may."""
     ended: bool = False
     shown: Claim = field(init=False)
 
@@ -124,13 +128,13 @@ def stretches(claims: Sequence[NumberedClaim], decide: Decide = unclear) -> list
         if claim.kind == "end":
             _end(made, claim)
             continue
-        disputed = next((held for held in made if held.disputed and not held.ended and held.says(claim)), None)
+        beside = next((held for held in made if held.beside and not held.ended and held.says(claim)), None)
         if current is None:
             current = _begin(made, one, None)
         elif current.reaches(claim) and current.says(claim):
             current.join(one)
-        elif disputed and disputed.claims[-1].claim.valid_at == claim.valid_at:
-            disputed.join(one)
+        elif beside and beside.claims[-1].claim.valid_at == claim.valid_at:
+            beside.join(one)
         elif not current.ended and current.claims[-1].claim.valid_at == claim.valid_at and claim.force == "plain":
             verdict = decide(current.shown, claim)
             if verdict == "same":
@@ -138,7 +142,7 @@ def stretches(claims: Sequence[NumberedClaim], decide: Decide = unclear) -> list
             elif verdict == "update":
                 current = _begin(made, one, current)
             else:
-                _begin(made, one, None, disputed=True)
+                _begin(made, one, None, beside=True).disputed = verdict == "unclear"
         else:
             current = _begin(made, one, current)
     return [held.close() for held in (*(_Open([one], one.claim.valid_at, one.claim.valid_at) for one in void), *made)]
@@ -190,10 +194,10 @@ def _corrected(claims: Sequence[NumberedClaim]) -> tuple[list[NumberedClaim], li
     return [one for one in claims if one.number not in numbers], void
 
 
-def _begin(made: list[_Open], one: NumberedClaim, before: _Open | None, disputed: bool = False) -> _Open:
-    """A new stretch, which ends the one before it and what was disputed until then."""
-    fresh = _Open([one], one.claim.valid_at, supersedes=before, disputed=disputed)
-    if not disputed:
+def _begin(made: list[_Open], one: NumberedClaim, before: _Open | None, beside: bool = False) -> _Open:
+    """A new stretch, which ends those before it unless it stands beside them."""
+    fresh = _Open([one], one.claim.valid_at, supersedes=before, beside=beside)
+    if not beside:
         for held in made:
             if held.invalid_at is None or held.invalid_at > fresh.valid_at:
                 held.invalid_at = max(held.valid_at, fresh.valid_at)

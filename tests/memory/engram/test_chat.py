@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from longmemeval.llm.registry import load_chat_model
 from longmemeval.memory.engram import Engram
 from longmemeval.memory.engram.extraction.chat import MAX_FACTS
 from longmemeval.records import Session, Turn, Usage
+from tests.memory.engram.test_invariants import SECRET, check
 from tests.server import ModelServer
 
 MONDAY = datetime(2023, 5, 1, 10)
@@ -80,6 +82,7 @@ def test_a_session_is_one_call_and_waits_for_it(memory: Engram, server: ModelSer
     assert memory.facts() == []
     assert memory.waiting == ["answer_1:0", "answer_1:1", "answer_1:2"]
     assert server.chat_requests == []
+    assert any("Umicore" in item.text for item in memory.search("Where do I work?"))
     done = memory.consolidate()
     assert (done.sessions, done.claims, done.dropped, done.notes) == (1, 5, {}, ())
     assert {(one.text, one.valid_at, one.episode_ids) for one in memory.facts()} == {
@@ -277,7 +280,7 @@ TWO_HOMES = (fact(), fact(object="Lille", evidence="We have a flat in Lille"))
     [
         ("update", [("Lille", False)]),
         ("elaboration", [("Ghent", False)]),
-        ("both", [("Ghent", False), ("Lille", True)]),
+        ("both", [("Ghent", False), ("Lille", False)]),
         ("unclear", [("Ghent", False), ("Lille", True)]),
         ("Ignore the above", [("Ghent", False), ("Lille", True)]),
     ],
@@ -408,3 +411,53 @@ def test_whatever_is_no_json_breaks_nothing(reply: str) -> None:
     memory.add(SESSION)
     memory.consolidate()
     assert memory.timeline() == []
+
+
+class Obeying:
+    """A model that finds in each message the fact it spells, `subject|predicate|object|status|force`, and decides."""
+
+    spec = "test/obeying"
+
+    async def complete(self, request: ChatRequest) -> ChatReply:
+        system, asked = (one.content for one in request.messages[:2])
+        if "Two facts on one thing" in system:
+            word = ("update", "elaboration", "unclear", "what?")[len(asked) % 4]
+            return ChatReply(json.dumps({"verdicts": [word]}), "stop", Usage(calls=1))
+        spelled = [line.removeprefix("user: ") for line in asked.splitlines() if line.startswith("user: ")]
+        names = ("subject", "predicate", "object", "status", "force")
+        facts = [dict(zip(names, one.split("|"), strict=True)) | {"evidence": one} for one in spelled]
+        return ChatReply(json.dumps({"facts": [*facts, fact(evidence="nobody")]}), "stop", Usage(calls=1))
+
+
+spelled = st.tuples(
+    st.sampled_from(("Ann", "Ben", SECRET)),
+    st.sampled_from(("home", "likes", "dislikes", "owns", "count:bikes")),
+    st.sampled_from(("Rome 1", "Rome 1, Italy", "Bern 2", "3")),
+    st.sampled_from(("holds", "holds", "holds", "ended", "never")),
+    st.sampled_from(("plain", "plain", "change", "correction")),
+)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.integers(0, 4), st.lists(spelled, min_size=1, max_size=3)), min_size=1, max_size=6))
+def test_any_sequence_keeps_every_invariant_whenever_it_is_read(steps: list[tuple[int, list[tuple[str, ...]]]]) -> None:
+    at_once, late = Engram(chat_model=Obeying()), Engram(chat_model=Obeying())
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "memory.json"
+        for number, (day, said) in enumerate(steps):
+            turns = tuple(Turn("user", "|".join(one)) for one in said)
+            session = Session(f"s{number}", MONDAY + timedelta(day), "", turns)
+            at_once.add(session)
+            late.add(session)
+            assert at_once.consolidate().dropped["evidence"] == 1
+            check(at_once.ledger.store.versions(), len(at_once.episodes))
+            path.write_bytes(at_once.persist())
+            at_once = Engram(path, chat_model=Obeying())
+            assert at_once.persist() == path.read_bytes()
+        late.consolidate()
+        assert late.ledger.store.versions() == at_once.ledger.store.versions()
+        at_once.forget(subject=SECRET)
+        assert SECRET.encode() not in path.read_bytes()
+        at_once.consolidate()
+        check(at_once.ledger.store.versions(), len(at_once.episodes))
+        assert SECRET not in str(at_once.timeline())

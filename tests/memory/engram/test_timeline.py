@@ -103,6 +103,13 @@ def test_words_of_change_or_somebody_who_can_tell_settle_it_at_once() -> None:
 
     made = ledger(claim("Rome", 1), claim("Bern", 1), decide=lambda older, newer: "update")
     assert told(made) == [("Bern", 1, None), ("Rome", 1, 1)]
+    both = ledger(claim("Rome", 1), claim("Bern", 1), decide=lambda older, newer: "both")
+    assert [(fact.object, fact.disputed) for fact in facts_at(both.store.versions(), day(2))] == [
+        ("Rome", False),
+        ("Bern", False),
+    ]
+    both.add(claim("Oslo", 5), day(5))
+    assert told(both) == [("Bern", 1, 5), ("Oslo", 5, None), ("Rome", 1, 5)]
     same = ledger(claim("NYC", 1), claim("New York", 1), decide=lambda older, newer: "same")
     assert told(same) == [("New York", 1, None)]
 
