@@ -31,6 +31,11 @@ def resume(run_id: str) -> str:
     return command_line(*_without(sys.argv[1:], "--run-id", "--resume"), "--resume", run_id)
 
 
+def same_again() -> str:
+    """The command line that was given."""
+    return command_line(*sys.argv[1:])
+
+
 def repeat_again(run_id: str) -> str:
     """The command line that was given with --repeat, now naming the runs it made; `run_id` is one of them."""
     return command_line(*_without(sys.argv[1:], "--run-id"), "--run-id", run_id.rpartition("-r")[0])

@@ -100,6 +100,56 @@ class Reading:
         return reading_configuration(self.reading or ("short" if protocol == "official" else "direct"), **given)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Which:
+    """Which run this is."""
+
+    repeat: Annotated[
+        int, typer.Option(min=1, metavar="N", rich_help_panel=OUTPUT, help="Make N runs, RUN-r1 to RUN-rN.")
+    ] = 1
+    run_id: Annotated[
+        str | None,
+        typer.Option(metavar="RUN", rich_help_panel=OUTPUT, help="Name the run, or continue it if unfinished."),
+    ] = None
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN",
+            autocompletion=complete_run,
+            rich_help_panel=OUTPUT,
+            help="Continue this run, with the same settings.",
+        ),
+    ] = None
+    extend: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN",
+            autocompletion=complete_run,
+            rich_help_panel=ADVANCED,
+            help="Continue this run with more questions of the same sample (--sample 50 after --sample 20).",
+        ),
+    ] = None
+
+    @property
+    def named(self) -> str | None:
+        """The run that is named."""
+        given = {"--run-id": self.run_id, "--resume": self.resume, "--extend": self.extend}
+        names = {option: name for option, name in given.items() if name}
+        if len(set(names.values())) > 1:
+            raise typer.BadParameter(f"{' and '.join(names)} name different runs")
+        if self.repeat > 1 and (self.resume or self.extend):
+            continued = "resume" if self.resume else "extend"
+            raise typer.BadParameter(f"--{continued} continues one run; with --repeat give --run-id again")
+        return next(iter(names.values()), None)
+
+    def tell_how_to_continue(self, name: str) -> None:
+        """What an interrupt prints."""
+        if self.extend:
+            continue_with(next_step.same_again())
+        else:
+            continue_with(next_step.resume(name) if self.repeat == 1 else next_step.repeat_again(f"{name}-r1"))
+
+
 def run(
     dataset: shared.DatasetName,
     memory: Annotated[
@@ -117,6 +167,7 @@ def run(
     calls: shared.Calls,
     reading: Reading,
     places: shared.Places,
+    which: Which,
     prepared: shared.Prepared = "default",
     query_model: shared.QueryModel = None,
     embedder: Annotated[
@@ -136,22 +187,6 @@ def run(
             "drawn for it is set by --seed.",
         ),
     ] = "standard",
-    repeat: Annotated[
-        int, typer.Option(min=1, metavar="N", rich_help_panel=OUTPUT, help="Make N runs, RUN-r1 to RUN-rN.")
-    ] = 1,
-    run_id: Annotated[
-        str | None,
-        typer.Option(metavar="RUN", rich_help_panel=OUTPUT, help="Name the run, or continue it if unfinished."),
-    ] = None,
-    resume: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RUN",
-            autocompletion=complete_run,
-            rich_help_panel=OUTPUT,
-            help="Continue this run, with the same settings.",
-        ),
-    ] = None,
     no_save_prompts: Annotated[
         bool, typer.Option("--no-save-prompts", rich_help_panel=ADVANCED, help="Do not store the prompts.")
     ] = False,
@@ -170,10 +205,7 @@ def run(
     from longmemeval.pipeline.runs.manifest import default_run_id
     from longmemeval.pipeline.runs.shards import sharded_id
 
-    if run_id and resume and run_id != resume:
-        raise typer.BadParameter("--run-id and --resume name different runs")
-    if resume and repeat > 1:
-        raise typer.BadParameter("--resume continues one run; with --repeat give --run-id again")
+    named, repeat = which.named, which.repeat
     where = places.folders()
     model_options = calls.model_options(where)
     if warning := model_warning(model, model_options):
@@ -184,10 +216,10 @@ def run(
     texts, answering = None, benchmark_of(data).answering
     if answering and answering.load_texts and reading.template and reading.template.suffix in answering.text_endings:
         texts = answering.load_texts(reading.template)
-    name = resume or run_id or default_run_id(where.results_dir, data.name, configuration.name, model)
+    name = named or default_run_id(where.results_dir, data.name, configuration.name, model)
     if repeat == 1:
         name = sharded_id(name, chosen.shard)
-    continue_with(next_step.resume(name) if repeat == 1 else next_step.repeat_again(f"{name}-r1"))
+    which.tell_how_to_continue(name)
     options = pipeline.RunOptions(
         reading=reading.configuration(protocol, None if texts else reading.template),
         prepared=prepared,
@@ -200,7 +232,8 @@ def run(
         spending=shared.spending(calls.max_cost),
         **calls.at_once(),
         run_id=name,
-        must_exist=resume is not None,
+        must_exist=bool(which.resume or which.extend),
+        extend=which.extend is not None,
         save_prompts=not no_save_prompts,
         tell=lambda line: err.print(printable(line)),
     )

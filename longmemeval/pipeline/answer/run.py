@@ -82,7 +82,9 @@ class RunOptions(Struct, frozen=True):
     """Of those that a memory system from outside makes while it is searched."""
     run_id: str | None = None
     must_exist: bool = False
-    """Set by `--resume`: continuing is all that is wanted."""
+    """Set by `--resume` and `--extend`: continuing is all that is wanted."""
+    extend: bool = False
+    """Whether the run goes on with more questions than it was started with; they include those."""
     save_prompts: bool = True
     tell: Callable[[str], None] | None = None
     """Gets what is worth knowing before the first call: how small a difference so many questions can show, say."""
@@ -128,7 +130,7 @@ def run(
     planned = _PlannedRun(dataset, chosen, configuration, model_spec, options, where, folder)
     manifest = planned.manifest(run_id, selection)
     memory_system, reader = planned.memory, planned.reader
-    with open_run(StoredJournal(folder / ANSWERS, Answer), manifest) as begun:
+    with open_run(StoredJournal(folder / ANSWERS, Answer), manifest, extend=options.extend) as begun:
         answering = Answering(
             run=begun,
             fixtures=planned.fixtures,

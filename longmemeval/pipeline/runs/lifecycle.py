@@ -16,7 +16,16 @@ from longmemeval.errors import EndpointDownError, HarnessError, IntegrityError, 
 from longmemeval.files import sha256_file
 from longmemeval.pipeline.runs.journal import Journal, StoredJournal
 from longmemeval.pipeline.runs.lines import ANSWERS, PROMPTS, RANKINGS
-from longmemeval.pipeline.runs.manifest import RunManifest, RunStatus, differences, now, stored_manifest, write_manifest
+from longmemeval.pipeline.runs.manifest import (
+    EarlierExtent,
+    RunManifest,
+    RunStatus,
+    differences,
+    now,
+    stored_manifest,
+    write_manifest,
+)
+from longmemeval.pipeline.runs.selection import Selection
 
 R = TypeVar("R")
 _Parts = Mapping[str, Mapping[str, str]]
@@ -25,12 +34,13 @@ _TO_BE_CONTINUED = (SpendingLimitError, EndpointDownError)
 
 
 @contextmanager
-def open_run(stored: StoredJournal[R], new: RunManifest) -> Iterator["OpenRun[R]"]:
+def open_run(stored: StoredJournal[R], new: RunManifest, *, extend: bool = False) -> Iterator["OpenRun[R]"]:
     """Begin a run, or go on with one that was started as it would be now. The journal lock is the run lock.
 
     Args:
         stored: its answers or rankings, in its folder.
         new: the manifest that the present command would begin with.
+        extend: whether it may ask more questions than the run did, as long as it asks those too.
 
     Raises:
         HarnessError: the run was started with other settings, or another process writes to it.
@@ -38,7 +48,7 @@ def open_run(stored: StoredJournal[R], new: RunManifest) -> Iterator["OpenRun[R]
     """
     folder = stored.path.parent
     with Journal(stored.path, stored.kind, read=stored) as journal:
-        yield OpenRun(folder, journal, begun_or_new(folder, journal, new))
+        yield OpenRun(folder, journal, begun_or_new(folder, journal, new, extend=extend))
 
 
 class OpenRun(Generic[R]):
@@ -110,13 +120,14 @@ def _status_after(error: BaseException) -> RunStatus:
     return "incomplete" if isinstance(error, _TO_BE_CONTINUED) else "failed"
 
 
-def begun_or_new(folder: Path, journal: Journal[R], new: RunManifest) -> RunManifest:
+def begun_or_new(folder: Path, journal: Journal[R], new: RunManifest, *, extend: bool = False) -> RunManifest:
     """The manifest on disk if the run was started before, else `new`.
 
     Args:
         folder: the run's folder.
         journal: its answers or rankings, held by the caller.
         new: the manifest that the present command would begin with.
+        extend: whether it may ask more.
 
     Raises:
         HarnessError: something that decides them has changed since.
@@ -130,9 +141,10 @@ def begun_or_new(folder: Path, journal: Journal[R], new: RunManifest) -> RunMani
                 where=str(folder),
                 fix=f"Give --run-id {before.run_id}, or another one for a new run",
             )
-        _check_same(before, new)
+        after = extended(before, new) if extend else before
+        _check_same(after, new)
         _check_untouched(before, journal)
-        return before
+        return after
     if journal.records():
         raise IntegrityError(
             f"There is {journal.path.name} but no run.json: nothing says how it was made",
@@ -140,6 +152,45 @@ def begun_or_new(folder: Path, journal: Journal[R], new: RunManifest) -> RunMani
             fix="Restore run.json from a copy, or choose another --run-id",
         )
     return new
+
+
+def extended(before: RunManifest, new: RunManifest) -> RunManifest:
+    """A run with the questions of `new`, which has those of the run among them.
+
+    Raises:
+        HarnessError: it has not, or the run was merged.
+    """
+    asked, chosen = set(before.question_ids), set(new.question_ids)
+    if asked == chosen:
+        return before
+    if before.merged_from:
+        raise HarnessError(
+            f"Run '{before.run_id}' was merged from shards and cannot be extended",
+            fix="Extend each shard and merge them under another --run-id",
+        )
+    if lost := [name for name in before.question_ids if name not in chosen]:
+        raise HarnessError(
+            f"Run '{before.run_id}' cannot be extended to these questions: {len(lost)} of its {len(asked)} are not "
+            f"among them, such as {', '.join(lost[:3])}",
+            fix=f"A run goes on with more questions of the same sample; it was begun with {_shown(before.selection)}",
+        )
+    return structs.replace(
+        before,
+        question_ids=new.question_ids,
+        selection=new.selection,
+        fixtures=before.fixtures | {name: new.fixtures[name] for name in new.fixtures.keys() - before.fixtures.keys()},
+        extended_from=(*before.extended_from, EarlierExtent(len(asked), before.selection or Selection(), now())),
+    )
+
+
+def _shown(selection: Selection | None) -> str:
+    """A selection as options."""
+    if selection is None:
+        return "a selection that is not recorded"
+    given = {"--limit": selection.limit, "--sample": selection.sample, "--shard": selection.shard or None}
+    words = [f"{name} {value}" for name, value in given.items() if value is not None]
+    words += [f"--seed {selection.seed}"] if selection.sample is not None else []
+    return " ".join(words + [f"--question-id {name}" for name in selection.question_ids[:3]]) or "all questions"
 
 
 def _check_same(before: RunManifest, new: RunManifest) -> None:
@@ -150,8 +201,16 @@ def _check_same(before: RunManifest, new: RunManifest) -> None:
         more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
         raise HarnessError(
             f"Run '{before.run_id}' was started with other settings: {shown}{more}",
-            fix="Repeat the command that started it, or choose another --run-id for a new run",
+            fix=f"{_goes_on(before, new)}, or choose another --run-id for a new run",
         )
+
+
+def _goes_on(before: RunManifest, new: RunManifest) -> str:
+    """What goes on with a run that is not asked for as it was started."""
+    more = set(before.question_ids) < set(new.question_ids)
+    if more and before.settings.plain == new.settings.plain and before.kind == "run":
+        return f"Give --extend {before.run_id} to go on with more questions"
+    return "Repeat the command that started it"
 
 
 def _other_parts(before: _Parts, new: _Parts) -> list[str]:

@@ -60,6 +60,15 @@ class MergedShard(Struct, frozen=True):
     """As in its manifest."""
 
 
+class EarlierExtent(Struct, frozen=True):
+    """What a run asked before it was extended to more questions."""
+
+    questions: int
+    selection: Selection
+    until: str
+    """When it was extended."""
+
+
 class RunManifest(Struct, frozen=True):
     """The record of one run. `settings` is what must be unchanged for a run to be continued."""
 
@@ -85,6 +94,8 @@ class RunManifest(Struct, frozen=True):
     """How `question_ids` were chosen; None: an earlier version did not record it."""
     merged_from: tuple[MergedShard, ...] = ()
     """The shards that `merge` made it from, in their order."""
+    extended_from: tuple[EarlierExtent, ...] = ()
+    """What it asked before, where `--extend` added questions; the first extent first."""
 
     @property
     def kind(self) -> RunKind:

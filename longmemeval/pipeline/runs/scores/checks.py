@@ -177,6 +177,8 @@ def outdated(files: RunFiles, stored: Metrics, again: Metrics) -> str | None:
     name, file = f"metrics/{stored.judge.id}.json", files.judged(stored.judge.id)
     if (stored.answered or 0) < (again.answered or 0) and stored.answered is not None:
         return f"{name}: is older than the last lines of {ANSWERS}"
+    if files.manifest.extended_from and stored.overall.n < again.overall.n:
+        return f"{name}: is of {stored.overall.n} questions, and the run was extended to {again.overall.n}"
     changed = stored.judgements_sha256 not in ("", again.judgements_sha256)
     if changed and file.began_as(stored.judgements_sha256):
         return f"{name}: is older than the last lines of judgements/{file.path.name}"
