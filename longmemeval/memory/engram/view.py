@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from longmemeval.arrays import Vector
+from longmemeval.arrays import Vector, Vectors
 from longmemeval.caches.shared import SharedCache
 from longmemeval.memory.engram.part import FACTS, thread_of
 from longmemeval.memory.engram.predicates import Slot, slot_of
 from longmemeval.memory.engram.records import Fact
-from longmemeval.memory.engram.stores.embedded import EmbeddedFacts
+from longmemeval.memory.engram.stores.embedded import EmbeddedFacts, EmbeddedVectors
 from longmemeval.memory.engram.stores.of_fixture import stores_of
 from longmemeval.memory.engram.stores.opening import FactStoreName, VectorStoreName
 from longmemeval.memory.engram.stores.synced import Stores
@@ -156,8 +156,17 @@ class FactView(OpenedParts):
 
     def dense(self, query: Vector) -> Scores:
         """The inner product of each fact's vector with `query`, shape (dimension,); shape (facts,)."""
+        if self._rows is not None:
+            scores: Scores = (self._rows @ query).astype(np.float64)
+            return scores
         found = dict(self._stores.vectors.search(query, len(self.facts), believed_at=self._believed_at))
         return np.array([found[fact.version_id] for fact in self.facts])
+
+    @cached_property
+    def _rows(self) -> Vectors | None:
+        """The vectors, where they are in memory, shape (facts, dimension)."""
+        held = self._stores.vectors
+        return held.rows([fact.version_id for fact in self.facts]) if isinstance(held, EmbeddedVectors) else None
 
     @cached_property
     def _names(self) -> dict[str, int]:

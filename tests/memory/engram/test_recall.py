@@ -156,7 +156,7 @@ def test_full_knows_the_tokens_of_what_it_shows(fixture: Fixture) -> None:
 @pytest.mark.slow
 @pytest.mark.xdist_group("databases")
 @pytest.mark.parametrize(
-    ("store", "vectors"), [("falkordb", "qdrant"), ("ladybug", "lancedb"), ("postgres", "postgres")]
+    ("store", "vectors"), [("falkordb", "lancedb"), ("ladybug", "qdrant"), ("postgres", "postgres")]
 )
 def test_every_store_recalls_the_same(fixture: Fixture, begin: Begin, store: str, vectors: str) -> None:
     begin(store)

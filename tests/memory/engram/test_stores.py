@@ -186,8 +186,8 @@ def test_a_life_is_answered_from_the_store(store: FactStoreName, tmp_path: Path,
 
 
 BOTH: tuple[tuple[FactStoreName, VectorStoreName], ...] = (
-    ("falkordb", "qdrant"),
-    ("ladybug", "lancedb"),
+    ("falkordb", "lancedb"),
+    ("ladybug", "qdrant"),
     ("postgres", "postgres"),
 )
 

@@ -123,6 +123,10 @@ class EmbeddedVectors:
         for fact in facts:
             self._facts[self._places[fact.version_id]] = fact
 
+    def rows(self, ids: Sequence[str]) -> Vectors:
+        """The vectors of some versions, shape (versions, dimension)."""
+        return np.zeros((0, 0), np.float32) if self._vectors is None else self._vectors[[self._places[i] for i in ids]]
+
     def held(self) -> dict[str, tuple[str, datetime | None]]:
         """What there is."""
         if self._vectors is None:

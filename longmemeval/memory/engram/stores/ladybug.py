@@ -56,9 +56,8 @@ class LadybugFacts:
     """
 
     def __init__(self, place: Namespace) -> None:
-        self._place = place
-        self._files: AbstractContextManager[None] | None = locked_files(place)
         self._path = place.folder / f"{place.name}.lbug"
+        self._files: AbstractContextManager[None] | None = locked_files(self._path)
         self._using = Lock()
         self._connection: Connection | None = None
 
@@ -108,9 +107,11 @@ class LadybugFacts:
     def remove(self) -> None:
         """Delete the file."""
         with self._using:
+            self._lock()
             self._disconnect()
             for file in self._path.parent.glob(f"{self._path.name}*"):
-                file.unlink()
+                if file.suffix != ".lock":
+                    file.unlink()
 
     def close(self) -> None:
         """Let go of the file."""
@@ -120,6 +121,10 @@ class LadybugFacts:
                 self._files.__exit__(None, None, None)
                 self._files = None
 
+    def _lock(self) -> None:
+        if self._files is None:
+            self._files = locked_files(self._path)
+
     def _disconnect(self) -> None:
         if self._connection is not None:
             self._connection.close()
@@ -128,8 +133,7 @@ class LadybugFacts:
 
     def _ask(self, statement: str, **given: object) -> list[list[Any]]:
         with self._using, asking("Ladybug", RuntimeError):
-            if self._files is None:
-                self._files = locked_files(self._place)
+            self._lock()
             if self._connection is None:
                 # By itself it would take 80 percent of the memory, and eight terabytes of addresses.
                 database = Database(str(self._path), buffer_pool_size=64 << 20, max_db_size=1 << 34, max_num_threads=2)

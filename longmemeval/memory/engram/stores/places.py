@@ -48,20 +48,20 @@ def asking(server: str, *errors: type[Exception]) -> Iterator[None]:
         raise RecallError(f"{server} failed: {' '.join(str(error).split())}") from error
 
 
-def locked_files(place: Namespace) -> AbstractContextManager[None]:
-    """The files of a namespace, locked as long as the result is kept.
+def locked_files(path: Path) -> AbstractContextManager[None]:
+    """The file or folder of an engine in the process, locked as long as the result is kept.
 
     Raises:
         HarnessError: another process has them.
     """
-    place.folder.mkdir(parents=True, exist_ok=True)
-    lock = locked(place.folder / place.name, wait=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = locked(path, wait=False)
     try:
         lock.__enter__()
     except LockedError:
         raise HarnessError(
             "Another process has this store open",
-            where=str(place.folder / place.name),
+            where=str(path),
             fix="Wait until it ends, or give this one a folder of its own: LONGMEMEVAL_STORES_DIR",
         ) from None
     return lock

@@ -42,7 +42,6 @@ class QdrantVectors:
     """
 
     def __init__(self, place: Namespace) -> None:
-        self._place = place
         self._path = place.folder / f"{place.name}.qdrant"
         self._using = Lock()
         self._files: AbstractContextManager[None] | None = None
@@ -53,7 +52,7 @@ class QdrantVectors:
     def _opened(self) -> EdgeShard | None:
         """The shard; None before there is one."""
         if self._files is None:
-            self._files = locked_files(self._place)
+            self._files = locked_files(self._path)
             if self._path.exists():
                 self._shard = EdgeShard.load(str(self._path))
                 self._places = {row["version_id"]: place for place, row in enumerate(_payloads(self._shard))}
