@@ -148,6 +148,14 @@ def test_full_history_holds_every_message(served: ModelServer, workspace: Path) 
     assert answer["notes"] == []
 
 
+def test_the_lean_engine_uses_at_most_an_eighth_of_the_full_history(served: ModelServer, workspace: Path) -> None:
+    lean, full = (
+        json_lines(workspace / "results" / preset / "answers.jsonl")[0] for preset in ("engram-lean", "full-history")
+    )
+    assert 0 < lean["prompt_tokens"] <= full["prompt_tokens"] / 8
+    assert EVIDENCE_TURN in lean["recall_ids"]
+
+
 def test_verify_holds_for_runs_and_preparation(served: ModelServer, workspace: Path) -> None:
     for subject in ("combined", "none", "longmemeval_e47becba/default"):
         assert "checks hold" in longmemeval("verify", subject, cwd=workspace).stdout
