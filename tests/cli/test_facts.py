@@ -17,6 +17,7 @@ def folder(tmp_path: Path) -> Path:
     write_dataset(
         tmp_path / "d.json",
         record(
+            question_date="2024/04/01 (Mon) 10:00",
             haystack_dates=list(DATES),
             haystack_session_ids=["s1", "s2"],
             answer_session_ids=["s1"],
@@ -44,6 +45,20 @@ def test_a_table_and_a_mistaken_name(folder: Path) -> None:
     assert "s2:0" in shown
     refused = longmemeval("facts", "q2", "--dataset", "d.json", cwd=folder, code=2)
     assert "Data set 'd' has no question or haystack 'q2'" in refused.stderr
+    refused = longmemeval("facts", "q1", "--dataset", "d.json", "--subject", "usr", cwd=folder, code=2)
+    assert "No fact of this history is on 'usr'. Did you mean 'user'?" in refused.stderr
+    refused = longmemeval("facts", "q1", "--dataset", "d.json", "--predicate", "homes", cwd=folder, code=2)
+    assert "No fact of this history is of kind 'homes'. Did you mean 'home'?" in refused.stderr
+
+
+def test_inspect_shows_what_took_the_place_of_a_fact(folder: Path) -> None:
+    longmemeval("prepare", "--dataset", "d.json", "--memory", "engram-full", "--memory", "typed-nodes", cwd=folder)
+    lines = longmemeval("inspect", "q1", "--dataset", "d.json", "--all", cwd=folder).stdout.splitlines()
+    ghent = lines.index("user lives in Ghent  [2024-03-04 to 2024-03-13]")
+    assert lines[ghent + 1] == "  then user lives in Lille (2024-03-13)  [2024-03-13 to now]"
+    assert any(line.startswith("- 2024-03-04: the user: lives in Ghent") for line in lines)
+    recalled = longmemeval("inspect", "q1", "--dataset", "d.json", "-m", "engram-full", cwd=folder).stdout
+    assert " fact: user lives in " in recalled
 
 
 def test_drawn(folder: Path) -> None:

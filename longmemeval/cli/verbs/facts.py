@@ -11,10 +11,12 @@ from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import OUTPUT, WHAT
 from longmemeval.cli.output import out, print_json, print_lines, print_table, printable
+from longmemeval.errors import HarnessError, nearest
 from longmemeval.report.tables.table import Table
 from longmemeval.text.plural import count_of
 
 if TYPE_CHECKING:
+    from longmemeval.memory.engram.engine import Engine
     from longmemeval.memory.engram.records import Fact
 
 _DATES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"]
@@ -80,6 +82,7 @@ def facts(
     else:
         folder = fixture_folder(where.prepared_dir, data.name, prepared, haystack.haystack_id)
         engine = prepared_engine(Fixture.open(folder))
+    _check(engine, subject, predicate)
     if as_of is None:
         found = engine.timeline(subject, predicate, believed_at=believed_at)
     else:
@@ -97,6 +100,18 @@ def facts(
         words = ["facts", identifier, *([] if dataset == "sample" else ["--dataset", dataset])]
         words += [] if prepared is None else ["--prepared", prepared]
         out.next(command_line(*words, "--draw", "svg", "--output", "facts.svg", places=places))
+
+
+def _check(engine: "Engine", subject: str | None, predicate: str | None) -> None:
+    """Refuse a name that no fact has."""
+    everything = engine.timeline()
+    if subject and everything and not engine.timeline(subject):
+        raise HarnessError(
+            f"No fact of this history is on '{subject}'", fix=nearest(subject, {one.subject for one in everything})
+        )
+    if predicate and everything and not engine.timeline(None, predicate):
+        kinds = {one.predicate.partition(":")[0] for one in everything}
+        raise HarnessError(f"No fact of this history is of kind '{predicate}'", fix=nearest(predicate, kinds))
 
 
 def _show(found: "list[Fact]", haystack_id: str, as_of: datetime | None) -> None:

@@ -170,7 +170,8 @@ def _item_line(item: "RecalledItem") -> str:
     date = f"{item.date:%Y-%m-%d %H:%M}" if item.date else ""
     rank = f" #{item.rank} ({item.score:.3f})" if item.rank is not None and item.score is not None else ""
     source = ", ".join(item.message_ids) or item.kind
-    return f"[dim]{date} {printable(source)}[/][bold]{rank}[/] {printable(item.speaker)}: {printable(item.text)}"
+    said = f"{printable(item.speaker or item.kind)}: {printable(item.text)}"
+    return f"[dim]{date} {printable(source)}[/][bold]{rank}[/] {said}"
 
 
 def _recall_row(one: "Recalled") -> list[str]:

@@ -1,6 +1,6 @@
 """The parts `engram`, the facts of a haystack in all their versions, and `engram-vectors`, their vectors."""
 
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -101,13 +101,9 @@ class FactsPart(Part[FactsFile]):
         return {"fact_model": str(recipe["model"])} if "model" in recipe else {}
 
     def shown(self, stored: Stored) -> str:
-        """What is believed at the end, with when it holds; what was not kept of a chat model's replies."""
+        """What is believed at the end, when it holds and what took its place; what was not kept of replies."""
         file = stored.part(self)
-        lines = [
-            f"{fact.text}  [{fact.valid_at:%Y-%m-%d} to {f'{fact.invalid_at:%Y-%m-%d}' if fact.invalid_at else 'now'}]"
-            + ("  (disputed)" if fact.disputed else "")
-            for fact in facts_at(file.facts)
-        ]
+        lines = list(_chains(facts_at(file.facts)))
         for what, counts in (("not kept", file.dropped), ("contradictions decided", file.verdicts)):
             if counts:
                 lines.append(f"{what}: {', '.join(f'{number} for {why}' for why, number in counts.items())}")
@@ -119,6 +115,22 @@ class FactsPart(Part[FactsFile]):
         for fact in stored.part(self).facts:
             if not all(one in store.positions for one in fact.episode_ids):
                 yield f"holds fact {fact.version_id}, which is from a message that db.json does not hold"
+
+
+def _chains(facts: Sequence[Fact]) -> Iterator[str]:
+    """A line for each fact; what superseded it follows, indented."""
+    after: dict[str, list[Fact]] = {}
+    for fact in facts:
+        after.setdefault(fact.supersedes.rpartition(".")[0] if fact.supersedes else "", []).append(fact)
+    known = {fact.fact_id for fact in facts}
+    waiting = [(fact, 0) for before, those in after.items() if before not in known for fact in those][::-1]
+    while waiting:
+        fact, depth = waiting.pop()
+        until = f"{fact.invalid_at:%Y-%m-%d}" if fact.invalid_at else "now"
+        begin = "  then " if depth else ""
+        disputed = "  (disputed)" if fact.disputed else ""
+        yield f"{begin}{fact.text}  [{fact.valid_at:%Y-%m-%d} to {until}]{disputed}"
+        waiting += [(one, depth + 1) for one in reversed(after.get(fact.fact_id, []))]
 
 
 def _consolidation(tools: PartTools) -> Consolidation:
