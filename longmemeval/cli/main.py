@@ -53,6 +53,7 @@ for _verb in (
     "evaluate",
     "retrieval",
     "runs",
+    "status",
     "inspect",
     "facts",
     "verify",

@@ -40,6 +40,8 @@ class _Entry(Struct, frozen=True, omit_defaults=True):
     session: str = ""
     before_usd: float = 0.0
     """With `session`: what was spent before there was an account."""
+    limit_usd: float | None = None
+    """With `session`: its limit."""
     attempt: str = ""
     model: str = ""
     reserved_usd: float | None = None
@@ -52,6 +54,8 @@ class _Sums:
 
     def __init__(self) -> None:
         self.settled = 0.0
+        self.limit: float | None = None
+        """Of the newest session."""
         self.on_failures = 0.0
         self.under_way: dict[str, float] = {}
         self.lost: dict[str, float] = {}
@@ -68,6 +72,7 @@ class _Sums:
     def add(self, entry: _Entry) -> None:
         if entry.session:
             self.settled += entry.before_usd
+            self.limit = entry.limit_usd
             self.lost |= self.under_way
             self.under_way.clear()
         elif entry.reserved_usd is not None:
@@ -180,7 +185,9 @@ class Account:
         if not self._opened:
             self._opened = True
             begun_before = file is not None and file.seek(0, os.SEEK_END) > 0
-            self._write(file, _Entry(session=str(os.getpid()), before_usd=0.0 if begun_before else self._before()))
+            before = 0.0 if begun_before else self._before()
+            limit = self.limit.dollars if self.limit else None
+            self._write(file, _Entry(session=str(os.getpid()), before_usd=before, limit_usd=limit))
 
     @contextmanager
     def _file(self) -> Iterator[BinaryIO | None]:
@@ -247,11 +254,26 @@ def _ends_whole(file: BinaryIO) -> bool:
 
 def spent_in(path: Path) -> float | None:
     """US dollars by the account in a file, attempts under way in full; None where there is none."""
+    said = spending_in(path)
+    return said.dollars if said else None
+
+
+class Spent(Struct, frozen=True):
+    """What an account says."""
+
+    dollars: float
+    """Attempts under way in full."""
+    limit: float | None
+    """Of the newest session; None: it had none."""
+
+
+def spending_in(path: Path) -> Spent | None:
+    """What the account in a file says; None where there is none."""
     if not path.exists():
         return None
     sums = _Sums()
     sums.read(path.read_bytes())
-    return sums.spent + sums.set_aside
+    return Spent(sums.spent + sums.set_aside, sums.limit)
 
 
 def shown_dollars(dollars: float) -> str:

@@ -1,12 +1,33 @@
-"""Progress on standard error: a bar where a person looks, nothing in a pipe."""
+"""Progress on standard error: a bar where a person looks, a line a minute in a pipe, events as JSON for machines."""
 
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Event, Thread
-from typing import Protocol
+from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import msgspec
+
+from longmemeval.text.durations import duration
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Style = Literal["auto", "json", "off"]
+"""`auto`: a bar in a terminal, else a line a minute."""
 
 _LOOK_AGAIN_S = 0.2
 """Between two questions how far the steps under way have come."""
+_LINE_EVERY_S = 60.0
+"""Where there is no terminal."""
+_style: Style = "auto"
+
+
+def show_progress(style: Style) -> None:
+    """How progress is shown from now on in this process."""
+    global _style
+    _style = style
 
 
 class Progress(Protocol):
@@ -17,26 +38,126 @@ class Progress(Protocol):
         ...
 
 
-class _Silent:
+class _Count:
+    """Steps that were reported; shows nothing by itself."""
+
+    def __init__(self, title: str, total: int) -> None:
+        self.title = title
+        self.total = total
+        self.done = 0
+        self._began = time.monotonic()
+
     def advance(self, steps: int = 1, *, note: str = "") -> None:
-        """Show nothing."""
+        """Count `steps` more."""
+        self.done += steps
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._began
+
+    @property
+    def per_second(self) -> float | None:
+        return self.done / self.seconds if self.done and self.seconds else None
+
+    @property
+    def seconds_left(self) -> float | None:
+        return (self.total - self.done) / self.per_second if self.per_second else None
+
+    def line(self) -> str:
+        """How far it is, in a sentence."""
+        rate = f", {self.per_second:.1f}/s" if self.per_second else ""
+        left = f", {duration(self.seconds_left)} left" if self.seconds_left else ""
+        return f"{self.title}: {self.done:,} of {self.total:,}{rate}{left}"
+
+
+class _Events(_Count):
+    """Writes one JSON document on a line of standard error for its begin, each report and its end."""
+
+    def __init__(self, title: str, total: int) -> None:
+        super().__init__(title, total)
+        self._lock = Lock()
+
+    def advance(self, steps: int = 1, *, note: str = "") -> None:
+        """Report `steps` more."""
+        with self._lock:
+            super().advance(steps)
+            self.tell("step", note)
+
+    def tell(self, event: str, note: str = "") -> None:
+        """Write one event."""
+        told = {
+            "event": event,
+            "title": self.title,
+            "done": self.done,
+            "total": self.total,
+            "seconds": round(self.seconds, 3),
+            "per_second": self.per_second,
+            "seconds_left": self.seconds_left,
+            **({"note": note} if note else {}),
+        }
+        sys.stderr.write(msgspec.json.encode(told).decode() + "\n")
+        sys.stderr.flush()
 
 
 @contextmanager
 def progress(title: str, total: int, within: Callable[[], str] = str) -> Iterator[Progress]:
-    """A progress bar of `total` steps with rate and time left, on standard error if that is a terminal.
+    """The progress of `total` steps, with rate and time left, on standard error.
 
     Args:
         title: of the bar.
         total: how many steps.
         within: asked now and then how far the steps under way have come; a short text shown beside the bar.
     """
+    if _style == "json":
+        events = _Events(title, total)
+        events.tell("begin")
+        try:
+            yield events
+        finally:
+            events.tell("end")
+        return
+    if _style == "off" or total == 0:
+        yield _Count(title, total)
+        return
     from rich.console import Console
 
     console = Console(stderr=True)
-    if not console.is_terminal or total == 0:
-        yield _Silent()
-        return
+    with _bar(console, title, total, within) if console.is_terminal else _lines(title, total, within) as shown:
+        yield shown
+
+
+@contextmanager
+def _every(seconds: float, show: Callable[[], None]) -> Iterator[None]:
+    """Call `show` again and again meanwhile, in a thread of its own."""
+    ended = Event()
+
+    def look() -> None:
+        while not ended.wait(seconds):
+            show()
+
+    looking = Thread(target=look, daemon=True)
+    looking.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        looking.join()
+
+
+@contextmanager
+def _lines(title: str, total: int, within: Callable[[], str]) -> Iterator[Progress]:
+    count = _Count(title, total)
+
+    def show() -> None:
+        sys.stderr.write(", ".join(filter(None, (count.line(), within()))) + "\n")
+        sys.stderr.flush()
+
+    with _every(_LINE_EVERY_S, show):
+        yield count
+
+
+@contextmanager
+def _bar(console: "Console", title: str, total: int, within: Callable[[], str]) -> Iterator[Progress]:
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as RichProgress
 
@@ -60,16 +181,5 @@ def progress(title: str, total: int, within: Callable[[], str] = str) -> Iterato
                 speed = bars.tasks[0].speed
                 bars.update(task, rate=f"{speed:.1f}/s" if speed else "")
 
-        ended = Event()
-
-        def look() -> None:
-            while not ended.wait(_LOOK_AGAIN_S):
-                bars.update(task, within=within())
-
-        looking = Thread(target=look, daemon=True)
-        looking.start()
-        try:
+        with _every(_LOOK_AGAIN_S, lambda: bars.update(task, within=within())):
             yield _Bar()
-        finally:
-            ended.set()
-            looking.join()

@@ -10,6 +10,7 @@ from longmemeval.cli.options import shared
 from longmemeval.cli.options.completion import complete_judge
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import MODEL, OUTPUT, WHAT
+from longmemeval.cli.options.progress import Shown
 from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
 from longmemeval.cli.verbs.import_run import tell
 from longmemeval.report.tables.table import Table
@@ -32,6 +33,7 @@ def evaluate(
     calls: shared.Calls,
     questions: shared.Questions,
     places: shared.Places,
+    shown: Shown,
     hypotheses: Annotated[
         Path | None,
         typer.Option(metavar="FILE", rich_help_panel=WHAT, help="Grade the answers in this JSONL file instead."),
@@ -77,6 +79,7 @@ def evaluate(
     named = bool(runs.run_ids) or runs.sweep is not None
     if named == (hypotheses is not None):
         raise typer.BadParameter("name a RUN or give --hypotheses FILE, not both")
+    shown.use()
     where = places.folders()
     chosen = questions.selection()
     if hypotheses is not None:

@@ -8,6 +8,7 @@ from longmemeval.cli.next_step import command_line
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import ADVANCED, OUTPUT, WHAT
+from longmemeval.cli.options.progress import Shown
 from longmemeval.cli.output import err, out, print_json, printable
 from longmemeval.part_options import PartOptions
 from longmemeval.text.plural import count_of
@@ -28,6 +29,7 @@ def prepare(
     parts: PartOptions,
     places: shared.PreparedPlaces,
     rates: shared.Rates,
+    shown: Shown,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", rich_help_panel=WHAT, help="A parameter that needs preparation."),
@@ -54,6 +56,7 @@ def prepare(
     from longmemeval.memory.configuration import resolve_configuration
     from longmemeval.pipeline.fixtures import prepare as pipeline
 
+    shown.use()
     where = places.folders()
     fresh = not where.cache_dir.exists()
     configurations = [resolve_configuration(one, settings or []) for one in memory]

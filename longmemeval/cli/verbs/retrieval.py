@@ -9,6 +9,7 @@ from longmemeval.cli.next_step import command_line
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import ADVANCED, OUTPUT, WHAT
+from longmemeval.cli.options.progress import Shown
 from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def retrieval(
     questions: shared.Questions,
     places: shared.Places,
     rates: shared.Rates,
+    shown: Shown,
     prepared: shared.Prepared = "default",
     protocol: Annotated[
         Literal["standard", "official"],
@@ -98,6 +100,7 @@ def retrieval(
     from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
     from longmemeval.report.tables.retrieval import retrieval_document
 
+    shown.use()
     where = places.folders()
     overrides = parameters.overrides()
     report = retrieve(

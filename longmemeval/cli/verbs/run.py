@@ -12,6 +12,7 @@ from longmemeval.cli.options import shared
 from longmemeval.cli.options.completion import complete_run
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import ADVANCED, LIMITS, MODEL, OUTPUT
+from longmemeval.cli.options.progress import Shown
 from longmemeval.cli.output import err, out, print_json, printable
 from longmemeval.text.plural import count_of
 
@@ -168,6 +169,7 @@ def run(
     reading: Reading,
     places: shared.Places,
     which: Which,
+    shown: Shown,
     prepared: shared.Prepared = "default",
     query_model: shared.QueryModel = None,
     embedder: Annotated[
@@ -205,6 +207,7 @@ def run(
     from longmemeval.pipeline.runs.manifest import default_run_id
     from longmemeval.pipeline.runs.shards import sharded_id
 
+    shown.use()
     named, repeat = which.named, which.repeat
     where = places.folders()
     model_options = calls.model_options(where)

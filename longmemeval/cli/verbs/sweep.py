@@ -9,6 +9,7 @@ from msgspec import structs
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import LIMITS, OUTPUT
+from longmemeval.cli.options.progress import Shown
 from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
 from longmemeval.cli.verbs.compare import show as show_comparison
 from longmemeval.report.tables.layout import fits, legend, lettered
@@ -30,6 +31,7 @@ def sweep(
     file: Annotated[Path, typer.Argument(metavar="FILE.yaml", help="The sweep; see docs/sweep.md.")],
     places: shared.Places,
     rates: shared.Rates,
+    shown: Shown,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", rich_help_panel=OUTPUT, help="Show what is left and its cost; do nothing.")
     ] = False,
@@ -50,6 +52,7 @@ def sweep(
     """
     from longmemeval.pipeline.sweep.sweep import sweep as do_sweep
 
+    shown.use()
     where = places.folders()
     report = do_sweep(
         file,

@@ -13,6 +13,7 @@ import msgspec
 from longmemeval.errors import HarnessError, IntegrityError
 from longmemeval.files import sha256_file
 from longmemeval.locks import LockedError, locked
+from longmemeval.pipeline.runs.writers import announce
 
 R = TypeVar("R")
 
@@ -70,6 +71,8 @@ class StoredJournal(Generic[R]):
         self.exists = path.exists()
         self.size = 0
         """Bytes of its whole lines."""
+        self.lines = 0
+        """How many these are."""
         self._records: list[R] = []
         self._damage: IntegrityError | None = None
         self._hash = hashlib.sha256()
@@ -128,6 +131,7 @@ class StoredJournal(Generic[R]):
     def _count(self, line: bytes) -> None:
         self._hash.update(line)
         self._beginnings.add(self._hash.hexdigest())
+        self.lines += 1
         # Last: an interrupt that comes before is seen by the file being longer.
         self.size += len(line)
 
@@ -167,7 +171,12 @@ class Journal(Generic[R]):
             self.stored = read if read and read.is_as_read() else StoredJournal(path, kind, each)
             if self.stored.drop_unfinished():
                 self._handle.truncate(self.stored.size)
+            announce(path, self.stored.lines)
             self._opened = opened.pop_all()
+
+    def expects(self, records: int) -> None:
+        """Say, to who looks on from outside, how many records are to come from now on."""
+        announce(self.path, self.stored.lines, records)
 
     def records(self) -> list[R]:
         """All records so far.

@@ -1,0 +1,1 @@
+"""`status`: how far runs and preparations are, from their files alone."""

@@ -1,0 +1,66 @@
+"""How far preparations are: what their journals and accounts say to somebody who looks on from outside."""
+
+import time
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from longmemeval.costs.spending import SPENDING, spending_in
+from longmemeval.files import list_folders
+from longmemeval.pipeline.fixtures.journal import PREPARE_JOURNAL, PrepareRecord
+from longmemeval.pipeline.status.tail import Counted, Tail, Work, work_on
+
+
+class PreparationState(Struct, frozen=True):
+    """One preparation at one moment."""
+
+    preparation: str
+    """Data set and name."""
+    state: Literal["running", "died", "ended"]
+    work: Work
+    """Done and to be done in this stage of the command under way; of one that has ended, fixtures in all."""
+    spent_usd: float | None = None
+    limit_usd: float | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is at it."""
+        return self.state != "running"
+
+
+class PreparationWatch:
+    """One preparation, looked at again and again.
+
+    Args:
+        folder: of its fixtures.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._tail = Tail(folder / PREPARE_JOURNAL, PrepareRecord)
+        self._counted = Counted()
+        self._done = 0
+
+    def look(self, now: float | None = None) -> PreparationState:
+        """The preparation at this moment; `now` in seconds since the epoch."""
+        now = time.time() if now is None else now
+        for record in self._tail.new():
+            # What embedding took has a line of its own.
+            self._done += record.work == "fixture"
+            self._counted.add(self._done)
+        work = work_on("prepare", self._tail, self._counted, None, now)
+        account = spending_in(self.folder / SPENDING)
+        return PreparationState(
+            f"{self.folder.parent.name}/{self.folder.name}",
+            "running" if work.alive else "died" if work.died else "ended",
+            work,
+            account.dollars if account else None,
+            account.limit if account else None,
+        )
+
+
+def unfinished_preparations(prepared_dir: Path) -> list[PreparationWatch]:
+    """The preparations that a process is at, or was at when it died."""
+    found = [folder for dataset in list_folders(prepared_dir) for folder in list_folders(dataset)]
+    return [PreparationWatch(folder) for folder in found if (folder / f"{PREPARE_JOURNAL}.lock").exists()]

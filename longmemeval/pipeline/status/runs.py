@@ -1,0 +1,216 @@
+"""How far a run is: what its manifest, journals and accounts say to somebody who looks on from outside."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.costs.spending import SPENDING, spending_in
+from longmemeval.errors import HarnessError
+from longmemeval.evaluation.measures.rankings import Ranking
+from longmemeval.evaluation.metrics import credit
+from longmemeval.evaluation.statistics.intervals import score_interval
+from longmemeval.evaluation.statistics.spread import wilson_interval
+from longmemeval.pipeline.runs.accounts import JUDGES_SPENDING
+from longmemeval.pipeline.runs.lines import ANSWERS, RANKINGS, as_counted
+from longmemeval.pipeline.runs.manifest import RunManifest, stored_manifest
+from longmemeval.pipeline.runs.scores.stored import read_metrics
+from longmemeval.pipeline.status.tail import Counted, Tail, Work, work_on
+from longmemeval.records import Answer, Judgement
+
+State = Literal["running", "judging", "died", "away", "completed", "incomplete", "failed", "interrupted", "damaged"]
+"""`died`: the process ended without saying so; `away`: it is on another machine and cannot be seen from here."""
+
+
+class ScoreSoFar(Struct, frozen=True):
+    """What one judge makes of the answers it has labelled; fractions between 0 and 1."""
+
+    judge: str
+    metric: str
+    value: float | None
+    """None: nothing is labelled."""
+    interval: tuple[float, float] | None
+    judged: int
+    of: int
+    """Selected questions."""
+    interim: bool
+    """Whether it is over what was judged so far, not over all selected questions."""
+
+
+class RunState(Struct, frozen=True):
+    """One run at one moment."""
+
+    run: str
+    state: State
+    kind: str = ""
+    dataset: str = ""
+    memory: str = ""
+    model: str = ""
+    questions: int = 0
+    work: tuple[Work, ...] = ()
+    """Answering or ranking first, then the judges."""
+    spent_usd: float | None = None
+    """None: nothing that costs money was asked."""
+    limit_usd: float | None = None
+    scores: tuple[ScoreSoFar, ...] = ()
+    started_at: str = ""
+    ended_at: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is at it."""
+        return self.state not in ("running", "judging", "away")
+
+    @property
+    def at_work(self) -> Work | None:
+        """What is done now, or was done last."""
+        busy = [one for one in self.work if one.alive] or [one for one in self.work if one.died]
+        return next(iter(busy or self.work), None)
+
+
+class _Judging:
+    """The judgements of one judge as they come."""
+
+    def __init__(self, path: Path) -> None:
+        self.judge = path.stem
+        self.tail = Tail(path, Judgement)
+        self.counted = Counted()
+        self.judgements: dict[str, Judgement] = {}
+        self.metrics = path.parents[1] / "metrics" / f"{path.stem}.json"
+        self._labelled = 0
+
+    def look(self) -> None:
+        for one in self.tail.new():
+            before = self.judgements.get(one.question_id)
+            if before is None or before.label is None:
+                self.judgements[one.question_id] = one
+                self._labelled += one.label is not None
+            self.counted.add(self._labelled)
+
+    def score(self, manifest: RunManifest, work: Work) -> ScoreSoFar:
+        """The stored score, once there is one of all these judgements; else what there is so far."""
+        of = len(manifest.question_ids)
+        written = self.metrics.stat().st_mtime if self.metrics.exists() else None
+        if written is not None and not work.alive and written >= (self.tail.changed_at or 0.0):
+            found = read_metrics(self.metrics)
+            overall, judged = found.overall, found.overall.n - found.overall.not_evaluated
+            interim = manifest.status != "completed"
+            return ScoreSoFar(self.judge, found.judge.metric, overall.accuracy, overall.interval, judged, of, interim)
+        labelled = [one for one in self.judgements.values() if one.label is not None]
+        credits = [credit(one) or 0.0 for one in labelled]
+        if not credits:
+            return ScoreSoFar(self.judge, "score", None, None, 0, of, interim=True)
+        scored = any(one.score is not None for one in labelled)
+        interval = (
+            score_interval(credits, [one.question_id for one in labelled])
+            if scored
+            else wilson_interval(round(sum(credits)), len(credits))
+        )
+        metric = "score" if scored else "accuracy"
+        return ScoreSoFar(self.judge, metric, sum(credits) / len(credits), interval, len(credits), of, interim=True)
+
+
+class RunWatch:
+    """One run, looked at again and again; each line of its journals is read once.
+
+    Args:
+        folder: the run's.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._answers = Tail(folder / ANSWERS, Answer)
+        self._rankings = Tail(folder / RANKINGS, Ranking)
+        self._counted = Counted()
+        self._settled: dict[str, bool] = {}
+        self._done = 0
+        self._judges: dict[str, _Judging] = {}
+
+    def look(self, now: float | None = None) -> RunState:
+        """The run at this moment; `now` in seconds since the epoch."""
+        now = time.time() if now is None else now
+        try:
+            manifest = stored_manifest(self.folder)
+        except (HarnessError, OSError):
+            return RunState(self.folder.name, "damaged")
+        self._read()
+        work = [self._main(manifest, now)]
+        scores = []
+        for path in sorted((self.folder / "judgements").glob("*.jsonl")):
+            judging = self._judges.setdefault(path.stem, _Judging(path))
+            judging.look()
+            name = f"judge {path.stem}"
+            unlabelled = sum(one.label is None for one in judging.judgements.values())
+            work.append(work_on(name, judging.tail, judging.counted, self._done, now, unlabelled))
+            scores.append(judging.score(manifest, work[-1]))
+        accounts = [found for name in (SPENDING, JUDGES_SPENDING) if (found := spending_in(self.folder / name))]
+        limits = [one.limit for one in accounts if one.limit is not None]
+        settings = manifest.settings
+        return RunState(
+            run=self.folder.name,
+            state=_state(manifest, work),
+            kind=manifest.kind,
+            dataset=manifest.dataset.get("name", ""),
+            memory=settings.memory_name,
+            model=settings.model_name,
+            questions=len(manifest.question_ids),
+            work=tuple(work),
+            spent_usd=sum(one.dollars for one in accounts) if accounts else None,
+            limit_usd=sum(limits) if limits else None,
+            scores=tuple(scores),
+            started_at=manifest.started_at,
+            ended_at=manifest.ended_at,
+        )
+
+    def _read(self) -> None:
+        for answer in self._answers.new():
+            before = self._settled.get(answer.question_id, False)
+            self._settled[answer.question_id] = before or as_counted(answer).status == "ok"
+            self._done += self._settled[answer.question_id] and not before
+            self._counted.add(self._done)
+        for ranking in self._rankings.new():
+            self._done += ranking.question_id not in self._settled
+            self._settled[ranking.question_id] = True
+            self._counted.add(self._done)
+
+    def _main(self, manifest: RunManifest, now: float) -> Work:
+        failed = len(self._settled) - self._done
+        total = len(manifest.question_ids)
+        if manifest.kind == "retrieval":
+            return work_on("rank", self._rankings, self._counted, total, now)
+        return work_on("answer", self._answers, self._counted, total, now, failed)
+
+
+def _state(manifest: RunManifest, work: Sequence[Work]) -> State:
+    main, judges = work[0], work[1:]
+    if main.alive:
+        return "running"
+    if manifest.status == "running":
+        return "away" if main.host and not _is_here(main.host) else "died"
+    if any(one.alive for one in judges):
+        return "judging"
+    if dead := [one for one in judges if one.died]:
+        return "died" if _is_here(dead[0].host) else "away"
+    return manifest.status
+
+
+def _is_here(host: str) -> bool:
+    import socket
+
+    return host == socket.gethostname()
+
+
+def is_unfinished(folder: Path) -> bool:
+    """Whether something is at the run in `folder`, or it ended before it was done."""
+    try:
+        status = msgspec.json.decode((folder / "run.json").read_bytes(), type=_Status).status
+    except (OSError, msgspec.MsgspecError):
+        return True
+    return status != "completed" or any(folder.glob("*.jsonl.lock")) or any(folder.glob("judgements/*.jsonl.lock"))
+
+
+class _Status(Struct):
+    status: str
