@@ -1,8 +1,8 @@
 """The extractor that asks a chat model: one call for each node and session, one more for an unreadable reply."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 from string import Template
 from typing import Any
 
@@ -10,7 +10,7 @@ from msgspec import structs
 
 from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.protocol import ChatModel
-from longmemeval.memory.asking import MOST_CALLS, Asker, Drop, Extracted, mark_of, one_line, prompt_texts
+from longmemeval.memory.asking import MOST_CALLS, Asker, Drop, Extracted, each, mark_of, one_line, prompt_texts
 from longmemeval.memory.evidence import Evidence
 from longmemeval.memory.nodes.dating import resolved
 from longmemeval.memory.nodes.entries import Entry, EntryDate, Value, checked_values
@@ -57,7 +57,8 @@ class NodeExtractor:
         if not any(message.content.strip() for message in messages):
             return Extracted()
         evidence = Evidence((one.message_id, one.content) for one in messages)
-        found = await asyncio.gather(*(self._of_node(node, session, messages, evidence) for node in self._nodes.nodes))
+        asked = [partial(self._of_node, node, session, messages, evidence) for node in self._nodes.nodes]
+        found = await each(asked)
         return Extracted(
             tuple(entry for one in found for entry in one.items),
             dict(sum((Counter(one.dropped) for one in found), Counter[str]())),

@@ -1,12 +1,12 @@
 """The parts of a set of nodes: the entries (`nodes.json`) and their vectors."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from longmemeval.llm.tokens import CharacterCounter
-from longmemeval.memory.asking import MAX_TOKENS, Extracted
+from longmemeval.memory.asking import MAX_TOKENS, Extracted, each
 from longmemeval.memory.evidence import Evidence
 from longmemeval.memory.nodes.chat import NodeExtractor
 from longmemeval.memory.nodes.entries import Entry, NodesFile, decode_entries, encode_entries, text_of
@@ -62,7 +62,7 @@ class NodesPart(Part[NodesFile]):
             found = [Extracted(tuple(entries)) for entries in by_rules]
         else:
             extract = NodeExtractor(tools.chat_model(model), self.nodes).extract
-            found = await asyncio.gather(*(extract(session, messages) for session, messages in sessions))
+            found = await each([partial(extract, session, messages) for session, messages in sessions])
         entries: list[Entry] = []
         dropped: Counter[str] = Counter()
         for one, (_, messages) in zip(found, sessions, strict=True):

@@ -10,6 +10,7 @@ import pytest
 
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.dataset import Dataset
+from longmemeval.errors import FatalModelError
 from longmemeval.memory.nodes.chat import MAX_ENTRIES
 from longmemeval.memory.nodes.entries import NodesFile
 from longmemeval.memory.nodes.library import shipped_nodes
@@ -152,6 +153,16 @@ def test_a_reply_nobody_can_read_is_asked_for_once_more_then_skipped(
     assert (file.entries, file.dropped) == ((), {"reply": 8})
     assert len(server.chat_requests) == 16
     assert all("two replies unreadable" in note for note in notes(where))
+
+
+def test_what_was_under_way_when_a_call_failed_is_not_asked_for_again(
+    dataset: Dataset, where: Folders, server: ModelServer
+) -> None:
+    server.faults.extend([401])
+    with pytest.raises(FatalModelError):
+        made(dataset, where, server)
+    made(dataset, where, server)
+    assert len(server.chat_requests) == 8 + 1
 
 
 def test_a_reply_is_repaired_once(dataset: Dataset, where: Folders, server: ModelServer) -> None:
