@@ -14,6 +14,7 @@ from longmemeval.retrieval.fusion import Fusion
 from longmemeval.retrieval.history import Granularity, Side
 from longmemeval.retrieval.message_vectors import VECTORS
 from longmemeval.retrieval.questions.analysis import AnalysisMethod, Analyst
+from longmemeval.retrieval.statements import STATEMENT_VECTORS
 from longmemeval.retrieval.word_counts import WORDS
 from longmemeval.storage.messages_part import MESSAGES
 from longmemeval.storage.parts import Part
@@ -33,7 +34,7 @@ def _refuse_rules(value: object) -> object:
     return value
 
 
-_RANKED_ONLY = ("expansion", "time_range", "decompose", "reranker")
+_RANKED_ONLY = ("statements", "length_exponent", "expansion", "time_range", "decompose", "reranker")
 """Parameters that work on a ranking of all units."""
 
 
@@ -87,6 +88,11 @@ class RetrievalParameters(LastMessages):
     """For turns that state more than they ask."""
     date_weight: float = Field(0.3, ge=0)
     """For sessions of a month, year or day the question names."""
+    statements: bool = False
+    """Leave questions and pleasantries out of a turn's own vector in `hybrid`; its neighbours' vectors, its words and
+    what is recalled keep them."""
+    length_exponent: float = Field(0.0, ge=0, le=1)
+    """Scores are divided by a unit's length in words to this power: shorter ones first. 0 switches it off."""
     expansion: ExpansionKind | None = None
     """Keys by which units are found too, made at prepare by a chat model (`--expansion-model`): summaries, keyphrases,
     facts or events."""
@@ -118,7 +124,9 @@ class RetrievalParameters(LastMessages):
     @property
     def dense_parts(self) -> tuple[Part[Any], ...]:
         """What a ranking by vectors reads besides."""
-        return (VECTORS, *((key_vectors_part(self.expansion, self.expansion_level),) if self.expansion else ()))
+        stated = (STATEMENT_VECTORS,) if self.statements else ()
+        expanded = (key_vectors_part(self.expansion, self.expansion_level),) if self.expansion else ()
+        return (VECTORS, *stated, *expanded)
 
     @property
     def analysis(self) -> AnalysisMethod:
@@ -140,7 +148,7 @@ class SemanticParameters(RetrievalParameters):
     @field_validator("retriever")
     @classmethod
     def _refuse_what_nearest_cannot_do(cls, retriever: str, known: ValidationInfo) -> str:
-        unused = [name for name in _RANKED_ONLY if known.data.get(name) not in (None, "off")]
+        unused = [name for name in _RANKED_ONLY if known.data.get(name) not in (None, "off", 0)]
         if retriever == "nearest" and unused:
             raise PydanticCustomError(
                 "nearest",

@@ -106,6 +106,8 @@ class RankedSearch:
             speaker=parameters.speaker_weight,
             statement=parameters.statement_weight,
             date=parameters.date_weight,
+            statements=parameters.statements,
+            length_exponent=parameters.length_exponent,
             expansion=parameters.expansion,
             expansion_level=parameters.expansion_level,
             expansion_join=parameters.expansion_join,

@@ -31,6 +31,8 @@ class DenseIndex:
         window: weights of neighbours by distance.
         keys: the vectors of the units' keys; None: they have none.
         join: how keys and units are put together.
+        stated: rows and items as above, of what the messages state; they stand for a unit's own vector, not for its
+            neighbours'. None: `vectors` do.
     """
 
     def __init__(
@@ -41,11 +43,15 @@ class DenseIndex:
         window: tuple[float, ...] = DENSE_WINDOW,
         keys: KeyVectors | None = None,
         join: JoinMode = "merge",
+        stated: tuple[list[VectorItem], Vectors] | None = None,
     ) -> None:
-        own = _unit_vectors(history, items, vectors)
+        own = near = _unit_vectors(history, items, vectors)
+        if stated:
+            own = _unit_vectors(history, *stated)
         if keys and join != "separate":
             own = _joined(own, keys, with_text=join == "merge")
-        self._vectors = _normalised(_blended(own, history, window))
+            near = _joined(near, keys, with_text=join == "merge") if stated else own
+        self._vectors = _normalised(_blended(own, near, history, window))
         self._keys = keys if join == "separate" else None
 
     def scores(self, query: Vector) -> Scores:
@@ -56,16 +62,16 @@ class DenseIndex:
         return similarity
 
 
-def _blended(own: Vectors, history: HistoryView, window: tuple[float, ...]) -> Vectors:
-    """The unit vectors with those of their neighbours added by weight."""
+def _blended(own: Vectors, near: Vectors, history: HistoryView, window: tuple[float, ...]) -> Vectors:
+    """The unit vectors `own` with those of their neighbours, from `near`, added by weight."""
     blended = own.copy()
     for distance, weight in enumerate(window, start=1):
         # Whole slices, where no neighbour is with nothing to add: picking rows would take three times as long.
-        near = history.is_near(distance)
-        if near.any():
-            factors = np.where(near, np.float32(weight), np.float32(0))[:, np.newaxis]
-            blended[:-distance] += factors * own[distance:]
-            blended[distance:] += factors * own[:-distance]
+        is_near = history.is_near(distance)
+        if is_near.any():
+            factors = np.where(is_near, np.float32(weight), np.float32(0))[:, np.newaxis]
+            blended[:-distance] += factors * near[distance:]
+            blended[distance:] += factors * near[:-distance]
     return blended
 
 

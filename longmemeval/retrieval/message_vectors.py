@@ -21,9 +21,7 @@ class MessageVectors(VectorsPart):
 
     def entries(self, source: Source, options: PartOptions) -> tuple[list[VectorItem], list[str]]:
         """The messages with what is embedded of them."""
-        documents = list(embedded_texts(source.messages, options.embedded_text))
-        items = [VectorItem(message.message_id, message.thread_id, message.index) for message, _ in documents]
-        return items, [text for _, text in documents]
+        return message_entries(source.messages, options.embedded_text)
 
     def worded(self, options: PartOptions) -> dict[str, Any]:
         """What of a message is embedded."""
@@ -50,6 +48,13 @@ class MessageVectors(VectorsPart):
 
 
 VECTORS = MessageVectors()
+
+
+def message_entries(messages: Sequence[Message], what: EmbeddedText) -> tuple[list[VectorItem], list[str]]:
+    """An item for each message that gets a vector, and the texts, see `embedded_texts`."""
+    documents = list(embedded_texts(messages, what))
+    items = [VectorItem(message.message_id, message.thread_id, message.index) for message, _ in documents]
+    return items, [text for _, text in documents]
 
 
 def embedded_texts(messages: Sequence[Message], what: EmbeddedText) -> Iterator[tuple[Message, str]]:

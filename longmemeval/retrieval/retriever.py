@@ -1,5 +1,6 @@
 """One retriever over one prepared history: lexical, dense or both, with priors."""
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal
@@ -22,9 +23,12 @@ from longmemeval.retrieval.questions.analysis import QuestionAnalysis
 from longmemeval.retrieval.questions.decompose import fuse_parts
 from longmemeval.retrieval.questions.time_range import apply_range, in_range
 from longmemeval.retrieval.rerank import Reranker, rerank
+from longmemeval.retrieval.statements import STATEMENT_VECTORS
 from longmemeval.retrieval.unit_keys import UnitKeys
 from longmemeval.retrieval.word_counts import WORDS
 from longmemeval.storage.fixture import Fixture
+
+_WORD = re.compile(r"\w+")
 
 Method = Literal["bm25", "dense", "hybrid"]
 
@@ -43,6 +47,10 @@ class RetrieverParameters(Struct, frozen=True):
     speaker: float = 0.2
     statement: float = 0.5
     date: float = 0.3
+    statements: bool = False
+    """Whether a unit's own vector leaves out questions and pleasantries."""
+    length_exponent: float = 0.0
+    """Scores are divided by the unit's length in words to this power."""
     expansion: ExpansionKind | None = None
     expansion_level: ExpansionLevel = "turn"
     expansion_join: JoinMode = "merge"
@@ -97,7 +105,11 @@ class Retriever:
             self._lexical = fixture.kept(("lexical", units, keys, parameters.lexical), self._lexical_indexes)
         self._dense = dense if parameters.method != "bm25" else None
         if parameters.method != "bm25" and dense is None:
-            self._dense = fixture.kept(("dense", units, keys, parameters.dense_window), self._dense_index).scores
+            key = ("dense", units, keys, parameters.dense_window, parameters.statements)
+            self._dense = fixture.kept(key, self._dense_index).scores
+        self._lengths = None
+        if parameters.length_exponent:
+            self._lengths = fixture.kept(("lengths", units), self._count_words)
 
     def scores(self, queries: Sequence[str]) -> Scores:
         """The score of every unit, for the whole question, which comes first, and its parts."""
@@ -105,7 +117,7 @@ class Retriever:
         return fuse_parts(scores) if len(scores) > 1 else scores[0]
 
     def _scores_of(self, question: str) -> Scores:
-        """Comparable parts added by weight, then the priors."""
+        """Comparable parts added by weight, then the priors, all of it over the length prior."""
         weights = self._parameters
         names = self.history.named(question)
         query = without_names(question, names)
@@ -115,12 +127,13 @@ class Retriever:
         if self._dense:
             vector = self._embed_query(text_to_embed(question, names))
             parts.append((weights.dense_weight, self._dense(vector)))
-        return (
+        scores: Scores = (
             fuse(parts, weights.fusion)
             + weights.speaker * self._priors.speaker(question)
             + weights.statement * self._priors.statement
             + weights.date * self._priors.date(question)
         )
+        return scores if self._lengths is None else scores / self._lengths**weights.length_exponent
 
     def ranked(self, question: QuestionAnalysis) -> tuple[NDArray[np.int64], Scores]:
         """The places of the units, best first, ties in the history's order, and the scores of all by place.
@@ -154,6 +167,9 @@ class Retriever:
             days.append(said + [day for message in messages for day in mentioned.get(message.message_id, ())])
         return days
 
+    def _count_words(self) -> Scores:
+        return np.array([max(1, len(_WORD.findall(text))) for text in self.history.texts], dtype=np.float64)
+
     def _keys(self) -> UnitKeys | None:
         kind = self._parameters.expansion
         return UnitKeys(self.history, self._fixture, kind, self._parameters.expansion_level) if kind else None
@@ -171,4 +187,6 @@ class Retriever:
         items, vectors = self._fixture.part(VECTORS).rows()
         keys, parameters = self._keys(), self._parameters
         key_vectors = keys.vectors() if keys else None
-        return DenseIndex(self.history, items, vectors, parameters.dense_window, key_vectors, parameters.expansion_join)
+        stated = self._fixture.part(STATEMENT_VECTORS).rows() if parameters.statements else None
+        window, join = parameters.dense_window, parameters.expansion_join
+        return DenseIndex(self.history, items, vectors, window, key_vectors, join, stated)

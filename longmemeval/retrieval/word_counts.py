@@ -25,7 +25,7 @@ WORDS_RECIPE: dict[str, Any] = {"version": 2}
 _READ = (WORDS_RECIPE, {"version": 1})
 """Version 1 had the same words as a list, in the order of first appearance."""
 
-_SENTENCE = re.compile(r"[^.!?\n]*[.!?\n]+|[^.!?\n]+$")
+SENTENCE = re.compile(r"[^.!?\n]*[.!?\n]+|[^.!?\n]+$")
 
 Integers = NDArray[np.int32] | NDArray[np.int64]
 
@@ -71,7 +71,7 @@ class Vocabulary:
         """The content words of `text`, stemmed as queries are."""
         found: list[int] = []
         stated = 0
-        for sentence in _SENTENCE.findall(text):
+        for sentence in SENTENCE.findall(text):
             words = content_words(sentence)
             found += [self._numbers.setdefault(word, len(self._numbers)) for word in words]
             stated += 0 if sentence.rstrip().endswith("?") else len(words)

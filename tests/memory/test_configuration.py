@@ -31,6 +31,8 @@ RETRIEVAL: dict[str, Any] = {
     "speaker_weight": 0.2,
     "statement_weight": 0.5,
     "date_weight": 0.3,
+    "statements": False,
+    "length_exponent": 0.0,
     "expansion": None,
     "expansion_level": "turn",
     "expansion_join": "merge",
@@ -50,7 +52,15 @@ NODES = {
     "entry_people": 0.2,
     "show_evidence": False,
 }
-ENGRAM: dict[str, Any] = {"facts": None, "fusion": "scores", "hops": 2, "recency_days": 30.0, "as_of": True}
+ENGRAM: dict[str, Any] = {
+    "facts": None,
+    "fusion": "scores",
+    "hops": 2,
+    "recency_days": 30.0,
+    "store": "embedded",
+    "vectors": "embedded",
+    "as_of": True,
+}
 ENGRAM_LEAN: dict[str, Any] = {
     "budget": 4000,
     "top_k": None,
@@ -198,6 +208,9 @@ def test_yaml_file_is_named_after_its_preset_unless_it_says_otherwise(tmp_path: 
         ("bm25", "time_range=on", r"time_range = True\. .*'off', 'boost' or 'filter'"),
         ("bm25", "time_range_by=hand", r"time_range_by = 'hand'\. .*'rules' or 'model'"),
         ("semantic-recall", "expansion=fact", r"pass over expansion: set retriever=hybrid \(or dense\) with it"),
+        ("semantic-recall", "statements=true", r"pass over statements: set retriever=hybrid \(or dense\) with it"),
+        ("combined", "length_exponent=0.05", r"pass over length_exponent: set retriever=hybrid"),
+        ("hybrid", "length_exponent=-1", r"length_exponent = -1\. .*greater than or equal to 0"),
         ("combined", "reranker=fastembed:x", r"retriever = 'nearest'\. It would pass over reranker: set retriever="),
         ("last-k", "last_messages", "not of the form key=value"),
         ("last-k", "=3", "not of the form key=value"),

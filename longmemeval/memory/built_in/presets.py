@@ -23,6 +23,7 @@ from longmemeval.retrieval.dates import DATES
 from longmemeval.retrieval.expansion import ALL_KEY_VECTORS, ALL_KEYS
 from longmemeval.retrieval.message_vectors import VECTORS
 from longmemeval.retrieval.retriever import Method
+from longmemeval.retrieval.statements import STATEMENT_VECTORS
 from longmemeval.retrieval.word_counts import WORDS
 from longmemeval.storage.messages_part import MESSAGES
 from longmemeval.storage.parts import Part
@@ -60,7 +61,7 @@ def _semantic_parts(parameters: SemanticParameters) -> tuple[Part[Any], ...]:
     return (*(parameters.ranking_parts if ranks else (MESSAGES,)), *parameters.dense_parts)
 
 
-_RANKED: tuple[Part[Any], ...] = (VECTORS, WORDS, DATES, *ALL_KEYS, *ALL_KEY_VECTORS)
+_RANKED: tuple[Part[Any], ...] = (VECTORS, STATEMENT_VECTORS, WORDS, DATES, *ALL_KEYS, *ALL_KEY_VECTORS)
 
 
 NONE = MemoryDefinition(

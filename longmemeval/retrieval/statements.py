@@ -1,0 +1,76 @@
+"""What messages state, questions and pleasantries left out, and its vectors: the part `vector-statements.json`."""
+
+import re
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from longmemeval.part_options import PartOptions
+from longmemeval.records import Message
+from longmemeval.retrieval.history import speaker_names
+from longmemeval.retrieval.message_vectors import MessageVectors, message_entries
+from longmemeval.retrieval.word_counts import SENTENCE
+from longmemeval.storage.parts import Source
+from longmemeval.storage.vector_store import VectorItem
+
+_RULES = 1
+"""To be raised when the rules of `stated` change."""
+
+_WORD = re.compile(r"\w+(?:'\w+)?")
+_PLEASANT = frozenset(
+    _WORD.findall(
+        """
+        a absolutely again agree agreed ah all always am amazing an and appreciate awesome be beautiful been
+        best bye care catch cheers congrats congratulations cool definitely did do done exactly exciting fantastic
+        for forward fun glad go going good goodbye great had haha happy has have hear hello here hey hi hope
+        how i i'm im impressive incredible inspiring interesting is it it's its job keep kind later lol long
+        look looking looks lot love loved lovely luck me mean means miss missed much my nice no of oh ok
+        okay on problem proud really right see share sharing so soon sound sounds support supporting sure
+        take talk thank thanks that that's the there this time to too totally true up very was way welcome well
+        what with wonderful words work worries wow yeah yep yes you you're you've your
+        """
+    )
+)
+
+
+def stated(text: str, names: Collection[str] = ()) -> str:
+    """The sentences of `text` that are no questions and have a word besides those of greeting, thanks and praise.
+
+    Args:
+        text: of a message.
+        names: who may be greeted or thanked, in lower case.
+    """
+    sentences = (sentence.strip() for sentence in SENTENCE.findall(text))
+    return " ".join(one for one in sentences if not one.endswith("?") and not _is_pleasantry(one, names))
+
+
+def _is_pleasantry(sentence: str, names: Collection[str]) -> bool:
+    words = _WORD.findall(sentence.replace("\u2019", "'").casefold())
+    return all(word in _PLEASANT or word.removesuffix("'s") in names for word in words)
+
+
+def stated_texts(messages: Sequence[Message]) -> list[str]:
+    """What each message of one history states; empty where it only asks, greets, thanks or praises."""
+    names = {name.casefold() for name in speaker_names(message.speaker for message in messages)}
+    return [stated(message.content, names) for message in messages]
+
+
+class StatementVectors(MessageVectors):
+    """The vectors of what messages state, without a graph; none for those that state nothing."""
+
+    name = "vector-statements"
+    index_name = "statements"
+    exact = True
+
+    def entries(self, source: Source, options: PartOptions) -> tuple[list[VectorItem], list[str]]:
+        """The messages with what is embedded of their statements."""
+        pairs = zip(source.messages, stated_texts(source.messages), strict=True)
+        return message_entries([replace(message, content=text) for message, text in pairs], options.embedded_text)
+
+    def worded(self, options: PartOptions) -> dict[str, Any]:
+        """With the version of the rules."""
+        return super().worded(options) | {"statements": _RULES}
+
+
+STATEMENT_VECTORS = StatementVectors()
