@@ -24,6 +24,7 @@ import numpy as np
 from longmemeval.memory.engram.records import Fact
 from longmemeval.memory.engram.stores.opening import FactStoreName, VectorStoreName, namespace, open_facts, open_vectors
 from longmemeval.memory.engram.stores.places import Namespace
+from longmemeval.memory.engram.stores.protocol import When
 from longmemeval.memory.engram.stores.synced import fill_facts, fill_vectors
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -69,9 +70,9 @@ def typical(work: Callable[[int], object]) -> float:
 def of_facts(name: FactStoreName, place: Namespace, facts: list[Fact]) -> str:
     store = open_facts(name, place)
     filled, again = timed(lambda: fill_facts(store, facts)), timed(lambda: fill_facts(store, facts))
-    one = typical(lambda n: store.facts((f"person {n}",), as_of=DAY, believed_at=DAY))
-    whole = typical(lambda n: store.facts(believed_at=DAY - timedelta(n)))
-    near = typical(lambda n: store.distances([f"person {n}"], 2, believed_at=DAY))
+    one = typical(lambda n: store.facts((f"person {n}",), when=When(DAY, DAY)))
+    whole = typical(lambda n: store.facts(when=When(None, DAY - timedelta(n))))
+    near = typical(lambda n: store.distances([f"person {n}"], 2, When(None, DAY)))
     return f"{name:12}   {filled:8.2f}  {again:8.2f}   {one:10.1f}   {whole:6.1f}   {near:11.1f}"
 
 
@@ -80,7 +81,7 @@ def of_vectors(name: VectorStoreName, place: Namespace, facts: list[Fact]) -> st
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     store = open_vectors(name, place)
     filled, again = (timed(lambda: fill_vectors(store, facts, rows)) for _ in range(2))
-    nearest = typical(lambda n: store.search(rows[n], 10, believed_at=DAY - timedelta(n)))
+    nearest = typical(lambda n: store.search(rows[n], 10, When(None, DAY - timedelta(n))))
     return f"{name:12}   {filled:8.2f}  {again:8.2f}   {nearest:10.1f}"
 
 

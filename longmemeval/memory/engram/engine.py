@@ -18,7 +18,7 @@ from longmemeval.memory.engram.extraction.verdicts import Decisions
 from longmemeval.memory.engram.ledger import Ledger
 from longmemeval.memory.engram.predicates import canonical
 from longmemeval.memory.engram.records import Claim, Episode, Fact
-from longmemeval.memory.engram.stores.protocol import FactStore
+from longmemeval.memory.engram.stores.protocol import FactStore, When
 from longmemeval.memory.engram.stores.synced import FollowedFacts
 from longmemeval.memory.engram.timeline import Decide, Verdict
 from longmemeval.records import Message, Session, Turn
@@ -196,7 +196,7 @@ class Engine:
         """
         names = None if subject is None else self.ledger.called(subject)
         wanted = canonical(predicate) if predicate else None
-        found = self.asked.facts(names, wanted, as_of=as_of, believed_at=believed_at)
+        found = self.asked.facts(names, wanted, When(as_of, believed_at))
         held = (fact for fact in found if as_of is not None or fact.invalid_at is None)
         return sorted(held, key=lambda fact: fact.valid_at)
 
@@ -206,7 +206,7 @@ class Engine:
         """All facts on a subject by what is (or was) believed, those that ended included, by the time they began."""
         wanted = canonical(predicate) if predicate else None
         names = None if subject is None else self.ledger.called(subject)
-        found = self.asked.facts(names, wanted, believed_at=believed_at)
+        found = self.asked.facts(names, wanted, When(None, believed_at))
         return sorted(found, key=lambda fact: (fact.subject, fact.predicate, fact.valid_at))
 
     def near(
@@ -221,7 +221,7 @@ class Engine:
             believed_at: by what was believed then; None: by all that was learned.
         """
         names = self.ledger.called(name)
-        found = self.asked.distances(names, hops, as_of=as_of, believed_at=believed_at)
+        found = self.asked.distances(names, hops, When(as_of, believed_at))
         return dict(sorted(((one, far) for one, far in found.items() if one not in names), key=lambda one: one[::-1]))
 
     def history(self, fact_id: str) -> list[Fact]:

@@ -19,6 +19,7 @@ from longmemeval.memory.engram.records import Fact
 from longmemeval.memory.engram.stores.embedded import EmbeddedFacts, EmbeddedVectors
 from longmemeval.memory.engram.stores.of_fixture import stores_of
 from longmemeval.memory.engram.stores.opening import FactStoreName, VectorStoreName
+from longmemeval.memory.engram.stores.protocol import When
 from longmemeval.memory.engram.stores.synced import Stores
 from longmemeval.records import DatasetIdentity, FixtureMeta, Message
 from longmemeval.retrieval.history import Scores
@@ -79,7 +80,7 @@ class FactView(OpenedParts):
     def __init__(self, fixture: Fixture, facts: Sequence[Fact], stores: Stores, believed_at: datetime | None) -> None:
         self.facts = list(facts)
         self._stores = stores
-        self._believed_at = believed_at
+        self._when = When(None, believed_at)
         self._positions = fixture.memory.positions
         store = MemoryStore(f"{fixture.meta.haystack_id}#facts")
         for thread_id in dict.fromkeys(thread_of(fact) for fact in facts):
@@ -149,7 +150,7 @@ class FactView(OpenedParts):
                 np.maximum.at(near, one, before[other] / 2)
                 np.maximum.at(near, other, before[one] / 2)
         else:
-            distances = self._stores.facts.distances(named, hops, believed_at=self._believed_at)
+            distances = self._stores.facts.distances(named, hops, self._when)
             for name in distances.keys() & self._names.keys():
                 near[self._names[name]] = 0.5 ** distances[name]
         return np.maximum(near[one], near[other])
@@ -159,7 +160,7 @@ class FactView(OpenedParts):
         if self._rows is not None:
             scores: Scores = (self._rows @ query).astype(np.float64)
             return scores
-        found = dict(self._stores.vectors.search(query, len(self.facts), believed_at=self._believed_at))
+        found = dict(self._stores.vectors.search(query, len(self.facts), self._when))
         return np.array([found[fact.version_id] for fact in self.facts])
 
     @cached_property
@@ -216,5 +217,5 @@ def believed(
     )
     return views.get(
         (before > 0, last),
-        lambda: FactView(fixture, stores.facts.facts(believed_at=last) if before else [], stores, last),
+        lambda: FactView(fixture, stores.facts.facts(when=When(None, last)) if before else [], stores, last),
     )

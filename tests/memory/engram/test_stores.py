@@ -26,6 +26,7 @@ from longmemeval.memory.engram.stores.opening import (
     open_vectors,
 )
 from longmemeval.memory.engram.stores.places import Namespace
+from longmemeval.memory.engram.stores.protocol import When
 from longmemeval.memory.engram.stores.synced import fill_facts, fill_vectors
 from longmemeval.records import Session, Turn
 from tests.memory.engram.databases import Begin, needed
@@ -82,14 +83,14 @@ def some_vectors(facts: list[Fact]) -> Vectors:
     return unit
 
 
-def moments() -> Iterator[tuple[datetime | None, datetime | None]]:
+def moments() -> Iterator[When]:
     """As of and believed at: on, just before and between what happens."""
     chance = random.Random(2)
-    yield None, None
+    yield When()
     for _ in range(25):
         as_of = START + timedelta(minutes=chance.randrange(7 * 1440), microseconds=chance.randrange(-1, 2))
         believed_at = START + timedelta(days=chance.randrange(10), microseconds=chance.randrange(-1, 1))
-        yield chance.choice(((as_of, None), (None, believed_at), (as_of, believed_at)))
+        yield chance.choice((When(as_of), When(None, believed_at), When(as_of, believed_at)))
 
 
 @pytest.mark.parametrize("store", FACT_STORES)
@@ -103,17 +104,17 @@ def test_facts_are_found_as_in_memory(store: FactStoreName, tmp_path: Path, begi
     assert there.versions() == facts
     chance = random.Random(3)
     found = 0
-    for as_of, believed_at in moments():
+    for when in moments():
         subjects = chance.choice((None, NAMES[:1], NAMES[1:4], ("nobody",), ()))
         predicate = chance.choice((None, "count", "home", "likes"))
-        asked = embedded.facts(subjects, predicate, as_of=as_of, believed_at=believed_at)
-        assert there.facts(subjects, predicate, as_of=as_of, believed_at=believed_at) == asked
+        asked = embedded.facts(subjects, predicate, when)
+        assert there.facts(subjects, predicate, when) == asked
         assert there.versions(subjects, predicate) == embedded.versions(subjects, predicate)
         for hops in (0, 1, 2):
             names = [*NAMES[:2], "nobody"]
-            near = embedded.distances(names, hops, as_of=as_of, believed_at=believed_at)
+            near = embedded.distances(names, hops, when)
             plain = {name.replace("\0", ""): distance for name, distance in near.items()}
-            assert there.distances(names, hops, as_of=as_of, believed_at=believed_at) == plain
+            assert there.distances(names, hops, when) == plain
         found += len(asked)
     assert found > 150
 
@@ -131,11 +132,11 @@ def test_vectors_are_found_as_in_memory(store: VectorStoreName, tmp_path: Path, 
     assert there.held() == embedded.held()
     assert list(there.held()) == [fact.version_id for fact in facts]
     chance = random.Random(3)
-    for as_of, believed_at in moments():
+    for when in moments():
         ids = chance.choice((None, None, {fact.version_id for fact in chance.sample(facts, 40)}, set()))
         for vector, limit in ((vectors[5], 1000), (-vectors[9], 4)):
-            asked = embedded.search(vector, limit, as_of=as_of, believed_at=believed_at, ids=ids)
-            answered = there.search(vector, limit, as_of=as_of, believed_at=believed_at, ids=ids)
+            asked = embedded.search(vector, limit, when, ids)
+            answered = there.search(vector, limit, when, ids)
             assert [one for one, _ in answered] == [one for one, _ in asked]
             assert [score for _, score in answered] == pytest.approx([score for _, score in asked], abs=1e-5)
 

@@ -1,6 +1,6 @@
 """The stores that need nothing: facts in memory with a networkx graph, vectors in one matrix."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -10,13 +10,11 @@ from numpy.typing import NDArray
 
 from longmemeval.arrays import Vector, Vectors
 from longmemeval.memory.engram.records import Fact, facts_at
+from longmemeval.memory.engram.stores.protocol import NOW, Names, When
 from longmemeval.memory.engram.stores.rows import digest
 
 if TYPE_CHECKING:
     import networkx as nx
-
-Moments = tuple[datetime | None, datetime | None]
-"""As of, and believed at."""
 
 
 class EmbeddedFacts:
@@ -29,7 +27,7 @@ class EmbeddedFacts:
         """Empty it."""
         self._rows: dict[str, Fact] = {}
         self._by_subject: dict[str, list[str]] = {}
-        self._graph: tuple[Moments, nx.Graph[str]] | None = None
+        self._graph: tuple[When, nx.Graph[str]] | None = None
 
     def close(self) -> None:
         """Nothing is held."""
@@ -57,7 +55,7 @@ class EmbeddedFacts:
                 raise ValueError(f"version {fact.version_id} may be closed once and changed never")
             self._rows[fact.version_id] = fact
 
-    def versions(self, subjects: Collection[str] | None = None, predicate: str | None = None) -> list[Fact]:
+    def versions(self, subjects: Names = None, predicate: str | None = None) -> list[Fact]:
         """All versions in the order they were added."""
         found: Iterable[Fact] = self._rows.values()
         if subjects is not None and len(set(subjects)) == 1:
@@ -66,27 +64,18 @@ class EmbeddedFacts:
             found = (fact for fact in found if fact.subject in subjects)
         return [fact for fact in found if predicate in (None, fact.predicate, fact.predicate.partition(":")[0])]
 
-    def facts(
-        self,
-        subjects: Collection[str] | None = None,
-        predicate: str | None = None,
-        *,
-        as_of: datetime | None = None,
-        believed_at: datetime | None = None,
-    ) -> list[Fact]:
+    def facts(self, subjects: Names = None, predicate: str | None = None, when: When = NOW) -> list[Fact]:
         """The versions that hold and are believed, in the order they were added."""
-        return facts_at(self.versions(subjects, predicate), as_of, believed_at)
+        return facts_at(self.versions(subjects, predicate), *when)
 
-    def distances(
-        self, names: Iterable[str], hops: int, *, as_of: datetime | None = None, believed_at: datetime | None = None
-    ) -> dict[str, int]:
+    def distances(self, names: Iterable[str], hops: int, when: When = NOW) -> dict[str, int]:
         """Names within `hops` of one of `names`. The graph of the last moments asked for is kept."""
         import networkx as nx
 
-        moments, held = (as_of, believed_at), self._graph
-        if held is None or held[0] != moments:
-            found = self.facts(as_of=as_of, believed_at=believed_at)
-            held = self._graph = (moments, nx.Graph((fact.subject, fact.object) for fact in found))
+        held = self._graph
+        if held is None or held[0] != when:
+            found = self.facts(when=when)
+            held = self._graph = (when, nx.Graph((fact.subject, fact.object) for fact in found))
         starts = [name for name in names if name in held[1]]
         layers = zip(range(hops + 1), nx.bfs_layers(held[1], starts), strict=False)
         return {name: distance for distance, layer in layers for name in layer}
@@ -103,7 +92,7 @@ class EmbeddedVectors:
         self._facts: list[Fact] = []
         self._places: dict[str, int] = {}
         self._vectors: Vectors | None = None
-        self._visible: tuple[Moments, NDArray[np.int64]] | None = None
+        self._visible: tuple[When, NDArray[np.int64]] | None = None
 
     def close(self) -> None:
         """Nothing is held."""
@@ -134,22 +123,14 @@ class EmbeddedVectors:
         pairs = zip(self._facts, self._vectors, strict=True)
         return {fact.version_id: (digest(fact, row), fact.expired_at) for fact, row in pairs}
 
-    def search(
-        self,
-        vector: Vector,
-        limit: int,
-        *,
-        as_of: datetime | None = None,
-        believed_at: datetime | None = None,
-        ids: Collection[str] | None = None,
-    ) -> list[tuple[str, float]]:
+    def search(self, vector: Vector, limit: int, when: When = NOW, ids: Names = None) -> list[tuple[str, float]]:
         """The nearest versions that hold and are believed. Those of the last moments asked for are kept."""
-        moments, visible = (as_of, believed_at), self._visible
+        visible = self._visible
         if self._vectors is None:
             return []
-        if visible is None or visible[0] != moments:
-            there = [self._places[fact.version_id] for fact in facts_at(self._facts, as_of, believed_at)]
-            visible = self._visible = (moments, np.array(there, np.int64))
+        if visible is None or visible[0] != when:
+            there = [self._places[fact.version_id] for fact in facts_at(self._facts, *when)]
+            visible = self._visible = (when, np.array(there, np.int64))
         places = visible[1]
         if ids is not None:
             chosen = [self._places[one] for one in ids if one in self._places]

@@ -4,8 +4,7 @@ Nodes are `Entity`, `Fact` (each version one), `Session` and `Turn`; docs/engram
 Moments are texts that sort as moments do: FalkorDB's own dates end at seconds.
 """
 
-from collections.abc import Collection, Iterable, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -14,7 +13,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from longmemeval.memory.engram.records import Fact
 from longmemeval.memory.engram.stores.places import Namespace, address, asking, unreachable
-from longmemeval.memory.engram.stores.protocol import breadth_first
+from longmemeval.memory.engram.stores.protocol import NOW, Names, When, breadth_first
 from longmemeval.memory.engram.stores.rows import decoded, encoded, in_batches, plain, text_of
 
 VARIABLE = "LONGMEMEVAL_FALKORDB_URL"
@@ -108,27 +107,18 @@ class FalkorDBFacts:
             for batch in in_batches(rows):
                 self._graph.query(_EXPIRE, {"rows": batch})
 
-    def versions(self, subjects: Collection[str] | None = None, predicate: str | None = None) -> list[Fact]:
+    def versions(self, subjects: Names = None, predicate: str | None = None) -> list[Fact]:
         """All versions in the order they were added."""
         return [decoded(row[0]) for row in self._read(_OF_SLOT + _RECORDS, _slot(subjects, predicate))]
 
-    def facts(
-        self,
-        subjects: Collection[str] | None = None,
-        predicate: str | None = None,
-        *,
-        as_of: datetime | None = None,
-        believed_at: datetime | None = None,
-    ) -> list[Fact]:
+    def facts(self, subjects: Names = None, predicate: str | None = None, when: When = NOW) -> list[Fact]:
         """The versions that hold and are believed, in the order they were added."""
-        given = _slot(subjects, predicate) | _moments(as_of, believed_at)
+        given = _slot(subjects, predicate) | _moments(when)
         return [decoded(row[0]) for row in self._read(f"{_OF_SLOT} AND {_VISIBLE}{_RECORDS}", given)]
 
-    def distances(
-        self, names: Iterable[str], hops: int, *, as_of: datetime | None = None, believed_at: datetime | None = None
-    ) -> dict[str, int]:
+    def distances(self, names: Iterable[str], hops: int, when: When = NOW) -> dict[str, int]:
         """Names within `hops` of one of `names`."""
-        moments = _moments(as_of, believed_at)
+        moments = _moments(when)
         return breadth_first(
             map(plain, names),
             hops,
@@ -158,15 +148,15 @@ class FalkorDBFacts:
         return rows
 
 
-def _slot(subjects: Collection[str] | None, predicate: str | None) -> dict[str, Any]:
+def _slot(subjects: Names, predicate: str | None) -> dict[str, Any]:
     names = None if subjects is None else [plain(name) for name in subjects]
     return {"subjects": names, "predicate": predicate, "kind": f"{predicate}:"}
 
 
-def _moments(as_of: datetime | None, believed_at: datetime | None) -> dict[str, Any]:
+def _moments(when: When) -> dict[str, Any]:
     return {
-        "as_of": text_of(as_of) if as_of else None,
-        "believed_at": text_of(believed_at) if believed_at else None,
+        "as_of": text_of(when.as_of) if when.as_of else None,
+        "believed_at": text_of(when.believed_at) if when.believed_at else None,
     }
 
 

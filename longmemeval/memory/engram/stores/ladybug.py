@@ -4,9 +4,8 @@ Entities are nodes, each version of a fact is an edge from its subject to its ob
 the same file, which breaks it: a lock beside the file keeps others out.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from datetime import datetime
 from threading import Lock
 from typing import Any
 
@@ -14,7 +13,7 @@ from ladybug import Connection, Database
 
 from longmemeval.memory.engram.records import Fact
 from longmemeval.memory.engram.stores.places import Namespace, asking, locked_files
-from longmemeval.memory.engram.stores.protocol import breadth_first
+from longmemeval.memory.engram.stores.protocol import NOW, Names, When, breadth_first
 from longmemeval.memory.engram.stores.rows import FOREVER, decoded, encoded, in_batches, plain, text_of
 
 _TABLES = (
@@ -77,27 +76,18 @@ class LadybugFacts:
         for batch in in_batches([_row(fact, 0) for fact in facts]):
             self._ask(_EXPIRE, rows=batch)
 
-    def versions(self, subjects: Collection[str] | None = None, predicate: str | None = None) -> list[Fact]:
+    def versions(self, subjects: Names = None, predicate: str | None = None) -> list[Fact]:
         """All versions in the order they were added."""
         return [decoded(row[0]) for row in self._ask(_OF_SLOT + _RECORDS, **_slot(subjects, predicate))]
 
-    def facts(
-        self,
-        subjects: Collection[str] | None = None,
-        predicate: str | None = None,
-        *,
-        as_of: datetime | None = None,
-        believed_at: datetime | None = None,
-    ) -> list[Fact]:
+    def facts(self, subjects: Names = None, predicate: str | None = None, when: When = NOW) -> list[Fact]:
         """The versions that hold and are believed, in the order they were added."""
-        given = _slot(subjects, predicate) | _moments(as_of, believed_at)
+        given = _slot(subjects, predicate) | _moments(when)
         return [decoded(row[0]) for row in self._ask(f"{_OF_SLOT} AND {_VISIBLE}{_RECORDS}", **given)]
 
-    def distances(
-        self, names: Iterable[str], hops: int, *, as_of: datetime | None = None, believed_at: datetime | None = None
-    ) -> dict[str, int]:
+    def distances(self, names: Iterable[str], hops: int, when: When = NOW) -> dict[str, int]:
         """Names within `hops` of one of `names`."""
-        moments = _moments(as_of, believed_at)
+        moments = _moments(when)
         return breadth_first(
             map(plain, names),
             hops,
@@ -136,7 +126,7 @@ class LadybugFacts:
             self._lock()
             if self._connection is None:
                 # By itself it would take 80 percent of the memory, and eight terabytes of addresses.
-                database = Database(str(self._path), buffer_pool_size=64 << 20, max_db_size=1 << 34, max_num_threads=2)
+                database = Database(str(self._path), buffer_pool_size=64 << 20, max_db_size=1 << 32, max_num_threads=2)
                 self._connection = Connection(database)
                 for table in _TABLES:
                     self._connection.execute(table)
@@ -144,18 +134,18 @@ class LadybugFacts:
         return rows
 
 
-def _slot(subjects: Collection[str] | None, predicate: str | None) -> dict[str, Any]:
+def _slot(subjects: Names, predicate: str | None) -> dict[str, Any]:
     names = [plain(name) for name in subjects or ("",)]
     kinds = {"predicate": predicate or "", "kind": f"{predicate}:"}
     return {"everybody": subjects is None, "subjects": names, **kinds}
 
 
-def _moments(as_of: datetime | None, believed_at: datetime | None) -> dict[str, Any]:
+def _moments(when: When) -> dict[str, Any]:
     return {
-        "whenever": as_of is None,
-        "as_of": text_of(as_of) if as_of else "",
-        "now": believed_at is None,
-        "believed_at": text_of(believed_at) if believed_at else "",
+        "whenever": when.as_of is None,
+        "as_of": text_of(when.as_of) if when.as_of else "",
+        "now": when.believed_at is None,
+        "believed_at": text_of(when.believed_at) if when.believed_at else "",
         "forever": FOREVER,
     }
 

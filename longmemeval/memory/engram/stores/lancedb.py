@@ -14,6 +14,7 @@ from lancedb.table import Table
 from longmemeval.arrays import Vector, Vectors
 from longmemeval.memory.engram.records import Fact
 from longmemeval.memory.engram.stores.places import Namespace, asking
+from longmemeval.memory.engram.stores.protocol import NOW, Names, When
 from longmemeval.memory.engram.stores.rows import NEVER, digest, moment_of, number_of
 
 _ERRORS = (RuntimeError, ValueError, OSError)
@@ -66,24 +67,16 @@ class LanceDBVectors:
         rows.sort(key=lambda row: row["seq"])
         return {row["version_id"]: (row["digest"], moment_of(row["expired_at"])) for row in rows}
 
-    def search(
-        self,
-        vector: Vector,
-        limit: int,
-        *,
-        as_of: datetime | None = None,
-        believed_at: datetime | None = None,
-        ids: Collection[str] | None = None,
-    ) -> list[tuple[str, float]]:
+    def search(self, vector: Vector, limit: int, when: When = NOW, ids: Names = None) -> list[tuple[str, float]]:
         """The nearest versions that hold and are believed."""
         table = self._table()
         if table is None or not limit or (ids is not None and not ids):
             return []
-        conditions = [f"valid_at <= {number_of(as_of)} AND invalid_at > {number_of(as_of)}"] if as_of else []
-        if believed_at is None:
+        conditions = [_between("valid_at", "invalid_at", when.as_of)] if when.as_of else []
+        if when.believed_at is None:
             conditions.append(f"expired_at = {NEVER}")
         else:
-            conditions.append(f"created_at <= {number_of(believed_at)} AND expired_at > {number_of(believed_at)}")
+            conditions.append(_between("created_at", "expired_at", when.believed_at))
         if ids is not None:
             conditions.append(f"version_id IN ({_listed(ids)})")
         with asking("LanceDB", *_ERRORS):
@@ -109,6 +102,10 @@ class LanceDBVectors:
                 if "not found" not in str(error):
                     raise
                 return None
+
+
+def _between(start: str, end: str, moment: datetime) -> str:
+    return f"{start} <= {number_of(moment)} AND {end} > {number_of(moment)}"
 
 
 def _listed(ids: Collection[str]) -> str:

@@ -4,7 +4,7 @@ Searches compare with every vector that passes the filter: an approximate index 
 leave out what the filter lets through.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -16,7 +16,7 @@ from longmemeval.arrays import Vector, Vectors
 from longmemeval.errors import HarnessError
 from longmemeval.memory.engram.records import Fact
 from longmemeval.memory.engram.stores.places import Namespace, address, asking, unreachable
-from longmemeval.memory.engram.stores.protocol import breadth_first
+from longmemeval.memory.engram.stores.protocol import NOW, Names, When, breadth_first
 from longmemeval.memory.engram.stores.rows import decoded, digest, encoded, plain
 
 VARIABLE = "LONGMEMEVAL_POSTGRES_URL"
@@ -51,9 +51,16 @@ def _server() -> str:
 def _greet(url: str) -> None:
     try:
         with psycopg.connect(url, connect_timeout=10) as connection:
-            connection.execute("CREATE SCHEMA IF NOT EXISTS longmemeval")
+            _make(connection, "SELECT to_regnamespace('longmemeval')", "CREATE SCHEMA longmemeval")
     except psycopg.Error as error:
         raise unreachable("PostgreSQL", VARIABLE, error) from error
+
+
+def _make(connection: psycopg.Connection, there: str, statement: str) -> None:
+    """Make what is not there; two processes that make it at once would meet in the catalogue."""
+    connection.execute("SELECT pg_advisory_xact_lock(hashtext('longmemeval'))")
+    if not any(row[0] for row in connection.execute(there).fetchall()):
+        connection.execute(statement)
 
 
 class _Table:
@@ -130,32 +137,23 @@ class PostgresFacts:
         if rows:
             self._table.change("expired_at = %(expired_at)s, record = %(record)s", rows)
 
-    def versions(self, subjects: Collection[str] | None = None, predicate: str | None = None) -> list[Fact]:
+    def versions(self, subjects: Names = None, predicate: str | None = None) -> list[Fact]:
         """All versions in the order they were added."""
         found = self._table.read("record", f"WHERE {_OF_SLOT} ORDER BY seq", **_slot(subjects, predicate))
         return [decoded(row[0]) for row in found]
 
-    def facts(
-        self,
-        subjects: Collection[str] | None = None,
-        predicate: str | None = None,
-        *,
-        as_of: datetime | None = None,
-        believed_at: datetime | None = None,
-    ) -> list[Fact]:
+    def facts(self, subjects: Names = None, predicate: str | None = None, when: When = NOW) -> list[Fact]:
         """The versions that hold and are believed, in the order they were added."""
-        given = _slot(subjects, predicate) | {"as_of": as_of, "believed_at": believed_at}
+        given = _slot(subjects, predicate) | when._asdict()
         found = self._table.read("record", f"WHERE {_OF_SLOT} AND {_VISIBLE} ORDER BY seq", **given)
         return [decoded(row[0]) for row in found]
 
-    def distances(
-        self, names: Iterable[str], hops: int, *, as_of: datetime | None = None, believed_at: datetime | None = None
-    ) -> dict[str, int]:
+    def distances(self, names: Iterable[str], hops: int, when: When = NOW) -> dict[str, int]:
         """Names within `hops` of one of `names`."""
         touching = f"WHERE (subject = ANY(%(names)s) OR object = ANY(%(names)s)) AND {_VISIBLE}"
 
         def edges(frontier: list[str]) -> Iterable[tuple[str, str]]:
-            given = {"names": frontier, "as_of": as_of, "believed_at": believed_at}
+            given = {"names": frontier, **when._asdict()}
             return ((row[0], row[1]) for row in self._table.read("DISTINCT subject, object", touching, **given))
 
         return breadth_first(map(plain, names), hops, edges)
@@ -179,7 +177,8 @@ class PostgresVectors:
         self._table = _Table(place, "vectors", _VECTORS)
         try:
             with psycopg.connect(_server()) as connection:
-                connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+                there = "SELECT oid FROM pg_extension WHERE extname = 'vector'"
+                _make(connection, there, "CREATE EXTENSION vector")
         except psycopg.Error as error:
             raise HarnessError(
                 f"PostgreSQL has no pgvector here: {' '.join(str(error).split())}",
@@ -204,15 +203,7 @@ class PostgresVectors:
         """What there is."""
         return {row[0]: (row[1], row[2]) for row in self._table.read("version_id, digest, expired_at", "ORDER BY seq")}
 
-    def search(
-        self,
-        vector: Vector,
-        limit: int,
-        *,
-        as_of: datetime | None = None,
-        believed_at: datetime | None = None,
-        ids: Collection[str] | None = None,
-    ) -> list[tuple[str, float]]:
+    def search(self, vector: Vector, limit: int, when: When = NOW, ids: Names = None) -> list[tuple[str, float]]:
         """The nearest versions that hold and are believed."""
         found = self._table.read(
             "version_id, -(vector <#> %(vector)s::vector)",
@@ -220,8 +211,7 @@ class PostgresVectors:
             "ORDER BY vector <#> %(vector)s::vector, seq LIMIT %(limit)s",
             vector=_literal(vector),
             limit=limit,
-            as_of=as_of,
-            believed_at=believed_at,
+            **when._asdict(),
             ids=None if ids is None else list(ids),
         )
         return [(row[0], float(row[1])) for row in found]
@@ -234,7 +224,7 @@ class PostgresVectors:
         """Nothing is held of one history."""
 
 
-def _slot(subjects: Collection[str] | None, predicate: str | None) -> dict[str, Any]:
+def _slot(subjects: Names, predicate: str | None) -> dict[str, Any]:
     return {"subjects": None if subjects is None else [plain(name) for name in subjects], "predicate": predicate}
 
 

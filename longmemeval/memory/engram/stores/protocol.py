@@ -1,15 +1,26 @@
-"""What a store must offer, and what all of them do alike.
-
-A moment on an axis of time is naive. `as_of` is a moment in the world; None: whenever a fact holds. `believed_at` is a
-moment of belief; None: as believed now, by all that was learned.
-"""
+"""What a store must offer, and what all of them do alike."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from longmemeval.arrays import Vector, Vectors
 from longmemeval.memory.engram.records import Fact
+
+Names = Collection[str] | None
+"""None: all there are."""
+
+
+class When(NamedTuple):
+    """A moment on each axis of time, naive."""
+
+    as_of: datetime | None = None
+    """In the world; None: whenever a fact holds."""
+    believed_at: datetime | None = None
+    """Of belief; None: as believed now, by all that was learned."""
+
+
+NOW = When()
 
 
 class FactStore(Protocol):
@@ -28,7 +39,7 @@ class FactStore(Protocol):
         """Note when versions expired: each is one that is there, with `expired_at`."""
         ...
 
-    def versions(self, subjects: Collection[str] | None = None, predicate: str | None = None) -> list[Fact]:
+    def versions(self, subjects: Names = None, predicate: str | None = None) -> list[Fact]:
         """All versions in the order they were added: the history of a slot, or of everything.
 
         Args:
@@ -37,20 +48,11 @@ class FactStore(Protocol):
         """
         ...
 
-    def facts(
-        self,
-        subjects: Collection[str] | None = None,
-        predicate: str | None = None,
-        *,
-        as_of: datetime | None = None,
-        believed_at: datetime | None = None,
-    ) -> list[Fact]:
+    def facts(self, subjects: Names = None, predicate: str | None = None, when: When = NOW) -> list[Fact]:
         """The versions that hold and are believed, in the order they were added."""
         ...
 
-    def distances(
-        self, names: Iterable[str], hops: int, *, as_of: datetime | None = None, believed_at: datetime | None = None
-    ) -> dict[str, int]:
+    def distances(self, names: Iterable[str], hops: int, when: When = NOW) -> dict[str, int]:
         """Each name that such facts connect with one of `names`, with its distance, up to `hops`."""
         ...
 
@@ -78,22 +80,13 @@ class FactVectors(Protocol):
         """Of each version, in the order they were added, what `digest` gives and when it expired."""
         ...
 
-    def search(
-        self,
-        vector: Vector,
-        limit: int,
-        *,
-        as_of: datetime | None = None,
-        believed_at: datetime | None = None,
-        ids: Collection[str] | None = None,
-    ) -> list[tuple[str, float]]:
+    def search(self, vector: Vector, limit: int, when: When = NOW, ids: Names = None) -> list[tuple[str, float]]:
         """The nearest versions that hold and are believed, best first, with their inner products.
 
         Args:
             vector: shape (dimension,).
             limit: most hits.
-            as_of: as everywhere.
-            believed_at: as everywhere.
+            when: which are looked at.
             ids: only these versions; None: all.
         """
         ...

@@ -4,7 +4,7 @@ Searches compare with every vector that passes the filter.
 """
 
 import shutil
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from threading import Lock
@@ -31,6 +31,7 @@ from qdrant_edge import (
 from longmemeval.arrays import Vector, Vectors
 from longmemeval.memory.engram.records import Fact
 from longmemeval.memory.engram.stores.places import Namespace, asking, locked_files
+from longmemeval.memory.engram.stores.protocol import NOW, Names, When
 from longmemeval.memory.engram.stores.rows import NEVER, digest, moment_of, number_of
 
 
@@ -94,21 +95,13 @@ class QdrantVectors:
             rows = _payloads(shard) if shard else []
         return {row["version_id"]: (row["digest"], moment_of(row["expired_at"])) for row in rows}
 
-    def search(
-        self,
-        vector: Vector,
-        limit: int,
-        *,
-        as_of: datetime | None = None,
-        believed_at: datetime | None = None,
-        ids: Collection[str] | None = None,
-    ) -> list[tuple[str, float]]:
+    def search(self, vector: Vector, limit: int, when: When = NOW, ids: Names = None) -> list[tuple[str, float]]:
         """The nearest versions that hold and are believed."""
-        conditions = [*_between("valid_at", "invalid_at", as_of)] if as_of else []
-        if believed_at is None:
+        conditions = _between("valid_at", "invalid_at", when.as_of) if when.as_of else []
+        if when.believed_at is None:
             conditions.append(FieldCondition(key="expired_at", range=RangeFloat(gte=NEVER)))
         else:
-            conditions += _between("created_at", "expired_at", believed_at)
+            conditions += _between("created_at", "expired_at", when.believed_at)
         if ids is not None:
             conditions.append(FieldCondition(key="version_id", match=MatchAny(any=list(ids))))
         request = QueryRequest(
