@@ -1,12 +1,14 @@
 """`longmemeval run`."""
 
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from longmemeval.cli import next_step
+from longmemeval.cli.forecasts import show_forecast
 from longmemeval.cli.interrupts import continue_with
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.completion import complete_run
@@ -143,12 +145,16 @@ class Which:
             raise typer.BadParameter(f"--{continued} continues one run; with --repeat give --run-id again")
         return next(iter(names.values()), None)
 
-    def tell_how_to_continue(self, name: str) -> None:
-        """What an interrupt prints."""
+    def begun(self, name: str, shard: str) -> str:
+        """The id of the run of a shard; an interrupt from here on tells how to go on with it."""
+        from longmemeval.pipeline.runs.shards import sharded_id
+
+        name = sharded_id(name, shard) if self.repeat == 1 else name
         if self.extend:
             continue_with(next_step.same_again())
         else:
             continue_with(next_step.resume(name) if self.repeat == 1 else next_step.repeat_again(f"{name}-r1"))
+        return name
 
 
 def run(
@@ -192,6 +198,9 @@ def run(
     no_save_prompts: Annotated[
         bool, typer.Option("--no-save-prompts", rich_help_panel=ADVANCED, help="Do not store the prompts.")
     ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", rich_help_panel=OUTPUT, help="Show the calls and their cost; do nothing.")
+    ] = False,
     as_json: shared.Json = False,
 ) -> None:
     """Answer the questions from prepared fixtures.
@@ -204,8 +213,8 @@ def run(
     from longmemeval.memory.configuration import resolve_configuration
     from longmemeval.pipeline.answer import run as pipeline
     from longmemeval.pipeline.answer.repeats import run_repeats
+    from longmemeval.pipeline.estimate.forecast import forecast_run
     from longmemeval.pipeline.runs.manifest import default_run_id
-    from longmemeval.pipeline.runs.shards import sharded_id
 
     shown.use()
     named, repeat = which.named, which.repeat
@@ -219,10 +228,8 @@ def run(
     texts, answering = None, benchmark_of(data).answering
     if answering and answering.load_texts and reading.template and reading.template.suffix in answering.text_endings:
         texts = answering.load_texts(reading.template)
-    name = named or default_run_id(where.results_dir, data.name, configuration.name, model)
-    if repeat == 1:
-        name = sharded_id(name, chosen.shard)
-    which.tell_how_to_continue(name)
+    usual = default_run_id(where.results_dir, data.name, configuration.name, model)
+    name = which.begun(named or usual, chosen.shard)
     options = pipeline.RunOptions(
         reading=reading.configuration(protocol, None if texts else reading.template),
         prepared=prepared,
@@ -240,6 +247,10 @@ def run(
         save_prompts=not no_save_prompts,
         tell=lambda line: err.print(printable(line)),
     )
+    if dry_run:
+        forecast = forecast_run(data, configuration, model, selection=chosen, options=options, where=where)
+        (print_json if as_json else partial(show_forecast, runs=repeat))(forecast)
+        return
     if repeat > 1:
         reports = run_repeats(data, configuration, model, repeat, selection=chosen, options=options, where=where)
     else:

@@ -18,7 +18,8 @@ from longmemeval.text.plural import count_of
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.compare.graded_run import RunSummary
-    from longmemeval.pipeline.sweep.estimate import RunEstimate, SweepEstimate, Work
+    from longmemeval.pipeline.estimate.work import Work
+    from longmemeval.pipeline.sweep.estimate import RunEstimate, SweepEstimate
     from longmemeval.pipeline.sweep.sweep import SweepComparison, SweepReport
 
 

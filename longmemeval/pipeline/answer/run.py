@@ -118,10 +118,7 @@ def run(
     """
     where = where or folders()
     configuration = as_configuration(memory)
-    chosen = select(list(dataset.questions()), selection, dataset.question_type)
-    official = _official(dataset, options)
-    if official:
-        chosen = official.questions(dataset, chosen, official.record(options.seed, options.protocol_texts))
+    chosen, _ = asked_of(dataset, selection, options)
     base = options.run_id or default_run_id(where.results_dir, dataset.name, configuration.name, model_spec)
     run_id = sharded_id(base, selection.shard)
     folder = where.results_dir / check_run_id(run_id)
@@ -267,6 +264,23 @@ def _official(dataset: Dataset, options: RunOptions) -> OfficialAnswering | None
             fix="Leave out --protocol",
         )
     return benchmark.answering
+
+
+def asked_of(
+    dataset: Dataset, selection: Selection, options: RunOptions
+) -> tuple[list[Question], Mapping[str, Any] | None]:
+    """The questions as they are asked, and what the official protocol records, where it is followed."""
+    chosen = select(list(dataset.questions()), selection, dataset.question_type)
+    official = _official(dataset, options)
+    if official is None:
+        return chosen, None
+    record = official.record(options.seed, options.protocol_texts)
+    return list(official.questions(dataset, chosen, record)), record
+
+
+def reading_of(dataset: Dataset, options: RunOptions, model_spec: str) -> ReadingConfiguration:
+    """How the model is asked, with what was left open filled in."""
+    return _reading(options, model_spec, _official(dataset, options))
 
 
 def _reading(options: RunOptions, model_spec: str, official: OfficialAnswering | None) -> ReadingConfiguration:

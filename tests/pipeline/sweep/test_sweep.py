@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from longmemeval.errors import FatalModelError, FixtureError, HarnessError
-from longmemeval.pipeline.sweep.estimate import Work
+from longmemeval.pipeline.estimate.work import Work
 from longmemeval.pipeline.sweep.sweep import SweepReport
 from longmemeval.pipeline.verify.verify import verify
 from tests.benchmarks.locomo.test_loader import make_conversation

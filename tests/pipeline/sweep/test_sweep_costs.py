@@ -10,7 +10,7 @@ import pytest
 from longmemeval.costs.prices import price
 from longmemeval.errors import HarnessError, SpendingLimitError
 from longmemeval.llm.tokens import token_counter
-from longmemeval.pipeline.sweep.estimate import Work
+from longmemeval.pipeline.estimate.work import Work
 from longmemeval.pipeline.sweep.sweep import sweep
 from tests.pipeline.helpers import answers, colours, folders_in
 from tests.pipeline.sweeps import LEXICAL, OFFLINE, PRICED, estimated, served, swept, written

@@ -1,0 +1,130 @@
+"""The calls that would answer questions: the prompts are made from the fixtures, and counted."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from msgspec import structs
+
+from longmemeval.arrays import Vector
+from longmemeval.dataset import Dataset
+from longmemeval.embedding.hashing import HashingEmbedder
+from longmemeval.embedding.registry import is_remote
+from longmemeval.errors import FixtureError
+from longmemeval.event_loop import complete
+from longmemeval.llm.call_counter import Call, CallCounter
+from longmemeval.llm.options import is_offline
+from longmemeval.llm.tokens import context_window
+from longmemeval.memory.configuration import MemoryConfiguration, analysis_of, build_memory, preset_of
+from longmemeval.memory.gold import gold_for
+from longmemeval.memory.protocol import MemoryTools
+from longmemeval.pipeline.estimate.work import Work, sampled_of, share_of, work_of
+from longmemeval.pipeline.fixtures.access import PreparedFixtures
+from longmemeval.pipeline.fixtures.query_vectors import query_vectors
+from longmemeval.reading.reader import Reader, ReadingConfiguration
+from longmemeval.records import Question
+from longmemeval.retrieval.questions.analysis import analyse_by_model, analyse_by_rules
+from longmemeval.settings import Folders
+from longmemeval.storage.messages import haystack_messages
+
+
+@dataclass(frozen=True)
+class Asking:
+    """How questions would be answered."""
+
+    dataset: Dataset
+    configuration: MemoryConfiguration
+    reading: ReadingConfiguration
+    model: str
+    prepared: str
+    """The name of the preparation."""
+    embedder: str | None
+    """The fixtures' embedder, by another name."""
+    where: Folders
+
+
+def answering_work(asking: Asking, left: Sequence[Question]) -> Work:
+    """What answering the questions that are left would take."""
+    spec, sampled = asking.model, sampled_of(left)
+    if not left:
+        return work_of(spec, [], 0.0, "answered already")
+    share = len(left) / len(sampled)
+    try:
+        calls, manner = _prompts(asking, sampled)
+        return work_of(spec, calls, share, f"{share_of(sampled, left)} prompts{manner}")
+    except FixtureError:
+        pass
+    if preset_of(asking.configuration).recalls_everything and asking.reading.note_template is None:
+        return work_of(spec, _histories(asking, sampled), share, f"the size of {share_of(sampled, left)} haystacks")
+    return Work(spec, None, None, None, 0.0 if is_offline(spec) else None, "known after prepare")
+
+
+def _prompts(asking: Asking, questions: Sequence[Question]) -> tuple[list[Call], str]:
+    """The calls that would answer `questions`, and what about them is not as in the run.
+
+    Raises:
+        FixtureError: not prepared.
+    """
+    configuration, reading = asking.configuration, asking.reading
+    fixtures = PreparedFixtures(asking.dataset, asking.prepared, asking.where, configuration)
+    opened = {question.haystack_id: fixtures.open(question.haystack_id) for question in questions}
+    embed, manner = _vectors(asking, questions, fixtures)
+    analysis = analysis_of(configuration)
+    if analysis.asks_model:
+        manner += "; asking the model about the questions first is not counted"
+    counter = CallCounter(asking.model)
+    tools = MemoryTools(
+        embed_query=embed,
+        gold=gold_for(configuration, asking.dataset),
+        count_tokens=counter.tokens.count,
+        analyse=partial(analyse_by_rules, method=analysis),
+    )
+    memory = build_memory(configuration, tools)
+    if reading.context_window is None:
+        reading = structs.replace(reading, context_window=context_window(asking.model))
+    reader = Reader(reading, counter, counter.tokens)
+
+    async def read() -> int:
+        failed = 0
+        for question in questions:
+            recall = await memory.recall(question, opened[question.haystack_id])
+            failed += (await reader.read(question, recall)).answer.status == "error"
+        return failed
+
+    if failed := complete(read()):
+        manner += f"; {failed} do not fit the model's window and would fail"
+    return counter.calls, manner
+
+
+def _vectors(
+    asking: Asking, questions: Sequence[Question], fixtures: PreparedFixtures
+) -> tuple[Callable[[str], Vector], str]:
+    """How questions are embedded: as in the run, unless that would cost something."""
+    identity = fixtures.embedder_of(questions)
+    if identity is None or not is_remote(identity.spec):
+        return query_vectors(questions, identity, asking.embedder, None, asking.where, keep=False), ""
+    stand_in = HashingEmbedder(fixtures.dimension_of(questions))
+    return lambda text: stand_in.embed([text])[0], ", searched with other vectors than the embedder's"
+
+
+def _histories(asking: Asking, questions: Iterable[Question]) -> list[Call]:
+    """One call per question with the whole haystack, without what the prompt adds to it."""
+    count = CallCounter(asking.model).tokens.count
+    haystacks = (asking.dataset.haystack(question.haystack_id) for question in questions)
+    sizes = (sum(count(message.content) for message in haystack_messages(haystack)) for haystack in haystacks)
+    return [Call(size, asking.reading.max_tokens) for size in sizes]
+
+
+def analysing_work(asking: Asking, model: str, questions: Sequence[Question]) -> Work | None:
+    """What asking a chat model about the questions first would take; None where nothing is asked."""
+    method = analysis_of(asking.configuration)
+    if not method.asks_model or not questions:
+        return None
+    counter, sampled = CallCounter(model), sampled_of(questions)
+
+    async def ask() -> None:
+        for question in sampled:
+            await analyse_by_model(counter, question, method)
+
+    complete(ask())
+    return work_of(model, counter.calls, len(questions) / len(sampled), f"{share_of(sampled, questions)} prompts")
