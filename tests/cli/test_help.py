@@ -12,9 +12,9 @@ from tests.cli.conftest import Command
 from tests.cli.terminal import WIDTHS, check_snapshot, shown
 
 GROUP = typer.main.get_group(app)
-VERBS = [name for name in GROUP.commands if name not in ("datasets", "memory", "plugins")]
+VERBS = [name for name in GROUP.commands if name not in ("datasets", "memory", "plugins", "board")]
 LINES = ["", *VERBS, "plugins", "datasets", *(f"datasets {name}" for name in ("list", "download", "verify", "stats"))]
-LINES += ["memory", "memory init", "memory install", "memory check"]
+LINES += ["memory", "memory init", "memory install", "memory check", "board", "board build"]
 
 
 def command_of(verb: str) -> TyperCommand:

@@ -12,6 +12,7 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
+from longmemeval.report.board import write_board
 from longmemeval.report.text import visible
 from longmemeval.report.write import ReportOptions, write_report
 from tests.pipeline.graded_runs import LENIENT
@@ -341,3 +342,19 @@ def test_500_questions_stay_under_5_megabytes_and_come_in_portions(
     assert f"In the prompt: {recalled} messages" in detail
     assert ("… 18 more messages" in detail) == (recalled == 48)
     assert "Messages are cut to about" in page.locator("#questions").inner_text()
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+def test_the_board_fits_and_its_rows_link_to_their_manifests(reader: Reader, tmp_path: Path, width: int) -> None:
+    where = hostile_run(tmp_path)
+    for number, run_id in enumerate(("one", "two")):
+        answers = where.results_dir / run_id / "answers.jsonl"
+        answers.write_bytes(answers.read_bytes().replace(b'"recall_ms":0.0', b'"recall_ms":%d.0' % (number + 1)))
+    write_board([where.results_dir], tmp_path / "board", datasets=[str(tmp_path / "hostile.json")], where=where)
+    page = reader.open(tmp_path / "board" / "index.html", width=width)
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert visible(HOSTILE) in page.locator("tbody th").first.inner_text()
+    links = [link.get_attribute("href") or "" for link in page.locator("tbody a").all()]
+    assert links == ["manifests/results/one.json", "manifests/results/two.json"]
+    assert all((tmp_path / "board" / link).exists() for link in links)
+    assert page.locator("tbody td:first-child").all_inner_texts() == ["1 to 2", "1 to 2"]

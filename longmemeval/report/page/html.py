@@ -1,11 +1,8 @@
 """The report as one page that needs nothing but itself."""
 
-import base64
-import hashlib
 import re
 from collections.abc import Sequence
-from importlib import resources
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct, structs
@@ -27,16 +24,13 @@ from longmemeval.report.page.data import (
 )
 from longmemeval.report.page.question_data import details, rows
 from longmemeval.report.page.question_records import Row
+from longmemeval.report.page.templates import environment, page_file, policy
 from longmemeval.report.published import PublishedFigure
 from longmemeval.report.tables.comparison import published_table, question_count
 from longmemeval.report.tables.effort import cost_table, latency_table
 from longmemeval.report.tables.memory_models import memory_model_table
 from longmemeval.report.tables.table import Table
-from longmemeval.report.text import visible
 from longmemeval.settings import Folders
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 T = TypeVar("T")
 
@@ -99,12 +93,12 @@ def html_page(
     table = rows(comparison.questions, graded[0].asked)
     below, left_out = details([row.id for row in table], graded, full=full)
     first = _PageData(tuple(_PageRun(run.letter, run.colour, run.name) for run in runs), table)
-    script, style = _page_file("page.js"), _page_file("page.css")
+    script, style = page_file("page.js"), page_file("page.css")
     text = (
-        _environment()
+        environment()
         .get_template("page.html.j2")
         .render(
-            policy=_policy(script, style),
+            policy=policy(script, style),
             title=f"{comparison.dataset}: {_named(runs)}",
             lead=f"{question_count(comparison)}, {len(runs)} {'run' if len(runs) == 1 else 'runs'}",
             version=__version__,
@@ -126,41 +120,6 @@ def html_page(
 def _named(runs: list[RunView]) -> str:
     names = [run.name for run in runs]
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-
-
-def _environment() -> "Environment":
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
-
-    def shown(value: object) -> object:
-        return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-    environment = Environment(
-        loader=PackageLoader("longmemeval.report", "page"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=shown,
-    )
-    environment.filters["drawing"] = lambda chart: Markup(chart.svg)
-    return environment
-
-
-def _page_file(name: str) -> str:
-    return resources.files("longmemeval.report").joinpath("page", name).read_text(encoding="utf-8").strip()
-
-
-def _policy(script: str, style: str) -> str:
-    """Nothing is loaded, and no script runs but the page's own; charts carry style attributes."""
-    return (
-        f"default-src 'none'; script-src {_source(script)}; style-src {_source(style)}; "
-        "style-src-attr 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
-    )
-
-
-def _source(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def _embedded(document: object) -> str:

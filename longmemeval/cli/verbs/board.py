@@ -1,0 +1,61 @@
+"""`longmemeval board`: one verb so far, `build`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from longmemeval.cli.options import shared
+from longmemeval.cli.options.groups import add_verb
+from longmemeval.cli.options.panels import OUTPUT, WHAT, Verbs
+from longmemeval.cli.output import err, out, print_json, printable
+from longmemeval.text.plural import count_of
+
+app = typer.Typer(
+    no_args_is_help=True,
+    cls=Verbs,
+    help="A leaderboard of verified runs, of one person or many.",
+    epilog="longmemeval board build results -o board",
+)
+
+
+@app.callback()
+def _group() -> None:
+    """Keep `build` a verb of its own, though it is the only one."""
+
+
+def build(
+    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER", help="Folders with runs anywhere below.")],
+    places: shared.Places,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", rich_help_panel=OUTPUT, help="The folder to write.")
+    ],
+    dataset: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--dataset", "-d", metavar="DATA", rich_help_panel=WHAT, help="Data outside the catalogue; repeatable."
+        ),
+    ] = None,
+    as_json: shared.Json = False,
+) -> None:
+    """Verify all runs below the folders, and write a static page and JSON of those that hold.
+
+    Runs that do not verify, unfinished and ungraded ones are listed apart with the reason. See docs/board.md.
+    """
+    from longmemeval.report.board import write_board
+
+    written = write_board(folders, output, datasets=dataset or (), where=places.folders())
+    if as_json:
+        print_json(written.board)
+    else:
+        out.print(
+            printable(
+                f"{written.folder}: {count_of(written.ranked, 'ranked run')}, {written.shown} without a rank, "
+                f"{written.apart} listed apart"
+            )
+        )
+    for one in written.board.apart:
+        err.print(printable(f"{one.submission}: {one.reason}"))
+
+
+add_verb(app, "build", build, example="longmemeval board build results -o board")

@@ -1,0 +1,1 @@
+"""`board`: verified runs of many people, ranked no finer than the noise allows."""

@@ -1,0 +1,176 @@
+"""A board: fields of runs that compare, and the runs that are not ranked."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from longmemeval import __version__
+from longmemeval.evaluation.judges.standing import judge_name
+from longmemeval.files import safe_name, sha256_file
+from longmemeval.pipeline.board.ranking import Rank, ranked
+from longmemeval.pipeline.board.submissions import Apart, Submission, Verifying, run_folders
+from longmemeval.pipeline.compare.costs import Cost
+from longmemeval.pipeline.compare.graded_run import GradedRun
+from longmemeval.pipeline.runs.settings import AnswerSettings
+from longmemeval.settings import Folders, folders
+
+BOARD_FORMAT = 1
+
+
+class Field(Struct, frozen=True, order=True):
+    """What runs have in common that are ranked together."""
+
+    dataset: str
+    dataset_sha256: str
+    """Of the content."""
+    judge: str
+    judge_id: str
+    official: bool
+    metric: str
+    reader: str
+    """Model, how it was asked and where it is served."""
+    budget: str
+    """Tokens that a memory may recall; empty: no limit was set."""
+    protocol: str
+
+
+class BoardRow(Struct, frozen=True):
+    """One verified run in its field; fractions between 0 and 1."""
+
+    submission: str
+    run: str
+    memory: str
+    rank: Rank | None
+    """First and last place; None: a ceiling or a control, which is shown and not ranked."""
+    mark: str
+    """What it is where it is not ranked: `ceiling`, `control`; or a part of the questions."""
+    score: float
+    interval: tuple[float, float]
+    n: int
+    not_evaluated: int
+    prompt_tokens: float | None
+    """Mean per question."""
+    answers: Cost
+    checks: int
+    version: str
+    """Of the harness."""
+    manifest: str
+    """Where the board has a copy of its `run.json`, relative to its page."""
+    manifest_sha256: str
+
+
+class BoardField(Struct, frozen=True):
+    """A field and its runs, the best first."""
+
+    field: Field
+    rows: tuple[BoardRow, ...]
+
+
+class Board(Struct, frozen=True):
+    """The document `board.json`."""
+
+    format: int
+    version: str
+    """Of the harness that verified the runs."""
+    fields: tuple[BoardField, ...]
+    apart: tuple[Apart, ...]
+
+
+class MadeBoard(Struct, frozen=True):
+    """A board and the manifests that its page links to."""
+
+    board: Board
+    manifests: dict[str, Path]
+    """Path below the page's folder -> the file to copy there."""
+
+
+def make_board(paths: Sequence[Path], *, datasets: Sequence[str] = (), where: Folders | None = None) -> MadeBoard:
+    """Verify the runs below `paths` and rank those that hold.
+
+    Args:
+        paths: folders of runs, of one person each say.
+        datasets: files that the runs answered, where these are not of the catalogue.
+        where: the folders; that of downloaded data counts.
+
+    Raises:
+        HarnessError: a folder or a file of data is not there.
+    """
+    verifying = Verifying(datasets, where or folders())
+    found = [one for name, path in run_folders(paths) for one in verifying.submissions(name, path)]
+    by_field: dict[Field, list[Submission]] = {}
+    for one in found:
+        if isinstance(one, Submission):
+            by_field.setdefault(_field(one.graded), []).append(one)
+    fields = tuple(BoardField(field, _rows(by_field[field])) for field in sorted(by_field))
+    manifests = {_copy_of(one): one.folder / "run.json" for some in by_field.values() for one in some}
+    apart = tuple(one for one in found if isinstance(one, Apart))
+    return MadeBoard(Board(BOARD_FORMAT, __version__, fields, apart), manifests)
+
+
+def _field(graded: GradedRun) -> Field:
+    manifest, judge = graded.manifest, graded.metrics.judge
+    settings = manifest.settings
+    reader, budget = "answers of another system", ""
+    if isinstance(settings, AnswerSettings):
+        served = f", served at {settings.model.api_base}" if settings.model.api_base else ""
+        reader = f"{settings.model.spec} ({settings.reading.shown}{served})"
+        limit = settings.memory.parameters.get("budget")
+        budget = "" if limit is None else f"{limit} tokens"
+    protocol = str(settings.official_protocol.get("name", "standard"))
+    return Field(
+        dataset=manifest.dataset["name"],
+        dataset_sha256=manifest.dataset["content_sha256"],
+        judge=judge_name(judge),
+        judge_id=judge.id,
+        official=judge.official,
+        metric=judge.metric,
+        reader=reader,
+        budget=budget,
+        protocol=protocol,
+    )
+
+
+def _rows(submissions: Sequence[Submission]) -> tuple[BoardRow, ...]:
+    """The runs of one field; what is no memory system comes last, without a rank."""
+    by_run = {id(one.graded): one for one in submissions}
+    competing = [one.graded for one in submissions if not _mark(one.graded)]
+    others = [one.graded for one in submissions if _mark(one.graded)]
+    runs, places = ranked(competing)
+    rest = sorted(others, key=lambda run: -run.metrics.overall.accuracy)
+    return (
+        *(_row(by_run[id(run)], place) for run, place in zip(runs, places, strict=True)),
+        *(_row(by_run[id(run)], None) for run in rest),
+    )
+
+
+def _mark(run: GradedRun) -> str:
+    if run.summary.reads_gold:
+        return "ceiling"
+    return "control" if run.summary.control else ""
+
+
+def _row(one: Submission, rank: Rank | None) -> BoardRow:
+    summary, overall = one.graded.summary, one.graded.metrics.overall
+    packages = one.graded.manifest.environment.get("packages", {})
+    return BoardRow(
+        submission=one.name,
+        run=summary.run_id,
+        memory=summary.memory,
+        rank=rank,
+        mark=_mark(one.graded) or summary.part,
+        score=overall.accuracy,
+        interval=overall.interval,
+        n=overall.n,
+        not_evaluated=overall.not_evaluated,
+        prompt_tokens=summary.mean_prompt_tokens,
+        answers=summary.costs.answers,
+        checks=one.checks,
+        version=str(packages.get("longmemeval", "")),
+        manifest=_copy_of(one),
+        manifest_sha256=sha256_file(one.folder / "run.json"),
+    )
+
+
+def _copy_of(one: Submission) -> str:
+    return "/".join(["manifests", *map(safe_name, one.name.split("/"))]) + ".json"

@@ -1,0 +1,133 @@
+"""The runs in people's folders: each is verified, and what is not verified is told apart with the reason."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from longmemeval.benchmarks.catalogue import catalogue
+from longmemeval.benchmarks.registry import load_dataset
+from longmemeval.dataset import Dataset
+from longmemeval.errors import HarnessError
+from longmemeval.evaluation.judges.standing import grading
+from longmemeval.files import sha256_file
+from longmemeval.pipeline.compare.graded_run import GradedRun, load_graded
+from longmemeval.pipeline.runs.lines import ANSWERS
+from longmemeval.pipeline.runs.manifest import RunManifest, stored_manifest
+from longmemeval.pipeline.runs.scores.stored import stored_metrics
+from longmemeval.pipeline.verify.verify import verify
+from longmemeval.settings import Folders
+
+
+class Apart(Struct, frozen=True):
+    """A run that is not ranked."""
+
+    submission: str
+    """Folder and run."""
+    reason: str
+
+
+class Submission(Struct, frozen=True):
+    """A verified run as one judge graded it."""
+
+    name: str
+    """Folder and run."""
+    folder: Path
+    checks: int
+    """How many hold."""
+    graded: GradedRun
+
+
+def run_folders(folders: Sequence[Path]) -> list[tuple[str, Path]]:
+    """Every run below the folders, by a name that says in which of them it is.
+
+    Raises:
+        HarnessError: a folder is not there.
+    """
+    found: dict[Path, str] = {}
+    for folder in folders:
+        if not folder.is_dir():
+            raise HarnessError("There is no such folder", where=str(folder), fix="Name folders that hold runs")
+        root = folder.resolve()
+        for path in sorted(root.rglob("run.json")):
+            inside = path.parent.relative_to(root)
+            if not any(part.startswith(".") for part in inside.parts):
+                found.setdefault(path.parent, "/".join([root.name, *inside.parts]))
+    return [(name, path) for path, name in found.items()]
+
+
+class Verifying:
+    """Verifies runs against data of our own: what a manifest says of the place of its data is never followed.
+
+    Args:
+        datasets: files, or names of the catalogue, beside the catalogue's own.
+        where: the folders; that of downloaded data counts.
+    """
+
+    def __init__(self, datasets: Sequence[str], where: Folders) -> None:
+        self._where = where
+        self._given = {load_dataset(one, where.data_dir).content_sha256: one for one in datasets}
+        self._catalogued: dict[str, Dataset | HarnessError] = {}
+        self._seen: dict[tuple[str, str], str] = {}
+
+    def submissions(self, name: str, folder: Path) -> Iterator[Submission | Apart]:
+        """A run as each of its judges graded it, or why it is not ranked."""
+        try:
+            yield from self._submissions(name, folder)
+        except (HarnessError, OSError) as error:
+            yield Apart(name, error.what if isinstance(error, HarnessError) else str(error.strerror))
+
+    def _submissions(self, name: str, folder: Path) -> Iterator[Submission | Apart]:
+        manifest = stored_manifest(folder)
+        if reason := self._not_listed(manifest, folder, name):
+            yield Apart(name, reason)
+            return
+        data = self._data_of(manifest)
+        where = self._where.model_copy(update={"results_dir": folder.parent})
+        checked = verify(folder.name, dataset=data, where=where)
+        if checked.problems:
+            more = f" (and {len(checked.problems) - 1} more)" if len(checked.problems) > 1 else ""
+            yield Apart(name, f"does not verify: {checked.problems[0]}{more}")
+            return
+        scored = [one.judge for one in stored_metrics(folder) if grading(one.judge) == 1]
+        if not scored:
+            yield Apart(name, "is not graded")
+        for judge in scored:
+            (graded,) = load_graded([folder.name], where, judge=judge.id, dataset=data)
+            yield Submission(name, folder, checked.checked, graded)
+
+    def _not_listed(self, manifest: RunManifest, folder: Path, name: str) -> str:
+        """Why a run is not on a board whether it verifies or not; empty where it may be."""
+        if manifest.kind == "retrieval":
+            return "holds rankings, no answers"
+        if manifest.selection and manifest.selection.shard:
+            return f"is shard {manifest.selection.shard}; the merged run is what counts"
+        if manifest.status != "completed":
+            return f"is not completed ({manifest.status})"
+        answers = folder / ANSWERS
+        key = (manifest.dataset.get("content_sha256", ""), sha256_file(answers) if answers.exists() else "")
+        first = self._seen.setdefault(key, name)
+        return f"holds the same answers as {first}" if first != name else ""
+
+    def _data_of(self, manifest: RunManifest) -> str:
+        """Our own data set that a run answered, as `load_dataset` takes it.
+
+        Raises:
+            HarnessError: it is not here.
+        """
+        name, content = manifest.dataset.get("name", ""), manifest.dataset.get("content_sha256", "")
+        if content in self._given:
+            return self._given[content]
+        if name not in catalogue():
+            raise HarnessError(f"Its data set '{name}' is not in the catalogue; --dataset FILE names it")
+        if name not in self._catalogued:
+            try:
+                self._catalogued[name] = load_dataset(name, self._where.data_dir)
+            except HarnessError as error:
+                self._catalogued[name] = error
+        data = self._catalogued[name]
+        if isinstance(data, HarnessError):
+            raise data
+        if data.content_sha256 != content:
+            raise HarnessError(f"It answered other data than {name} of the catalogue")
+        return name

@@ -1,0 +1,48 @@
+"""What all pages are made with: templates that escape everything, and a policy that nothing is loaded."""
+
+import base64
+import hashlib
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from longmemeval.report.text import visible
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+def environment() -> "Environment":
+    """Templates that escape everything, and show what is invisible."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    def shown(value: object) -> object:
+        return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+    made = Environment(
+        loader=PackageLoader("longmemeval.report", "page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=shown,
+    )
+    made.filters["drawing"] = lambda chart: Markup(chart.svg)
+    return made
+
+
+def page_file(name: str) -> str:
+    """The text of a file beside the templates."""
+    return resources.files("longmemeval.report").joinpath("page", name).read_text(encoding="utf-8").strip()
+
+
+def policy(script: str, style: str) -> str:
+    """Nothing is loaded, and no script runs but the page's own; charts carry style attributes."""
+    return (
+        f"default-src 'none'; script-src {_source(script)}; style-src {_source(style)}; "
+        "style-src-attr 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _source(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -1,0 +1,158 @@
+"""The board lists verified runs alone, ranks none inside the noise, and says why others are apart."""
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from longmemeval.errors import HarnessError
+from longmemeval.pipeline.board.board import make_board
+from longmemeval.pipeline.board.ranking import ranks
+from longmemeval.pipeline.runs.manifest import read_manifest, write_manifest
+from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.report.board import write_board
+from longmemeval.settings import Folders
+from tests.cli.conftest import Command, command
+from tests.pipeline.graded_runs import graded_run, labels
+from tests.pipeline.helpers import colours, folders_in
+from tests.support import tree
+
+__all__ = ["command"]
+HOSTILE = "<script>alert(1)</script>\"'&\x1b[31m\u202e"
+
+
+def settings(name: str, **others: object) -> Mapping[str, object]:
+    return {"memory": {"name": name, "preset": "last-k", "parameters": {}}, **others}
+
+
+@pytest.fixture
+def where(tmp_path: Path) -> Folders:
+    """Runs of 40 questions: two that are nearly the same, one far worse, one under a budget, one ceiling."""
+    dataset, where = colours(tmp_path / "colours.json", 40), folders_in(tmp_path)
+    graded_run(dataset, where, "best", labels(38, 2), settings=settings("best"))
+    graded_run(dataset, where, "close", [*labels(36, 3), True], settings=settings(HOSTILE))
+    graded_run(dataset, where, "worst", labels(8, 32), settings=settings("worst"))
+    small = {"name": "small", "preset": "last-k", "parameters": {"budget": 500}}
+    graded_run(dataset, where, "small", labels(10, 30), settings={"memory": small})
+    graded_run(dataset, where, "gold", labels(40), settings=settings("gold", reads_gold=True))
+    for folder in where.results_dir.iterdir():
+        if folder.is_dir():
+            finish(folder)
+    return where
+
+
+def finish(folder: Path) -> None:
+    """Make the run one of a version, with times of its own as every run has."""
+    path = folder / "answers.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"recall_ms":0.0', b'"recall_ms":%d.0' % len(folder.name)))
+    path.write_bytes(path.read_bytes().replace(b'"latency_ms":0.0', b'"latency_ms":%d.0' % ord(folder.name[0])))
+    manifest = read_manifest(folder)
+    write_manifest(folder, structs.replace(manifest, environment={"packages": {"longmemeval": "0.2.0"}}))
+
+
+def built(where: Folders) -> dict[str, dict[str, object]]:
+    """Run -> its row."""
+    board = make_board(
+        [where.results_dir], datasets=[str(where.results_dir.parent / "colours.json")], where=where
+    ).board
+    return {row.run: structs.asdict(row) for field in board.fields for row in field.rows}
+
+
+def test_places_hold_beyond_the_noise_and_within_a_field(where: Folders) -> None:
+    rows = built(where)
+    assert {name: row["rank"] for name, row in rows.items()} == {
+        "best": (1, 2),
+        "close": (1, 2),
+        "worst": (3, 3),
+        "small": (1, 1),
+        "gold": None,
+    }
+    assert rows["gold"]["mark"] == "ceiling"
+    assert (rows["best"]["score"], rows["best"]["n"], rows["best"]["version"]) == (0.95, 40, "0.2.0")
+
+
+def test_a_place_ends_only_where_all_above_are_better_than_all_below() -> None:
+    def unless(*same: tuple[int, int]) -> Callable[[int, int], bool]:
+        return lambda above, below: (above, below) not in same
+
+    assert ranks(3, unless()) == [(1, 1), (2, 2), (3, 3)]
+    assert ranks(3, unless((0, 1))) == [(1, 2), (1, 2), (3, 3)]
+    # The first is better than the last, but neither differs from the one between.
+    assert ranks(3, unless((0, 1), (1, 2))) == [(1, 3), (1, 3), (1, 3)]
+    assert ranks(4, unless((0, 3))) == [(1, 4)] * 4
+    assert ranks(0, unless()) == []
+
+
+def test_what_is_not_ranked_has_its_reason(where: Folders) -> None:
+    results = where.results_dir
+    shutil.copytree(results / "best", results.parent / "others" / "best")
+    judgements = next((results / "close" / "judgements").iterdir())
+    judgements.write_bytes(judgements.read_bytes().replace(b'"label":false', b'"label":true ', 1))
+    shutil.rmtree(results / "worst" / "metrics")
+    shutil.rmtree(results / "worst" / "judgements")
+    (results / "index.jsonl").unlink()
+    small = read_manifest(results / "small")
+    write_manifest(results / "small", structs.replace(small, status="interrupted"))
+    (results / "gold" / "run.json").write_text("{")
+    board = make_board(
+        [results, results.parent / "others"], datasets=[str(results.parent / "colours.json")], where=where
+    ).board
+    told = {one.submission: one.reason for one in board.apart}
+    assert told["others/best"] == "holds the same answers as results/best"
+    assert told["results/close"].startswith("does not verify: ")
+    assert told["results/worst"] == "is not graded"
+    assert told["results/small"] == "is not completed (interrupted)"
+    assert "damaged" in told["results/gold"]
+    assert [row.run for field in board.fields for row in field.rows] == ["best"]
+
+
+def test_data_comes_from_here_and_shards_do_not_count(where: Folders) -> None:
+    best = read_manifest(where.results_dir / "best")
+    write_manifest(where.results_dir / "best", structs.replace(best, selection=Selection(shard="1/2")))
+    board = make_board([where.results_dir], where=where).board
+    told = {one.submission: one.reason for one in board.apart}
+    assert told["results/best"] == "is shard 1/2; the merged run is what counts"
+    assert told["results/worst"] == "Its data set 'colours' is not in the catalogue; --dataset FILE names it"
+    # Not even where the manifest calls its own file by a name of the catalogue.
+    close = read_manifest(where.results_dir / "close")
+    write_manifest(where.results_dir / "close", structs.replace(close, dataset=close.dataset | {"name": "sample"}))
+    board = make_board([where.results_dir / "close"], where=where).board
+    assert [one.reason for one in board.apart] == ["It answered other data than sample of the catalogue"]
+    with pytest.raises(HarnessError, match="There is no such folder"):
+        make_board([where.results_dir / "nobody"], where=where)
+
+
+def test_page_escapes_and_links(where: Folders, tmp_path: Path) -> None:
+    data = [str(tmp_path / "colours.json")]
+    output = tmp_path / "board"
+    (output / "manifests").mkdir(parents=True)
+    (output / "manifests" / "gone.json").write_text("{}")
+    written = write_board([where.results_dir], output, datasets=data, where=where)
+    assert (written.ranked, written.shown, written.apart) == (4, 1, 0)
+    page = (output / "index.html").read_text()
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "\u202e" not in page
+    assert "1 to 2" in page
+    assert not (output / "manifests" / "gone.json").exists()
+    document = json.loads((output / "board.json").read_text())
+    rows = [row for field in document["fields"] for row in field["rows"]]
+    assert {field["field"]["budget"] for field in document["fields"]} == {"", "500 tokens"}
+    for row in rows:
+        assert f'href="{row["manifest"]}"' in page
+        assert (output / row["manifest"]).read_bytes() == (where.results_dir / row["run"] / "run.json").read_bytes()
+    before = tree(output)
+    write_board([where.results_dir], output, datasets=data, where=where)
+    assert tree(output) == before
+
+
+def test_command_line(where: Folders, tmp_path: Path, command: Command) -> None:
+    (where.results_dir / "gold" / "run.json").write_text("{")
+    asked = f"board build {where.results_dir} -o {tmp_path}/board -d {tmp_path}/colours.json"
+    done = command(asked)
+    assert (done.code, "4 ranked runs, 0 without a rank, 1 listed apart" in done.stdout) == (0, True)
+    assert "results/gold: " in done.stderr
+    assert json.loads(command(f"{asked} --json").stdout)["format"] == 1
