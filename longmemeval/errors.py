@@ -119,6 +119,12 @@ class EndpointDownError(HarnessError):
     exit_code = 1
 
 
+class BatchCancelledError(HarnessError):
+    """Somebody cancelled a batch at the provider. Finished work is kept."""
+
+    exit_code = 1
+
+
 class SpendingLimitError(HarnessError):
     """The next call could cost more than is left. Finished work is kept."""
 

@@ -1,5 +1,6 @@
 """The records that cross rooms. All are frozen; none but `Gold` says anything about the right answer."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Literal
 
@@ -183,10 +184,16 @@ class Answer(Struct, frozen=True):
     recall_ms: float = 0.0
     """Milliseconds of the recall itself, the first reading of the haystack's fixture included; waiting for other
     questions' recalls is not."""
-    latency_ms: float = 0.0
+    latency_ms: float | None = 0.0
     """Milliseconds from sending a request to having its reply, retries and the waits between them included; waiting
     for a place among the calls under way, recalling and counting are not. With `con-separate` that of the slowest
-    note-taking call and then that of the answering call: the critical path. 0 where no call succeeded."""
+    note-taking call and then that of the answering call: the critical path. 0 where no call succeeded; None where it
+    is not known, since the reply came in a batch."""
+
+    @property
+    def total_ms(self) -> float | None:
+        """Recall and model together; None where that is not known."""
+        return None if self.latency_ms is None else self.recall_ms + self.latency_ms
 
 
 class Judgement(Struct, frozen=True):
@@ -202,7 +209,8 @@ class Judgement(Struct, frozen=True):
     served_model: str = ""
     usage: Usage = Usage()
     attempts: int = 0
-    latency_ms: float = 0.0
+    latency_ms: float | None = 0.0
+    """None: not known, the reply came in a batch."""
     error: str = ""
     score: float | None = None
     """Credit between 0 and 1 where the judge gives more than right or wrong (F1); the label is then full credit."""
@@ -217,6 +225,18 @@ class DatasetIdentity(Struct, frozen=True):
 
     name: str
     sha256: str
+
+
+def slowest(latencies: Iterable[float | None]) -> float | None:
+    """The longest of latencies; 0 where there are none, None where one is not known."""
+    known = list(latencies)
+    return None if None in known else max((one for one in known if one is not None), default=0.0)
+
+
+def in_a_row(latencies: Iterable[float | None]) -> float | None:
+    """What latencies one after the other come to; None where one is not known."""
+    known = list(latencies)
+    return None if None in known else sum((one for one in known if one is not None), 0.0)
 
 
 UNDATED = "undated: "

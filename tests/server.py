@@ -140,6 +140,7 @@ class ModelServer:
                 Route("/v1/chat/completions", self._chat, methods=["POST"]),
                 Route("/v1/embeddings", self._embeddings, methods=["POST"]),
                 Route("/v1/models", self._models, methods=["GET"]),
+                *self.more_routes(),
             ]
         )
         # Faults raise inside the application on purpose; only what uvicorn itself cannot survive is worth printing.
@@ -175,6 +176,10 @@ class ModelServer:
         """Those of `requests` that asked for a chat completion."""
         return [request for request in self.requests if request.path == "/v1/chat/completions"]
 
+    def more_routes(self) -> list[Route]:
+        """What a server of more than models serves."""
+        return []
+
     async def _record(self, request: Request) -> dict[str, Any]:
         raw = await request.body()
         body: dict[str, Any] = json.loads(raw) if raw else {}
@@ -202,18 +207,20 @@ class ModelServer:
         if fault == "cut":
             half = {"role": "assistant", "content": text[: len(text) // 2]}
             choice |= {"message": half, "finish_reason": "length"}
+        choices = [] if fault == "no-choices" else [choice]
+        return JSONResponse(self.completion(body, choices, text), headers=self.headers | limited)
+
+    def completion(self, body: dict[str, Any], choices: list[dict[str, Any]], text: str) -> dict[str, Any]:
+        """The whole reply to a request, whose tokens are words."""
         prompt_tokens = sum(len(str(message["content"]).split()) for message in body["messages"])
-        return JSONResponse(
-            {
-                "id": "chatcmpl-test",
-                "object": "chat.completion",
-                "created": 0,
-                "model": self.served_model or body["model"],
-                "choices": [] if fault == "no-choices" else [choice],
-                "usage": _usage(prompt_tokens, len(text.split())),
-            },
-            headers=self.headers | limited,
-        )
+        return {
+            "id": "chatcmpl-test",
+            "object": "chat.completion",
+            "created": 0,
+            "model": self.served_model or body["model"],
+            "choices": choices,
+            "usage": _usage(prompt_tokens, len(text.split())),
+        }
 
     async def _embeddings(self, request: Request) -> Response:
         body = await self._record(request)

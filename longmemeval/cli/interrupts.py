@@ -27,11 +27,19 @@ def handle_interrupts(instead_of: Handler = signal.default_int_handler) -> None:
 
 
 _continue: list[str] = []
+_kept = ["Finished work is kept"]
 
 
-def continue_with(command: str) -> None:
-    """Say this command line where the work is interrupted: the one that was given would begin again."""
-    _continue[:] = [command]
+def continue_with(*command: str, with_provider: bool = False) -> None:
+    """Say this command line where the work is interrupted: the one that was given would begin again.
+
+    Args:
+        command: the line; none where the one that was given goes on.
+        with_provider: whether batches go on at the provider meanwhile.
+    """
+    _continue[:] = command
+    if with_provider:
+        _kept[:] = ["Finished work is kept, and what was sent as a batch stays with the provider until it is fetched"]
 
 
 def leave() -> NoReturn:
@@ -42,7 +50,7 @@ def leave() -> NoReturn:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     remove_unfinished()
-    err.print("Interrupted. Finished work is kept" + ("." if _continue else "; run the same command to continue."))
+    err.print(f"Interrupted. {_kept[0]}" + ("." if _continue else "; run the same command to continue."))
     err.next(*_continue)
     sys.stdout.flush()
     sys.stderr.flush()

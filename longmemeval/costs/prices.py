@@ -7,10 +7,10 @@ import logging
 import math
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 @contextmanager
@@ -95,6 +95,38 @@ def _asked(model: str, prompt_tokens: int, completion_tokens: int) -> tuple[floa
         # An unknown model raises one of several kinds, the bare one among them.
         return None
     return float(prompt), float(completion)
+
+
+class BatchPrice(NamedTuple):
+    """What LiteLLM says of batches of a model."""
+
+    is_known: bool
+    """Whether its table has a price for batches; else half the ordinary price is assumed."""
+    dollars: float
+
+
+def batch_price(model: str, usage: Mapping[str, Any]) -> BatchPrice | None:
+    """US dollars for a call of `model` in a batch; None when the table has no price for the model at all.
+
+    Args:
+        model: its spec.
+        usage: of the call, in OpenAI's shape.
+    """
+    litellm = load_litellm()
+    if price(model, 1) is None:
+        return None
+    name, provider, _, _ = litellm.get_llm_provider(model=model)
+    try:
+        dollars = sum(
+            litellm.cost_calculator.batch_cost_calculator(
+                litellm.Usage(**usage), model=name, custom_llm_provider=provider
+            )
+        )
+        table = litellm.get_model_info(model=name, custom_llm_provider=provider)
+    except Exception:
+        # As with `_asked`: any kind may be raised for a model it knows too little of.
+        return None
+    return BatchPrice(table.get("input_cost_per_token_batches") is not None, float(dollars))
 
 
 def vector_length(model: str) -> int | None:

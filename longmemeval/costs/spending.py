@@ -5,6 +5,7 @@ under way counts in full from then on, so that a limit holds over any number of 
 """
 
 import asyncio
+import math
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -69,6 +70,10 @@ class _Sums:
     def set_aside(self) -> float:
         return sum(self.under_way.values())
 
+    def has(self, attempt: str) -> bool:
+        """Whether an attempt has yet to be settled."""
+        return attempt in self.under_way or attempt in self.lost
+
     def add(self, entry: _Entry) -> None:
         if entry.session:
             self.settled += entry.before_usd
@@ -76,8 +81,9 @@ class _Sums:
             self.lost |= self.under_way
             self.under_way.clear()
         elif entry.reserved_usd is not None:
+            self.lost.pop(entry.attempt, None)
             self.under_way[entry.attempt] = entry.reserved_usd
-        elif entry.cost_usd is not None:
+        elif entry.cost_usd is not None and self.has(entry.attempt):
             self.under_way.pop(entry.attempt, None)
             self.lost.pop(entry.attempt, None)
             self.settled += entry.cost_usd
@@ -119,12 +125,13 @@ class Account:
         with self._lock, self._file() as file:
             self._open(file)
 
-    async def reserve(self, dollars: float, model: str) -> str:
+    async def reserve(self, dollars: float, model: str, name: str = "") -> str:
         """Set aside what an attempt may cost; waits while others under way may leave enough.
 
         Args:
             dollars: the most it may cost.
             model: for the record.
+            name: of an attempt that outlives this process; set aside again, it counts once.
 
         Returns:
             The attempt's name, for `settle`.
@@ -133,9 +140,9 @@ class Account:
             SpendingLimitError: nothing is under way, and too little is left.
             HarnessError: the account cannot be written.
         """
-        while (name := self._reserved(dollars, model)) is None:
+        while (reserved := self._reserved(dollars, model, name)) is None:
             await asyncio.sleep(_POLL_S)
-        return name
+        return reserved
 
     def reserve_blocking(self, dollars: float, model: str) -> str:
         """`reserve` for ordinary code."""
@@ -148,21 +155,30 @@ class Account:
 
         Args:
             name: from `reserve`.
-            dollars: what it cost; of an attempt that may have been billed, all that was set aside.
+            dollars: what it cost; of an attempt that may have been billed, all that was set aside. What is settled
+                stays so.
             failed: whether there is nothing to show for it.
         """
         with self._lock, self._file() as file:
             self._write(file, _Entry(attempt=name, cost_usd=dollars, failed=failed))
 
-    def _reserved(self, dollars: float, model: str) -> str | None:
+    def room(self) -> float:
+        """US dollars that are left of the limit; infinite without one."""
+        if self.limit is None:
+            return math.inf
+        with self._lock, self._file() as file:
+            self._open(file)
+            return self.limit.dollars - self.limit.elsewhere - self._sums.spent - self._sums.set_aside
+
+    def _reserved(self, dollars: float, model: str, name: str = "") -> str | None:
         """The name of the attempt that may now be made; None: it has to wait."""
         with self._lock, self._file() as file:
             self._open(file)
-            if self.limit and not self._fits(dollars, self.limit):
+            if self.limit and not self._fits(dollars - self._sums.lost.get(name, 0.0), self.limit):
                 if self._sums.under_way:
                     return None
                 raise self._exhausted(dollars, self.limit)
-            name = next(self._names)
+            name = name or next(self._names)
             self._write(file, _Entry(attempt=name, model=model, reserved_usd=dollars))
             return name
 

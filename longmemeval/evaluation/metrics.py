@@ -132,7 +132,7 @@ def compute_metrics(
     unanswerable = [gold for gold in golds if gold.abstention]
     answerable = [gold for gold in golds if not gold.abstention]
     faceted = sorted((g for g in golds if g.facets), key=lambda g: (g.question_type, *g.facets.values()))
-    latencies = [judgement.latency_ms for judgement in made if judgement.attempts > 0]
+    latencies = [one.latency_ms for one in made if one.attempts > 0 and one.latency_ms is not None]
     official = _is_official(identity, evaluated)
     labels = {judgement.question_id: judgement.label for judgement in evaluated if judgement.label is not None}
     figures = types.official_figures

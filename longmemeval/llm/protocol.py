@@ -41,7 +41,8 @@ class ChatReply(Struct, frozen=True):
     served_model: str = ""
     """The model name in the server's reply."""
     attempts: int = 1
-    latency_ms: float = 0.0
+    latency_ms: float | None = 0.0
+    """None: not known, the reply came in a batch."""
     redacted: bool = False
     """Whether the server repeated a secret, which `text` has no more."""
 

@@ -16,6 +16,7 @@ from longmemeval.llm.providers import near_models, split_spec, table_entry
 from longmemeval.secrets.addresses import Address, split_address
 
 if TYPE_CHECKING:
+    from longmemeval.llm.http.batch_endpoint import BatchEndpoint
     from longmemeval.llm.http.forward import ForwardedModel
 
 _EXTRACTIVE = "offline/extractive"
@@ -74,6 +75,22 @@ def load_forwarded(
 
     api_key, address = _reached(spec, options)
     return ForwardedModel(spec, options, api_key, address, _priced(spec, account))
+
+
+def load_batch_endpoint(
+    spec: str, options: ModelOptions = ModelOptions(), *, account: Account | None = None
+) -> "tuple[BatchEndpoint, Account | None]":
+    """Where batches of the model that `spec` names go, and what their cost is written into; as `load_chat_model`.
+
+    Raises:
+        FatalModelError: also an offline model, and a provider whose batches LiteLLM does not know.
+    """
+    if is_offline(spec):
+        raise FatalModelError(f"{spec} answers at once and for free", fix="Leave out --batch")
+    from longmemeval.llm.http.batch_endpoint import BatchEndpoint
+
+    api_key, address = _reached(spec, options)
+    return BatchEndpoint(spec, options, api_key, address), _priced(spec, account)
 
 
 def _reached(spec: str, options: ModelOptions) -> tuple[str | None, Address | None]:

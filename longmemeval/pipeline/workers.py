@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from longmemeval.errors import (
+    BatchCancelledError,
     EmptyReplyError,
     HarnessError,
     ModelError,
@@ -31,7 +32,8 @@ async def in_order(
     """Do `work` for every question, started in order, at most `concurrency` under way.
 
     The first error ends all: work under way is cancelled and waited for, then the error is raised. After a
-    SpendingLimitError or an AllFailedError nothing new is started, and what is under way is finished first.
+    SpendingLimitError, a BatchCancelledError or an AllFailedError nothing new is started, and what is under way is
+    finished first.
     """
     waiting = enumerate(questions)
     stopped: HarnessError | None = None
@@ -46,7 +48,7 @@ async def in_order(
                 return
             try:
                 await work(question)
-            except (SpendingLimitError, AllFailedError) as error:
+            except (SpendingLimitError, BatchCancelledError, AllFailedError) as error:
                 stopped = error
 
     tasks = [asyncio.create_task(worker(waiting)) for _ in range(min(concurrency, len(questions)))]

@@ -23,7 +23,7 @@ from longmemeval.reading.history import (
 from longmemeval.reading.overflow import MARGIN_TOKENS, Fitted, OverflowPolicy, fit
 from longmemeval.reading.prompts import EncodedPrompt, Prompt, prompt_of
 from longmemeval.reading.templates import NOTE_FIELDS, READER_FIELDS, Template, load_template
-from longmemeval.records import Answer, Question, Recall, RecalledItem, Usage
+from longmemeval.records import Answer, Question, Recall, RecalledItem, Usage, in_a_row, slowest
 from longmemeval.text.calendar_names import official_date
 
 ReadingMethod = Literal["direct", "con", "con-separate", "short", "memories", "evidence"]
@@ -133,28 +133,28 @@ class Reader:
         A call that fails for good, or whose reply is empty, gives an Answer with status `error`; raised is only what
         concerns all questions, such as a FatalModelError.
         """
-        prompts: list[EncodedPrompt] = []
-        replies: list[ChatReply] = []
+        prompts, replies, latencies = list[EncodedPrompt](), list[ChatReply](), list[float | None]()
         # One visit to the work thread: each takes a tenth of a millisecond by itself.
         begun = await in_thread(self._begin, question, recall, known)
+        known = None  # It holds the fixture, which is not needed while replies are waited for.
         if begun.abstention:
             return Reading(begun.abstention, ())
         shown: tuple[RecalledItem, ...] = ()
         failure: ModelError | None = None
-        hypothesis, finish_reason, prompt_sha256, prompt_tokens, latency_ms = "", "", "", 0, 0.0
+        hypothesis, finish_reason, prompt_sha256, prompt_tokens = "", "", "", 0
         try:
             if begun.failure:
                 raise begun.failure
             if (prompt := begun.prompt) is None:
                 prompt_tokens = sum(note.tokens for note in begun.notes if note.recall.items)
                 recall = await self._take_notes(recall, begun.notes, prompts, replies)
-                latency_ms = max((reply.latency_ms for reply in replies), default=0.0)
+                latencies.append(slowest(reply.latency_ms for reply in replies))
                 prompt = await in_thread(self._counted_answer_prompt, question, recall)
             recall, shown = prompt.recall, prompt.recall.items
             prompt_tokens, prompt_sha256 = prompt_tokens + prompt.tokens, prompt.sent.sha256
             prompts.append(prompt.sent)
             replies.append(await self._model.complete(prompt.request))
-            latency_ms += replies[-1].latency_ms
+            latencies.append(replies[-1].latency_ms)
             hypothesis = replies[-1].text.strip()
             finish_reason = replies[-1].finish_reason or ("" if hypothesis else UNKNOWN_REASON)
             failure = None if hypothesis else _empty(replies[-1], finish_reason)
@@ -180,7 +180,7 @@ class Reader:
             notes=recall.notes + ((REDACTED,) if any(reply.redacted for reply in replies) else ()),
             dropped=recall.dropped,
             recall_ms=recall.milliseconds,
-            latency_ms=latency_ms,
+            latency_ms=in_a_row(latencies),
         )
         return Reading(answer, tuple(prompts), failure)
 

@@ -50,7 +50,7 @@ def test_a_judgement_records_the_call(server: ModelServer) -> None:
     assert judgement.prompt_sha256 == sha256_text(STRICT.prompt(QUESTION, GOLD, "In May"))
     assert judgement.answer_sha256 == sha256_text("In May")
     assert (judgement.served_model, judgement.attempts, judgement.usage.calls) == ("judge-2026", 2, 1)
-    assert judgement.latency_ms > 0
+    assert (judgement.latency_ms or 0.0) > 0
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from longmemeval.cli.interrupts import continue_with
 from longmemeval.cli.options import shared
+from longmemeval.cli.options.batch import Batch
 from longmemeval.cli.options.completion import complete_judge
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import MODEL, OUTPUT, WHAT
@@ -34,6 +36,7 @@ def evaluate(
     questions: shared.Questions,
     places: shared.Places,
     shown: Shown,
+    batch: Batch,
     hypotheses: Annotated[
         Path | None,
         typer.Option(metavar="FILE", rich_help_panel=WHAT, help="Grade the answers in this JSONL file instead."),
@@ -80,6 +83,7 @@ def evaluate(
     if named == (hypotheses is not None):
         raise typer.BadParameter("name a RUN or give --hypotheses FILE, not both")
     shown.use()
+    continue_with(with_provider=batch.batch)
     where = places.folders()
     chosen = questions.selection()
     if hypotheses is not None:
@@ -97,6 +101,7 @@ def evaluate(
         rejudge=rejudge,
         model_options=calls.model_options(where),
         concurrency=calls.file.concurrency.judge or calls.concurrency,
+        batch=batch.options(),
         spending=shared.spending(calls.max_cost),
         dataset=dataset,
         tell=lambda line: err.print(f"Note: {printable(line)}."),

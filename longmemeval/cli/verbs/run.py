@@ -11,6 +11,7 @@ from longmemeval.cli import next_step
 from longmemeval.cli.forecasts import show_forecast
 from longmemeval.cli.interrupts import continue_with
 from longmemeval.cli.options import shared
+from longmemeval.cli.options.batch import Batch
 from longmemeval.cli.options.completion import complete_run
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import ADVANCED, LIMITS, MODEL, OUTPUT
@@ -38,7 +39,7 @@ class Reading:
         typer.Option(
             metavar="METHOD",
             rich_help_panel=MODEL,
-            help="direct, con (notes first), con-separate, short, memories, evidence [default: direct].",
+            help="direct, con, con-separate, short, memories, evidence.",
         ),
     ] = None
     max_tokens: Annotated[
@@ -145,15 +146,16 @@ class Which:
             raise typer.BadParameter(f"--{continued} continues one run; with --repeat give --run-id again")
         return next(iter(names.values()), None)
 
-    def begun(self, name: str, shard: str) -> str:
+    def begun(self, name: str, shard: str, *, by_batch: bool) -> str:
         """The id of the run of a shard; an interrupt from here on tells how to go on with it."""
         from longmemeval.pipeline.runs.shards import sharded_id
 
         name = sharded_id(name, shard) if self.repeat == 1 else name
         if self.extend:
-            continue_with(next_step.same_again())
+            again = next_step.same_again()
         else:
-            continue_with(next_step.resume(name) if self.repeat == 1 else next_step.repeat_again(f"{name}-r1"))
+            again = next_step.resume(name) if self.repeat == 1 else next_step.repeat_again(f"{name}-r1")
+        continue_with(again, with_provider=by_batch)
         return name
 
 
@@ -176,6 +178,7 @@ def run(
     places: shared.Places,
     which: Which,
     shown: Shown,
+    batch: Batch,
     prepared: shared.Prepared = "default",
     query_model: shared.QueryModel = None,
     embedder: Annotated[
@@ -223,13 +226,12 @@ def run(
     if warning := model_warning(model, model_options):
         err.print(f"Note: {printable(warning)}.")
     data = load_dataset(dataset, where.data_dir)
-    chosen = questions.selection()
-    configuration = resolve_configuration(memory, parameters.overrides())
+    chosen, configuration = questions.selection(), resolve_configuration(memory, parameters.overrides())
     texts, answering = None, benchmark_of(data).answering
     if answering and answering.load_texts and reading.template and reading.template.suffix in answering.text_endings:
         texts = answering.load_texts(reading.template)
     usual = default_run_id(where.results_dir, data.name, configuration.name, model)
-    name = which.begun(named or usual, chosen.shard)
+    name = which.begun(named or usual, chosen.shard, by_batch=batch.batch)
     options = pipeline.RunOptions(
         reading=reading.configuration(protocol, None if texts else reading.template),
         prepared=prepared,
@@ -241,6 +243,7 @@ def run(
         seed=questions.seed,
         spending=shared.spending(calls.max_cost),
         **calls.at_once(),
+        batch=batch.options(),
         run_id=name,
         must_exist=bool(which.resume or which.extend),
         extend=which.extend is not None,

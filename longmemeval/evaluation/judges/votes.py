@@ -7,7 +7,7 @@ import msgspec
 
 from longmemeval.errors import HarnessError, SpendingLimitError
 from longmemeval.evaluation.judges.protocol import Judge, JudgeIdentity, extended
-from longmemeval.records import Gold, Judgement, Question, Usage
+from longmemeval.records import Gold, Judgement, Question, Usage, slowest
 
 MINIMUM_VOTES = 3
 
@@ -105,7 +105,7 @@ def _counted(votes: Sequence[Judgement], own_id: str) -> Judgement:
         served_model=", ".join(sorted({vote.served_model for vote in votes if vote.served_model})),
         usage=sum((vote.usage for vote in votes), Usage()),
         attempts=sum(vote.attempts for vote in votes),
-        latency_ms=max(vote.latency_ms for vote in votes),
+        latency_ms=slowest(vote.latency_ms for vote in votes),
         error=f"No majority: {errors}" if label is None else "",
         votes=tuple(vote.raw for vote in votes),
         vote_labels=labels,

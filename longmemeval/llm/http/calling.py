@@ -86,7 +86,7 @@ class Caller:
             lambda: self._attempt(send, call),
             max_attempts=self._options.max_attempts,
             max_wait_s=self._options.max_wait_s,
-            again=_is_worth_another,
+            again=is_worth_another,
             breaker=self._breaker,
         )
         return Called(reply, call.usage, attempts, call.milliseconds)
@@ -158,7 +158,7 @@ class _Call:
         return 0.0 if self._sent is None else (time.perf_counter() - self._sent) * 1000
 
 
-def _is_worth_another(reply: Answered, attempts: int) -> bool:
+def is_worth_another(reply: Answered, attempts: int) -> bool:
     """Whether a reply is empty, and another may not be."""
     hopeless = reply.finish_reason in _SELDOM_ELSE and attempts >= _ATTEMPTS_WHERE_SELDOM_ELSE
     return reply.is_empty and not hopeless

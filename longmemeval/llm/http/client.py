@@ -49,8 +49,8 @@ class _Tokens(Struct, frozen=True):
     completion_tokens: int = 0
 
 
-class _Completion(Struct, frozen=True):
-    """The part of LiteLLM's response that is read."""
+class Completion(Struct, frozen=True):
+    """The part of a response that is read."""
 
     choices: tuple[_Choice, ...] = ()
     usage: _Tokens | None = None
@@ -138,35 +138,37 @@ class LiteLLMChatModel:
                     n=1,
                     **self._destination.arguments(seconds),
                 )
-            completion = convert(response, _Completion, from_attributes=True)
+            completion = convert(response, Completion, from_attributes=True)
         except Exception as error:
             # The cause is left out on purpose: a traceback of it may print the key.
             raise meaning_of(error, self._destination.name) from None
         turn.told(headers_of(response))
-        return self._reply(completion, cost_of(litellm, response, self._spec) if self._priced else None)
+        return reply_of(completion, cost_of(litellm, response, self._spec) if self._priced else None, self._provider)
 
-    def _reply(self, completion: _Completion, cost: float | None) -> ChatReply:
-        choice = completion.choices[0] if completion.choices else _Choice(_Message())
-        tokens = completion.usage or _Tokens()
-        served = without_secrets(completion.model or "")
-        # JSON can spell half of a surrogate pair, which no file and no request can hold.
-        said = _HALF_SIGN.sub("\N{REPLACEMENT CHARACTER}", choice.message.content or "")
-        # A server may repeat what it was sent, the headers too.
-        text = without_secrets(said)
-        return ChatReply(
-            text=text,
-            redacted=text != said,
-            finish_reason=choice.finish_reason or "",
-            usage=Usage(
-                calls=1,
-                prompt_tokens=tokens.prompt_tokens,
-                completion_tokens=tokens.completion_tokens,
-                cost_usd=cost or 0.0,
-                unpriced_calls=1 if cost is None else 0,
-            ),
-            # LiteLLM puts the provider before the name the server sent, for all but `openai`.
-            served_model=served if self._provider == "openai" else served.removeprefix(f"{self._provider}/"),
-        )
+
+def reply_of(completion: Completion, cost: float | None, provider: str) -> ChatReply:
+    """A response as a reply; `cost` in US dollars, None where it is not known."""
+    choice = completion.choices[0] if completion.choices else _Choice(_Message())
+    tokens = completion.usage or _Tokens()
+    served = without_secrets(completion.model or "")
+    # JSON can spell half of a surrogate pair, which no file and no request can hold.
+    said = _HALF_SIGN.sub("\N{REPLACEMENT CHARACTER}", choice.message.content or "")
+    # A server may repeat what it was sent, the headers too.
+    text = without_secrets(said)
+    return ChatReply(
+        text=text,
+        redacted=text != said,
+        finish_reason=choice.finish_reason or "",
+        usage=Usage(
+            calls=1,
+            prompt_tokens=tokens.prompt_tokens,
+            completion_tokens=tokens.completion_tokens,
+            cost_usd=cost or 0.0,
+            unpriced_calls=1 if cost is None else 0,
+        ),
+        # LiteLLM puts the provider before the name the server sent, for all but `openai`.
+        served_model=served if provider == "openai" else served.removeprefix(f"{provider}/"),
+    )
 
 
 def headers_of(response: object) -> Mapping[str, object]:

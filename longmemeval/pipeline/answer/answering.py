@@ -1,5 +1,6 @@
 """Asking the model question by question, keeping every answer the moment it is there."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -11,10 +12,11 @@ from msgspec import Struct, structs
 
 from longmemeval.errors import RecallError
 from longmemeval.event_loop import complete, in_thread, own_time
-from longmemeval.llm.tokens import TokenCounter
+from longmemeval.llm.tokens import Counted, TokenCounter
 from longmemeval.memory.protocol import KnowsTokens, MemorySystem
 from longmemeval.pipeline.answer.load import LoadMonitor
 from longmemeval.pipeline.answer.question_analysis import QuestionAnalyses
+from longmemeval.pipeline.batches.batches import Batches
 from longmemeval.pipeline.fixtures.access import PreparedFixtures
 from longmemeval.pipeline.fixtures.query_vectors import NamesIn, QueryVectors
 from longmemeval.pipeline.progress import progress
@@ -32,7 +34,7 @@ from longmemeval.pipeline.runs.totals import analysis_totals, answer_totals, mem
 from longmemeval.pipeline.workers import Outcomes, in_order
 from longmemeval.reading.prompts import EncodedPrompt, SentPrompt
 from longmemeval.reading.reader import Reader, Reading
-from longmemeval.records import Answer, Question, Usage
+from longmemeval.records import Answer, Question, Recall, Usage
 
 
 class RunReport(Struct, frozen=True):
@@ -70,6 +72,8 @@ class Answering:
     """Asked about the questions that are to be answered before the first of them is."""
     vectors: QueryVectors
     names_in: NamesIn
+    batches: Batches | None
+    """The batches that the reader's model sends; None: it is asked directly."""
     reader: Reader
     counter: TokenCounter
     """The reader's."""
@@ -111,7 +115,7 @@ class Answering:
 
             async def answer(question: Question) -> None:
                 reading = await self._answer(question)
-                self.load.answered(reading.answer.latency_ms)
+                self.load.answered(reading.answer.latency_ms or 0.0)
                 for prompt in reading.prompts:
                     keep(prompt)
                 self.run.journal.append(reading.answer)
@@ -120,7 +124,11 @@ class Answering:
                 outcomes.check()
 
             async with self.load:
-                await in_order(questions, answer, self.concurrency)
+                if self.batches:
+                    attempts = Counter(one.question_id for one in self.run.journal.records())
+                    await self.batches.in_order(questions, answer, attempts)
+                else:
+                    await in_order(questions, answer, self.concurrency)
 
     @contextmanager
     def _prompts(self) -> Iterator[Callable[[EncodedPrompt], None]]:
@@ -139,21 +147,24 @@ class Answering:
             yield keep
 
     async def _answer(self, question: Question) -> Reading:
+        try:
+            # Nothing here holds on to the fixture while a reply is waited for, which may take a day.
+            return await self.reader.read(question, *await self._recalled(question))
+        except RecallError as error:
+            failed = Answer(question.question_id, "", "error", error=str(error))
+            return Reading(failed, (), error)
+
+    async def _recalled(self, question: Question) -> tuple[Recall, Callable[[], Sequence[Counted] | None] | None]:
+        """What the memory finds, and what knows the tokens of it."""
         haystack_id = question.haystack_id
         fixture = self.fixtures.opened(haystack_id)
         if fixture is None:
             fixture = await in_thread(self.fixtures.open, haystack_id)
-        try:
-            with own_time() as stopwatch:
-                recall = await self.memory.recall(question, fixture)
-        except RecallError as error:
-            failed = Answer(question.question_id, "", "error", error=str(error))
-            return Reading(failed, (), error)
+        with own_time() as stopwatch:
+            recall = await self.memory.recall(question, fixture)
         recall = structs.replace(recall, milliseconds=stopwatch.milliseconds)
         known = self.memory.known_tokens if isinstance(self.memory, KnowsTokens) else None
-        return await self.reader.read(
-            question, recall, partial(known, self.counter, fixture, recall) if known else None
-        )
+        return recall, partial(known, self.counter, fixture, recall) if known else None
 
     def _totals(self) -> dict[str, Any]:
         """For the manifest; seconds add up over resumed sessions."""
@@ -164,6 +175,7 @@ class Answering:
             **analysis_totals(self.analyses.totals if self.analyses else None, before),
             **(self.load.totals() or {key: told for key, told in before.items() if key == "load"}),
             **self.vectors.totals(before),
+            **({"batches": self.batches.totals()} if self.batches else {}),
             **memory_call_totals(self.run.folder),
         }
 

@@ -3,7 +3,7 @@
 Recalling is no place for it: that happens inside the run's event loop, question by question, and must not wait.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
@@ -14,6 +14,7 @@ from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import load_chat_model
 from longmemeval.memory.configuration import MemoryConfiguration, analysis_of
+from longmemeval.pipeline.batches.batches import Batches
 from longmemeval.pipeline.progress import progress
 from longmemeval.pipeline.runs.settings import QueryModelSettings
 from longmemeval.pipeline.runs.totals import AnalysisTotals
@@ -41,11 +42,18 @@ class QuestionAnalyses:
         model: whom to ask.
         concurrency: questions asked about at one time.
         settings: what a run's manifest says about the model.
+        batches: the batches that the model sends; None: it is asked directly.
     """
 
     def __init__(
-        self, method: AnalysisMethod, model: ChatModel, concurrency: int, settings: QueryModelSettings
+        self,
+        method: AnalysisMethod,
+        model: ChatModel,
+        concurrency: int,
+        settings: QueryModelSettings,
+        batches: Batches | None = None,
     ) -> None:
+        self._batches = batches
         self.settings = settings
         self._method = method
         self._model = model
@@ -72,7 +80,10 @@ class QuestionAnalyses:
                 self._found[question.question_id] = await analyse_by_model(self._model, question, self._method)
                 bar.advance()
 
-            await in_order(questions, ask, self._concurrency)
+            if self._batches:
+                await self._batches.in_order(questions, ask, {})
+            else:
+                await in_order(questions, ask, self._concurrency)
 
     @property
     def totals(self) -> AnalysisTotals:
@@ -84,7 +95,11 @@ class QuestionAnalyses:
 
 
 def question_analyses(
-    configuration: MemoryConfiguration, model: QueryModel | None, where: Folders, account: Account | None = None
+    configuration: MemoryConfiguration,
+    model: QueryModel | None,
+    where: Folders,
+    account: Account | None = None,
+    batched: Callable[[str], Batches] | None = None,
 ) -> QuestionAnalyses | None:
     """What will ask about questions; None where the configuration wants no chat model, or there is none.
 
@@ -93,6 +108,7 @@ def question_analyses(
         model: whom to ask. Its replies are kept: the same question is not paid for twice.
         where: the folders.
         account: where its calls are written down, and what limits them.
+        batched: from a model's spec to the batches it is asked by; None: it is asked directly.
 
     Raises:
         FatalModelError: the model cannot be called.
@@ -101,11 +117,14 @@ def question_analyses(
     if model is None or not method.asks_model:
         return None
     base = endpoint(model.spec, model.options)
-    chat = CachedChatModel(
-        load_chat_model(model.spec, model.options, account=account),
+    batches = batched(model.spec) if batched else None
+    chat: ChatModel = CachedChatModel(
+        batches or load_chat_model(model.spec, model.options, account=account),
         where.cache_dir / "replies.sqlite",
         endpoint=base or "",
     )
+    if batches:
+        chat = batches.waiting(chat)
     address = public_url(base) if base else None
     settings = QueryModelSettings(model.spec, address, temperature=0.0, templates=method.templates)
-    return QuestionAnalyses(method, chat, model.concurrency, settings)
+    return QuestionAnalyses(method, chat, model.concurrency, settings, batches)

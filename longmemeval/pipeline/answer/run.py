@@ -1,6 +1,7 @@
 """`run`: a model answers the selected questions from prepared fixtures under one memory configuration."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -8,7 +9,7 @@ from msgspec import UNSET, Struct, structs
 
 from longmemeval.benchmarks.spec import OfficialAnswering
 from longmemeval.benchmarks.specs import benchmark_of
-from longmemeval.costs.spending import SpendingLimit
+from longmemeval.costs.spending import Account, SpendingLimit
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.llm.access import ModelAccess
@@ -24,6 +25,8 @@ from longmemeval.memory.protocol import MemorySystem, MemoryTools
 from longmemeval.pipeline.answer.answering import Answering, RunReport
 from longmemeval.pipeline.answer.detectable import detectable_note
 from longmemeval.pipeline.answer.question_analysis import QueryModel, question_analyses
+from longmemeval.pipeline.batches.batches import Batches, BatchOptions
+from longmemeval.pipeline.batches.state import FOLDER as BATCHES
 from longmemeval.pipeline.fixtures.access import PreparedFixtures
 from longmemeval.pipeline.fixtures.query_vectors import names_in, query_vectors
 from longmemeval.pipeline.runs.accounts import run_account
@@ -80,6 +83,8 @@ class RunOptions(Struct, frozen=True):
     """Of those that analyse questions."""
     memory_concurrency: int | None = None
     """Of those that a memory system from outside makes while it is searched."""
+    batch: BatchOptions | None = None
+    """Ask through the provider's batch endpoints; None: directly."""
     run_id: str | None = None
     must_exist: bool = False
     """Set by `--resume` and `--extend`: continuing is all that is wanted."""
@@ -133,6 +138,7 @@ def run(
             fixtures=planned.fixtures,
             memory=memory_system,
             analyses=planned.analyses,
+            batches=planned.batches,
             vectors=planned.vectors,
             names_in=names_in(dataset),
             reader=reader,
@@ -180,8 +186,10 @@ class _PlannedRun:
         self._configuration = configuration
         self._spec = model_spec
         self._options = options
+        self._folder = folder
         account = run_account(folder, options.spending)
-        self._model = load_chat_model(model_spec, options.model_options, account=account)
+        self.batches = self._batches("answers", model_spec, account) if options.batch else None
+        self._model = self.batches or load_chat_model(model_spec, options.model_options, account=account)
         self._lent = ModelAccess(
             embedder=options.embedder or "",
             options=options.model_options,
@@ -198,7 +206,8 @@ class _PlannedRun:
         self._embedder = self.fixtures.embedder_of(questions)
         asked_at_once = options.question_concurrency or options.concurrency
         query_model = QueryModel(options.query_model or model_spec, options.model_options, asked_at_once)
-        self.analyses = question_analyses(configuration, query_model, where, account)
+        batched = partial(self._batches, "questions", account=account) if options.batch else None
+        self.analyses = question_analyses(configuration, query_model, where, account, batched)
         self.vectors = query_vectors(
             questions,
             self._embedder,
@@ -223,6 +232,7 @@ class _PlannedRun:
                 embedder=self._embedder,
                 token_counter=self.counter.name,
                 save_prompts=self._options.save_prompts,
+                batch=True if self._options.batch else UNSET,
                 query_model=self.analyses.settings if self.analyses else UNSET,
                 not_reproducible=tuple(marks) or UNSET,
                 parts=marks or UNSET,
@@ -249,7 +259,20 @@ class _PlannedRun:
     @property
     def reader(self) -> Reader:
         """What asks the model."""
-        return Reader(self._reading, LimitedChatModel(self._model, self._options.concurrency), self.counter)
+        model = self.batches or LimitedChatModel(self._model, self._options.concurrency)
+        return Reader(self._reading, model, self.counter)
+
+    def _batches(self, stage: str, spec: str, account: Account | None) -> Batches:
+        """The batches of one stage of this run."""
+        options = self._options
+        return Batches(
+            self._folder / BATCHES / stage,
+            spec,
+            options.model_options,
+            account,
+            options.batch or BatchOptions(),
+            lambda line: options.tell(f"{line}.") if options.tell else None,
+        )
 
 
 def _official(dataset: Dataset, options: RunOptions) -> OfficialAnswering | None:

@@ -110,8 +110,8 @@ def summarise(files: RunFiles, asked: AskedQuestions, metrics: Metrics, where: F
         costs=run_costs(manifest, files.answer_lines, metrics, where.prepared_dir),
         latency=RunLatency(
             recall=latency([answer.recall_ms for answer in timed]),
-            model=latency([answer.latency_ms for answer in timed]),
-            total=latency([answer.recall_ms + answer.latency_ms for answer in timed]),
+            model=latency([one.latency_ms for one in timed if one.latency_ms is not None]),
+            total=latency([one.total_ms for one in timed if one.total_ms is not None]),
         ),
         shortened=int(manifest.totals.get("shortened", 0)),
         undated=int(manifest.totals.get("undated", 0)),

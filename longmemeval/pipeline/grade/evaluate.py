@@ -1,5 +1,6 @@
 """`evaluate`: a judge grades the stored answers of a run; the answers are not touched."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
@@ -10,8 +11,8 @@ from msgspec import Struct, structs
 
 from longmemeval.benchmarks.judges import load_judge
 from longmemeval.benchmarks.spec import Benchmark
-from longmemeval.costs.spending import SpendingLimit
-from longmemeval.errors import EndpointDownError, HarnessError, SpendingLimitError
+from longmemeval.costs.spending import Account, SpendingLimit
+from longmemeval.errors import BatchCancelledError, EndpointDownError, HarnessError, SpendingLimitError
 from longmemeval.evaluation.judges.definition import rules_of
 from longmemeval.evaluation.judges.protocol import Judge, JudgeIdentity
 from longmemeval.evaluation.judges.standing import address_unknown, first_of
@@ -22,6 +23,9 @@ from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import load_chat_model
+from longmemeval.pipeline.batches.batches import Batches, BatchOptions
+from longmemeval.pipeline.batches.state import FOLDER as BATCHES
+from longmemeval.pipeline.batches.state import batches_in
 from longmemeval.pipeline.progress import progress
 from longmemeval.pipeline.runs.accounts import judges_account
 from longmemeval.pipeline.runs.asked import AskedQuestions, dataset_of
@@ -48,6 +52,8 @@ class EvaluateOptions(Struct, frozen=True):
     """Judge everything again, into a file of its own."""
     model_options: ModelOptions = ModelOptions()
     concurrency: int = 8
+    batch: BatchOptions | None = None
+    """Ask through the provider's batch endpoints; None: directly."""
     spending: SpendingLimit | None = None
     """What judging this run may cost, all judges and all starts together; None: no limit."""
     dataset: str | None = None
@@ -133,13 +139,16 @@ def _grade(files: RunFiles, asked: AskedQuestions, options: EvaluateOptions, res
         try:
             refuse(files, check_labels(files, identity, asked))
             todo = set(unlabelled(files, identity))
+            if options.batch is None:
+                _refuse_to_pay_twice(files.folder, identity)
             if todo and judge.load:
                 _tell_of_unused(files, identity, options)
                 answered = sum(answer.status == "ok" for answer in files.answers.values())
                 outcomes = Outcomes(len(todo) < answered, "calls of the judge")
-                judging = _Judging(journal, asked, judge.load(outcomes), files.answers, outcomes)
+                loaded, batches = judge.load(outcomes)
+                judging = _Judging(journal, asked, loaded, files.answers, outcomes, batches)
                 newly_judged = judging.execute(todo, options.concurrency)
-        except (SpendingLimitError, EndpointDownError) as error:
+        except (SpendingLimitError, EndpointDownError, BatchCancelledError) as error:
             counted = sum(answer.status == "ok" for answer in files.answers.values())
             labelled = counted - len(unlabelled(files, identity))
             error.where = f"run '{files.folder.name}': {labelled} of {counted} answers have a label and keep it"
@@ -161,7 +170,7 @@ class _ChosenJudge:
     """Who is to grade; its model is loaded, and its key asked for, only when something is left to judge."""
 
     identity: JudgeIdentity
-    load: Callable[[Outcomes], Judge] | None
+    load: Callable[[Outcomes], tuple[Judge, Batches | None]] | None
     """None: a judge that has graded and is known by its id alone, so that it cannot be asked."""
 
 
@@ -177,7 +186,9 @@ def _chosen_judge(files: RunFiles, benchmark: Benchmark, options: EvaluateOption
 
     account = judges_account(files.folder, options.spending)
 
-    def model(outcomes: Outcomes, name: str) -> ChatModel:
+    def model(outcomes: Outcomes, batches: Batches | None, name: str) -> ChatModel:
+        if batches:
+            return WatchedChatModel(batches, outcomes)
         loaded = load_chat_model(name, options.model_options, account=account)
         return LimitedChatModel(WatchedChatModel(loaded, outcomes), options.concurrency)
 
@@ -193,12 +204,37 @@ def _chosen_judge(files: RunFiles, benchmark: Benchmark, options: EvaluateOption
 
     def chosen(repeat: int) -> _ChosenJudge:
         identity = judge(repeat, CallCounter).identity
-        return _ChosenJudge(identity, lambda outcomes: judge(repeat, partial(model, outcomes)))
+
+        def load(outcomes: Outcomes) -> tuple[Judge, Batches | None]:
+            batches = _batches(files.folder, identity, options, account)
+            return judge(repeat, partial(model, outcomes, batches)), batches
+
+        return _ChosenJudge(identity, load)
 
     first = chosen(1)
     if not options.rejudge or not files.judged(first.identity.id).exists:
         return first
     return next(again for again in map(chosen, count(2)) if unlabelled(files, again.identity))
+
+
+def _batches(folder: Path, judge: JudgeIdentity, options: EvaluateOptions, account: Account) -> Batches | None:
+    """The batches of a judge; None where it is asked directly, or is rules."""
+    if options.batch is None or rules_of(judge.model):
+        return None
+    stage = folder / BATCHES / judge.id
+    tell = options.tell or (lambda line: None)
+    return Batches(stage, judge.model, options.model_options, account, options.batch, tell)
+
+
+def _refuse_to_pay_twice(folder: Path, judge: JudgeIdentity) -> None:
+    """Refuse to ask directly what the provider is working on already."""
+    under_way = [batch.id for batch in batches_in(folder / BATCHES / judge.id) if batch.id and not batch.ended]
+    if under_way:
+        raise HarnessError(
+            f"A batch of this judge is with its provider: {', '.join(under_way)}",
+            where=f"run '{folder.name}'",
+            fix="Add --batch, which fetches it; asking directly would be paid for twice",
+        )
 
 
 def _tell_of_unused(files: RunFiles, judge: JudgeIdentity, options: EvaluateOptions) -> None:
@@ -231,6 +267,8 @@ class _Judging:
     answers: Mapping[str, Answer]
     outcomes: Outcomes
     """Of the judge's calls."""
+    batches: Batches | None
+    """The batches that the judge's model sends; None: it is asked directly."""
 
     def execute(self, wanted: Set[str], concurrency: int) -> int:
         """Judge the answers to the `wanted` questions. Returns how many they are."""
@@ -244,5 +282,9 @@ class _Judging:
                 bar.advance()
                 self.outcomes.check()
 
-            complete(in_order(todo, grade, concurrency))
+            if self.batches:
+                attempts = Counter(one.question_id for one in self.journal.records())
+                complete(self.batches.in_order(todo, grade, attempts))
+            else:
+                complete(in_order(todo, grade, concurrency))
         return len(todo)

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import structs
 
-from longmemeval.errors import EndpointDownError, HarnessError, IntegrityError, SpendingLimitError
+from longmemeval.errors import BatchCancelledError, EndpointDownError, HarnessError, IntegrityError, SpendingLimitError
 from longmemeval.files import sha256_file
 from longmemeval.pipeline.runs.journal import Journal, StoredJournal
 from longmemeval.pipeline.runs.lines import ANSWERS, PROMPTS, RANKINGS
@@ -30,7 +30,7 @@ from longmemeval.pipeline.runs.selection import Selection
 R = TypeVar("R")
 _Parts = Mapping[str, Mapping[str, str]]
 """Haystack id -> part -> sha256."""
-_TO_BE_CONTINUED = (SpendingLimitError, EndpointDownError)
+_TO_BE_CONTINUED = (SpendingLimitError, EndpointDownError, BatchCancelledError)
 
 
 @contextmanager

@@ -182,6 +182,8 @@ class AnswerSettings(_OfMemory, frozen=True, kw_only=True, tag="run"):
     abstain_below: int | float | UnsetType = UNSET
     token_counter: str | UnsetType = UNSET
     save_prompts: bool | UnsetType = UNSET
+    batch: bool | UnsetType = UNSET
+    """Whether the model was asked through its provider's batch endpoints."""
 
     @property
     def model_name(self) -> str:

@@ -172,7 +172,7 @@ def latency_ridges(graded: Sequence[GradedRun], letters: Sequence[str]) -> Chart
     runs = []
     for index, (letter, run) in enumerate(zip(letters, graded, strict=True)):
         asked = (answer for answer in run.answers.values() if answer.status == "ok" and answer.attempts)
-        took = tuple(answer.recall_ms + answer.latency_ms for answer in asked)
+        took = tuple(answer.total_ms for answer in asked if answer.total_ms is not None)
         if took:
             runs.append(Latencies(index, letter, took))
     return latency_chart(runs) if runs else None

@@ -271,7 +271,7 @@ class _RunFiles:
             note_prompts=self._note_prompts.get(question_id, 0),
             prompt_tokens=answer.prompt_tokens,
             cost_usd=(not answer.usage.unpriced_calls and answer.usage.cost_usd) or None,
-            latency_ms=round(answer.recall_ms + answer.latency_ms, 1),
+            latency_ms=None if answer.total_ms is None else round(answer.total_ms, 1),
             error=answer.error,
             notes=answer.notes,
         )

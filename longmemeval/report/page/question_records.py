@@ -62,7 +62,7 @@ class RunDetail(Struct, frozen=True, omit_defaults=True):
     """Prompts before it, which are in `prompts.jsonl` only."""
     prompt_tokens: int = 0
     cost_usd: float | None = None
-    latency_ms: float = 0.0
+    latency_ms: float | None = 0.0
     """Recall and model calls."""
     error: str = ""
     notes: tuple[str, ...] = ()

@@ -1,0 +1,192 @@
+"""A stage of a run whose model calls go by batch: a chat model like any other, and the work that calls it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct, structs
+
+from longmemeval.costs.prices import batch_price
+from longmemeval.costs.spending import Account
+from longmemeval.llm.http.batch_endpoint import request_line, request_parameters
+from longmemeval.llm.http.calling import is_worth_another
+from longmemeval.llm.options import ModelOptions
+from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
+from longmemeval.llm.registry import load_batch_endpoint
+from longmemeval.llm.tokens import TokenCounter, token_counter
+from longmemeval.pipeline.batches.gathering import Gathering, current_work
+from longmemeval.pipeline.batches.sending import Asked, Sender
+from longmemeval.pipeline.batches.state import BatchStore, batch_totals
+from longmemeval.pipeline.workers import in_order
+from longmemeval.records import Question, Usage
+
+_AT_ONE_TIME = 8
+"""Pieces of work at it before their first call: recalling, counting tokens."""
+_MOST_HELD = 400_000_000
+"""Bytes of requests that wait in memory, two full files."""
+_TOKENS_AROUND = 6
+"""Tokens the chat format adds to a message."""
+
+
+class BatchOptions(Struct, frozen=True):
+    """That calls go by batch, and how."""
+
+    poll_s: float | None = None
+    """Seconds between two looks at a batch; None: 5, and then longer up to a minute."""
+
+
+class _UnderWay(NamedTuple):
+    gathering: Gathering
+    sender: Sender
+
+
+class Batches:
+    """One stage of a run: its batches, and the chat model whose calls they hold; it is called within `in_order`.
+
+    Args:
+        folder: where their state is kept; of this stage alone.
+        spec: the model.
+        model_options: how it is reached; attempts count as in direct calls.
+        account: where the cost of a batch is set aside before it is sent.
+        options: see there.
+        tell: gets what is worth knowing, a sentence without the full stop.
+
+    Raises:
+        FatalModelError: the model cannot be called, or not by batch.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        spec: str,
+        model_options: ModelOptions,
+        account: Account | None,
+        options: BatchOptions,
+        tell: Callable[[str], None],
+    ) -> None:
+        self.folder, self.spec, self._options, self._tell = folder, spec, options, tell
+        self._most_attempts = model_options.max_attempts
+        self._endpoint, self._account = load_batch_endpoint(spec, model_options, account=account)
+        self._under_way: _UnderWay | None = None
+
+    @property
+    def under_way(self) -> _UnderWay:
+        """The stage, once it has begun."""
+        if self._under_way is None:
+            raise RuntimeError("a model of batches is called outside of its stage")
+        return self._under_way
+
+    def waiting(self, model: ChatModel) -> ChatModel:
+        """A model that asks this one, whatever else it waits for meanwhile (the same call of another, say)."""
+        return _WaitingChatModel(self, model)
+
+    async def in_order(
+        self, questions: Sequence[Question], work: Callable[[Question], Awaitable[None]], earlier: Mapping[str, int]
+    ) -> None:
+        """Do `work` for every question; when all of it waits for replies, one batch is sent with all its requests.
+
+        Args:
+            questions: what there is to do.
+            work: on one question.
+            earlier: how often work on a question has ended before: it then makes other calls than it did.
+
+        Raises:
+            BatchCancelledError: somebody cancelled a batch at the provider.
+            FatalModelError, EndpointDownError, SpendingLimitError: as direct calls do.
+        """
+        with BatchStore(self.folder) as store:
+            gathering = Gathering(_AT_ONE_TIME, _MOST_HELD, lambda: sender.send())
+            poll_s, tell = self._options.poll_s, self._tell
+            sender = Sender(store, self._endpoint, self._account, poll_s=poll_s, tell=tell, stir=gathering.stir)
+            self._under_way = _UnderWay(gathering, sender)
+            sender.resume()
+            watching = asyncio.create_task(gathering.watch())
+
+            async def alone(question: Question) -> None:
+                async with gathering.work(f"{question.question_id} {earlier.get(question.question_id, 0)}"):
+                    await work(question)
+
+            try:
+                await in_order(questions, alone, len(questions))
+            finally:
+                watching.cancel()
+                with suppress(asyncio.CancelledError):
+                    await watching
+                await sender.close()
+
+    def totals(self) -> dict[str, Any]:
+        """For the manifest."""
+        return batch_totals(self.folder) | ({"price": self.price_note} if self.price_note else {})
+
+    @property
+    def price_note(self) -> str:
+        """What is not certain about the price; empty where nothing is."""
+        price = batch_price(self.spec, _usage(1, 1))
+        if price is None or price.is_known:
+            return ""
+        return "no price for batches is known: half the ordinary price is assumed"
+
+    async def complete(self, request: ChatRequest) -> ChatReply:
+        """Answer `request` from a batch: see `ChatModel`. How long it took the model is not known.
+
+        Raises:
+            TransientModelError: all attempts failed in a way that might have passed.
+            ModelError: this request cannot be answered.
+            FatalModelError: no request can.
+        """
+        gathering, sender = self.under_way
+        work = current_work()
+        digest = sha256(f"{work.name}\n".encode() + _body(self.spec, request)).digest()
+        work.repeats[digest] += 1
+        name, usage, attempt = f"{digest.hex()[:32]}-{work.repeats[digest]}", Usage(), 0
+        while True:
+            attempt += 1
+            line = request_line(f"{name}-{attempt}", _body(self.spec, request))
+            asked = Asked(f"{name}-{attempt}", line, lambda: self._most(request))
+            result = sender.known(asked.id)
+            if result is None:
+                with gathering.waiting(len(asked.line)):
+                    sender.ask(asked)
+                    result = await asked.result
+            usage += result.reply.usage if result.reply else Usage()
+            may_try = attempt < self._most_attempts
+            if result.reply and not (may_try and is_worth_another(result.reply, attempt)):
+                return structs.replace(result.reply, usage=usage, attempts=attempt)
+            if not result.reply and not (may_try and sender.may_pass(result)):
+                raise sender.fault(result)
+
+    def _most(self, request: ChatRequest) -> float:
+        tokens = request.prompt_tokens
+        if tokens is None:
+            tokens = sum(self._counter.count(message.content) for message in request.messages)
+        price = batch_price(self.spec, _usage(tokens + _TOKENS_AROUND * len(request.messages), request.max_tokens))
+        return price.dollars if price else 0.0
+
+    @cached_property
+    def _counter(self) -> TokenCounter:
+        return token_counter(self.spec)
+
+
+class _WaitingChatModel:
+    def __init__(self, batches: Batches, model: ChatModel) -> None:
+        self.spec, self._batches, self._model = model.spec, batches, model
+
+    async def complete(self, request: ChatRequest) -> ChatReply:
+        with self._batches.under_way.gathering.waiting():
+            return await self._model.complete(request)
+
+
+def _body(spec: str, request: ChatRequest) -> bytes:
+    """What a direct call sends, as JSON."""
+    parameters = request_parameters(spec, request.temperature, request.max_tokens)
+    return msgspec.json.encode({"messages": request.messages, **parameters})
+
+
+def _usage(prompt_tokens: int, completion_tokens: int) -> dict[str, int]:
+    total = prompt_tokens + completion_tokens
+    return {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens, "total_tokens": total}

@@ -1,0 +1,134 @@
+"""What is written down of batches, before and after each step, so that any process can go on with them."""
+
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+from msgspec import Struct, structs
+
+from longmemeval.errors import HarnessError
+from longmemeval.files import sha256_bytes, write_atomic
+from longmemeval.llm.protocol import ChatReply
+from longmemeval.pipeline.runs.journal import Journal, read_journal
+
+FOLDER = "batches"
+"""In the folder of a run."""
+_STEPS = "steps.jsonl"
+
+
+class Batch(Struct, frozen=True, omit_defaults=True):
+    """A line of `steps.jsonl`: what has become known of a batch with one step; and all that is known of it."""
+
+    name: str
+    """Our own; also in the provider's metadata, and the account's name of what it may cost."""
+    ids: tuple[str, ...] = ()
+    """Of its requests; written before anything is sent."""
+    expected_usd: float | None = None
+    """At most; None: not known."""
+    file: str = ""
+    """The provider's id of the requests."""
+    id: str = ""
+    """The provider's id of the batch."""
+    ended: str = ""
+    """How: completed, expired, cancelled or failed. Its replies are in `<name>.replies.jsonl`."""
+    replies_sha256: str = ""
+    counts: dict[str, int] = {}
+    """Replies, refused requests, those without either, and lines that fit no request."""
+
+
+class Result(Struct, frozen=True, omit_defaults=True):
+    """A line of a file of replies."""
+
+    id: str
+    reply: ChatReply | None = None
+    status: int = 0
+    """Without a reply: the HTTP status of the request; 0: it was not tried."""
+    said: dict[str, Any] = {}
+    """Without a reply: the provider's error."""
+
+
+def folded(steps: Iterable[Batch]) -> dict[str, Batch]:
+    """All that is known of each batch, by name, in the order in which they were planned."""
+    known: dict[str, Batch] = {}
+    for step in steps:
+        told = {name: value for name, value in structs.asdict(step).items() if value or name == "name"}
+        known[step.name] = structs.replace(known.get(step.name, step), **told)
+    return known
+
+
+class BatchStore:
+    """The batches of one stage of a run, in a folder of their own. One process at a time writes to it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.batches: dict[str, Batch] = {}
+
+    def __enter__(self) -> Self:
+        with ExitStack() as opened:
+            self._journal = opened.enter_context(Journal(self.folder / _STEPS, Batch))
+            self.batches = folded(self._journal.records())
+            self._opened = opened.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._opened.close()
+
+    def write(self, step: Batch) -> Batch:
+        """Write a step down; all that is known of the batch now."""
+        self._journal.append(step)
+        self.batches[step.name] = folded([*filter(None, [self.batches.get(step.name)]), step])[step.name]
+        return self.batches[step.name]
+
+    def requests_file(self, name: str) -> Path:
+        """Where the requests of a batch are until the provider has them."""
+        return self.folder / f"{name}.requests.jsonl"
+
+    def write_requests(self, name: str, lines: Iterable[bytes]) -> None:
+        """Write the file that is to be uploaded."""
+        _written(self.requests_file(name), b"".join(lines))
+
+    def write_replies(self, name: str, results: Iterable[Result]) -> str:
+        """Keep what a batch gave; the hash of the file."""
+        data = b"".join(msgspec.json.encode(one) + b"\n" for one in results)
+        _written(self._replies_file(name), data)
+        return sha256_bytes(data)
+
+    def replies(self, batch: Batch) -> list[Result] | None:
+        """What a batch gave; None where the file is not as it was written, and has to be fetched again."""
+        path = self._replies_file(batch.name)
+        data = path.read_bytes() if path.exists() else b""
+        if sha256_bytes(data) != batch.replies_sha256:
+            return None
+        return [msgspec.json.decode(line, type=Result) for line in data.splitlines()]
+
+    def _replies_file(self, name: str) -> Path:
+        return self.folder / f"{name}.replies.jsonl"
+
+
+def _written(path: Path, data: bytes) -> None:
+    try:
+        write_atomic(path, data)
+    except OSError as error:
+        raise HarnessError(
+            f"The batch cannot be written: {error.strerror}",
+            where=str(path),
+            fix="Fix this and rerun the command; finished work is kept",
+        ) from error
+
+
+def batches_in(folder: Path) -> list[Batch]:
+    """The batches of one stage, as far as they are written down; none where there is no such folder."""
+    return list(folded(read_journal(folder / _STEPS, Batch)).values())
+
+
+def batch_totals(folder: Path) -> dict[str, int]:
+    """How many batches a stage made, and what became of their requests."""
+    batches = batches_in(folder)
+    sums = sum((Counter(batch.counts) for batch in batches), Counter[str]())
+    return {"batches": len(batches), "requests": sum(len(batch.ids) for batch in batches), **sums}
