@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -19,10 +20,11 @@ from longmemeval.rates.file import rate_limits, read_limits
 from longmemeval.rates.gate import gate_for
 from longmemeval.rates.headers import Told, told
 from longmemeval.rates.limits import Rate, RateLimits
+from tests.forking import start_forked
 from tests.rates.limited import Limited
 from tests.rates.simulated import SlidingWindow
 from tests.server import ModelServer, Refusal
-from tests.support import ROOT, clean_environment
+from tests.support import ROOT, clean_environment, longmemeval
 
 
 @pytest.fixture(autouse=True)
@@ -215,3 +217,21 @@ def test_a_book_that_a_killed_process_left_half_written(tmp_path: Path) -> None:
     (file,) = tmp_path.glob("*.json")
     file.write_bytes(file.read_bytes()[:20])
     gate.turn_blocking()
+
+
+def test_an_interrupt_while_waiting_ends_at_once(tmp_path: Path) -> None:
+    longmemeval("prepare", "-d", "sample", "-m", "bm25", "--sample", "3", cwd=tmp_path)
+    with ModelServer() as server:
+        words = ["run", "-d", "sample", "-m", "bm25", "--model", "openai/m", "--sample", "3", "--run-id", "r"]
+        words += ["--api-base", server.url, "--rpm", "0.5"]
+        running = start_forked(words, tmp_path, clean_environment())
+        # The first call is answered, the next has two minutes to wait.
+        while not (tmp_path / "results" / "r" / "answers.jsonl").exists() or not server.chat_requests:
+            assert running.poll() is None, running.communicate()
+            time.sleep(0.01)
+        interrupted = time.monotonic()
+        running.send_signal(signal.SIGINT, group=True)
+        told = running.communicate(timeout=60)[1]
+        assert time.monotonic() - interrupted < 50
+    assert "Interrupted" in told
+    assert running.returncode == 130
