@@ -70,3 +70,18 @@ def test_drawn(folder: Path) -> None:
     assert shown.splitlines()[0] == "gantt"
     assert "    Ghent :done, 2024-03-04, 2024-03-13" in shown.splitlines()
     assert "    section favourite colour" in shown.splitlines()
+
+
+def test_profiles(folder: Path) -> None:
+    def profile(*arguments: str) -> list[tuple[str, list[str]]]:
+        shown = longmemeval("facts", "q1", "--dataset", "d.json", "--profile", "--json", *arguments, cwd=folder)
+        (one,) = json.loads(shown.stdout)
+        return [(trait["predicate"], [fact["object"] for fact in trait["facts"]]) for trait in one["traits"]]
+
+    assert profile() == [("home", ["Lille"]), ("favourite:colour", ["<green>"])]
+    assert profile("--predicate", "home", "--as-of", "2024-03-10") == [("home", ["Ghent"])]
+    shown = longmemeval("facts", "q1", "--dataset", "d.json", "--profile", cwd=folder).stdout
+    assert "Lille (since 2024-03-13)" in shown
+    assert "s2:0" in shown
+    refused = longmemeval("facts", "q1", "--dataset", "d.json", "--profile", "--draw", "svg", cwd=folder, code=2)
+    assert "A profile cannot be drawn" in refused.stderr

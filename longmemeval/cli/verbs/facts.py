@@ -17,6 +17,7 @@ from longmemeval.text.plural import count_of
 
 if TYPE_CHECKING:
     from longmemeval.memory.engram.engine import Engine
+    from longmemeval.memory.engram.profiles import Profile
     from longmemeval.memory.engram.records import Fact
 
 _DATES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"]
@@ -48,6 +49,9 @@ def facts(
             "--believed-at", formats=_DATES, metavar="DATE", rich_help_panel=WHAT, help="By what was known then."
         ),
     ] = None,
+    profile: Annotated[
+        bool, typer.Option("--profile", rich_help_panel=WHAT, help="What holds of each person, grouped.")
+    ] = False,
     draw: Annotated[
         Literal["svg", "mermaid"] | None,
         typer.Option(rich_help_panel=OUTPUT, help="Draw the timeline instead of a table."),
@@ -64,7 +68,7 @@ def facts(
     """Show what a history says, and when it was so.
 
     Facts are read by rules, or were by a model at prepare (--prepared): what holds (or held, with --as-of), what was
-    believed (--believed-at).
+    believed (--believed-at). A profile is what holds of one person, grouped by kind.
     """
     from longmemeval.benchmarks.registry import load_dataset
     from longmemeval.memory.engram.drawing import mermaid, svg
@@ -83,6 +87,12 @@ def facts(
         folder = fixture_folder(where.prepared_dir, data.name, prepared, haystack.haystack_id)
         engine = prepared_engine(Fixture.open(folder))
     _check(engine, subject, predicate)
+    if profile:
+        if draw:
+            raise HarnessError("A profile cannot be drawn", fix="Leave out --draw or --profile")
+        profiles = engine.profiles(subject, predicate, as_of=as_of, believed_at=believed_at)
+        _show_profiles(profiles, haystack.haystack_id, as_of, as_json)
+        return
     if as_of is None:
         found = engine.timeline(subject, predicate, believed_at=believed_at)
     else:
@@ -112,6 +122,21 @@ def _check(engine: "Engine", subject: str | None, predicate: str | None) -> None
     if predicate and everything and not engine.timeline(None, predicate):
         kinds = {one.predicate.partition(":")[0] for one in everything}
         raise HarnessError(f"No fact of this history is of kind '{predicate}'", fix=nearest(predicate, kinds))
+
+
+def _show_profiles(profiles: "list[Profile]", haystack_id: str, as_of: datetime | None, as_json: bool) -> None:
+    if as_json:
+        print_json(profiles)
+        return
+    rows = [
+        [one.subject, trait.predicate, trait.text, ", ".join(trait.episode_ids)]
+        for one in profiles
+        for trait in one.traits
+    ]
+    when = f" on {as_of:%Y-%m-%d}" if as_of else ""
+    title = f"Haystack {haystack_id}{when}: {count_of(len(profiles), 'profile')}"
+    columns = ["subject", "predicate", "what holds", "messages"]
+    print_table(Table(title, columns, rows, left=frozenset(range(4)), prose=frozenset({2, 3})))
 
 
 def _show(found: "list[Fact]", haystack_id: str, as_of: datetime | None) -> None:

@@ -17,6 +17,7 @@ from longmemeval.memory.engram.extraction.rules import RuleExtractor
 from longmemeval.memory.engram.extraction.verdicts import Decisions
 from longmemeval.memory.engram.ledger import Ledger
 from longmemeval.memory.engram.predicates import canonical
+from longmemeval.memory.engram.profiles import Profile, profile_of
 from longmemeval.memory.engram.records import Claim, Episode, Fact
 from longmemeval.memory.engram.stores.protocol import FactStore, When
 from longmemeval.memory.engram.stores.synced import FollowedFacts
@@ -223,6 +224,30 @@ class Engine:
         names = self.ledger.called(name)
         found = self.asked.distances(names, hops, When(as_of, believed_at))
         return dict(sorted(((one, far) for one, far in found.items() if one not in names), key=lambda one: one[::-1]))
+
+    def profile(self, subject: str, *, as_of: datetime | None = None, believed_at: datetime | None = None) -> Profile:
+        """What holds of a person, grouped by predicate.
+
+        Args:
+            subject: who; any of its names.
+            as_of: the moment in the world; None: now.
+            believed_at: by what was believed then; None: by all that was learned.
+        """
+        return profile_of(subject, self.facts(subject, as_of=as_of, believed_at=believed_at))
+
+    def profiles(
+        self,
+        subject: str | None = None,
+        predicate: str | None = None,
+        *,
+        as_of: datetime | None = None,
+        believed_at: datetime | None = None,
+    ) -> list[Profile]:
+        """The profiles of all of whom something holds; arguments as those of `facts`, each narrows them."""
+        held: dict[str, list[Fact]] = {}
+        for fact in self.facts(subject, predicate, as_of=as_of, believed_at=believed_at):
+            held.setdefault(subject or fact.subject, []).append(fact)
+        return [profile_of(name, facts) for name, facts in held.items()]
 
     def history(self, fact_id: str) -> list[Fact]:
         """All versions of one fact, as they were believed one after the other."""

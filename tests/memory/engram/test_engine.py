@@ -127,3 +127,29 @@ def test_a_real_conversation_is_read_whole_with_provenance() -> None:
     assert all(episode in said for fact in versions for episode in fact.episode_ids)
     parade = next(fact for fact in versions if "pride parade (2023-06-26" in fact.text)
     assert said[parade.episode_ids[0]].event_at == datetime(2023, 7, 3, 13, 36)
+
+
+def test_a_profile_is_what_holds_of_a_person_by_kind() -> None:
+    engine = Engram()
+    engine.tell("I live in Ghent. I love jazz and pottery. My sister is called Mia.", MONDAY)
+    engine.tell("I moved to Lille yesterday. I went to a jazz concert.", MONDAY + timedelta(10))
+    assert engine.profile("user").text.splitlines() == [
+        "home: Lille (since 2024-03-13)",
+        "likes: jazz (since 2024-03-04); pottery (since 2024-03-04)",
+        "relative:sister: Mia (since 2024-03-04)",
+        "event: went to a jazz concert (2024-03-14)",
+    ]
+    before = engine.profile("user", as_of=MONDAY + timedelta(1))
+    assert before.traits[0].text == "Ghent (since 2024-03-04)"
+    assert before.traits[0].episode_ids == ("2024-03-04:0",)
+    assert [one.subject for one in engine.profiles()] == ["user"]
+    assert engine.profile("Nobody").traits == ()
+    assert engine.profiles("Nobody") == []
+
+
+def test_a_profile_shows_what_is_disputed_and_goes_with_its_subject() -> None:
+    engine = Engram()
+    engine.add(Session("s", MONDAY, "", (Turn("user", "I live in Ghent."), Turn("user", "I live in Lille."))))
+    assert engine.profile("user").text == "home: Ghent (since 2024-03-04); Lille (disputed, since 2024-03-04)"
+    engine.forget(session_id="s")
+    assert engine.profiles() == []
