@@ -60,6 +60,7 @@ MAY_READ_GOLD = {
     "pipeline/grade/agreement.py",
     "pipeline/grade/evaluate.py",
     "pipeline/inspect.py",
+    "pipeline/judge_check/check.py",
     "pipeline/retrieval/haystack_ranking.py",
     "pipeline/retrieval/scoring.py",
     "pipeline/runs/asked.py",

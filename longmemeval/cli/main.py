@@ -67,7 +67,7 @@ for _verb in (
     "plugins",
 ):
     import_module(f"longmemeval.cli.verbs.{_verb}").register(app)
-for _group in ("datasets", "memory", "board"):
+for _group in ("datasets", "judge", "memory", "board"):
     app.add_typer(import_module(f"longmemeval.cli.verbs.{_group}").app, name=_group)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import TypeVar
 
 from longmemeval.errors import (
     BatchCancelledError,
@@ -14,7 +15,8 @@ from longmemeval.errors import (
 )
 from longmemeval.event_loop import take_turn
 from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
-from longmemeval.records import Question
+
+T = TypeVar("T")
 
 ENOUGH_FAILURES = 20
 """Failures of one kind, with no success, after which the rest is not tried."""
@@ -26,32 +28,30 @@ class AllFailedError(HarnessError):
     exit_code = 1
 
 
-async def in_order(
-    questions: Sequence[Question], work: Callable[[Question], Awaitable[None]], concurrency: int
-) -> None:
-    """Do `work` for every question, started in order, at most `concurrency` under way.
+async def in_order(items: Sequence[T], work: Callable[[T], Awaitable[None]], concurrency: int) -> None:
+    """Do `work` for every question, plant and the like, started in order, at most `concurrency` under way.
 
     The first error ends all: work under way is cancelled and waited for, then the error is raised. After a
     SpendingLimitError, a BatchCancelledError or an AllFailedError nothing new is started, and what is under way is
     finished first.
     """
-    waiting = enumerate(questions)
+    waiting = enumerate(items)
     stopped: HarnessError | None = None
 
-    async def worker(waiting: Iterator[tuple[int, Question]]) -> None:
+    async def worker(waiting: Iterator[tuple[int, T]]) -> None:
         nonlocal stopped
-        for number, question in waiting:
+        for number, item in waiting:
             take_turn(number)
             # Work that never waits (offline models) would leave no moment in which an interrupt is noticed.
             await asyncio.sleep(0)
             if stopped:
                 return
             try:
-                await work(question)
+                await work(item)
             except (SpendingLimitError, BatchCancelledError, AllFailedError) as error:
                 stopped = error
 
-    tasks = [asyncio.create_task(worker(waiting)) for _ in range(min(concurrency, len(questions)))]
+    tasks = [asyncio.create_task(worker(waiting)) for _ in range(min(concurrency, len(items)))]
     try:
         await asyncio.gather(*tasks)
     finally:

@@ -72,7 +72,8 @@ def _letters(comparison: Comparison) -> list[str]:
 def _tables(comparison: Comparison, published: Sequence[PublishedFigure]) -> list[Table]:
     """Runs with their figures, types by runs, costs, latencies, repeats, published figures."""
     letters = _letters(comparison)
-    cells = [figure_cells(one) for one in comparison.runs]
+    any_check = any(one.summary.judge_check for one in comparison.runs)
+    cells = [figure_cells(one, any_check) for one in comparison.runs]
     shown = [name for name in cells[0] if not name.startswith("latency")]
     rows = [
         [f"{letter} {name} {one.marks}".strip(), one.summary.model, *(cell[column] for column in shown)]

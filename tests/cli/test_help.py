@@ -12,9 +12,9 @@ from tests.cli.conftest import Command
 from tests.cli.terminal import WIDTHS, check_snapshot, shown
 
 GROUP = typer.main.get_group(app)
-VERBS = [name for name in GROUP.commands if name not in ("datasets", "memory", "plugins", "board")]
+VERBS = [name for name in GROUP.commands if name not in ("datasets", "judge", "memory", "plugins", "board")]
 LINES = ["", *VERBS, "plugins", "datasets", *(f"datasets {name}" for name in ("list", "download", "verify", "stats"))]
-LINES += ["memory", "memory init", "memory install", "memory check", "board", "board build"]
+LINES += ["judge", "judge check", "memory", "memory init", "memory install", "memory check", "board", "board build"]
 
 
 def command_of(verb: str) -> TyperCommand:
@@ -69,7 +69,7 @@ def test_help_all_explains_what_help_only_names(verb: str, command: Command, mon
         assert told.replace("`", "").split()[0] in whole
 
 
-@pytest.mark.parametrize("verb", [*VERBS, "datasets list", "memory check"])
+@pytest.mark.parametrize("verb", [*VERBS, "datasets list", "judge check", "memory check"])
 def test_the_example_is_a_command_line_the_verb_takes(verb: str, command: Command) -> None:
     text = command(f"{verb} --help").stdout
     example = text[text.rindex("Example: ") :].removeprefix("Example: longmemeval ")

@@ -33,6 +33,7 @@ from longmemeval.pipeline.compare.comparison import (
 from longmemeval.pipeline.compare.floor import floor_note
 from longmemeval.pipeline.compare.graded_run import GradedRun, load_graded
 from longmemeval.pipeline.compare.losses import Losses, StoredSessions, losses
+from longmemeval.pipeline.judge_check.stored import check_of
 from longmemeval.pipeline.runs.index import settings_sha256
 from longmemeval.pipeline.runs.settings import AnswerSettings
 from longmemeval.settings import Folders, folders
@@ -101,6 +102,7 @@ def compare_runs(graded: Sequence[GradedRun], where: Folders, *, seed: int = 0, 
         detectable=_detectable(credits, haystacks, labels=graded[0].metrics.judge.metric == "accuracy"),
         warnings=(
             *notes,
+            *_surviving(graded[0], pairs, where),
             *filter(None, [floor_note([run.summary for run in graded], pairs)]),
             *what_differs([run for run in graded if run.summary.model not in CONTROL_MODELS]),
             *_not_known(stored),
@@ -149,6 +151,21 @@ def _too_few(pairs: int, haystacks: Mapping[str, str]) -> Iterator[str]:
             f"{'pair' if pairs == 1 else 'pairs'}, no difference can reach significance. Compare fewer runs at a time, "
             f"or on more {what.removesuffix('s')}s."
         )
+
+
+def _surviving(run: GradedRun, pairs: Sequence[PairResult], where: Folders) -> Iterator[str]:
+    """Whether differences beyond the noise are so too when they are corrected for what the judge gets wrong."""
+    check = check_of(run.metrics.judge, run.asked.benchmark.name, where.results_dir)
+    for pair in pairs if check else ():
+        if pair.significant and check:
+            corrected = check.corrected_difference(pair.difference, pair.interval)
+            told = f"{pair.a} - {pair.b}, corrected for the judge's errors"
+            if corrected is None:
+                yield f"{told}: not identifiable, the judge does not tell right answers from wrong ones."
+                continue
+            low, high = (f"{bound * 100:+.1f}" for bound in corrected.interval)
+            survives = "the difference survives" if low[0] == high[0] else "the difference does NOT survive"
+            yield f"{told}: {corrected.value * 100:+.1f} points [{low}, {high}], {survives}."
 
 
 def _turned(paired: Paired) -> Paired:

@@ -14,6 +14,7 @@ from longmemeval.llm.model_calls import CallSums
 from longmemeval.memory.definition import Control
 from longmemeval.pipeline.compare.controls import control_of, controls_last
 from longmemeval.pipeline.compare.costs import RunCosts, run_costs
+from longmemeval.pipeline.judge_check.stored import CheckedScore, checked_score
 from longmemeval.pipeline.runs.asked import AskedQuestions, dataset_of
 from longmemeval.pipeline.runs.manifest import RunManifest, run_folder
 from longmemeval.pipeline.runs.run_files import RunFiles
@@ -65,6 +66,8 @@ class RunSummary(Struct, frozen=True):
     """Why the latencies are not those of the model alone, in a sentence; empty where they are."""
     gradings: Gradings | None = None
     """Of these answers by this judge, where there are several: the first is the score."""
+    judge_check: CheckedScore | None = None
+    """Where this judge was checked on the benchmark: its rates, and what the score is when corrected for them."""
     part: str = ""
     """How many questions of how many, and how they were chosen; empty for the whole data set."""
     type_notes: tuple[str, ...] = ()
@@ -119,6 +122,7 @@ def summarise(files: RunFiles, asked: AskedQuestions, metrics: Metrics, where: F
         status=manifest.status,
         latency_note=str(manifest.totals.get("load", {}).get("note", "")),
         gradings=gradings(files, metrics.judge),
+        judge_check=checked_score(metrics, asked.benchmark.name, where.results_dir),
         part=asked.part,
         protocol_note=asked.protocol_note(metrics.judge.official),
         type_notes=tuple(asked.benchmark.notes_on(metrics.by_type)),

@@ -11,7 +11,15 @@ from longmemeval.pipeline.grade.agreement import judge_agreements
 from longmemeval.pipeline.runs.manifest import document_of
 from longmemeval.report.charts.distributions import milliseconds
 from longmemeval.report.charts.svg import RUN_COLOURS
-from longmemeval.report.tables.cells import UNKNOWN, abstaining_shares, dollars, interval, percent, row_name
+from longmemeval.report.tables.cells import (
+    UNKNOWN,
+    abstaining_shares,
+    corrected_cell,
+    dollars,
+    interval,
+    percent,
+    row_name,
+)
 from longmemeval.report.tables.comparison import detectable_line, shown_recall
 from longmemeval.report.tables.effort import effort_notes, kinds, work_line
 from longmemeval.report.tables.footnotes import ORACLE_NOTE, footnotes
@@ -51,7 +59,8 @@ def run_names(comparison: Comparison) -> list[str]:
 
 
 def run_views(comparison: Comparison, graded: list[GradedRun]) -> list[RunView]:
-    """The runs in the order they were named."""
+    """The runs in the order they are shown."""
+    any_check = any(one.summary.judge_check for one in comparison.runs)
     return [
         RunView(
             letter=letter_of(index),
@@ -61,7 +70,7 @@ def run_views(comparison: Comparison, graded: list[GradedRun]) -> list[RunView]:
             marks=figures.marks,
             control=figures.summary.control is not None,
             facts=_facts(figures, run),
-            figures=figure_cells(figures),
+            figures=figure_cells(figures, any_check),
             settings=_settings(run),
         )
         for index, (name, figures, run) in enumerate(zip(run_names(comparison), comparison.runs, graded, strict=True))
@@ -87,14 +96,20 @@ def _facts(figures: RunFigures, run: GradedRun) -> tuple[tuple[str, str], ...]:
     return tuple((name, value) for name, value in facts.items() if value)
 
 
-def figure_cells(figures: RunFigures) -> dict[str, str]:
-    """The figures of a run as they are printed, by column; every run has the same columns."""
+def figure_cells(figures: RunFigures, any_check: bool) -> dict[str, str]:
+    """The figures of a run as they are printed, by column; every run has the same columns.
+
+    Args:
+        figures: of the run.
+        any_check: whether the judge of any of the runs was checked.
+    """
     summary, overall = figures.summary, figures.summary.metrics.overall
     abstention, tokens = summary.metrics.abstention, summary.mean_prompt_tokens
     metric = summary.metrics.judge.metric
     return {
         metric: percent(overall.accuracy),
         "95 % interval": interval(overall),
+        **({"corrected for the judge": corrected_cell(summary)} if any_check else {}),
         "correct" if metric == "accuracy" else "full credit": f"{overall.correct:,} of {overall.n:,}",
         "not evaluated": f"{overall.not_evaluated:,}",
         "abstention": percent(abstention.accuracy) if abstention else NOTHING,

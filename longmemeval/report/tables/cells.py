@@ -117,6 +117,14 @@ def _bounds(bounds: tuple[float, float]) -> str:
     return f"[{bounds[0] * 100:.1f}, {bounds[1] * 100:.1f}]"
 
 
+def corrected_cell(summary: RunSummary) -> str:
+    """The score corrected for the judge's errors, with its interval; a dash where the judge was not checked."""
+    if summary.judge_check is None:
+        return UNKNOWN
+    corrected = summary.judge_check.corrected
+    return "not identifiable" if corrected is None else f"{percent(corrected.value)} {_bounds(corrected.interval)}"
+
+
 def usage_share(usage: Usage, haystacks: int, messages: int) -> str:
     """What model calls took for each haystack and for 1,000 messages, in one line."""
     tokens, cost = usage.prompt_tokens + usage.completion_tokens, None if usage.unpriced_calls else usage.cost_usd

@@ -8,7 +8,7 @@ from longmemeval.evaluation.statistics.power import DISCORDANT
 from longmemeval.pipeline.compare.baseline import AgainstBaseline
 from longmemeval.pipeline.compare.comparison import Comparison, PairResult, QuestionRow, RunFigures, points
 from longmemeval.report.published import PublishedFigure
-from longmemeval.report.tables.cells import UNKNOWN, apart, dollars, interval, percent
+from longmemeval.report.tables.cells import UNKNOWN, apart, corrected_cell, dollars, interval, percent
 from longmemeval.report.tables.effort import cost_table, effort_notes, latency_table, ms
 from longmemeval.report.tables.footnotes import ORACLE_NOTE, footnotes
 from longmemeval.report.tables.layout import letters
@@ -74,8 +74,11 @@ def _runs(comparison: Comparison, names: Sequence[str]) -> Table:
         if len({text(run) for run in comparison.runs}) > 1:
             shown.append((heading, text))
     texts = 1 + len(shown)
+    shown.append((f"{_metric(comparison)},\n95 % interval", _score))
+    if any(run.summary.judge_check for run in comparison.runs):
+        shown.append(("corrected for\nthe judge", lambda run: corrected_cell(run.summary)))
+    figures = len(shown)
     shown += [
-        (f"{_metric(comparison)},\n95 % interval", _score),
         ("not\nevaluated", lambda run: str(run.summary.metrics.overall.not_evaluated)),
         ("evidence\nrecall", shown_recall),
         ("prompt\ntokens", lambda run: _rounded(run.summary.mean_prompt_tokens)),
@@ -90,7 +93,7 @@ def _runs(comparison: Comparison, names: Sequence[str]) -> Table:
         left=frozenset(range(texts)),
         apart=apart([run.summary for run in comparison.runs]),
         # Latency, cost, evidence recall, tokens; then settings; the memory last, which ids hold as a rule.
-        drop=(texts + 5, texts + 4, texts + 2, texts + 3, *range(2, texts), 1),
+        drop=(figures + 5, figures + 4, figures + 2, figures + 3, *range(2, texts), 1),
     )
 
 

@@ -6,8 +6,10 @@ from typing import Any
 from longmemeval.embedding.registry import is_offline_fallback
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
 from longmemeval.evaluation.judges.standing import grading, judge_name
+from longmemeval.evaluation.metrics import Metrics
 from longmemeval.llm.controls import CONTROL_MODELS
 from longmemeval.pipeline.compare.graded_run import RunSummary
+from longmemeval.pipeline.judge_check.stored import CheckedScore
 from longmemeval.pipeline.runs.scores.gradings import Gradings
 from longmemeval.report.tables.cells import percent
 from longmemeval.report.tables.memory_models import memory_model_notes
@@ -36,6 +38,7 @@ def footnotes(summaries: list[RunSummary]) -> list[str]:
     notes: list[str] = []
     judges = [summary.metrics.judge for summary in summaries]
     notes += dict.fromkeys(f"Judge: {judge_name(judge)}. {standing(judge)}" for judge in judges)
+    notes += dict.fromkeys(_check_note(one, summary.metrics) for summary in summaries if (one := summary.judge_check))
     notes.extend(
         f"The questions share {haystacks} haystacks: intervals are bootstrapped over whole haystacks."
         for haystacks in dict.fromkeys(summary.metrics.haystacks for summary in summaries)
@@ -76,6 +79,16 @@ def footnotes(summaries: list[RunSummary]) -> list[str]:
             undated = count_of(summary.undated, "answer rests", "answers rest")
             notes.append(f"{summary.run_id}: {undated} on items without a date.")
     return notes
+
+
+def _check_note(check: CheckedScore, metrics: Metrics) -> str:
+    """What the check of a judge found, and what the corrected scores are."""
+    rates = f"{percent(check.right_passed)} of right and {percent(check.wrong_passed)} of wrong"
+    given = "passes" if metrics.judge.metric == "accuracy" else "gives on average"
+    return (
+        f"Corrected for the judge: {judge_name(metrics.judge)} {given} {rates} planted answers "
+        f"({check.plants:,} plants; Rogan and Gladen). It stands beside the score, never instead of it."
+    )
 
 
 def _gradings_note(summary: RunSummary, found: Gradings) -> str:

@@ -1,0 +1,89 @@
+"""`longmemeval judge`: what a judge does with answers whose truth is known."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longmemeval.cli.options import shared
+from longmemeval.cli.options.completion import complete_judge
+from longmemeval.cli.options.groups import add_verb
+from longmemeval.cli.options.panels import LIMITS, MODEL, Verbs
+from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
+from longmemeval.text.plural import count_of
+
+if TYPE_CHECKING:
+    from longmemeval.pipeline.judge_check.check import CheckEstimate
+
+app = typer.Typer(cls=Verbs, help="Check judges on answers whose truth is known.", no_args_is_help=True)
+
+
+def check(
+    dataset: shared.DatasetName,
+    questions: shared.Questions,
+    calls: shared.Calls,
+    places: shared.Places,
+    judge: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[JUDGE]",
+            autocompletion=complete_judge,
+            help="As `evaluate --judge` takes it [default: the benchmark's own].",
+        ),
+    ] = None,
+    votes: Annotated[
+        int,
+        typer.Option(min=1, metavar="N", rich_help_panel=MODEL, help="Odd number of votes; the majority counts."),
+    ] = 1,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", rich_help_panel=LIMITS, help="Say what it would cost; call nothing.")
+    ] = False,
+    as_json: shared.Json = False,
+) -> None:
+    """Have a judge grade planted answers, right and wrong ones, and keep how often it errs.
+
+    Plants are made by rules, the same for one --seed, and kept in a file that can be read. Where a judge was checked,
+    tables show beside its scores what these are when corrected for its errors (docs/grading.md).
+    """
+    from longmemeval.benchmarks.registry import load_dataset
+    from longmemeval.pipeline.judge_check.check import CheckOptions, JudgeChecking
+    from longmemeval.report.tables.judge_check import check_notes, check_table
+
+    where = places.folders()
+    options = CheckOptions(
+        votes=votes,
+        seed=questions.seed,
+        model_options=calls.model_options(where),
+        concurrency=calls.concurrency,
+        spending=shared.spending(calls.max_cost),
+    )
+    data = load_dataset(dataset, where.data_dir)
+    checking = JudgeChecking(data, judge, selection=questions.selection(), options=options, where=where)
+    estimate = checking.estimate()
+    if dry_run:
+        if as_json:
+            print_json({"estimate": estimate})
+        else:
+            out.print(_told(estimate))
+        return
+    if estimate.calls:
+        err.print(_told(estimate))
+    outcome = checking.check()
+    if as_json:
+        print_json({"check": outcome.check, "folder": str(outcome.folder), "usage": outcome.usage})
+        return
+    print_table(check_table(outcome.check))
+    print_lines(check_notes(outcome.check))
+    out.print(f"Judged now: {outcome.newly_judged:,}; plants and labels: {printable(str(outcome.folder))}/")
+
+
+def _told(estimate: "CheckEstimate") -> str:
+    from longmemeval.report.tables.cells import dollars
+
+    plants = f"{count_of(estimate.plants, 'plant')}, {estimate.to_judge:,} to be judged"
+    if not estimate.calls:
+        return f"{plants}; no model is called."
+    tokens = f"{estimate.prompt_tokens:,} prompt tokens and at most {estimate.completion_tokens:,} of replies"
+    return f"{plants}: {count_of(estimate.calls, 'call')}, {tokens}, at most {dollars(estimate.usd)}."
+
+
+add_verb(app, "check", check, example="longmemeval judge check offline/lexical --dataset sample")

@@ -1,0 +1,1 @@
+"""`judge check`: what a judge does with answers whose truth is known."""

@@ -1,0 +1,221 @@
+"""`judge check`: plants are made of a data set's questions, the judge grades them, and its rates are kept."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.benchmarks.judges import load_judge
+from longmemeval.benchmarks.specs import benchmark_of
+from longmemeval.costs.prices import price
+from longmemeval.costs.spending import Account, SpendingLimit
+from longmemeval.dataset import Dataset
+from longmemeval.evaluation.judges.definition import rules_of
+from longmemeval.evaluation.judges.protocol import Judge
+from longmemeval.evaluation.plants.make import Planting
+from longmemeval.evaluation.plants.plant import Plant
+from longmemeval.evaluation.plants.rates import judge_rates
+from longmemeval.event_loop import complete
+from longmemeval.files import sha256_bytes, write_atomic
+from longmemeval.llm.call_counter import CallCounter
+from longmemeval.llm.limit import LimitedChatModel
+from longmemeval.llm.options import ModelOptions
+from longmemeval.llm.protocol import ChatModel
+from longmemeval.llm.registry import load_chat_model
+from longmemeval.pipeline.judge_check.stored import (
+    CHECK,
+    FORMAT,
+    JUDGEMENTS,
+    PLANTS,
+    JudgeCheck,
+    check_folder,
+    encoded,
+)
+from longmemeval.pipeline.progress import progress
+from longmemeval.pipeline.runs.journal import Journal, read_journal
+from longmemeval.pipeline.runs.lines import that_count
+from longmemeval.pipeline.runs.selection import Selection, select
+from longmemeval.pipeline.workers import Outcomes, WatchedChatModel, in_order
+from longmemeval.records import Gold, Judgement, Usage
+from longmemeval.settings import Folders, folders
+
+SPENDING = "spending.jsonl"
+
+
+class CheckOptions(Struct, frozen=True):
+    """How a judge is checked."""
+
+    votes: int = 1
+    seed: int = 0
+    """Of the plants."""
+    model_options: ModelOptions = ModelOptions()
+    concurrency: int = 8
+    spending: SpendingLimit | None = None
+
+
+class CheckEstimate(Struct, frozen=True):
+    """What a check would take."""
+
+    plants: int
+    to_judge: int
+    """Plants without a label by this judge."""
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    """At most."""
+    usd: float | None
+    """At most; None where the price is not known."""
+
+
+class CheckOutcome(Struct, frozen=True):
+    """A check that was made."""
+
+    check: JudgeCheck
+    folder: Path
+    newly_judged: int
+    usage: Usage
+    """Of the judge, over all starts."""
+
+
+class JudgeChecking:
+    """The check of one judge on one data set.
+
+    Args:
+        dataset: whose questions the plants answer.
+        spec: the judge, as `evaluate --judge` takes it; None: the benchmark's own.
+        selection: of which questions.
+        options: how.
+        where: the folders; None: from the environment.
+
+    Raises:
+        HarnessError: there is no such judge, or it cannot be reached.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        spec: str | None = None,
+        *,
+        selection: Selection = Selection(),
+        options: CheckOptions = CheckOptions(),
+        where: Folders | None = None,
+    ) -> None:
+        self._dataset = dataset
+        self._benchmark = benchmark_of(dataset)
+        self._spec = spec or self._benchmark.default_judge
+        self._options = options
+        questions = list(dataset.questions())
+        self._questions = {one.question_id: one for one in select(questions, selection, dataset.question_type)}
+        self._golds = {one.question_id: dataset.gold(one.question_id) for one in questions}
+        self.plants = self._planted()
+        lines = b"".join(msgspec.json.encode(plant) + b"\n" for plant in self.plants)
+        self._plants_sha256 = sha256_bytes(lines)
+        self._lines = lines
+        self.identity = self._judge(CallCounter).identity
+        results_dir = (where or folders()).results_dir
+        self.folder = check_folder(results_dir, self.identity.id, dataset.name, self._plants_sha256)
+
+    def estimate(self) -> CheckEstimate:
+        """What is left to do and what that costs at most; no call is made and nothing written."""
+        counters: list[CallCounter] = []
+
+        def counter(spec: str) -> ChatModel:
+            counters.append(CallCounter(spec))
+            return counters[-1]
+
+        judge = self._judge(counter)
+        left = self._left()
+
+        async def grade(plant: Plant) -> None:
+            await self._graded(judge, plant)
+
+        complete(in_order(left, grade, 1))
+        calls = [(one, call) for one in counters for call in one.calls]
+        prices = [price(one.spec, call.prompt_tokens, call.max_tokens) for one, call in calls]
+        known = [one for one in prices if one is not None]
+        return CheckEstimate(
+            plants=len(self.plants),
+            to_judge=len(left),
+            calls=len(calls),
+            prompt_tokens=sum(call.prompt_tokens for _, call in calls),
+            completion_tokens=sum(call.max_tokens for _, call in calls),
+            usd=sum(known) if len(known) == len(prices) else None,
+        )
+
+    def check(self) -> CheckOutcome:
+        """Have the judge grade what it has not graded yet; finished work is kept when it is stopped.
+
+        Raises:
+            HarnessError: another process checks the same, or the folder cannot be written.
+            FatalModelError, SpendingLimitError, EndpointDownError, AllFailedError: as of `evaluate`.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if not (self.folder / PLANTS).exists():
+            write_atomic(self.folder / PLANTS, self._lines)
+        with Journal(self.folder / JUDGEMENTS, Judgement) as journal:
+            left = self._left(journal.stored.records)
+            outcomes = Outcomes(len(left) < len(self.plants), "calls of the judge")
+            judge = self._judge(partial(self._model, outcomes)) if left else None
+            if judge:
+                with progress(f"judge {self.identity.model}", len(left)) as bar:
+
+                    async def grade(plant: Plant) -> None:
+                        journal.append(await self._graded(judge, plant))
+                        bar.advance()
+                        outcomes.check()
+
+                    complete(in_order(left, grade, self._options.concurrency))
+            judgements = journal.stored.records
+        check = JudgeCheck(
+            format=FORMAT,
+            judge=self.identity,
+            benchmark=self._dataset.benchmark,
+            dataset={"name": self._dataset.name, "content_sha256": self._dataset.content_sha256},
+            seed=self._options.seed,
+            questions=len(self._questions),
+            plants_sha256=self._plants_sha256,
+            rates=judge_rates(self.plants, that_count(judgements)),
+        )
+        write_atomic(self.folder / CHECK, encoded(check))
+        return CheckOutcome(check, self.folder, len(left), sum((one.usage for one in judgements), Usage()))
+
+    def _planted(self) -> list[Plant]:
+        def updates(gold: Gold) -> bool:
+            return self._benchmark.types.ability_of(gold) == "knowledge-update"
+
+        planting = Planting(
+            list(self._golds.values()),
+            updates,
+            lambda question: self._dataset.haystack(question.haystack_id),
+            self._options.seed,
+        )
+        return [
+            plant
+            for question_id, question in self._questions.items()
+            for plant in planting.of(question, self._golds[question_id])
+        ]
+
+    def _left(self, judged: list[Judgement] | None = None) -> list[Plant]:
+        if judged is None:
+            judged = read_journal(self.folder / JUDGEMENTS, Judgement)
+        by_rules = rules_of(self.identity.model) is not None
+        done = {one.question_id for one in judged if one.label is not None or by_rules}
+        return [plant for plant in self.plants if plant.plant_id not in done]
+
+    async def _graded(self, judge: Judge, plant: Plant) -> Judgement:
+        question, gold = self._questions[plant.question_id], self._golds[plant.question_id]
+        judgement = await judge.judge(question, gold, plant.text)
+        return msgspec.structs.replace(judgement, question_id=plant.plant_id)
+
+    def _judge(self, factory: Callable[[str], ChatModel]) -> Judge:
+        options = self._options
+        return load_judge(
+            self._spec, factory, benchmark=self._benchmark, votes=options.votes, options=options.model_options
+        )
+
+    def _model(self, outcomes: Outcomes, spec: str) -> ChatModel:
+        account = Account(self.folder / SPENDING, self._options.spending)
+        loaded = load_chat_model(spec, self._options.model_options, account=account)
+        return LimitedChatModel(WatchedChatModel(loaded, outcomes), self._options.concurrency)

@@ -1,0 +1,67 @@
+"""What `judge check` found, as a table and the sentences under it."""
+
+from collections.abc import Callable, Iterator
+from typing import get_args
+
+from longmemeval.evaluation.judges.standing import judge_name
+from longmemeval.evaluation.plants.plant import KINDS, NO_ANSWERS, Kind, RightKind
+from longmemeval.evaluation.plants.rates import Rate
+from longmemeval.pipeline.judge_check.stored import JudgeCheck
+from longmemeval.report.tables.cells import UNKNOWN, percent
+from longmemeval.report.tables.table import Table
+from longmemeval.text.plural import count_of
+
+_RIGHT: frozenset[str] = frozenset(get_args(RightKind))
+
+
+def check_table(check: JudgeCheck) -> Table:
+    """A row per kind of plant, right ones first, and one for each group together."""
+    rates, labels = check.rates, check.judge.metric == "accuracy"
+    groups: tuple[tuple[str, str, Rate, Callable[[Kind], bool]], ...] = (
+        ("right answers", "should pass", rates.right, lambda kind: kind in _RIGHT),
+        ("wrong answers", "should fail", rates.wrong, lambda kind: kind not in _RIGHT and kind not in NO_ANSWERS),
+        ("no answers", "should fail", rates.none, lambda kind: kind in NO_ANSWERS),
+    )
+    rows = []
+    for name, what, whole, belongs in groups:
+        rows.append(_row(name, what, whole))
+        rows += [
+            _row(f"  {kind}", told, rates.by_kind[kind])
+            for kind, told in KINDS.items()
+            if belongs(kind) and kind in rates.by_kind
+        ]
+    credit = "passed" if labels else f"mean\n{check.judge.metric}"
+    title = f"{check.dataset['name']}, {count_of(check.questions, 'question')}, judge {judge_name(check.judge)}"
+    columns = ["plants", "", credit, "95 % interval", "n", "no\nlabel"]
+    return Table(title, columns, rows, left=frozenset({0, 1}), prose=frozenset({1}), drop=(5,))
+
+
+def _row(name: str, what: str, rate: Rate) -> list[str]:
+    if rate.credit is None:
+        return [name, what, UNKNOWN, UNKNOWN, "0", f"{rate.unlabelled:,}"]
+    low, high = rate.interval
+    interval = f"[{low * 100:.1f}, {high * 100:.1f}]"
+    return [name, what, percent(rate.credit), interval, f"{rate.n:,}", f"{rate.unlabelled:,}"]
+
+
+def check_notes(check: JudgeCheck) -> Iterator[str]:
+    """What follows for the judge's scores."""
+    right, wrong = check.rates.right, check.rates.wrong
+    if right.credit is None or wrong.credit is None:
+        yield "Without both right and wrong plants that have a label, nothing follows for scores."
+        return
+    if check.judge.metric == "accuracy":
+        yield (
+            f"False negatives {percent(1 - right.credit)} (right answers failed), false positives "
+            f"{percent(wrong.credit)} (wrong answers passed)."
+        )
+    half = right.credit * 0.5 + wrong.credit * 0.5
+    told = f"A system that is right on half of the questions gets {percent(half)} from this judge"
+    if check.corrected_difference(0.0, (0.0, 0.0)) is None:
+        yield f"{told}; right and wrong answers fare alike, so that its scores cannot be corrected."
+    else:
+        yield f"{told}; a difference of two systems shrinks to {(right.credit - wrong.credit) * 100:.0f} % of itself."
+    yield (
+        "The rates are those of plants, every kind as often as the questions allow. A system whose errors are of other "
+        "kinds meets other rates: look at the rows."
+    )

@@ -1,0 +1,161 @@
+"""A judge whose errors are known is found out, over HTTP, and its scores are corrected."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longmemeval.dataset import Dataset
+from longmemeval.errors import HarnessError
+from longmemeval.evaluation.plants.rates import judge_rates
+from longmemeval.llm.options import ModelOptions
+from longmemeval.pipeline.compare.compare import compare
+from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.judge_check.check import CheckOptions, CheckOutcome, JudgeChecking
+from longmemeval.pipeline.judge_check.stored import CHECK, JUDGEMENTS, PLANTS
+from longmemeval.records import Judgement
+from longmemeval.settings import Folders
+from tests.pipeline.helpers import ask, colours, folders_in, painted_keys, prepared_colours
+from tests.server import ModelServer
+from tests.support import json_lines, longmemeval, tree
+
+JUDGE = "openai/gpt-4o-2024-08-06"
+
+
+def checked(data: Dataset, where: Folders, server: ModelServer) -> CheckOutcome:
+    options = CheckOptions(model_options=ModelOptions(api_base=server.url, max_attempts=1))
+    return JudgeChecking(data, JUDGE, options=options, where=where).check()
+
+
+def says(label: Callable[[str], bool]) -> Callable[[dict[str, Any]], str]:
+    return lambda body: "yes" if label(body["messages"][-1]["content"]) else "no"
+
+
+@pytest.mark.parametrize(("label", "passed"), [(True, 1.0), (False, 0.0)])
+def test_a_judge_that_always_says_the_same(tmp_path: Path, label: bool, passed: float) -> None:
+    data, where = colours(tmp_path / "c.json", 6), folders_in(tmp_path)
+    with ModelServer(says(lambda prompt: label)) as server:
+        outcome = checked(data, where, server)
+    rates = outcome.check.rates
+    assert (rates.right.credit, rates.wrong.credit, rates.none.credit) == (passed, passed, passed)
+    assert (
+        outcome.newly_judged == rates.right.n + rates.wrong.n + rates.none.n == len(json_lines(outcome.folder / PLANTS))
+    )
+    assert outcome.check.corrected_difference(0.1, (0.0, 0.2)) is None
+
+
+def test_a_judge_that_errs_at_random_is_found_out_nearly_always(tmp_path: Path) -> None:
+    """A share of its labels is turned round by a hash of the prompt and a seed; the truth is known by the plant."""
+    data, where = colours(tmp_path / "c.json", 30), folders_in(tmp_path)
+    plants = JudgeChecking(data, "offline/lexical", where=where).plants
+    flips, inside = 0.2, 0
+    for seed in range(100):
+        judgements = {}
+        for plant in plants:
+            digest = hashlib.sha256(f"{seed} {plant.plant_id}".encode()).digest()
+            flipped = int.from_bytes(digest[:8], "big") / 2**64 < flips
+            judgements[plant.plant_id] = Judgement(plant.plant_id, plant.right != flipped, "", "j", "", "")
+        rates = judge_rates(plants, judgements)
+        inside += sum(
+            low <= rate <= high
+            for rate, (low, high) in ((1 - flips, rates.right.interval), (flips, rates.wrong.interval))
+        )
+    assert inside >= 188
+
+
+def test_labels_over_http_are_those_of_the_server(tmp_path: Path) -> None:
+    """One that passes a tenth of the prompts, whatever they say."""
+    data, where = colours(tmp_path / "c.json", 10), folders_in(tmp_path)
+
+    def passes(prompt: str) -> bool:
+        return int(hashlib.sha256(prompt.encode()).hexdigest(), 16) % 10 == 0
+
+    with ModelServer(says(passes)) as server:
+        outcome = checked(data, where, server)
+        prompts = [request.body["messages"][-1]["content"] for request in server.chat_requests]
+    given = sum(map(passes, prompts))
+    labels = [line["label"] for line in json_lines(outcome.folder / JUDGEMENTS)]
+    assert (len(labels), sum(labels)) == (len(prompts), given)
+    again = JudgeChecking(
+        data, JUDGE, options=CheckOptions(model_options=ModelOptions(api_base=server.url)), where=where
+    )
+    assert again.estimate().calls == 0
+
+
+def test_what_is_left_is_judged_later_and_nothing_twice(tmp_path: Path) -> None:
+    data, where = colours(tmp_path / "c.json", 4), folders_in(tmp_path)
+    answered: list[str] = []
+
+    def fails_at_first(body: dict[str, Any]) -> str:
+        answered.append(body["messages"][-1]["content"])
+        return "yes" if len(answered) % 3 else ""
+
+    with ModelServer(fails_at_first) as server:
+        first = checked(data, where, server)
+        left = (
+            first.check.rates.right.unlabelled + first.check.rates.wrong.unlabelled + first.check.rates.none.unlabelled
+        )
+        assert left > 0
+        second = checked(data, where, server)
+    assert second.newly_judged == left
+    assert second.folder == first.folder
+
+
+def test_scores_are_shown_corrected_beside_the_raw_ones(tmp_path: Path) -> None:
+    """The judge passes every right answer and every second wrong one."""
+    data, where = prepared_colours(tmp_path, 8)
+
+    def lenient(prompt: str) -> bool:
+        said = prompt.partition("Model Response:")[2]
+        right = prompt.partition("Correct Answer:")[2].partition("\n")[0].strip()
+        return right in said or int(hashlib.sha256(said.encode()).hexdigest(), 16) % 2 == 0
+
+    with ModelServer(painted_keys) as server:
+        ask(data, where, server, run_id="r")
+    with ModelServer(says(lenient)) as server:
+        options = EvaluateOptions(judge=JUDGE, model_options=ModelOptions(api_base=server.url))
+        evaluate("r", options=options, where=where)
+        before = tree(where.results_dir / "r")
+        assert compare(["r"], where=where).runs[0].summary.judge_check is None
+        check = checked(data, where, server).check
+    summary = compare(["r"], where=where).runs[0].summary
+    assert summary.judge_check is not None
+    assert summary.judge_check.corrected == check.corrected(summary.metrics.overall)
+    assert summary.judge_check.right_passed == check.rates.right.credit
+    assert tree(where.results_dir / "r") == before
+    shown = longmemeval("compare", "r", cwd=tmp_path, LONGMEMEVAL_RESULTS_DIR=str(where.results_dir)).stdout
+    assert "corrected for" in shown
+    assert "It stands beside the score, never instead of it." in shown
+
+
+def test_the_command_tells_what_it_costs_and_keeps_what_can_be_read(tmp_path: Path) -> None:
+    command = ("judge", "check", "offline/lexical", "--dataset", "sample", "--sample", "10")
+    dry = longmemeval(*command, "--dry-run", cwd=tmp_path)
+    assert "to be judged; no model is called." in dry.stdout
+    assert not (tmp_path / "results").exists()
+    paid = longmemeval(
+        "judge", "check", JUDGE, "--dataset", "sample", "--limit", "2", "--dry-run", "--json",
+        cwd=tmp_path, OPENAI_API_KEY="sk-not-a-key-123456",
+    )  # fmt: skip
+    estimate = json.loads(paid.stdout)["estimate"]
+    assert estimate["calls"] == estimate["plants"] > 0
+    assert estimate["usd"] > 0
+    done = longmemeval(*command, cwd=tmp_path)
+    assert "False negatives" in done.stdout
+    (folder,) = (tmp_path / "results" / "judge-checks").glob("*/*")
+    assert {path.name for path in folder.iterdir()} == {PLANTS, JUDGEMENTS, CHECK}
+    again = longmemeval(*command, cwd=tmp_path)
+    assert again.stdout == done.stdout.replace(f"Judged now: {estimate_of(done.stdout)}", "Judged now: 0")
+    assert longmemeval("runs", cwd=tmp_path).stdout.startswith("There are no runs yet.")
+
+
+def estimate_of(output: str) -> str:
+    return output.partition("Judged now: ")[2].partition(";")[0]
+
+
+def test_an_unknown_judge_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match="There is no judge 'offline/lexica'"):
+        JudgeChecking(colours(tmp_path / "c.json", 2), "offline/lexica", where=folders_in(tmp_path))
