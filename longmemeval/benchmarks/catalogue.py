@@ -23,6 +23,14 @@ class Source(Struct, frozen=True, forbid_unknown_fields=True):
     sha256: str
 
 
+class Companion(Struct, frozen=True, forbid_unknown_fields=True):
+    """A further file of a data set: a second part of its data, or its authors' prompts."""
+
+    file: str
+    """Its name, beside the data set's own file."""
+    source: Source
+
+
 class CatalogueEntry(Struct, frozen=True, forbid_unknown_fields=True):
     """One data set that has a name."""
 
@@ -40,6 +48,13 @@ class CatalogueEntry(Struct, frozen=True, forbid_unknown_fields=True):
     """BibTeX of the paper to cite, where it is another one than the benchmark's; empty for none."""
     superseded_by: str | None = None
     """The name of the entry to use instead, for a deprecated one."""
+    beside: tuple[Companion, ...] = ()
+    """Files that are downloaded and checked with the first."""
+
+    def sources(self, path: Path) -> list[tuple[Path, Source]]:
+        """Every file that is downloaded and what it must hold, the data set's own first: that is at `path`."""
+        own = [(path, self.source)] if self.source else []
+        return own + [(path.with_name(one.file), one.source) for one in self.beside]
 
 
 def catalogue() -> dict[str, CatalogueEntry]:

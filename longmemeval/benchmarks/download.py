@@ -42,7 +42,7 @@ def download(
     on_progress: Progress | None = None,
     pause: float = 0.5,
 ) -> Path:
-    """Fetch the entry's file into `data_dir`, unless it is there with the right hash.
+    """Fetch the entry's file, and those beside it, into `data_dir`, unless they are there with the right hash.
 
     What arrives is kept in `<file>.part` until it is whole, and a later call goes on from there. A file that is in
     place with other bytes is replaced once the new one is whole.
@@ -64,33 +64,40 @@ def download(
     path = data_file(entry, data_dir)
     if is_here(entry, path):
         return path
-    source = entry.source
-    if source is None:
+    if entry.source is None:
         raise folder_missing(entry, path)
+    for place, source in entry.sources(path):
+        if not is_intact(place, source):
+            _download(entry.name, place, source, client, on_progress, pause)
+    return path
+
+
+def _download(
+    name: str, path: Path, source: Source, client: httpx.Client | None, on_progress: Progress | None, pause: float
+) -> None:
     remedy = f"Try again, or {by_hand(source, path)}"
     try:
-        data_dir.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(path.name + ".part")
         _check_space(source, part)
         with nullcontext(client) if client else httpx.Client(follow_redirects=True, timeout=30.0) as session:
             _patiently(lambda: _fetch(source, part, session, on_progress), pause)
         part.replace(path)
     except _Unusable as error:
-        raise DataError(f"The download of {entry.name!r} is unusable: {error}", where=source.url, fix=remedy) from error
+        raise DataError(f"The download of {name!r} is unusable: {error}", where=source.url, fix=remedy) from error
     except (httpx.HTTPError, _Interrupted, _Refused) as error:
         reason = str(error) or type(error).__name__
-        raise DataError(f"{entry.name!r} cannot be downloaded: {reason}", where=source.url, fix=remedy) from error
+        raise DataError(f"{name!r} cannot be downloaded: {reason}", where=source.url, fix=remedy) from error
     except OSError as error:
         reason = error.strerror or str(error)
-        raise DataError(f"{entry.name!r} cannot be written: {reason}", where=str(path), fix=remedy) from error
-    return path
+        raise DataError(f"{name!r} cannot be written: {reason}", where=str(path), fix=remedy) from error
 
 
 def is_here(entry: CatalogueEntry, path: Path) -> bool:
     """Whether nothing has to be fetched: the entry is shipped, its file intact, or its folder not empty."""
     if entry.instructions:
         return has_files(path)
-    return entry.source is None or is_intact(path, entry.source)
+    return all(is_intact(place, source) for place, source in entry.sources(path))
 
 
 def is_intact(path: Path, source: Source) -> bool:

@@ -38,6 +38,7 @@ def test_the_catalogue_lists_every_release() -> None:
         "sample",
         "convomem",
         "locomo10",
+        "locomo-plus",
     ]
     for name, entry in entries.items():
         assert entry.name == name
@@ -50,7 +51,8 @@ def test_the_catalogue_lists_every_release() -> None:
             assert entry.source.url.endswith(f"/{entry.file}")
             assert len(bytes.fromhex(entry.source.revision)) == 20
             assert len(bytes.fromhex(entry.source.sha256)) == 32
-            assert ("2402.17753" if name == "locomo10" else "2410.10813") in (entry.citation or "")
+            papers = {"locomo10": "2402.17753", "locomo-plus": "2602.10715"}
+            assert papers.get(name, "2410.10813") in (entry.citation or "")
 
 
 def test_files_of_the_catalogue_do_not_collide() -> None:

@@ -49,7 +49,7 @@ def list_datasets(data_dir: DataDir = None, json: Json = False) -> None:
     rows = [
         [
             entry.name,
-            f"{entry.source.bytes / 1e6:,.0f}" if entry.source else "",
+            _megabytes(entry),
             _status(entry, folder),
             (f"superseded by {entry.superseded_by}: " if entry.superseded_by else "") + entry.description,
         ]
@@ -94,8 +94,10 @@ def verify_dataset(name: NameOrPath, data_dir: DataDir = None, json: Json = Fals
     entry = None if is_path(name) else catalogue_entry(name)
     if entry and entry.source:
         path = data_file(entry, folder)
-        _check_pinned(entry.name, entry.source, path)
-        files: tuple[Path, ...] = (path,)
+        pinned = entry.sources(path)
+        for place, source in pinned:
+            _check_pinned(entry.name, source, place)
+        files = tuple(place for place, _ in pinned)
         document: dict[str, object] = {"sha256": entry.source.sha256, "content_sha256": None, "pinned": True}
         verdict = "size and hash match the catalogue"
     else:
@@ -127,6 +129,12 @@ def show_stats(name: NameOrPath, data_dir: DataDir = None, json: Json = False) -
     _print_stats(stats)
 
 
+def _megabytes(entry: "CatalogueEntry") -> str:
+    """Of all files that are downloaded."""
+    sizes = [source.bytes for _, source in entry.sources(Path(entry.file))]
+    return f"{sum(sizes) / 1e6:,.0f}" if sizes else ""
+
+
 def _status(entry: "CatalogueEntry", data_dir: Path) -> str:
     """Whether an entry's file is here; by its size alone, hashing is left to `verify`."""
     from longmemeval.benchmarks.catalogue import data_file, has_files
@@ -136,9 +144,10 @@ def _status(entry: "CatalogueEntry", data_dir: Path) -> str:
         return "yes" if has_files(path) else "no"
     if entry.source is None:
         return "shipped" if path.is_file() else "missing"
-    if not path.is_file():
-        return "no"
-    return "yes" if path.stat().st_size == entry.source.bytes else "damaged"
+    sources = entry.sources(path)
+    if not all(place.is_file() for place, _ in sources):
+        return "in part" if path.is_file() else "no"
+    return "yes" if all(place.stat().st_size == source.bytes for place, source in sources) else "damaged"
 
 
 def _download_with_progress(entry: "CatalogueEntry", data_dir: Path) -> None:

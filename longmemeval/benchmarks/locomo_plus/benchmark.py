@@ -1,0 +1,52 @@
+"""LoCoMo-Plus (Li et al. 2026): what it says of itself."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from longmemeval.benchmarks.locomo_plus.format import COGNITIVE
+from longmemeval.benchmarks.locomo_plus.loader import LocomoPlusDataset
+from longmemeval.benchmarks.locomo_plus.quirks import locomo_plus_quirks
+from longmemeval.benchmarks.retrieval_protocols import GoldRule, RetrievalRules, evidence_rule
+from longmemeval.benchmarks.spec import Benchmark
+from longmemeval.evaluation.measures.notation import mrr, recall_all, recall_any
+from longmemeval.evaluation.measures.rankings import Granularity
+from longmemeval.evaluation.question_types import QuestionTypes
+
+CITATION = """@inproceedings{li2026locomoplus,
+  title = {Locomo-Plus: Beyond-Factual Cognitive Memory Evaluation Framework for LLM Agents},
+  author = {Li, Yifei and Guo, Weidong and Zhang, Lingling and Xu, Rongman and Huang, Muye and Liu, Hui and Xu, Lijiao \
+and Xu, Yu and Liu, Jun},
+  booktitle = {Proceedings of the 64th Annual Meeting of the Association for Computational Linguistics},
+  year = {2026},
+  eprint = {2602.10715},
+  archivePrefix = {arXiv}
+}"""
+
+
+def _rules(level: Granularity) -> Sequence[GoldRule]:
+    return [
+        evidence_rule(
+            level,
+            turns="turns of the cue, one or two",
+            sessions="the session of the cue",
+            denominator="all triggers, every one has a cue",
+        )
+    ]
+
+
+LOCOMO_PLUS = Benchmark(
+    name="locomo-plus",
+    title="LoCoMo-Plus",
+    claims=lambda data: {"cue_dialogue", "trigger_query"} <= data.keys,
+    load=LocomoPlusDataset,
+    shape="records with cue_dialogue, trigger_query and time_gap, beside locomo10.json",
+    options=frozenset({"captions"}),
+    licence="none stated; the conversations are LoCoMo's, CC BY-NC 4.0",
+    citation=CITATION,
+    catalogue=Path(__file__).with_name("catalogue.json"),
+    types=QuestionTypes(order=(COGNITIVE,), abilities={COGNITIVE: "inference"}),
+    retrieval=RetrievalRules(
+        level="turn", kinds=(recall_any, recall_all), cutoffs=(5, 10, 25, 50), whole=(mrr,), rules=_rules
+    ),
+    quirks=locomo_plus_quirks,
+)

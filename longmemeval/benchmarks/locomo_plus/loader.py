@@ -1,0 +1,102 @@
+"""LoCoMo-Plus: conversations of LoCoMo, each many times, with an exchange spliced in that has to be noticed."""
+
+import hashlib
+from datetime import timedelta
+from functools import cached_property
+from operator import attrgetter
+from pathlib import Path
+
+from longmemeval.benchmarks.in_memory import InMemoryDataset
+from longmemeval.benchmarks.locomo.format import Conversation
+from longmemeval.benchmarks.locomo.loader import LocomoDataset
+from longmemeval.benchmarks.locomo_plus.format import COGNITIVE, LOCOMO_FILE, CueRecord, date_text, read_cues
+from longmemeval.errors import DataError
+from longmemeval.files import sha256_file
+from longmemeval.records import Gold, Haystack, Question, Session, Turn
+
+CUE_SESSION = "session_cue"
+ASKED_AFTER = timedelta(days=7)
+"""From the last session of the conversation to the trigger."""
+
+
+class LocomoPlusDataset(InMemoryDataset):
+    """A `Dataset` over a file of cues and triggers, and the conversations of LoCoMo beside it.
+
+    Item i, counted from 0, goes with conversation i modulo their number. Its haystack, `<sample_id>_plus_<i>`, is that
+    conversation and the session `session_cue`, dated by the item's gap before the trigger; the question is the trigger,
+    which the first speaker says 7 days after the last session. A gap that gives no number is 0 days, as officially:
+    the cue then comes after all sessions.
+
+    Args:
+        path: the file of items; LoCoMo's `locomo10.json` is in the same folder.
+        name: the catalogue name; empty: the stem of the file.
+        captions: whether turns keep the captions of shared pictures. Without them the name ends in
+            `-without-captions`.
+
+    Raises:
+        DataError: a file is not there, or not as its format demands.
+    """
+
+    def __init__(self, path: Path, name: str = "", captions: bool = True) -> None:
+        self.items = read_cues(path)
+        self._locomo_file = path.with_name(LOCOMO_FILE)
+        if not self._locomo_file.is_file():
+            raise DataError(
+                "The conversations that the cues are spliced into are not beside them",
+                where=str(self._locomo_file),
+                fix="Run `longmemeval datasets download locomo-plus`, or put LoCoMo's locomo10.json there",
+            )
+        locomo = LocomoDataset(self._locomo_file, captions=captions)
+        conversations = [(one, locomo.haystack(one.sample_id)) for one in locomo.conversations()]
+        spliced = [
+            _spliced(number, item, *conversations[number % len(conversations)])
+            for number, item in enumerate(self.items)
+        ]
+        super().__init__(
+            "locomo-plus",
+            path,
+            (name or path.stem) + ("" if captions else "-without-captions"),
+            [haystack for haystack, _, _ in spliced],
+            [(question, gold) for _, question, gold in spliced],
+        )
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The items and the conversations."""
+        return (self.path, self._locomo_file)
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of the hashes of both files."""
+        return hashlib.sha256("".join(map(sha256_file, self.files)).encode()).hexdigest()
+
+
+def _spliced(
+    number: int, item: CueRecord, conversation: Conversation, haystack: Haystack
+) -> tuple[Haystack, Question, Gold]:
+    """The haystack of one item, its question and its gold."""
+    haystack_id, asked = f"{conversation.sample_id}_plus_{number}", haystack.sessions[-1].date + ASKED_AFTER
+    said = asked - timedelta(days=item.gap_days or 0)
+    names = {"A": conversation.speaker_a, "B": conversation.speaker_b}
+    turns = tuple(Turn("user" if who == "A" else "assistant", words, names[who]) for who, words in item.cue)
+    cue = Session(CUE_SESSION, said, date_text(said), turns)
+    # Sorting is stable: what has the very time of a session comes after it, as officially.
+    sessions = tuple(sorted((*haystack.sessions, cue), key=attrgetter("date")))
+    # With the colon of the official code, U+FF1A: what its judge reads, byte for byte.
+    texts = tuple(f"{turn.speaker}\N{FULLWIDTH COLON}{turn.content}" for turn in turns)
+    question_id = f"{haystack_id}/q"
+    return (
+        Haystack(haystack_id, sessions),
+        Question(question_id, item.trigger, asked, date_text(asked), haystack_id),
+        Gold(
+            question_id,
+            COGNITIVE,
+            "\n".join(texts),
+            (CUE_SESSION,),
+            tuple(f"{CUE_SESSION}:{index}" for index in range(len(turns))),
+            abstention=False,
+            evidence_raw=(item.cue_dialogue,),
+            evidence_texts=texts,
+            facets={"gap_days": item.gap_days or 0},
+        ),
+    )
