@@ -114,6 +114,14 @@ def check_selection(manifest: RunManifest, dataset: Dataset, questions: Sequence
         )
 
 
+def _where_it_was(name: str, path: Path, where: Folders) -> Dataset:
+    """Of a folder that has names in the catalogue by its name: several may read the same files in different ways."""
+    entry = catalogue().get(name)
+    if entry and entry.instructions and path.exists() and path.as_posix().endswith(f"/{entry.file}"):
+        return load_dataset(name, path.parents[len(Path(entry.file).parts) - 1])
+    return load_dataset(path if path.exists() else name, where.data_dir)
+
+
 def dataset_of(manifest: RunManifest, override: str | None, where: Folders) -> Dataset:
     """The data set a run answered.
 
@@ -127,7 +135,7 @@ def dataset_of(manifest: RunManifest, override: str | None, where: Folders) -> D
             where=str(path),
             fix="Name the file with --dataset",
         )
-    dataset = load_dataset(override or (path if path.exists() else name), where.data_dir)
+    dataset = load_dataset(override, where.data_dir) if override else _where_it_was(name, path, where)
     if dataset.sha256 != manifest.dataset["sha256"] and dataset.content_sha256 != manifest.dataset["content_sha256"]:
         raise HarnessError(
             f"The run answered other data: sha256 {manifest.dataset['sha256'][:12]}…, this file has "

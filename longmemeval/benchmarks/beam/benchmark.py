@@ -1,0 +1,62 @@
+"""BEAM (Tavakoli et al. 2026): what it says of itself."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from longmemeval.benchmarks.beam.layout import claims_folder
+from longmemeval.benchmarks.beam.loader import BeamDataset
+from longmemeval.benchmarks.beam.quirks import beam_quirks
+from longmemeval.benchmarks.retrieval_protocols import GoldRule, RetrievalRules, evidence_rule
+from longmemeval.benchmarks.spec import Benchmark
+from longmemeval.evaluation.measures.rankings import Granularity
+from longmemeval.evaluation.question_types import OTHER, QuestionTypes
+
+CITATION = """@misc{tavakoli2025beam,
+  title = {Beyond a Million Tokens: Benchmarking and Enhancing Long-Term Memory in LLMs},
+  author = {Tavakoli, Mohammad and others},
+  year = {2025},
+  eprint = {2510.27246},
+  archivePrefix = {arXiv}
+}"""
+
+ABILITIES = {
+    "abstention": "abstention",
+    "contradiction_resolution": "knowledge-update",
+    "event_ordering": "temporal",
+    "information_extraction": "fact-recall",
+    "instruction_following": "preference",
+    "knowledge_update": "knowledge-update",
+    "multi_session_reasoning": "multi-hop",
+    "preference_following": "preference",
+    "summarization": OTHER,
+    "temporal_reasoning": "temporal",
+}
+"""BEAM's ten abilities, in the order of its files -> those that all benchmarks share."""
+
+
+def _rules(level: Granularity) -> Sequence[GoldRule]:
+    return [
+        evidence_rule(
+            level,
+            turns="evidence messages (repaired ids)",
+            sessions="sessions of the evidence messages",
+            denominator="questions with evidence: not abstention, nor those whose labels are empty",
+        )
+    ]
+
+
+BEAM = Benchmark(
+    name="beam",
+    title="BEAM",
+    claims=lambda data: data.is_folder and claims_folder(data.path),
+    load=BeamDataset,
+    shape="a folder chats/<size> with <n>/chat.json and <n>/probing_questions/probing_questions.json",
+    options=frozenset({"text", "markers"}),
+    licence="none stated",
+    citation=CITATION,
+    catalogue=Path(__file__).with_name("catalogue.json"),
+    types=QuestionTypes(order=tuple(ABILITIES), abilities=ABILITIES, average_needs=frozenset(ABILITIES)),
+    retrieval=RetrievalRules(level="turn", rules=_rules),
+    quirks=beam_quirks,
+    copy=lambda dataset: "cut where the official run reads cut texts" if dataset.text == "official" else "whole texts",
+)

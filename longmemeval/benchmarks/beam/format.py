@@ -1,0 +1,216 @@
+"""Files of BEAM as they are written: one folder for each conversation, of ten plans at 10M.
+
+Field names and their meaning are those of the official code (mohammadtavakoli78/BEAM at b2a3ee8). The `time_anchor` of
+a batch is always null there: the date stands on the batch's first message. A combined file of ten plans is
+`[{"plan-1": [batches]}, …]`; the folders of the plans count from 0 and their message ids begin anew.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from longmemeval.benchmarks.faults import Place, json_in, malformed, map_file
+from longmemeval.errors import DataError
+from longmemeval.records import Role
+from longmemeval.text.calendar_names import MONTHS
+
+MARKER = re.compile(r"\s*->->[^\n]*\s*$")
+"""What the generator left at the end of every main question: ` ->-> 1,5`."""
+
+GOLD_TEXTS = {
+    "abstention": "ideal_response",
+    "contradiction_resolution": "ideal_answer",
+    "event_ordering": "answer",
+    "information_extraction": "answer",
+    "instruction_following": "expected_compliance",
+    "knowledge_update": "answer",
+    "multi_session_reasoning": "answer",
+    "preference_following": "expected_compliance",
+    "summarization": "ideal_summary",
+    "temporal_reasoning": "answer",
+}
+"""Ability, in the order of the files -> the field of its gold text."""
+
+_DATE = re.compile(r"([A-Za-z]+)-(\d{1,2})-(\d{4})", re.ASCII)
+
+
+class Message(Struct, frozen=True):
+    """A message with its text."""
+
+    role: Role
+    id: int
+    content: str
+    time_anchor: str | None = None
+
+
+class Bare(Struct, frozen=True):
+    """A message without its text."""
+
+    id: int
+    time_anchor: str | None = None
+
+
+M = TypeVar("M", Message, Bare)
+
+
+class _Batch(Struct, Generic[M], frozen=True):
+    turns: list[list[M]]
+
+
+class Batch(Struct, Generic[M], frozen=True):
+    """One batch: a session."""
+
+    name: str
+    """`batch_3`, with plans `plan_2_batch_7`, both counted from 1."""
+    messages: tuple[M, ...]
+    offset: int
+    """What makes the ids of the messages global: the messages of the plans before that count for themselves."""
+
+    @property
+    def anchor(self) -> str | None:
+        """The date as the data has it."""
+        return self.messages[0].time_anchor
+
+
+_MESSAGES = msgspec.json.Decoder(_Batch[Message])
+_BARE = msgspec.json.Decoder(_Batch[Bare])
+_RAWS = msgspec.json.Decoder(list[Raw])
+_OBJECT = msgspec.json.Decoder(dict[str, Raw])
+_QUESTIONS = msgspec.json.Decoder(dict[str, list[dict[str, Any]]])
+
+
+def read_messages(paths: Sequence[Path]) -> Iterator[Batch[Message]]:
+    """The batches of a conversation, one in memory at a time; raises `DataError` at the first bad one."""
+    return _batches(paths, _MESSAGES)
+
+
+def read_bare(paths: Sequence[Path]) -> Iterator[Batch[Bare]]:
+    """As `read_messages`, without the texts: several times faster."""
+    return _batches(paths, _BARE)
+
+
+def _batches(paths: Sequence[Path], decoder: "msgspec.json.Decoder[_Batch[M]]") -> Iterator[Batch[M]]:
+    next_id = 0
+    for plan, path in enumerate(paths, start=1):
+        offset = next_id
+        for name, place, field, raw in _raw_batches(path, f"plan_{plan}_" if len(paths) > 1 else ""):
+            turns = place.decode(field, decoder, raw).turns
+            messages = tuple(message for turn in turns for message in turn)
+            if not messages:
+                raise place.fault(f"{field}.turns".lstrip("."), "The batch has no message")
+            yield Batch(name, messages, offset)
+            next_id = offset + messages[-1].id + 1
+
+
+def _raw_batches(path: Path, prefix: str) -> Iterator[tuple[str, Place, str, Raw]]:
+    """Name, place and JSON of each batch of a file, be it of one plan or of several combined."""
+    data = json_in(path, map_file(path))
+    try:
+        records = _RAWS.decode(data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise malformed(path, len(data), error) from None
+    if not records:
+        raise DataError("The conversation has no batch", where=str(path), fix="Download the file again")
+    batches = 0
+    for number, record in enumerate(records, start=1):
+        place = Place(path, number, "")
+        fields = place.decode("", _OBJECT, record)
+        if "turns" in fields:
+            batches += 1
+            yield f"{prefix}batch_{batches}", place, "", record
+            continue
+        # Rows of the copy at Hugging Face name all plans, each but one null.
+        for plan, value in fields.items():
+            if bytes(value) != b"null":
+                batches_of_plan: list[Raw] = place.decode(plan, _RAWS, value)
+                for index, raw in enumerate(batches_of_plan):
+                    yield f"{plan.replace('-', '_')}_batch_{index + 1}", place, f"{plan}[{index}]", raw
+
+
+def date_of(anchor: str | None) -> datetime | None:
+    """`March-15-2024` as midnight of that day; None for no date, or another form."""
+    match = _DATE.fullmatch((anchor or "").strip())
+    if match is None or match[1] not in MONTHS:
+        return None
+    try:
+        return datetime(int(match[3]), MONTHS.index(match[1]) + 1, int(match[2]))
+    except ValueError:
+        return None
+
+
+class Probe(Struct, frozen=True):
+    """One question with its gold."""
+
+    ability: str
+    number: int
+    """In its ability, counted from 0."""
+    fields: dict[str, Any]
+    """As the file has them."""
+
+    @property
+    def rubric(self) -> tuple[str, ...]:
+        """The nuggets: what is graded."""
+        return tuple(self.fields["rubric"])
+
+    @property
+    def labels(self) -> object:
+        """Where the data says that the evidence is: `source_chat_ids`, without that a list `conversation_sessions`."""
+        if "source_chat_ids" in self.fields:
+            return self.fields["source_chat_ids"]
+        elsewhere = self.fields.get("conversation_sessions")
+        return elsewhere if isinstance(elsewhere, list) else None
+
+    @property
+    def source_ids(self) -> tuple[int, ...]:
+        """Global ids of the evidence messages, each once, in the order of the data."""
+        return tuple(dict.fromkeys(one for one in flat(self.labels) if isinstance(one, int)))
+
+
+def flat(labels: object) -> Iterator[object]:
+    """What lies in nested lists and objects, in order."""
+    if isinstance(labels, dict):
+        labels = list(labels.values())
+    if isinstance(labels, list):
+        for one in labels:
+            yield from flat(one)
+    elif labels is not None:
+        yield labels
+
+
+def read_probes(path: Path) -> tuple[Probe, ...]:
+    """The questions of a conversation, in file order.
+
+    Raises:
+        DataError: the file cannot be read, or lacks what a question needs.
+    """
+    place = Place(path, 1, "")
+    data = json_in(path, map_file(path))
+    try:
+        abilities = _QUESTIONS.decode(data)
+    except msgspec.ValidationError:
+        raise place.fault("", "The questions are not an object of lists, one for each ability") from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise malformed(path, len(data), error) from None
+    return tuple(
+        _checked(place, Probe(ability, number, fields))
+        for ability, listed in abilities.items()
+        for number, fields in enumerate(listed)
+    )
+
+
+def _checked(place: Place, probe: Probe) -> Probe:
+    where = f"{probe.ability}[{probe.number}]"
+    if probe.ability not in GOLD_TEXTS:
+        raise place.fault(probe.ability, f"{probe.ability!r} is not an ability", f"Known are {', '.join(GOLD_TEXTS)}")
+    for field in ("question", GOLD_TEXTS[probe.ability]):
+        if not isinstance(text := probe.fields.get(field), str) or not text.strip():
+            raise place.fault(f"{where}.{field}", "The text is missing or blank")
+    rubric = probe.fields.get("rubric")
+    if not isinstance(rubric, list) or not rubric or not all(isinstance(one, str) and one.strip() for one in rubric):
+        raise place.fault(f"{where}.rubric", "The rubric is not a list of texts")
+    return probe

@@ -1,0 +1,236 @@
+"""BEAM: 100 conversations of 100K to 10M tokens, 20 questions each."""
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from longmemeval.benchmarks.beam.format import (
+    GOLD_TEXTS,
+    MARKER,
+    Batch,
+    Message,
+    Probe,
+    date_of,
+    read_bare,
+    read_messages,
+    read_probes,
+)
+from longmemeval.benchmarks.beam.layout import SIZES, Files, Text, list_conversations
+from longmemeval.benchmarks.faults import problem_of_id
+from longmemeval.errors import DataError, nearest
+from longmemeval.files import sha256_file
+from longmemeval.records import Gold, Haystack, Question, Session, Turn
+
+FULL = "-full"
+"""Ends the names of data sets whose conversations are whole where the official run reads them cut."""
+UNMARKED = "-unmarked"
+
+
+class BeamGold(Gold, frozen=True):
+    """The right answer to a question of BEAM. `answer` is for people; what is graded is the rubric."""
+
+    rubric: tuple[str, ...] = ()
+    """The nuggets; of event ordering in the right order."""
+
+
+class Dated(Struct, frozen=True):
+    """The date of a session: its own, or a repaired one."""
+
+    date: datetime
+    text: str
+    repaired: bool = False
+
+
+class Conversation(Struct, frozen=True):
+    """What is kept of a conversation: everything but its texts."""
+
+    files: Files
+    probes: tuple[Probe, ...]
+    anchors: tuple[datetime | None, ...]
+    """The dates of the batches as the data has them, in file order."""
+    dates: tuple[Dated, ...]
+    """The same repaired."""
+    order: tuple[int, ...]
+    """Of the batches by date, ties in file order."""
+    message_ids: dict[int, str]
+    """Global id -> id of the message; of an id that comes twice the first message."""
+
+
+class BeamDataset:
+    """A `Dataset` over a folder `chats/<size>`, or over one conversation of it.
+
+    A batch is a session, dated by its first message; a question is asked on the day of the last session, since the data
+    has no date for it. A date that is missing, and that of a first batch which lies behind the second, become the next
+    batch's; sessions are then put in order of dates.
+
+    Opening reads the questions; conversations are read when asked for, of 10M a plan at a time.
+
+    Args:
+        path: the folder.
+        name: the catalogue name; empty: `beam-` and the folder's name. `…-full` asks for the whole texts.
+        text: `official`: the texts that the authors' run reads, cut where there is a cut file; `full`: those of
+            `chat.json`, as the copy at Hugging Face has them, with `-full` added to the name.
+        markers: False: without the generator's ` ->-> 1,5` at the end of users' messages, which the official code shows
+            to every model; `-unmarked` is added to the name.
+
+    Raises:
+        DataError: there is no conversation, or questions are not as the format demands.
+    """
+
+    benchmark = "beam"
+
+    def __init__(self, path: Path, name: str = "", text: Text = "official", markers: bool = True) -> None:
+        self.path, self._markers = path, markers
+        self.text: Text = "full" if name.endswith(FULL) else text
+        name = name or f"beam-{Path(os.path.abspath(path)).name}"
+        ending = FULL if self.text == "full" and not name.endswith(FULL) else ""
+        self.name = name + ending + ("" if markers else UNMARKED)
+        self._files: dict[str, Files] = {}
+        self._probes: dict[str, tuple[Probe, ...]] = {}
+        self._conversations: dict[str, Conversation] = {}
+        for files in list_conversations(path):
+            if problem := problem_of_id(files.haystack_id):
+                raise DataError(f"The haystack id {files.haystack_id!r} {problem}", where=str(files.questions))
+            self._files[files.haystack_id] = files
+            self._probes[files.haystack_id] = read_probes(files.questions)
+        if not len(self):
+            raise DataError("The data set has no question", where=str(path))
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The texts and the questions of all conversations."""
+        return tuple(path for one in self._files.values() for path in (*one.chats(self.text), one.questions))
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of the files' relative names and hashes, and of what is left out; 64 hexadecimal digits."""
+        base = Path(os.path.abspath(self.path))
+        lines = [f"{sha256_file(file)}  {file.relative_to(base).as_posix()}\n" for file in self.files]
+        return hashlib.sha256("".join([*lines, *([] if self._markers else ["without markers\n"])]).encode()).hexdigest()
+
+    @cached_property
+    def content_sha256(self) -> str:
+        """Hash of every haystack, question and gold as canonical JSON, one a line; checks all files on the way."""
+        digest = hashlib.sha256()
+        for haystack in self.haystacks():
+            for session in haystack.sessions:
+                digest.update(msgspec.json.encode((haystack.haystack_id, session)) + b"\n")
+            for question in self._questions(haystack.haystack_id):
+                digest.update(msgspec.json.encode((question, self.gold(question.question_id))) + b"\n")
+        return digest.hexdigest()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._probes.values()))
+
+    def questions(self) -> Iterator[Question]:
+        """All questions, conversations by number and abilities in the order of the files."""
+        for haystack_id in self._files:
+            yield from self._questions(haystack_id)
+
+    def haystacks(self) -> Iterator[Haystack]:
+        """All haystacks by number, one in memory at a time; raises `DataError` at the first bad one."""
+        return map(self.haystack, self._files)
+
+    def haystack(self, haystack_id: str) -> Haystack:
+        """One haystack, sessions in order of dates."""
+        conversation = self.conversation(haystack_id)
+        batches = read_messages(conversation.files.chats(self.text))
+        sessions = [self._session(*pair) for pair in zip(batches, conversation.dates, strict=True)]
+        return Haystack(haystack_id, tuple(sessions[index] for index in conversation.order))
+
+    def question_type(self, question_id: str) -> str:
+        """The ability that one question asks for."""
+        return self._find(question_id)[1].ability
+
+    def gold(self, question_id: str) -> BeamGold:
+        """The rubric that `question_id` is graded by, and where its evidence is."""
+        haystack_id, probe = self._find(question_id)
+        known = self.conversation(haystack_id).message_ids
+        turns = tuple(known[one] for one in probe.source_ids if one in known)
+        raw = () if probe.labels is None else (msgspec.json.encode(probe.labels).decode(),)
+        size = SIZES.get(self._files[haystack_id].size)
+        return BeamGold(
+            question_id=question_id,
+            question_type=probe.ability,
+            answer=probe.fields[GOLD_TEXTS[probe.ability]],
+            evidence_sessions=tuple(dict.fromkeys(turn.rpartition(":")[0] for turn in turns)),
+            evidence_turns=turns,
+            abstention=probe.ability == "abstention",
+            evidence_raw=raw,
+            facets=({"thousand tokens": size} if size else {}) | {"nuggets": len(probe.rubric)},
+            rubric=probe.rubric,
+        )
+
+    def conversation(self, haystack_id: str) -> Conversation:
+        """One conversation without its texts; raises `DataError` when there is none of that id."""
+        if haystack_id not in self._files:
+            raise self._unknown("haystack", haystack_id, self._files)
+        if haystack_id not in self._conversations:
+            self._conversations[haystack_id] = self._indexed(haystack_id)
+        return self._conversations[haystack_id]
+
+    def conversations(self) -> Iterator[Conversation]:
+        """All conversations, without their texts."""
+        return map(self.conversation, self._files)
+
+    def _indexed(self, haystack_id: str) -> Conversation:
+        files = self._files[haystack_id]
+        anchors, message_ids = [], dict[int, str]()
+        for batch in read_bare(files.chats(self.text)):
+            anchors.append(batch.anchor)
+            for index, message in enumerate(batch.messages):
+                message_ids.setdefault(batch.offset + message.id, f"{batch.name}:{index}")
+        dates = _repaired(anchors, files)
+        order = tuple(sorted(range(len(dates)), key=lambda index: dates[index].date))
+        return Conversation(files, self._probes[haystack_id], tuple(map(date_of, anchors)), dates, order, message_ids)
+
+    def _session(self, batch: Batch[Message], dated: Dated) -> Session:
+        turns = tuple(Turn(message.role, self._shown(message)) for message in batch.messages)
+        return Session(batch.name, dated.date, dated.text, turns)
+
+    def _shown(self, message: Message) -> str:
+        return message.content if self._markers or message.role != "user" else MARKER.sub("", message.content)
+
+    def _questions(self, haystack_id: str) -> Iterator[Question]:
+        conversation = self.conversation(haystack_id)
+        last = conversation.dates[conversation.order[-1]]
+        for probe in conversation.probes:
+            name = f"{haystack_id}/{probe.ability}/{probe.number}"
+            yield Question(name, probe.fields["question"], last.date, last.text, haystack_id)
+
+    def _find(self, question_id: str) -> tuple[str, Probe]:
+        haystack_id, _, rest = question_id.partition("/")
+        probes = {f"{probe.ability}/{probe.number}": probe for probe in self._probes.get(haystack_id, ())}
+        if rest not in probes:
+            known = [f"{name}/{rest}" for name in self._files] + [f"{haystack_id}/{one}" for one in probes]
+            raise self._unknown("question", question_id, known)
+        return haystack_id, probes[rest]
+
+    def _unknown(self, kind: str, identifier: str, known: Iterable[str]) -> DataError:
+        return DataError(f"There is no {kind} {identifier!r}", where=str(self.path), fix=nearest(identifier, known))
+
+
+def _repaired(anchors: list[str | None], files: Files) -> tuple[Dated, ...]:
+    """The dates of the batches. A missing one, and a first that lies behind the second, become the next batch's."""
+    own = [date_of(anchor) for anchor in anchors]
+    if not any(own):
+        what = "No batch has a date such as March-15-2024 on its first message"
+        raise DataError(what, where=str(files.questions.parents[1]), fix="Download the conversation again")
+    second = own[1] if len(own) > 1 else None
+    if own[0] and second and own[0] > second:
+        own[0] = None
+    known = [Dated(date, text) if date and text else None for date, text in zip(own, anchors, strict=True)]
+    dated: list[Dated] = []
+    # Behind the last date there is no next one: the last stands in.
+    following = next(one for one in reversed(known) if one)
+    for one in reversed(known):
+        dated.append(one or replace(following, repaired=True))
+        following = one or following
+    return tuple(reversed(dated))
