@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from longmemeval.evaluation.abstention import Abstaining, Calibration, abstaining, calibrate
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
-from longmemeval.evaluation.judges.standing import is_official, official_served_name
+from longmemeval.evaluation.judges.standing import is_official, served_as_official
 from longmemeval.evaluation.question_types import ABILITIES, ANY_TYPES, Labels, OfficialFigures, QuestionTypes
 from longmemeval.evaluation.statistics.intervals import label_interval, score_interval
 from longmemeval.evaluation.statistics.resampling import share_haystacks
@@ -219,7 +219,7 @@ def _vote_spread(made: Sequence[Judgement], n: int) -> VoteSpread | None:
 
 def _is_official(judge: JudgeIdentity, judgements: Iterable[Judgement]) -> bool:
     """Whether the identity bears it out, and the server too says that its official model gave every label."""
-    served = all(judgement.served_model in ("", official_served_name(judge)) for judgement in judgements)
+    served = all(served_as_official(judge, judgement.served_model) for judgement in judgements)
     return served and judge.official and is_official(judge)
 
 

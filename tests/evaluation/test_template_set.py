@@ -260,7 +260,15 @@ EVERY_TYPE = (*QUESTION_TYPES, *CATEGORIES.values(), "open abstention", *CONVOME
 
 
 def test_the_shipped_sets() -> None:
-    assert set_names() == ["convomem", "lenient", "longmemeval", "strict"]
+    assert set_names() == [
+        "convomem",
+        "lenient",
+        "locomo-plus",
+        "locomo-plus-own",
+        "locomo-plus-substring",
+        "longmemeval",
+        "strict",
+    ]
     assert [load_template_set(name, KNOWN).name for name in SETS] == list(SETS)
     assert len({load_template_set(name).sha256 for name in SETS}) == 3
 

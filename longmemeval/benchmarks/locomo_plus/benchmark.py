@@ -45,8 +45,11 @@ LOCOMO_PLUS = Benchmark(
     citation=CITATION,
     catalogue=Path(__file__).with_name("catalogue.json"),
     types=QuestionTypes(order=(COGNITIVE,), abilities={COGNITIVE: "inference"}),
+    default_judge="openai/gpt-4o-mini",
+    prompts="locomo-plus",
     retrieval=RetrievalRules(
         level="turn", kinds=(recall_any, recall_all), cutoffs=(5, 10, 25, 50), whole=(mrr,), rules=_rules
     ),
     quirks=locomo_plus_quirks,
+    published=Path(__file__).with_name("published.json"),
 )

@@ -1,5 +1,7 @@
 """What a judge's identity bears out: whether its figures are the official judge's, and which grading they are of."""
 
+import re
+
 from msgspec import structs
 
 from longmemeval.evaluation.judges.definition import prompts_of, rules_of
@@ -18,10 +20,13 @@ def is_official(judge: JudgeIdentity) -> bool:
     return asked and has_official_prompts(judge)
 
 
-def official_served_name(judge: JudgeIdentity) -> str:
-    """What the server calls the model with which the judge's prompts are official; empty where there is none."""
+def served_as_official(judge: JudgeIdentity, served: str) -> bool:
+    """Whether a server's name for its model is that of the official judge, or of a dated release of it."""
     prompts = prompts_of(judge)
-    return prompts.official_model.partition("/")[2] if prompts else ""
+    name = prompts.official_model.partition("/")[2] if prompts else ""
+    return served in ("", name) or (
+        bool(name) and re.fullmatch(rf"{re.escape(name)}-\d{{4}}-\d\d-\d\d", served) is not None
+    )
 
 
 def has_official_prompts(judge: JudgeIdentity) -> bool:
@@ -68,7 +73,7 @@ def judge_name(judge: JudgeIdentity) -> str:
     parts = [judge.model]
     if is_imported(judge):
         parts.append(IMPORTED)
-    elif not _needs_no_model(judge) and prompts_of(judge) is None:
+    elif not _needs_no_model(judge) and not ((prompts := prompts_of(judge)) and prompts.official_model):
         parts.append(f"prompts: {judge.templates}")
     if "votes" in judge.parameters:
         parts.append(f"{judge.parameters['votes']} votes")

@@ -1,0 +1,58 @@
+"""The authors' own words, read from their files where the user has them: no licence allows us to ship them.
+
+`datasets download locomo-plus` puts `locomo_plus_prompt.py` into the data folder. It is parsed, never run, and a text
+counts only when its hash is the official one's.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from longmemeval.errors import HarnessError, IntegrityError
+from longmemeval.files import sha256_text
+from longmemeval.settings import folders
+
+PROMPT_FILE = "locomo_plus_prompt.py"
+OPENING, COGNITIVE_JUDGE, COGNITIVE_TASK = "CONV_START_PROMPT", "Cognitive", "INSTRUCTION_COGNITIVE"
+SHA256 = {
+    OPENING: "bfb101603e38a36cfecfb7e989ae51d537907ad7ac0b89020e2b7c01046d3cb7",
+    COGNITIVE_JUDGE: "83875348ab831a4f2932457bc951d37654db9f77ecaf50e7a8aacf5ff566a08b",
+    COGNITIVE_TASK: "b9f2dd0d22ec2bf45fad034c90d94f61cb9f4776999220e50dc811ebc8f7d9d3",
+}
+"""Of `evaluation_framework/task_eval/prompt.py` and `utils.py` at 059f4e3, by the name each text has there."""
+
+
+def prompt_file() -> Path:
+    """Where the authors' judge prompts are, or would be: in the data folder in force."""
+    return folders().data_dir / PROMPT_FILE
+
+
+def official_texts(file: Path, *names: str) -> dict[str, str]:
+    """Texts of a Python file, by the names of variables or of keys of a dictionary.
+
+    Raises:
+        HarnessError: the file cannot be read as Python.
+        IntegrityError: a text is not there, or is not the official one.
+    """
+    try:
+        found = dict(_texts(ast.parse(file.read_bytes())))
+    except (OSError, SyntaxError, ValueError, RecursionError) as error:
+        raise HarnessError(f"The file of prompts cannot be read: {error}", where=str(file)) from error
+    for name in names:
+        if sha256_text(found.get(name, "")) != SHA256[name]:
+            what = f"The file of prompts does not have the official text of {name}"
+            fix = "Run `longmemeval datasets download locomo-plus`, or remove the file to use our own wording"
+            raise IntegrityError(what, where=str(file), fix=fix)
+    return {name: found[name] for name in names}
+
+
+def _texts(module: ast.Module) -> Iterator[tuple[str, str]]:
+    for statement in module.body:
+        if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+            continue
+        value = statement.value
+        pairs = zip(value.keys, value.values, strict=True) if isinstance(value, ast.Dict) else [(None, value)]
+        for key, text in pairs:
+            if isinstance(text, ast.Constant) and isinstance(text.value, str):
+                named = key.value if isinstance(key, ast.Constant) else statement.targets[0].id
+                yield str(named), text.value

@@ -1,0 +1,174 @@
+"""The judge of LoCoMo-Plus: prompts byte for byte, both readings of replies, and what it is called without its file."""
+
+import asyncio
+import json
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from longmemeval.benchmarks.judges import load_judge
+from longmemeval.benchmarks.locomo_plus.benchmark import LOCOMO_PLUS
+from longmemeval.benchmarks.locomo_plus.judge import official_credit, strict_label
+from longmemeval.benchmarks.locomo_plus.loader import LocomoPlusDataset
+from longmemeval.benchmarks.locomo_plus.official_texts import PROMPT_FILE
+from longmemeval.errors import HarnessError, IntegrityError
+from longmemeval.evaluation.judges.protocol import Judge
+from longmemeval.evaluation.judges.standing import is_official, judge_name, served_as_official
+from longmemeval.evaluation.recompute import recomputed
+from longmemeval.files import sha256_text
+from longmemeval.llm.options import ModelOptions
+from longmemeval.llm.registry import load_chat_model
+from longmemeval.records import Gold, Judgement, Question
+from tests.conftest import real_file
+from tests.models import Model
+from tests.server import ModelServer
+
+QUESTION = Question("h/q", "The bus was late.", datetime(2024, 1, 1), "1:00 pm on 1 January, 2024", "h")
+GOLD = Gold("h/q", "cognitive", "EV", (), (), False, evidence_texts=("EV",))
+
+# Over HTTP; LOCOMO_PLUS_EVERY=1 sends all 401.
+EVERY = int(os.environ.get("LOCOMO_PLUS_EVERY", "20"))
+
+
+@pytest.fixture(scope="module")
+def templates() -> dict[str, Any]:
+    document = json.loads(real_file("../protocol/locomo_plus_judge_templates.json").read_text())
+    return {name: template["text"] for name, template in document["templates"].items()}
+
+
+@pytest.fixture
+def official(templates: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The authors' file, made again from their texts, in the data folder."""
+    monkeypatch.setenv("LONGMEMEVAL_DATA_DIR", str(tmp_path))
+    opening = templates["CONV_START_PROMPT"]
+    judges = {name: text for name, text in templates.items() if "{pred}" in text}
+    file = tmp_path / PROMPT_FILE
+    file.write_text(f"CONV_START_PROMPT = {opening!r}\nPROMPT_TEMPLATES = {judges!r}\nraise SystemExit\n")
+    return file
+
+
+def judge(spec: str = "openai/gpt-4o-mini") -> Judge:
+    return load_judge(spec, Model, benchmark=LOCOMO_PLUS)
+
+
+def judged(spec: str, url: str, pairs: list[tuple[Question, Gold, str]]) -> list[Judgement]:
+    options = ModelOptions(api_base=url)
+    one = load_judge(spec, lambda name: load_chat_model(name, options), benchmark=LOCOMO_PLUS, options=options)
+
+    async def all_of_them() -> list[Judgement]:
+        return await asyncio.gather(*(one.judge(*pair) for pair in pairs))
+
+    return asyncio.run(all_of_them())
+
+
+@pytest.mark.parametrize(
+    ("reply", "credit", "strict"),
+    [
+        ('{"label": "correct", "reason": "x"}', 1, True),
+        ('{"label":"partial"}', 0.5, None),
+        ('{"reason": "r", "label": "partial"}', 0.5, None),
+        ("{'label': 'wrong', 'reason': 'x'}", 0, None),
+        ("partial", 0.5, None),
+        ("incorrect", 1, None),
+        ("The label is wrong, not correct", 1, None),
+        ("[API Error: 401, Incorrect API key provided: no]", 1, None),
+        ("[API Error: Connection error.]", 0, None),
+        ("", 0, None),
+        ("[]", 0, None),
+        ('{"label": null}', 0, None),
+        ('{"label": "Wrong", "reason": "not correct"}', 0, False),
+        ('```json\n{"reason": "it\'s so", "label": "correct"}\n```', 1, True),
+        ('{"label": "wrong"}', 0, False),
+        ('{"label": "correct"} or {"label": "wrong"}', 1, None),
+        ('{"label": "correct", "label": "wrong"}', 0, None),
+        ('Sure: {"label": "correct", "reason": "uses {x}"} done', 1, True),
+        ('{"label": "correct", "reason": "cut o', 1, None),
+    ],
+)
+def test_replies_are_read_strictly_and_as_the_authors_do(reply: str, credit: float, strict: bool | None) -> None:
+    assert official_credit(reply) == credit
+    assert strict_label(reply) is strict
+
+
+def test_all_prompts_are_the_official_bytes(
+    templates: dict[str, Any], official: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-local")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    dataset = LocomoPlusDataset(real_file("locomo_plus.json"))
+    conversations = [one["conversation"] for one in json.loads(real_file("locomo10.json").read_bytes())]
+    expected = {}
+    for number, item in enumerate(json.loads(real_file("locomo_plus.json").read_bytes())):
+        names = {side: conversations[number % 10][f"speaker_{side.lower()}"] for side in "AB"}
+        lines = [line.strip() for line in item["cue_dialogue"].split("\n")]
+        evidence = "\n".join(f"{names[line[0]]}\uff1a{line[2:].strip()}" for line in lines)
+        filled = templates["Cognitive"].format(evidence=evidence, pred=f"Reply {number} {{so}}")
+        expected[number] = templates["CONV_START_PROMPT"].format("A", "B") + filled.strip()
+
+    pairs = [
+        (question, dataset.gold(question.question_id), f"Reply {number} {{so}}")
+        for number, question in enumerate(dataset.questions())
+    ]
+    in_process = judge()
+    prompts = [asyncio.run(in_process.judge(*pair)).prompt_sha256 for pair in pairs]
+    assert prompts == [sha256_text(prompt) for prompt in expected.values()]
+    with ModelServer(lambda body: '{"label": "correct", "reason": "r"}') as server:
+        results = judged("openai/gpt-4o-mini", server.url, pairs[::EVERY])
+        sent = [request.body for request in server.chat_requests]
+    assert sorted(body["messages"][0]["content"] for body in sent) == sorted([*expected.values()][::EVERY])
+    assert all((body["temperature"], body["max_tokens"], len(body["messages"])) == (0, 512, 1) for body in sent)
+    assert {one.label for one in results} == {True}
+
+
+def test_a_filled_prompt_is_the_one_hashed_outside_this_project(official: Path) -> None:
+    judgement = asyncio.run(judge().judge(QUESTION, GOLD, "PRED"))
+    assert judgement.prompt_sha256 == "e9d30d041a7474d26eaac9c661bfe94598c4a866bdc94f0330937249f87b55bf"
+    # "yes" is no label.
+    assert (judgement.label, judgement.error) == (None, "The judge's reply cannot be read (finish reason: stop)")
+
+
+def test_who_is_official(official: Path) -> None:
+    strict, substring = judge().identity, judge("locomo-plus-substring@openai/gpt-4o-mini").identity
+    assert [strict.official, is_official(strict)] == [True, True]
+    assert [substring.official, is_official(substring)] == [False, False]
+    assert not judge("openai/gpt-4o").identity.official
+    assert judge("locomo-plus@openai/gpt-4o-mini").identity == judge("gpt-4o-mini").identity == strict
+    assert strict.id != substring.id
+    assert judge_name(strict) == "openai/gpt-4o-mini"
+    assert judge_name(substring) == "openai/gpt-4o-mini, prompts: locomo-plus-substring"
+    names = ("", "gpt-4o-mini", "gpt-4o-mini-2024-07-18", "gpt-4o-mini-search", "gpt-4o-2024-08-06")
+    assert [served_as_official(strict, name) for name in names] == [True, True, True, False, False]
+
+
+def test_labels_follow_again_from_what_is_stored(official: Path) -> None:
+    stored = replace(asyncio.run(judge().judge(QUESTION, GOLD, "PRED")), raw="incorrect")
+    for spec, label in (("openai/gpt-4o-mini", None), ("locomo-plus-substring@openai/gpt-4o-mini", True)):
+        assert recomputed(judge(spec).identity, stored, QUESTION, GOLD, "PRED").label is label
+
+
+def test_without_the_authors_file_the_wording_is_ours_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LONGMEMEVAL_DATA_DIR", str(tmp_path))
+    ours = judge().identity
+    assert (ours.templates, ours.official, is_official(ours)) == ("locomo-plus-own", False, False)
+    assert judge_name(ours) == "openai/gpt-4o-mini, prompts: locomo-plus-own"
+    assert ours == judge("locomo-plus-own@openai/gpt-4o-mini").identity
+    with pytest.raises(HarnessError, match="cannot be read"):
+        judge("locomo-plus-substring@openai/gpt-4o-mini")
+
+
+@pytest.mark.parametrize("change", ["Judge", "two people"])
+def test_changed_words_are_never_called_official(official: Path, change: str) -> None:
+    official.write_text(official.read_text().replace(change, change.upper()))
+    with pytest.raises(IntegrityError, match="does not have the official text"):
+        judge()
+
+
+def test_gold_without_texts_is_refused(official: Path) -> None:
+    with pytest.raises(HarnessError, match="text of the evidence"):
+        asyncio.run(judge().judge(QUESTION, replace(GOLD, evidence_texts=()), "PRED"))
