@@ -1,0 +1,90 @@
+"""What the verbs take on histories of more and more messages: seconds, processor time, memory of all processes.
+
+    python scripts/benchmarks/scale.py [--messages 250 1000 5000 20000] [--memory hybrid]
+    python scripts/benchmarks/scale.py --haystacks 3 12
+
+Histories are those of `shapes.py`: one of so many messages, or with `--haystacks` so many of LongMemEval_M's size.
+Memory is the highest sum over a command and its children, looked at every 20 ms (Linux).
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from shapes import shape_of_10m, shape_of_m, write
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def processes(pid: int) -> Iterator[int]:
+    """A process and all below it."""
+    yield pid
+    try:
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            for child in (thread / "children").read_text().split():
+                yield from processes(int(child))
+    except OSError:
+        return  # It has ended.
+
+
+def resident(pid: int) -> int:
+    """Bytes of a process."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE
+    except (OSError, IndexError):
+        return 0
+
+
+def told(folder: Path, *command: str) -> None:
+    """Run a verb, and print what it took."""
+    started, before, peak = time.perf_counter(), os.times(), 0
+    with subprocess.Popen(
+        [sys.executable, "-m", "longmemeval", *command],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        while process.poll() is None:
+            peak = max(peak, sum(map(resident, processes(process.pid))))
+            time.sleep(0.02)
+    after = os.times()
+    processor = after.children_user + after.children_system - before.children_user - before.children_system
+    failed = f", FAILED with {process.returncode}" if process.returncode else ""
+    seconds = time.perf_counter() - started
+    print(f"  {command[0]:10} {seconds:6.1f} s, processor {processor:6.1f} s, {peak / 1e6:5.0f} MB{failed}", flush=True)
+
+
+def measure(folder: Path, memory: str) -> None:
+    """All verbs on the data set `d.json`."""
+    data = ("--dataset", "d.json")
+    told(folder, "prepare", *data, "--memory", memory, "--embedder", "hashing")
+    told(folder, "run", *data, "--memory", memory, "--model", "offline/extractive", "--run-id", "r")
+    told(folder, "retrieval", *data, "--memory", memory)
+    told(folder, "evaluate", "r", "--judge", "offline/lexical")
+    told(folder, "inspect", "q0", *data)
+    told(folder, "verify", "r")
+    told(folder, "report", "r", "--output", "r.html")
+
+
+def main() -> None:
+    """Print a block for each size."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--messages", type=int, nargs="+", default=[250, 1000])
+    parser.add_argument("--haystacks", type=int, nargs="+", help="so many of LongMemEval_M's size instead")
+    parser.add_argument("--memory", default="hybrid")
+    asked = parser.parse_args()
+    for size in asked.haystacks or asked.messages:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            write(folder / "d.json", shape_of_m(size, 475) if asked.haystacks else shape_of_10m(size))
+            print(f"{size:,} haystacks of 475 sessions" if asked.haystacks else f"one haystack of {size:,} messages")
+            measure(folder, asked.memory)
+
+
+if __name__ == "__main__":
+    main()
