@@ -24,6 +24,9 @@ from typing import NoReturn
 LIBRARIES = ("litellm", "openai", "hnswlib", "joblib.externals.loky", "jinja2", "nltk", "scipy.stats", "tiktoken")
 """What commands import besides our own modules."""
 
+DATABASES = frozenset({"falkordb", "ladybug", "lancedb", "postgres", "qdrant"})
+"""Modules that bring one."""
+
 Request = tuple[list[str], str, dict[str, str], str, str]
 """Arguments, folder, environment, files for standard output and standard error."""
 
@@ -161,7 +164,8 @@ def _load() -> None:
         import_module(library)
     package = Path(__file__).resolve().parents[1] / "longmemeval"
     for path in sorted(package.rglob("*.py")):
-        if path.name != "__main__.py":
+        # Databases are seldom asked for, take seconds to import and begin threads, which a fork does not survive.
+        if path.name != "__main__.py" and path.stem not in DATABASES:
             import_module(".".join(path.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__"))
     # A collection in a forked process would copy all that is shared.
     gc.collect()
