@@ -32,6 +32,10 @@ def recomputed(
             return judgement
         verdict = judge.grade(question, gold, hypothesis)
         return msgspec.structs.replace(judgement, label=verdict.label, score=verdict.score)
+    prompts = prompts_of(identity)
+    if prompts and prompts.verdict and judgement.raw and "votes" not in identity.parameters:
+        found = prompts.verdict(judgement.raw, gold, hypothesis)
+        return msgspec.structs.replace(judgement, label=found.label, score=found.score)
     read = _reading(identity)
     if read is None:
         return judgement

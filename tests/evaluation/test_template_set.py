@@ -261,6 +261,7 @@ EVERY_TYPE = (*QUESTION_TYPES, *CATEGORIES.values(), "open abstention", *CONVOME
 
 def test_the_shipped_sets() -> None:
     assert set_names() == [
+        *("beam", "beam-own", "beam-own-paper", "beam-paper"),
         "convomem",
         "lenient",
         "locomo-plus",

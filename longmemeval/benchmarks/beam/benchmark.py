@@ -56,7 +56,10 @@ BEAM = Benchmark(
     citation=CITATION,
     catalogue=Path(__file__).with_name("catalogue.json"),
     types=QuestionTypes(order=tuple(ABILITIES), abilities=ABILITIES, average_needs=frozenset(ABILITIES)),
+    default_judge="openai/gpt-4.1-mini",
+    prompts="beam",
     retrieval=RetrievalRules(level="turn", rules=_rules),
     quirks=beam_quirks,
+    published=Path(__file__).with_name("published.json"),
     copy=lambda dataset: "cut where the official run reads cut texts" if dataset.text == "official" else "whole texts",
 )

@@ -8,9 +8,10 @@ from typing import Any
 
 from longmemeval.errors import HarnessError
 from longmemeval.evaluation.judges.protocol import Judge, JudgeIdentity
-from longmemeval.evaluation.judges.rules import RuleJudge
+from longmemeval.evaluation.judges.rules import RuleJudge, Verdict
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.plugins import JUDGES, Registry
+from longmemeval.records import Gold
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,9 @@ class Prompts:
     """From a reply to its label; None for one that says nothing."""
     official_model: str = ""
     """With its provider, such as `openai/gpt-4o-2024-08-06`; empty where no judge of these prompts is official."""
+    verdict: Callable[[str, Gold, str], Verdict] | None = None
+    """From `Judgement.raw`, the gold and the answer to label and score, where one reply alone (`read`) does not give
+    them; such judges are asked once."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,232 @@
+"""BEAM's judges: a call for each nugget, for event ordering more that align the answer with them.
+
+| judge | words | 0.5 counts |
+|---|---|---|
+| `beam` | the authors', from the user's copy of their code; ours where there is none | 0, as in their code |
+| `beam-paper` | the same | a half |
+| `beam-own`, `beam-own-paper` | ours, which show the question | 0; a half |
+
+The first two send the same prompts, so one after the other pays once. Deviations from the official code: a reply that
+cannot be read leaves the question not evaluated, there it ends the evaluation; the facts it has a model extract from
+an answer about order, and never uses, are not asked for; replies have at most 2,048 tokens.
+"""
+
+import math
+from functools import partial
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.benchmarks.beam.loader import BeamGold
+from longmemeval.benchmarks.beam.scoring import (
+    Alignment,
+    Credit,
+    Ordering,
+    nugget_score,
+    question_score,
+    same_event,
+)
+from longmemeval.benchmarks.beam.wording import OFFICIAL_SHA256, OWN, OWN_SHA256, Wording, official_wording
+from longmemeval.errors import HarnessError, ModelError
+from longmemeval.evaluation.judges.asking import readable
+from longmemeval.evaluation.judges.definition import JudgeDefinition, Prompts
+from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
+from longmemeval.evaluation.judges.rules import Verdict
+from longmemeval.files import sha256_bytes, sha256_text
+from longmemeval.llm.http.endpoints import OWN_ENDPOINT
+from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatReply, ChatRequest
+from longmemeval.records import Gold, Judgement, Question, Usage, in_a_row
+from longmemeval.settings import folders
+
+DEFAULT_JUDGE = "openai/gpt-4.1-mini"
+MAX_TOKENS = 2048
+ORDERING = "event_ordering"
+
+
+class Replies(Struct, frozen=True):
+    """What `Judgement.raw` holds: all replies about one answer, and what follows from those about its order."""
+
+    nuggets: list[str]
+    """In the order of the rubric."""
+    alignment: list[str] = []
+    """In the order of the comparisons."""
+    ordering: Ordering | None = None
+
+
+def verdict(credit: Credit, raw: str, gold: Gold, hypothesis: str) -> Verdict:
+    """Label and score as they follow from stored replies."""
+    try:
+        replies = msgspec.json.decode(raw, type=Replies)
+    except msgspec.MsgspecError:
+        return Verdict(None, "The replies cannot be read")
+    return _verdict(credit, replies, _beam(gold), _replayed(replies, _beam(gold), hypothesis))
+
+
+def _verdict(credit: Credit, replies: Replies, gold: BeamGold, ordering: Ordering | None) -> Verdict:
+    scores = [nugget_score(reply, credit) for reply in replies.nuggets]
+    readable_ones = [score for score in scores if score is not None]
+    if gold.question_type == ORDERING:
+        if ordering is None or math.isnan(ordering.tau_norm):
+            return Verdict(None, "There is no order to compare")
+        return Verdict(ordering.tau_norm == 1, "", ordering.tau_norm)
+    if len(readable_ones) < len(gold.rubric):
+        missing = len(gold.rubric) - len(readable_ones)
+        return Verdict(None, f"{missing} of {len(gold.rubric)} replies of the judge cannot be read")
+    score = question_score(readable_ones)
+    return Verdict(score == 1, "", score)
+
+
+def _replayed(replies: Replies, gold: BeamGold, hypothesis: str) -> Ordering | None:
+    if gold.question_type != ORDERING:
+        return None
+    alignment = Alignment(gold.rubric, hypothesis)
+    for reply in replies.alignment:
+        if alignment.pair() is None:
+            return None
+        alignment.tell(same_event(reply))
+    return alignment.ordering() if alignment.pair() is None else None
+
+
+class BeamJudge:
+    """Grades with nuggets.
+
+    Args:
+        model: the model that grades.
+        endpoint: where it is served (`served_at`); None where that is not known.
+        credit: what partial compliance counts.
+        official: whether to ask in the authors' words, if they are in the data folder.
+
+    Raises:
+        IntegrityError: what is there are not the authors' words.
+    """
+
+    def __init__(
+        self, model: ChatModel, endpoint: str | None = None, *, credit: Credit = "official-code", official: bool = True
+    ) -> None:
+        theirs = official_wording(folders().data_dir / "beam") if official else None
+        self._model, self._credit = model, credit
+        self._wording: Wording = theirs or OWN
+        self._shows_question = theirs is None
+        self._identity = _identity(model.spec, endpoint, credit, official=theirs is not None)
+
+    @property
+    def identity(self) -> JudgeIdentity:
+        """Who grades; `official` for `beam` on `gpt-4.1-mini` as OpenAI serves it, in the authors' words."""
+        return self._identity
+
+    async def judge(self, question: Question, gold: Gold, hypothesis: str) -> Judgement:
+        """Grade `hypothesis`; a call that failed and an unreadable reply give no label.
+
+        Raises:
+            HarnessError: the question is not BEAM's.
+            FatalModelError: no call can succeed.
+        """
+        graded = _beam(gold)
+        shown = question.text if self._shows_question else None
+        prompts = [self._wording.about_nugget(nugget, hypothesis, shown) for nugget in graded.rubric]
+        unlabelled = Judgement(
+            question_id=question.question_id,
+            label=None,
+            raw="",
+            judge_id=self._identity.id,
+            prompt_sha256=sha256_bytes(msgspec.json.encode(prompts)),
+            answer_sha256=sha256_text(hypothesis),
+        )
+        try:
+            replies = [await self._ask(question, ChatMessage("user", prompt)) for prompt in prompts]
+            comparisons, ordering = await self._ordered(question, graded, hypothesis)
+        except ModelError as error:
+            return msgspec.structs.replace(unlabelled, error=str(error))
+        raw = Replies([one.text for one in replies], [one.text for one in comparisons], ordering)
+        found = _verdict(self._credit, raw, graded, ordering)
+        made = [*replies, *comparisons]
+        return msgspec.structs.replace(
+            unlabelled,
+            label=found.label,
+            score=found.score,
+            raw=msgspec.json.encode(raw).decode(),
+            served_model=made[0].served_model,
+            usage=sum((one.usage for one in made), Usage()),
+            attempts=sum(one.attempts for one in made),
+            latency_ms=in_a_row(one.latency_ms for one in made),
+            error=found.reason,
+        )
+
+    async def _ordered(
+        self, question: Question, gold: BeamGold, hypothesis: str
+    ) -> tuple[list[ChatReply], Ordering | None]:
+        if gold.question_type != ORDERING:
+            return [], None
+        alignment, replies = Alignment(gold.rubric, hypothesis), list[ChatReply]()
+        while pair := alignment.pair():
+            system = ChatMessage("system", self._wording.same_system)
+            reply = await self._ask(question, system, ChatMessage("user", self._wording.about_pair(*pair)))
+            replies.append(reply)
+            alignment.tell(same_event(reply.text))
+        return replies, alignment.ordering()
+
+    async def _ask(self, question: Question, *messages: ChatMessage) -> ChatReply:
+        request = ChatRequest(
+            messages=messages,
+            max_tokens=MAX_TOKENS,
+            temperature=0.0,
+            question_id=question.question_id,
+            question=question.text,
+        )
+        return await self._model.complete(request)
+
+
+def _beam(gold: Gold) -> BeamGold:
+    if isinstance(gold, BeamGold):
+        return gold
+    what = f"This judge grades BEAM; a question of type '{gold.question_type}' has no rubric"
+    raise HarnessError(what, where=f"question {gold.question_id}", fix="Choose another --judge")
+
+
+def _name(credit: Credit, *, official: bool) -> str:
+    return "beam" + ("" if official else "-own") + ("-paper" if credit == "paper" else "")
+
+
+def _parameters(credit: Credit) -> dict[str, object]:
+    return {"credit": credit, "max_tokens": MAX_TOKENS, "temperature": 0.0}
+
+
+def _identity(spec: str, endpoint: str | None, credit: Credit, *, official: bool) -> JudgeIdentity:
+    model = DEFAULT_JUDGE if spec == DEFAULT_JUDGE.partition("/")[2] else spec
+    name, sha256 = _name(credit, official=official), OFFICIAL_SHA256 if official else OWN_SHA256
+    parameters = _parameters(credit)
+    return JudgeIdentity(
+        id=judge_id(f"{name}-{readable(model, endpoint)}", sha256, model, parameters, endpoint),
+        model=model,
+        templates=name,
+        templates_sha256=sha256,
+        parameters=parameters,
+        official=name == "beam" and model == DEFAULT_JUDGE and endpoint == OWN_ENDPOINT,
+        metric="BEAM score" + (", partial credit" if credit == "paper" else ""),
+        endpoint=endpoint,
+    )
+
+
+def _definition(credit: Credit, *, official: bool) -> JudgeDefinition:
+    name = _name(credit, official=official)
+    return JudgeDefinition(
+        prompts=Prompts(
+            OFFICIAL_SHA256 if official else OWN_SHA256,
+            _parameters(credit),
+            partial(BeamJudge, credit=credit, official=official),
+            _no_label,
+            DEFAULT_JUDGE if name == "beam" else "",
+            partial(verdict, credit),
+        )
+    )
+
+
+def _no_label(reply: str) -> bool | None:
+    """A label takes all replies and the rubric: `verdict` gives it."""
+    return None
+
+
+BEAM_CODE = _definition("official-code", official=True)
+BEAM_PAPER = _definition("paper", official=True)
+OWN_CODE = _definition("official-code", official=False)
+OWN_PAPER = _definition("paper", official=False)

@@ -1,0 +1,143 @@
+"""How BEAM's official code makes scores of replies: `src/evaluation/compute_metrics.py` in its repository, at b2a3ee8.
+
+Nine abilities: the mean of the nuggets' scores. The code turns each into an integer first, so partial compliance, 0.5,
+counts nothing (`official-code`); the prompt and the paper mean it to count (`paper`). Event ordering: the lines of the
+answer, blank ones and headings included, are aligned with the nuggets, and Kendall's tau-b of the two orders, moved
+to 0 … 1, is the score. So an empty answer does not get 0, nor a list of one right item less than .9.
+"""
+
+import json
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+Credit = Literal["official-code", "paper"]
+
+_FENCE = re.compile(r"^```(?:json)?\s*|\s*```$")
+_SCORE = re.compile(r'"score"\s*:\s*(-?\d+(?:\.\d+)?)')
+
+
+def nugget_score(reply: str, credit: Credit) -> float | None:
+    """The score in a judge's reply, 0 to 1; None for a reply that has none, where the official code ends in an error.
+
+    The reply is a JSON object, alone, fenced or among other text. One that is broken is read by the number behind its
+    first `"score"`: the official code repairs it with a library to the same effect.
+    """
+    said = _said(_FENCE.sub("", reply.strip()))
+    if not isinstance(said, int | float | str):
+        return None
+    try:
+        score = float(int(said) if credit == "official-code" else float(said))
+    except (ValueError, OverflowError):
+        return None
+    return score if 0 <= score <= 1 else None
+
+
+def _said(text: str) -> object:
+    """What stands under `score`; None where nothing does."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        start = text.find("{")
+        try:
+            found, _ = json.JSONDecoder().raw_decode(text, start) if start >= 0 else (None, 0)
+        except ValueError:
+            number = _SCORE.search(text, start)
+            return float(number[1]) if number else None
+    return found.get("score") if isinstance(found, dict) else None
+
+
+def question_score(scores: Sequence[float]) -> float:
+    """The mean over the nuggets."""
+    return sum(scores) / len(scores)
+
+
+def same_event(reply: str) -> bool:
+    """The official reading of a reply to whether two texts tell the same event: "yes" anywhere in it, in any case."""
+    return "yes" in reply.lower()
+
+
+class Ordering(Struct, frozen=True):
+    """How an answer puts events in order."""
+
+    precision: float
+    recall: float
+    f1: float
+    tau_norm: float
+    """(tau-b + 1) / 2; NaN where a single item leaves nothing to order."""
+    final_score: float
+    """`tau_norm` times `f1`."""
+
+
+class Alignment:
+    """The lines of an answer put in the words of the nuggets, a comparison at a time.
+
+    Each line is compared with each nugget that is not used yet, both in order; the first that is the same is used.
+    """
+
+    def __init__(self, rubric: Sequence[str], hypothesis: str) -> None:
+        self._rubric = rubric
+        self._lines = hypothesis.split("\n")
+        self._used: set[int] = set()
+        self._aligned: list[str] = []
+        self._nugget = 0
+
+    def pair(self) -> tuple[str, str] | None:
+        """The nugget and the line to compare next; None when all is aligned."""
+        while len(self._aligned) < len(self._lines):
+            line = self._lines[len(self._aligned)]
+            while self._nugget < len(self._rubric):
+                if self._nugget not in self._used:
+                    return self._rubric[self._nugget], line
+                self._nugget += 1
+            self._aligned.append(line)
+            self._nugget = 0
+        return None
+
+    def tell(self, same: bool) -> None:
+        """Whether the last pair is the same."""
+        if not same:
+            self._nugget += 1
+            return
+        self._used.add(self._nugget)
+        self._aligned.append(self._rubric[self._nugget])
+        self._nugget = 0
+
+    def ordering(self) -> Ordering:
+        """The figures, once all is aligned."""
+        return event_ordering(self._rubric, self._aligned)
+
+
+def aligned(rubric: Sequence[str], hypothesis: str, same: Callable[[str, str], bool]) -> Ordering:
+    """The figures where `same` says at once whether a nugget and a line tell the same."""
+    alignment = Alignment(rubric, hypothesis)
+    while pair := alignment.pair():
+        alignment.tell(same(*pair))
+    return alignment.ordering()
+
+
+def event_ordering(reference: Sequence[str], system: Sequence[str]) -> Ordering:
+    """The official figures of two lists, the second with the words of the first where both mean the same."""
+    # Here, because scipy takes most of a second to load.
+    from scipy.stats import kendalltau
+
+    found = len(set(reference) & set(system))
+    wrong = sum(one not in reference for one in system)
+    missed = sum(one not in system for one in reference)
+    precision = found / (found + wrong) if found + wrong else 0.0
+    recall = found / (found + missed) if found + missed else 0.0
+    f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+    union = list(dict.fromkeys([*reference, *system]))
+    ranks = _ranks(reference, union), _ranks(system, union)
+    tau = float(kendalltau(*ranks).statistic) if len(union) > 1 else math.nan
+    tau_norm = (tau + 1) / 2
+    return Ordering(precision, recall, f1, tau_norm, tau_norm * f1)
+
+
+def _ranks(items: Sequence[str], union: Sequence[str]) -> list[int]:
+    """The last place of each item, from 1; one more than there are items in all where it is absent."""
+    places = {item: place for place, item in enumerate(items, start=1)}
+    return [places.get(item, len(union) + 1) for item in union]

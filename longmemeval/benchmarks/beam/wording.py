@@ -1,0 +1,105 @@
+"""The words that BEAM's judges ask in: the authors', read from the user's copy of their code, or ours.
+
+The authors' code has no licence, so its texts are not shipped. They are looked for among the string literals of two
+files of a clone, `beam/src/prompts.py` and `beam/src/evaluation/compute_metrics.py` in the data folder, and known by
+their hashes; nothing of the files is run.
+"""
+
+import ast
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.errors import IntegrityError
+from longmemeval.files import sha256_bytes, sha256_text
+from longmemeval.text_files import UnreadableError, decode_text
+
+OWN_FILE = Path(__file__).with_name("judge_prompts.json")
+PROMPTS_FILE, METRICS_FILE = Path("src/prompts.py"), Path("src/evaluation/compute_metrics.py")
+OFFICIAL = {
+    "nugget": "d349c9a8559bed9c14bfe2e624212225b09218ff864258a739229c15f4c8e869",
+    "same_system": "0863c78c1b27d36c97bb7bfd2d4d6b88ef69b093e92bb4719e665527722413e2",
+    "same_user": "8686f5ce5009350f1d04fccc06fc23a234cfcd956603c5d54bb2161c2d2c6045",
+}
+"""sha256 of each text at b2a3ee8."""
+LATER_NUGGET = "593373c642a288a7b590577d8a8fc92c3f9a2b70e2f64ad6e59a040a6c56b7f5"
+"""Of the later commit b2da22e, whose prompt no longer has a place for the question."""
+
+_COMMIT = "b2a3ee8ba12d68f83143dda191097dc3e028ddd3"
+
+
+class Wording(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a judge asks."""
+
+    nugget: str
+    """With `<rubric_item>` and `<llm_response>`."""
+    same_system: str
+    """The system message about whether two texts tell the same event."""
+    same_user: str
+    """The message to it, with `{first}` and `{second}`."""
+
+    def about_nugget(self, nugget: str, hypothesis: str, question: str | None = None) -> str:
+        """The prompt about one nugget. Official prompts never get the question: its place stays as it is."""
+        prompt = self.nugget if question is None else self.nugget.replace("<question>", question)
+        return prompt.replace("<rubric_item>", nugget).replace("<llm_response>", hypothesis)
+
+    def about_pair(self, first: str, second: str) -> str:
+        """The message about a nugget and a line of the answer."""
+        before, _, rest = self.same_user.partition("{first}")
+        between, _, after = rest.partition("{second}")
+        return f"{before}{first}{between}{second}{after}"
+
+
+OFFICIAL_SHA256 = sha256_bytes(msgspec.json.encode(OFFICIAL, order="sorted"))
+OWN = msgspec.json.decode(OWN_FILE.read_bytes(), type=Wording)
+OWN_SHA256 = sha256_bytes(msgspec.json.encode(OWN, order="sorted"))
+
+
+def official_wording(clone: Path) -> Wording | None:
+    """The authors' words in a clone of their repository; None where neither file is there.
+
+    Raises:
+        IntegrityError: a text is not there byte for byte.
+    """
+    if not any((clone / file).is_file() for file in (PROMPTS_FILE, METRICS_FILE)):
+        return None
+    found = _texts(clone)
+    missing = [name for name, sha256 in OFFICIAL.items() if sha256 not in found]
+    if missing:
+        later = " (the prompt is that of the later commit b2da22e)" if LATER_NUGGET in found else ""
+        raise IntegrityError(
+            f"The judge's texts of BEAM are not the official ones: {', '.join(missing)}{later}",
+            where=str(clone),
+            fix=f"Run `git checkout {_COMMIT}` there, or grade in our words with --judge beam-own@MODEL",
+        )
+    return Wording(**{name: found[sha256] for name, sha256 in OFFICIAL.items()})
+
+
+@lru_cache(maxsize=4)
+def _texts(clone: Path) -> dict[str, str]:
+    """Every string literal of the two files by its sha256, places of f-strings as `{first}` and `{second}`."""
+    found = dict[str, str]()
+    for path in (clone / PROMPTS_FILE, clone / METRICS_FILE):
+        try:
+            tree = ast.parse(decode_text(path.read_bytes()))
+        except (OSError, UnreadableError, SyntaxError, ValueError) as error:
+            fix = f"Run `git checkout {_COMMIT}` there"
+            raise IntegrityError(
+                f"The judge's texts of BEAM cannot be read: {error}", where=str(path), fix=fix
+            ) from error
+        found |= {sha256_text(text): text for text in _literals(tree)}
+    return found
+
+
+def _literals(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+        elif isinstance(node, ast.JoinedStr):
+            places = iter(("{first}", "{second}"))
+            yield "".join(
+                str(one.value) if isinstance(one, ast.Constant) else next(places, "{}") for one in node.values
+            )
