@@ -110,7 +110,7 @@ def test_patterns_and_sweeps_name_runs(command: Command, workspace: Path) -> Non
     [
         ("compare demo-", ["demo-a", "demo-b"]),
         ("run --memory hyb", ["hybrid"]),
-        ("prepare --dataset loc", ["locomo10"]),
+        ("prepare --dataset locomo1", ["locomo10"]),
         ("evaluate demo-a --judge offline/lex", ["offline/lexical"]),
         ("comp", ["compare"]),
         ("compare --sweep gr", ["grid"]),
