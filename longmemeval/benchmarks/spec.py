@@ -48,6 +48,8 @@ class OfficialAnswering:
     """Reads a file of the authors' own words; None: there is no such file."""
     text_endings: tuple[str, ...] = ()
     """How the names of such files end."""
+    recorded_texts: Callable[[Mapping[str, Any]], Any] | None = None
+    """From the record to what `load_texts` gave for it."""
     prompts: Callable[[Any], tuple[str, str]] | None = None
     """The prompt of the texts, and that of questions with options; the places are the reader's."""
 

@@ -58,6 +58,7 @@ for _verb in (
     "facts",
     "verify",
     "sign",
+    "recipe",
     "merge",
     "export",
     "import_run",

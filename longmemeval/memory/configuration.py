@@ -49,9 +49,26 @@ def resolve_configuration(name_or_file: str, overrides: Sequence[str] = ()) -> M
     where = name_or_file if Path(name_or_file).suffix in (".yaml", ".yml") else ""
     name, preset, parameters = _read_yaml(Path(where)) if where else (name_or_file, name_or_file, {})
     parameters |= parsed_overrides(overrides)
+    return configuration_of(preset, parameters, name="" if name == preset else name, where=where)
+
+
+def configuration_of(
+    preset: str, parameters: Mapping[str, Any], *, name: str = "", where: str = ""
+) -> MemoryConfiguration:
+    """A configuration of a preset.
+
+    Args:
+        preset: its name, or `package.module:Class` and the like.
+        parameters: those that are not usual.
+        name: how tables call it; empty: as the preset is called.
+        where: the file that holds it.
+
+    Raises:
+        HarnessError: as of `resolve_configuration`.
+    """
     checked = _validate(preset, parameters, where).model_dump(mode="json")
     _preset(preset).require()
-    shown = (_preset(preset).label or name.rpartition(":")[2]) if name == preset else name
+    shown = name or _preset(preset).label or preset.rpartition(":")[2]
     return MemoryConfiguration(name=shown, preset=preset, parameters=checked, source=MEMORIES.origin(preset))
 
 

@@ -52,8 +52,28 @@ def load_template(shipped: str, file: Path | None, fields: tuple[str, ...]) -> T
         raise HarnessError(f"The template cannot be read: {error.strerror}", where=str(file)) from error
     except UnreadableError as error:
         raise HarnessError(f"The template cannot be read: {error}", where=str(file)) from error
-    _check(text, fields, str(file))
+    return checked_template(text, fields, str(file))
+
+
+def checked_template(text: str, fields: tuple[str, ...], where: str) -> Template:
+    """A user's template.
+
+    Args:
+        text: of it.
+        fields: as of `load_template`.
+        where: what errors call it.
+
+    Raises:
+        HarnessError: a place that cannot be filled, or no place for the question or its date.
+    """
+    _check(text, fields, where)
     return Template(text, sha256_text(text), fields)
+
+
+def is_shipped(template: Template) -> bool:
+    """Whether a template is one of this package."""
+    files = (resources.files("longmemeval.reading") / "templates").iterdir()
+    return any(template.text == file.read_text(encoding="utf-8") for file in files if file.name.endswith(".txt"))
 
 
 def _check(text: str, fields: tuple[str, ...], where: str) -> None:

@@ -81,6 +81,7 @@ LOCOMO = Benchmark(
         reading="short",
         load_texts=load_texts,
         text_endings=FILE_ENDINGS,
+        recorded_texts=recorded_texts,
         prompts=lambda texts: (texts.prompt, texts.adversarial_prompt),
     ),
     gold_as_asked=_gold_as_asked,

@@ -16,13 +16,15 @@ from longmemeval.cli.options.completion import complete_run
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import ADVANCED, LIMITS, MODEL, OUTPUT
 from longmemeval.cli.options.progress import Shown
+from longmemeval.cli.options.recipe import FromRecipe
 from longmemeval.cli.output import err, out, print_json, printable
 from longmemeval.text.plural import count_of
 
 if TYPE_CHECKING:
     from longmemeval.benchmarks.spec import Benchmark
+    from longmemeval.dataset import Dataset
     from longmemeval.pipeline.answer.answering import RunReport
-    from longmemeval.reading.reader import ReadingConfiguration
+    from longmemeval.pipeline.answer.run import RunOptions
 
 
 def register(app: typer.Typer) -> None:
@@ -95,13 +97,20 @@ class Reading:
         ),
     ] = None
 
-    def configuration(self, protocol: str, template: Path | None) -> "ReadingConfiguration":
-        """As the reader takes them; the official protocol asks for short answers."""
+    def of(self, data: "Dataset", options: "RunOptions") -> "RunOptions":
+        """The options with how the model is asked; the official protocol asks for short answers, in its own texts."""
+        from msgspec import structs
+
+        from longmemeval.benchmarks.specs import benchmark_of
         from longmemeval.reading.reader import reading_configuration
 
-        given = {field.name: getattr(self, field.name) for field in fields(self)} | {"template": template}
-        del given["reading"]
-        return reading_configuration(self.reading or ("short" if protocol == "official" else "direct"), **given)
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        texts, answering = None, benchmark_of(data).answering
+        if answering and answering.load_texts and self.template and self.template.suffix in answering.text_endings:
+            texts, given["template"] = answering.load_texts(self.template), None
+        given.pop("reading")
+        method = self.reading or ("short" if options.protocol == "official" else "direct")
+        return structs.replace(options, reading=reading_configuration(method, **given), protocol_texts=texts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,17 +169,20 @@ class Which:
 
 
 def run(
-    dataset: shared.DatasetName,
+    context: typer.Context,
+    *,
+    dataset: Annotated[str | None, shared.dataset_option("Data set: a catalogue name or a file.")] = None,
     memory: Annotated[
-        str,
+        str | None,
         shared.memory_option("A preset, module:Class, process:COMMAND, address or YAML file."),
-    ],
+    ] = None,
     model: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--model", metavar="MODEL", rich_help_panel=MODEL, help="Such as openai/gpt-4o or offline/extractive."
         ),
-    ],
+    ] = None,
+    again: FromRecipe,
     parameters: shared.Parameters,
     questions: shared.Questions,
     calls: shared.Calls,
@@ -210,45 +222,58 @@ def run(
 
     One run has one memory configuration and one model.
     """
+    from msgspec import structs
+
     from longmemeval.benchmarks.registry import load_dataset
     from longmemeval.benchmarks.specs import benchmark_of
+    from longmemeval.llm.options import ModelOptions
     from longmemeval.llm.registry import model_warning
     from longmemeval.memory.configuration import resolve_configuration
     from longmemeval.pipeline.answer import run as pipeline
     from longmemeval.pipeline.answer.repeats import run_repeats
     from longmemeval.pipeline.estimate.forecast import forecast_run
+    from longmemeval.pipeline.recipe.rerun import AskedRun, recipe_run
     from longmemeval.pipeline.runs.manifest import default_run_id
 
     shown.use()
+    again.check(context)
     named, repeat = which.named, which.repeat
     where = places.folders()
-    model_options = calls.model_options(where)
+
+    def tell(line: str) -> None:
+        err.print(printable(line))
+
+    if again.recipe:
+        asked = recipe_run(again.recipe, where, strict=again.strict, tell=tell, dataset=dataset)
+    else:
+        options = pipeline.RunOptions(
+            prepared=prepared,
+            model_options=ModelOptions(api_base=calls.api_base),
+            query_model=query_model,
+            protocol=protocol,
+            seed=questions.seed,
+            batch=batch.options(),
+            save_prompts=not no_save_prompts,
+        )
+        configuration = resolve_configuration(memory or "", parameters.overrides())
+        data = load_dataset(dataset or "", where.data_dir)
+        asked = AskedRun(data, configuration, model or "", questions.selection(), reading.of(data, options))
+    data, configuration, model, chosen = asked.dataset, asked.configuration, asked.model, asked.selection
+    model_options = structs.replace(calls.model_options(where), api_base=asked.options.model_options.api_base)
     if warning := model_warning(model, model_options):
         err.print(f"Note: {printable(warning)}.")
-    data = load_dataset(dataset, where.data_dir)
-    chosen, configuration = questions.selection(), resolve_configuration(memory, parameters.overrides())
-    texts, answering = None, benchmark_of(data).answering
-    if answering and answering.load_texts and reading.template and reading.template.suffix in answering.text_endings:
-        texts = answering.load_texts(reading.template)
     usual = default_run_id(where.results_dir, data.name, configuration.name, model)
-    name = which.begun(named or usual, chosen.shard, by_batch=batch.batch)
-    options = pipeline.RunOptions(
-        reading=reading.configuration(protocol, None if texts else reading.template),
-        prepared=prepared,
+    name = which.begun(named or usual, chosen.shard, by_batch=asked.options.batch is not None)
+    options = structs.replace(
+        asked.options,
         embedder=embedder,
         model_options=model_options,
-        query_model=query_model,
-        protocol=protocol,
-        protocol_texts=texts,
-        seed=questions.seed,
         spending=shared.spending(calls.max_cost),
         **calls.at_once(),
-        batch=batch.options(),
         run_id=name,
         must_exist=bool(which.resume or which.extend),
         extend=which.extend is not None,
-        save_prompts=not no_save_prompts,
-        tell=lambda line: err.print(printable(line)),
+        tell=tell,
     )
     if dry_run:
         forecast = forecast_run(data, configuration, model, selection=chosen, options=options, where=where)

@@ -47,7 +47,7 @@ from longmemeval.pipeline.runs.selection import Selection, select
 from longmemeval.pipeline.runs.settings import AnswerSettings, ModelSettings, ReadingSettings, memory_settings
 from longmemeval.pipeline.runs.shards import sharded_id
 from longmemeval.reading.reader import Reader, ReadingConfiguration, reading_configuration
-from longmemeval.reading.templates import template_of
+from longmemeval.reading.templates import is_shipped, template_of
 from longmemeval.records import Answer, Question
 from longmemeval.secrets.redaction import public_url
 from longmemeval.settings import Folders, folders
@@ -91,6 +91,8 @@ class RunOptions(Struct, frozen=True):
     extend: bool = False
     """Whether the run goes on with more questions than it was started with; they include those."""
     save_prompts: bool = True
+    check: Callable[[RunManifest], None] | None = None
+    """Gets what the run would begin with, before anything is written, and raises where it must not."""
     tell: Callable[[str], None] | None = None
     """Gets what is worth knowing before the first call: how small a difference so many questions can show, say."""
 
@@ -131,6 +133,8 @@ def run(
         run_folder(where.results_dir, run_id)
     planned = _PlannedRun(dataset, chosen, configuration, model_spec, options, where, folder)
     manifest = planned.manifest(run_id, selection)
+    if options.check:
+        options.check(manifest)
     memory_system, reader = planned.memory, planned.reader
     with open_run(StoredJournal(folder / ANSWERS, Answer), manifest, extend=options.extend) as begun:
         answering = Answering(
@@ -242,7 +246,15 @@ class _PlannedRun:
             environment=environment(),
             started_at=now(),
             selection=selection,
+            templates=self._own_templates(),
         )
+
+    def _own_templates(self) -> dict[str, str]:
+        """Texts of the user's prompts, by hash; the protocol's are in its record."""
+        reading, texts = self._reading, self._options.protocol_texts
+        prompts = () if texts else (reading.template, reading.options_template)
+        own = [one for one in (*prompts, reading.note_template) if one and not is_shipped(one)]
+        return {one.sha256: one.text for one in own}
 
     @property
     def memory(self) -> MemorySystem:

@@ -96,6 +96,8 @@ class RunManifest(Struct, frozen=True):
     """The shards that `merge` made it from, in their order."""
     extended_from: tuple[EarlierExtent, ...] = ()
     """What it asked before, where `--extend` added questions; the first extent first."""
+    templates: dict[str, str] = {}
+    """Texts of the prompts that are not shipped, by their hash; those of a protocol are in `settings.protocol`."""
 
     @property
     def kind(self) -> RunKind:

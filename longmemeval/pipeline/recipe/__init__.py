@@ -1,0 +1,1 @@
+"""Recipes: one YAML that makes a run again, and what differs where it is made again."""

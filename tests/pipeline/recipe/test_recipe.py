@@ -1,0 +1,220 @@
+"""A recipe makes a run again, byte for byte but for times, and names whatever differs where that is not so."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from longmemeval.benchmarks.locomo.loader import LocomoDataset
+from longmemeval.benchmarks.locomo.texts import load_texts
+from longmemeval.errors import FixtureError, HarnessError
+from longmemeval.pipeline.answer.run import RunOptions, run
+from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.recipe.rerun import read_recipe, recipe_run
+from longmemeval.pipeline.recipe.write import recipe_text
+from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
+from longmemeval.pipeline.runs import manifest as manifests
+from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.reading.reader import reading_configuration
+from longmemeval.settings import Folders
+from tests.benchmarks.locomo.test_loader import make_conversation
+from tests.benchmarks.locomo.test_texts import write as write_texts
+from tests.benchmarks.longmemeval.test_loader import write
+from tests.pipeline.helpers import MODEL, folders_in, prepared_colours
+from tests.support import json_lines, longmemeval, tree
+
+OWN = "tests.memory.own_memory:FactMemory"
+PROMPT = "Long ago:\n{history}\n\nNow it is {question_date}.\n{question}\n"
+
+
+@pytest.fixture(autouse=True)
+def _same_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The source tree may be worked on while tests run."""
+    monkeypatch.setattr(manifests, "_git_state", lambda: {"commit": "c0ffee", "dirty": False})
+
+
+def written(run_id: str, where: Folders) -> Path:
+    """The recipe of a run, in a file."""
+    path = where.results_dir.parent / f"{run_id}.yaml"
+    path.write_text(recipe_text(run_id, where=where))
+    return path
+
+
+def made_again(file: Path, where: Folders, *, strict: bool = True, run_id: str = "again") -> list[str]:
+    """Run the recipe; what was told to differ."""
+    told: list[str] = []
+    try:
+        asked = recipe_run(file, where, strict=strict, tell=told.append)
+        options = structs.replace(asked.options, run_id=run_id)
+        run(asked.dataset, asked.configuration, asked.model, selection=asked.selection, options=options, where=where)
+    except HarnessError as error:
+        told.append(f"Error: {error}")
+        if not strict or error.exit_code != 2:
+            raise
+    return [line for line in told if line.startswith(("Differs", "Error"))]
+
+
+def timeless(where: Folders, run_id: str) -> str:
+    """The answers of a run without their times."""
+    lines = json_lines(where.results_dir / run_id / "answers.jsonl")
+    return json.dumps([{key: value for key, value in one.items() if not key.endswith("_ms")} for one in lines])
+
+
+def refused(file: Path, where: Folders) -> list[str]:
+    """The names of what differs by a strict run, which has written nothing."""
+    before = tree(where.results_dir)
+    *told, error = made_again(file, where, run_id="refused")
+    assert error.startswith("Error: The run does not begin")
+    assert tree(where.results_dir) == before
+    return [line.removeprefix("Differs from the recipe: ").partition(":")[0] for line in told]
+
+
+@pytest.mark.parametrize(
+    ("memory", "chosen"), [("hybrid", Selection(sample=3, seed=7)), (OWN, Selection(question_ids=("q2", "q0")))]
+)
+def test_a_recipe_run_twice_gives_the_same_answers(tmp_path: Path, memory: str, chosen: Selection) -> None:
+    dataset, where = prepared_colours(tmp_path, 4, memory)
+    own = tmp_path / "own.txt"
+    own.write_text(PROMPT)
+    reading = reading_configuration(template=own, max_tokens=77, abstain_below=-3.0, history_format="json")
+    options = RunOptions(run_id="r", reading=reading, repeat=2, save_prompts=False)
+    run(dataset, memory, MODEL, selection=chosen, options=options, where=where)
+    own.unlink()
+    assert made_again(written("r", where), where) == []
+    assert timeless(where, "again") == timeless(where, "r")
+    assert read_recipe(written("again", where)).settings_sha256 == read_recipe(written("r", where)).settings_sha256
+
+
+@pytest.mark.parametrize("own_texts", [False, True])
+def test_an_official_protocol_is_followed_again(tmp_path: Path, own_texts: bool) -> None:
+    dataset, where = LocomoDataset(write(tmp_path / "talks.json", make_conversation())), folders_in(tmp_path)
+    prepare(dataset, ["full-history"], options=PrepareOptions(jobs=1), where=where)
+    texts = load_texts(write_texts(tmp_path / "texts.json")) if own_texts else None
+    options = RunOptions(run_id="r", protocol="official", protocol_texts=texts, seed=3)
+    run(dataset, "full-history", MODEL, options=options, where=where)
+    assert made_again(written("r", where), where) == []
+    assert timeless(where, "again") == timeless(where, "r")
+
+
+def _other_data(tmp_path: Path, where: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "colours.json"
+    path.write_text(path.read_text().replace("Seven minutes", "Eight minutes"))
+
+
+def _other_fixture(tmp_path: Path, where: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
+    from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
+
+    options = PrepareOptions(jobs=1, force=True, embedder="hashing:64")
+    prepare(LongMemEvalDataset(tmp_path / "colours.json"), ["hybrid"], options=options, where=where)
+
+
+def _other_package(tmp_path: Path, where: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifests, "_versions", lambda: {"numpy": "0.1"})
+
+
+def _other_commit(tmp_path: Path, where: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifests, "_git_state", lambda: {"commit": "decaf", "dirty": False})
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (_other_data, "dataset.content_sha256"),
+        (_other_fixture, "preparation.vector"),
+        (_other_package, "environment.packages.numpy"),
+        (_other_commit, "environment.git.commit"),
+    ],
+)
+def test_what_differs_is_named_and_strict_does_not_begin(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[Path, Folders, pytest.MonkeyPatch], None],
+    named: str,
+) -> None:
+    dataset, where = prepared_colours(tmp_path, 2, "hybrid")
+    run(dataset, "hybrid", MODEL, options=RunOptions(run_id="r"), where=where)
+    file = written("r", where)
+    change(tmp_path, where, monkeypatch)
+    assert named in refused(file, where)
+
+
+def test_other_memory_code_and_other_prompts_are_named(tmp_path: Path) -> None:
+    dataset, where = prepared_colours(tmp_path, 2, OWN)
+    own = tmp_path / "own.txt"
+    own.write_text(PROMPT)
+    run(dataset, OWN, MODEL, options=RunOptions(run_id="r", reading=reading_configuration(template=own)), where=where)
+    file = written("r", where)
+    recipe = read_recipe(file)
+    text = file.read_text()
+    # As if the code had been other, and without the text of the prompt.
+    source = recipe.settings["memory"]["source"]["source_sha256"]
+    file.write_text(text.replace(source, source[::-1]).partition("# Prompts that are not shipped")[0])
+    assert refused(file, where) == [
+        "settings.memory.source.source_sha256",
+        "settings.reading.template",
+    ]
+    # A prompt that was edited in the file.
+    file.write_text(text.replace("Long ago:", "Once:"))
+    assert refused(file, where) == ["settings.reading.template"]
+    assert len(made_again(file, where, strict=False)) == 1
+
+
+def test_missing_fixtures_are_made_by_the_command_that_is_told(tmp_path: Path) -> None:
+    dataset, where = prepared_colours(tmp_path, 2, "bm25")
+    options = PrepareOptions(jobs=1, embedder="hashing:64", name="small")
+    prepare(dataset, ["hybrid"], options=options, where=where)
+    run(dataset, "hybrid", MODEL, options=RunOptions(run_id="r", prepared="small"), where=where)
+    file = written("r", where)
+    elsewhere = where.model_copy(update={"prepared_dir": tmp_path / "elsewhere"})
+    with pytest.raises(FixtureError, match="2 of the 2 haystacks that the recipe reads are not prepared") as caught:
+        recipe_run(file, elsewhere, strict=False, tell=print)
+    command = caught.value.fix.split("`")[1]
+    assert "--embedder hashing:64" in command
+    longmemeval(*command.split()[1:], cwd=tmp_path)
+    assert made_again(file, elsewhere) == []
+
+
+def test_only_answers_of_this_harness_have_a_recipe(tmp_path: Path) -> None:
+    dataset, where = prepared_colours(tmp_path, 2, "bm25")
+    retrieve(dataset, ["bm25"], options=RetrievalOptions(run_id="ranked"), where=where)
+    with pytest.raises(HarnessError, match="holds rankings"):
+        recipe_text("ranked", where=where)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("- 1", "The file is no recipe"),
+        ("format: 9", "format 9"),
+        ("format: [", "The file is no recipe"),
+        ("format: 1\nrun: r", "The file is no recipe"),
+    ],
+)
+def test_files_that_are_none_are_refused(tmp_path: Path, text: str, problem: str) -> None:
+    (tmp_path / "x.yaml").write_text(text)
+    with pytest.raises(HarnessError, match=problem):
+        read_recipe(tmp_path / "x.yaml")
+
+
+def test_the_command_line(tmp_path: Path) -> None:
+    dataset, where = prepared_colours(tmp_path, 2, "bm25")
+    del dataset
+    first = ("run", "-d", "colours.json", "-m", "bm25", "--model", MODEL, "--run-id", "r")
+    longmemeval(*first, cwd=tmp_path)
+    longmemeval("recipe", "r", "--output", "r.yaml", cwd=tmp_path)
+    printed = longmemeval("recipe", "r", cwd=tmp_path).stdout
+    assert printed == (tmp_path / "r.yaml").read_text()
+    longmemeval("run", "--recipe", "r.yaml", "--run-id", "again", "--concurrency", "2", cwd=tmp_path)
+    assert timeless(where, "again") == timeless(where, "r")
+    given = ("--memory", "bm25", "--limit", "1", "--repeat", "2", "--template", "x.txt", "--batch")
+    said = longmemeval("run", "--recipe", "r.yaml", *given, cwd=tmp_path, code=2).stderr
+    assert "--batch, --limit, --memory, --repeat, --template cannot be given beside" in said
+    assert "Missing option '--memory'" in longmemeval("run", "-d", "colours.json", cwd=tmp_path, code=2).stderr
+    other = printed.replace("python: ", "python: 2.")
+    (tmp_path / "other.yaml").write_text(other)
+    before = tree(where.results_dir)
+    said = longmemeval("run", "--recipe", "other.yaml", "--strict", cwd=tmp_path, code=2).stderr
+    assert "Differs from the recipe: environment.python: recipe 2." in said
+    assert tree(where.results_dir) == before
