@@ -172,6 +172,7 @@ RUN_VERBS = {
     "longmemeval.pipeline.answer.repeats",
     "longmemeval.pipeline.demo",
     "longmemeval.pipeline.estimate.forecast",
+    "longmemeval.pipeline.recipe.rerun",
 }
 
 

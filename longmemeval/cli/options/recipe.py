@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from longmemeval.cli.options.panels import WHAT
+from longmemeval.cli.options.panels import ADVANCED
 
 _BESIDE = (
     *("recipe", "strict", "run_id", "resume", "dry_run", "as_json", "progress"),
@@ -23,11 +23,14 @@ class FromRecipe:
     recipe: Annotated[
         Path | None,
         typer.Option(
-            "--recipe", metavar="FILE", rich_help_panel=WHAT, help="Make the run again that `longmemeval recipe` wrote."
+            "--recipe",
+            metavar="FILE",
+            rich_help_panel=ADVANCED,
+            help="Make the run again that `longmemeval recipe` wrote.",
         ),
     ] = None
     strict: Annotated[
-        bool, typer.Option("--strict", rich_help_panel=WHAT, help="Refuse to begin where the recipe differs.")
+        bool, typer.Option("--strict", rich_help_panel=ADVANCED, help="Refuse to begin where the recipe differs.")
     ] = False
 
     def check(self, context: typer.Context) -> None:

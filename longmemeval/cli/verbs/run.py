@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from longmemeval.dataset import Dataset
     from longmemeval.pipeline.answer.answering import RunReport
     from longmemeval.pipeline.answer.run import RunOptions
+    from longmemeval.pipeline.recipe.rerun import AskedRun
+    from longmemeval.settings import Folders
 
 
 def register(app: typer.Typer) -> None:
@@ -174,7 +176,7 @@ def run(
     dataset: Annotated[str | None, shared.dataset_option("Data set: a catalogue name or a file.")] = None,
     memory: Annotated[
         str | None,
-        shared.memory_option("A preset, module:Class, process:COMMAND, address or YAML file."),
+        shared.memory_option("Preset, module:Class, process:COMMAND, URL or YAML."),
     ] = None,
     model: Annotated[
         str | None,
@@ -225,12 +227,10 @@ def run(
     from msgspec import structs
 
     from longmemeval.benchmarks.registry import load_dataset
-    from longmemeval.benchmarks.specs import benchmark_of
     from longmemeval.llm.options import ModelOptions
     from longmemeval.llm.registry import model_warning
     from longmemeval.memory.configuration import resolve_configuration
     from longmemeval.pipeline.answer import run as pipeline
-    from longmemeval.pipeline.answer.repeats import run_repeats
     from longmemeval.pipeline.estimate.forecast import forecast_run
     from longmemeval.pipeline.recipe.rerun import AskedRun, recipe_run
     from longmemeval.pipeline.runs.manifest import default_run_id
@@ -239,12 +239,8 @@ def run(
     again.check(context)
     named, repeat = which.named, which.repeat
     where = places.folders()
-
-    def tell(line: str) -> None:
-        err.print(printable(line))
-
     if again.recipe:
-        asked = recipe_run(again.recipe, where, strict=again.strict, tell=tell, dataset=dataset)
+        asked = recipe_run(again.recipe, where, strict=again.strict, tell=_tell, dataset=dataset)
     else:
         options = pipeline.RunOptions(
             prepared=prepared,
@@ -273,16 +269,30 @@ def run(
         run_id=name,
         must_exist=bool(which.resume or which.extend),
         extend=which.extend is not None,
-        tell=tell,
+        tell=_tell,
     )
     if dry_run:
         forecast = forecast_run(data, configuration, model, selection=chosen, options=options, where=where)
         (print_json if as_json else partial(show_forecast, runs=repeat))(forecast)
         return
+    asked = structs.replace(asked, options=options)
+    _answer_and_show(asked, repeat, where, places, as_json=as_json)
+
+
+def _answer_and_show(asked: "AskedRun", repeat: int, where: "Folders", places: shared.Places, *, as_json: bool) -> None:
+    from longmemeval.benchmarks.specs import benchmark_of
+    from longmemeval.pipeline.answer import run as pipeline
+    from longmemeval.pipeline.answer.repeats import run_repeats
+
+    data, configuration, model = asked.dataset, asked.configuration, asked.model
     if repeat > 1:
-        reports = run_repeats(data, configuration, model, repeat, selection=chosen, options=options, where=where)
+        reports = run_repeats(
+            data, configuration, model, repeat, selection=asked.selection, options=asked.options, where=where
+        )
     else:
-        reports = [pipeline.run(data, configuration, model, selection=chosen, options=options, where=where)]
+        reports = [
+            pipeline.run(data, configuration, model, selection=asked.selection, options=asked.options, where=where)
+        ]
     if as_json:
         print_json(reports[0] if repeat == 1 else {"runs": reports})
     else:
@@ -291,6 +301,10 @@ def run(
         out.next(_next(reports, model, benchmark_of(data), places))
     if any(report.answered < report.questions for report in reports):
         raise typer.Exit(1)
+
+
+def _tell(line: str) -> None:
+    err.print(printable(line))
 
 
 def _next(reports: "list[RunReport]", model: str, benchmark: "Benchmark", places: shared.Places) -> str:
