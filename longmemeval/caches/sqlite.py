@@ -116,6 +116,13 @@ class SqliteCache:
             stored = self._connection.execute("INSERT INTO receipts (account, content) VALUES (?, ?)", receipt)
             return stored.lastrowid or 0
 
+    def claim(self, keys: Sequence[bytes]) -> list[bytes]:
+        """Those of `keys` that are to be made here: all, where no other machine might be making them."""
+        return list(keys)
+
+    def release(self, keys: Sequence[bytes]) -> None:
+        """Leave what was claimed, and may not have been made, to others."""
+
     def receipts(self) -> dict[int, tuple[str, bytes]]:
         """All receipts by number: account and content."""
         with self._told():

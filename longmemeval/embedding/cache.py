@@ -1,7 +1,9 @@
 """An embedder that remembers what it computed, in a file shared by all processes."""
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import Protocol, runtime_checkable
@@ -10,13 +12,15 @@ import numpy as np
 from msgspec import Struct
 
 from longmemeval.arrays import Vectors
-from longmemeval.caches.sqlite import SqliteCache, cache_key
+from longmemeval.caches.served import open_cache
+from longmemeval.caches.sqlite import cache_key
 from longmemeval.costs.receipts import Receipts
 from longmemeval.embedding.protocol import Embedder
 from longmemeval.errors import HarnessError
 from longmemeval.records import Usage
 
 CHUNK_TEXTS = 256
+_POLL_S = 0.02
 _STORED = np.dtype("<f4")
 
 
@@ -90,7 +94,7 @@ class CachedEmbedder:
         self._damaged_elsewhere = 0
         self.receipts: Receipts | None = None
         self._embedder = embedder
-        self._cache = SqliteCache(cache_path) if cache_path else None
+        self._cache = open_cache(cache_path) if cache_path else None
         # Kept in the file too: a remote model would have to be asked, and a full cache must do without the network.
         self._dimension_key = cache_key(self.fingerprint)
         self._lock = Lock()
@@ -179,15 +183,40 @@ class CachedEmbedder:
         finished = sum(counts[text] for text in rows)
         self.hits += len(texts) - len(missing)
         on_progress(finished)
-        for chunk in self._chunks(missing):
-            rows |= self._compute(chunk)
-            self.misses += len(chunk)
-            finished += sum(counts[text] for text in chunk)
-            on_progress(finished)
+        while missing:
+            with self._claimed(missing) as own:
+                for chunk in self._chunks(own):
+                    rows |= self._compute(chunk)
+                    self.misses += len(chunk)
+                    finished += sum(counts[text] for text in chunk)
+                    on_progress(finished)
+            if missing := [text for text in missing if text not in rows]:
+                # Another worker is at them, or was.
+                if not own:
+                    time.sleep(_POLL_S)
+                rows |= (found := self._look_up(missing))
+                self.hits += len(found)
+                finished += sum(counts[text] for text in found)
+                on_progress(finished)
+                missing = [text for text in missing if text not in found]
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
         for i, text in enumerate(texts):
             vectors[i] = rows[text]
         return vectors
+
+    @contextmanager
+    def _claimed(self, texts: list[str]) -> Iterator[list[str]]:
+        """Those of `texts` that no other worker is embedding; none of them does meanwhile."""
+        if self._cache is None:
+            yield texts
+            return
+        keys = {cache_key(self.fingerprint, text): text for text in texts}
+        own = self._cache.claim(list(keys))
+        try:
+            yield [keys[key] for key in own]
+        finally:
+            if own:
+                self._cache.release(own)
 
     def _look_up(self, texts: list[str]) -> dict[str, Vectors]:
         if not self._cache:

@@ -1,8 +1,10 @@
 """From the spec a user writes to an embedder."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 
+from longmemeval.caches.served import is_worker
 from longmemeval.costs.spending import Account
 from longmemeval.embedding.cache import CachedEmbedder
 from longmemeval.embedding.hashing import HashingEmbedder
@@ -71,7 +73,15 @@ def _make(spec: str, remote: Callable[[str], Embedder]) -> Embedder:
         return remote(argument)
     from longmemeval.embedding.local import LocalEmbedder
 
-    return LocalEmbedder(argument)
+    return _kept(argument) if is_worker() else LocalEmbedder(argument)
+
+
+@lru_cache(maxsize=1)
+def _kept(model: str) -> Embedder:
+    """A local model that many tasks of this process embed with; it is loaded once."""
+    from longmemeval.embedding.local import LocalEmbedder
+
+    return LocalEmbedder(model)
 
 
 def _hashing(spec: str, dimension: str | None) -> Embedder:

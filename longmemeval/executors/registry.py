@@ -23,6 +23,7 @@ EXECUTORS = Registry[Executor](
     {
         "processes": "longmemeval.executors.processes:Processes",
         "threads": "longmemeval.executors.threads:Threads",
+        "dask": "longmemeval.executors.dask:Dask",
     },
     adapt=lambda loaded: loaded() if isinstance(loaded, type) else loaded,
 )
@@ -40,6 +41,28 @@ def is_alone(name: str | None, jobs: int | None, haystacks: int) -> bool:
         haystacks: how many there are to do.
     """
     return name is None and (jobs == 1 or (jobs is None and haystacks < _PARALLEL_FROM))
+
+
+def executor_named(name: str) -> Executor:
+    """The executor of that name; of a cluster it may be followed by its address, as in `dask@tcp://host:8786`.
+
+    Raises:
+        HarnessError: there is none, or it has no address.
+    """
+    base, _, address = name.partition("@")
+    executor = EXECUTORS.get(base)
+    if not address:
+        return executor
+    at = getattr(executor, "at", None)
+    if at is None:
+        raise HarnessError(f"The executor '{base}' takes no address", where=address, fix="Choose --executor dask")
+    found: Executor = at(address)
+    return found
+
+
+def embeds_in_tasks(name: str | None) -> bool:
+    """Whether the executor of that name wants texts to be embedded by its workers, not beforehand."""
+    return name is not None and bool(getattr(executor_named(name), "embeds_in_tasks", False))
 
 
 def run_tasks(
@@ -60,7 +83,7 @@ def run_tasks(
         HarnessError: a task failed; nothing new begins then, and the results of what had begun come first. Or the
             executor itself failed.
     """
-    executor = Alone() if is_alone(name, jobs, haystacks) else EXECUTORS.get(name or "processes")
+    executor = Alone() if is_alone(name, jobs, haystacks) else executor_named(name or "processes")
     with closing(_as_generator(executor.map(tasks, jobs))) as done:
         take, failure = partial(next, done), None
         while True:
@@ -71,7 +94,7 @@ def run_tasks(
             except HarnessError:
                 raise
             except Exception as error:
-                if name is None or name in EXECUTORS.built_in:
+                if name is None or name.partition("@")[0] in EXECUTORS.built_in:
                     raise
                 raise HarnessError(
                     f"The executor '{name}' failed: {type(error).__name__}: {error}",

@@ -6,7 +6,8 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from longmemeval.caches.sqlite import SqliteCache, cache_key
+from longmemeval.caches.served import open_cache
+from longmemeval.caches.sqlite import cache_key
 from longmemeval.costs.receipts import Receipts
 from longmemeval.files import sha256_bytes
 from longmemeval.llm.options import is_offline
@@ -45,7 +46,7 @@ class CachedChatModel:
         self._model = model
         # With another password the same server gives the same replies.
         self._endpoint = split_address(endpoint).url
-        self._cache = SqliteCache(cache_path)
+        self._cache = open_cache(cache_path)
         self._under_way: WeakValueDictionary[tuple[asyncio.AbstractEventLoop, bytes], asyncio.Lock] = (
             WeakValueDictionary()
         )

@@ -6,6 +6,7 @@ import typer
 
 from longmemeval.cli.next_step import command_line
 from longmemeval.cli.options import shared
+from longmemeval.cli.options.cluster import Scheduler, executor_spec
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import ADVANCED, OUTPUT, WHAT
 from longmemeval.cli.options.progress import Shown
@@ -42,6 +43,7 @@ def prepare(
     give_up_after: shared.GiveUpAfter = 120.0,
     jobs: shared.Jobs = None,
     executor: shared.ExecutorName = None,
+    scheduler: Scheduler = None,
     force: Annotated[bool, typer.Option("--force", rich_help_panel=ADVANCED, help="Remake parts that exist.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", rich_help_panel=OUTPUT, help="Show the work and its cost; do nothing.")
@@ -72,7 +74,7 @@ def prepare(
             give_up_after_s=give_up_after,
             rates=rates.rates(where),
             jobs=jobs,
-            executor=executor,
+            executor=executor_spec(executor, scheduler),
             force=force,
             dry_run=dry_run,
         ),

@@ -10,7 +10,8 @@ from weakref import WeakValueDictionary
 import msgspec
 from msgspec import Struct
 
-from longmemeval.caches.sqlite import SqliteCache, cache_key
+from longmemeval.caches.served import open_cache
+from longmemeval.caches.sqlite import cache_key
 from longmemeval.costs.receipts import Receipts
 from longmemeval.files import sha256_bytes
 from longmemeval.llm.http.forward import Forwarded, ForwardedModel, relevant
@@ -40,7 +41,7 @@ class CachedForwarding:
         self.spec = model.spec
         self._model = model
         self._endpoint = split_address(endpoint).url
-        self._cache = SqliteCache(cache_path) if cache_path else None
+        self._cache = open_cache(cache_path) if cache_path else None
         self._writing = Lock()
         self._places = asyncio.Semaphore(concurrency)
         self._under_way: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()

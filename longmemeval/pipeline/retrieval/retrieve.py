@@ -13,7 +13,7 @@ from longmemeval.costs.spending import SpendingLimit
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.evaluation.measures.rankings import Granularity, RetrievalProtocol
-from longmemeval.executors.registry import EXECUTORS
+from longmemeval.executors.registry import executor_named
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration
 from longmemeval.pipeline.answer.question_analysis import QueryModel
@@ -181,7 +181,7 @@ def _check(options: RetrievalOptions) -> None:
     if options.expansion_cache and not official:
         raise HarnessError("--expansion-cache is read by the official protocol", fix="Give --protocol official with it")
     if options.executor:
-        EXECUTORS.get(options.executor)
+        executor_named(options.executor)
     if options.jobs is not None and options.jobs < 1:
         raise HarnessError(f"{options.jobs} is not a number of workers", fix="Give --jobs 1 or more")
 

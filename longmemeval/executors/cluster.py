@@ -1,0 +1,200 @@
+"""What executors on other machines have in common: tasks by reference, silent workers noticed, their logs heard."""
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Future, InvalidStateError
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from threading import Event, Thread
+from typing import Any, Protocol, TypeVar
+
+from longmemeval.caches.served import HubConnection, HubLostError, connect, disconnect
+from longmemeval.errors import HarnessError
+from longmemeval.executors.finished import as_finished
+from longmemeval.executors.hub import Hub
+from longmemeval.executors.protocol import Done, Task
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+WORKER_TIMEOUT = "LONGMEMEVAL_WORKER_TIMEOUT"
+"""The environment variable with the seconds of silence after which a worker is given up."""
+_TIMEOUT_S = 60.0
+_BEATS_PER_TIMEOUT = 6
+_ATTEMPTS = 3
+_RERUN = "Rerun the command; finished work is kept"
+_LOG = logging.getLogger(__name__)
+
+
+class Engine(Protocol):
+    """A cluster at work."""
+
+    workers: int
+    """Tasks that it does at a time."""
+
+    def submit(self, call: "Reference") -> "Future[Done[Any] | None]":
+        """Have `call` called, again where a worker is lost."""
+        ...
+
+    def silent(self, seconds: float) -> list[str]:
+        """The workers that the cluster itself has not heard for so long."""
+        ...
+
+    def has_workers(self) -> bool:
+        """Whether there is anybody to do the work."""
+        ...
+
+    def drop(self, worker: str) -> None:
+        """Do the work of a worker that hangs elsewhere."""
+        ...
+
+
+@dataclass(frozen=True)
+class Reference:
+    """All that goes through the scheduler: where a task is to be had."""
+
+    address: tuple[str, int]
+    key: bytes
+    number: int
+    timeout: float
+    worker: Callable[[], str]
+    """The name of the worker it runs in."""
+
+    def __call__(self) -> Done[Any] | None:
+        """Do the task; None: the command has handed it to another worker, or ended."""
+        try:
+            hub = connect(self.address, self.key, self.worker(), self._joined)
+            task: Task[Any, Any] | None = hub.ask("task", self.number)
+            done = task() if task else None
+        except HubLostError:
+            disconnect()
+            return None
+        return None if done and getattr(done.outcome, "kind", None) is HubLostError else done
+
+    def _joined(self, hub: HubConnection) -> None:
+        Thread(target=_beat, args=(hub, self.timeout / _BEATS_PER_TIMEOUT), daemon=True).start()
+        root = logging.getLogger("longmemeval")
+        for handler in [one for one in root.handlers if isinstance(one, _ToHub)]:
+            root.removeHandler(handler)
+        root.addHandler(_ToHub(hub))
+
+
+class _ToHub(logging.Handler):
+    """Sends what is logged here to the command."""
+
+    def __init__(self, hub: HubConnection) -> None:
+        super().__init__(logging.WARNING)
+        self._hub = hub
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with suppress(HubLostError):
+            self._hub.ask("tell", record.levelno, record.name, record.getMessage())
+
+
+def _beat(hub: HubConnection, seconds: float) -> None:
+    with suppress(HubLostError):
+        while True:
+            time.sleep(seconds)
+            hub.ask("beat")
+
+
+def run(
+    engine: Engine, host: str, tasks: Iterable[Task[T, R]], workers: int | None, worker: Callable[[], str]
+) -> Generator[Done[R], None, None]:
+    """All that `Executor.map` promises, over a cluster.
+
+    Args:
+        engine: the cluster.
+        host: the address of this machine that its workers reach.
+        tasks: what to call.
+        workers: how many at a time; None: as many as there are.
+        worker: a function of a module that gives the name of the worker it is called in, as `engine.drop` takes it.
+
+    Raises:
+        HarnessError: the address cannot be listened at, or a task lost its worker again and again.
+    """
+    timeout = _timeout()
+    ended = Event()
+    waited_for: set[Future[Done[R]]] = set()
+    with closing(Hub(host)) as hub:
+
+        def watch() -> None:
+            while not ended.wait(timeout / _BEATS_PER_TIMEOUT):
+                silent_here = hub.drop_silent(timeout)
+                with suppress(Exception):
+                    silent_here += engine.silent(timeout)
+                for silent in dict.fromkeys(silent_here):
+                    _LOG.warning("A worker has been silent for %g s; its work is done elsewhere: %s", timeout, silent)
+                    with suppress(Exception):
+                        engine.drop(silent)
+                if not engine.has_workers():
+                    gone = HarnessError("All workers of the cluster are gone", fix="Start some. " + _RERUN)
+                    for result in list(waited_for):
+                        with suppress(InvalidStateError):
+                            result.set_exception(gone)
+
+        def submit(task: Task[T, R]) -> "Future[Done[R]]":
+            result = Future[Done[R]]()
+            number = hub.lend(task, lambda: result.running() or result.set_running_or_notify_cancel())
+            result.add_done_callback(lambda _: hub.take_back(number))
+            call = Reference(hub.address, hub.key, number, timeout, worker)
+            waited_for.add(result)
+            result.add_done_callback(waited_for.discard)
+            _attempt(result, lambda: engine.submit(call), str(task.key), _ATTEMPTS)
+            return result
+
+        watcher = Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            yield from as_finished(submit, tasks, workers or engine.workers)
+        finally:
+            ended.set()
+
+
+def _attempt(result: "Future[Done[R]]", begin: Callable[[], "Future[Done[R] | None]"], key: str, attempts: int) -> None:
+    """Have `result` be what comes of the first attempt whose worker does not lose the command."""
+
+    def take(future: "Future[Done[R] | None]") -> None:
+        if result.done():
+            return
+        if future.cancelled():
+            result.set_exception(HarnessError("The cluster cancelled a task", where=key, fix=_RERUN))
+        elif error := future.exception():
+            result.set_exception(error)
+        elif done := future.result():
+            result.set_result(done)
+        elif attempts > 1:
+            _attempt(result, begin, key, attempts - 1)
+        else:
+            what = f"Workers could not reach this machine, or lost it, {_ATTEMPTS} times"
+            fix = (
+                "Set LONGMEMEVAL_HUB=HOST:PORT to an address of this machine that workers reach, and " + _RERUN.lower()
+            )
+            result.set_exception(HarnessError(what, where=key, fix=fix))
+
+    begin().add_done_callback(take)
+
+
+def _timeout() -> float:
+    given = os.environ.get(WORKER_TIMEOUT, "")
+    try:
+        seconds = float(given) if given else _TIMEOUT_S
+    except ValueError:
+        seconds = 0.0
+    if seconds <= 0:
+        raise HarnessError(f"{WORKER_TIMEOUT} is no number of seconds: {given!r}", fix="Give it like 60")
+    return seconds
+
+
+def host_towards(address: str) -> str:
+    """The address of this machine as `HOST:PORT` there sees it."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as looking:
+            looking.connect((host, int(port)))  # Sends nothing.
+            return str(looking.getsockname()[0])
+    except (OSError, ValueError):
+        return "127.0.0.1"

@@ -1,0 +1,126 @@
+"""Dask: tasks on the workers of a scheduler, or of a local cluster. The extra `dask`."""
+
+import os
+from collections.abc import Generator, Iterable
+from concurrent.futures import Future
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from longmemeval.errors import HarnessError
+from longmemeval.executors.cluster import Reference, host_towards, run
+from longmemeval.executors.protocol import Done, Task
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+SCHEDULER = "LONGMEMEVAL_DASK_SCHEDULER"
+"""The environment variable with the scheduler's address."""
+_CONNECT_S = 5
+_WORKERS_S = 60
+
+
+class Dask:
+    """The cluster of a scheduler.
+
+    Args:
+        address: of the scheduler (`tcp://host:8786`); empty: as the environment says, else a local cluster.
+    """
+
+    embeds_in_tasks = True
+
+    def __init__(self, address: str = "") -> None:
+        self._address = address
+
+    def at(self, address: str) -> "Dask":
+        """The same at that scheduler."""
+        return Dask(address)
+
+    def map(self, tasks: Iterable[Task[T, R]], workers: int | None) -> Generator[Done[R], None, None]:
+        """See `Executor.map`.
+
+        Raises:
+            HarnessError: Dask is not installed, nobody is at the address, or a haystack lost its worker several times.
+        """
+        try:
+            import distributed
+        except ImportError as error:
+            raise HarnessError(
+                "The executor 'dask' needs Dask, which is not installed", fix="pip install 'longmemeval[dask]'"
+            ) from error
+        address = self._address or os.environ.get(SCHEDULER, "")
+        with ExitStack() as stack:
+            if not address:
+                cluster = distributed.LocalCluster(workers, threads_per_worker=1, dashboard_address=None)
+                address = stack.enter_context(cluster).scheduler_address
+            client = stack.enter_context(_client(address))
+            try:
+                yield from run(_Engine(client), host_towards(address), tasks, workers, worker_name)
+            except distributed.scheduler.KilledWorker as error:
+                raise HarnessError(
+                    "Workers died several times at the same haystack (out of memory, perhaps)",
+                    fix="Give workers more memory and rerun the command; finished work is kept",
+                ) from error
+
+
+def worker_name() -> str:
+    """Of the worker this runs in."""
+    import distributed
+
+    return str(distributed.get_worker().address)
+
+
+def _client(address: str) -> "Client":
+    """A client with workers.
+
+    Raises:
+        HarnessError: there is no scheduler, or it has no workers.
+    """
+    import distributed
+
+    try:
+        client = distributed.Client(address, timeout=_CONNECT_S, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise HarnessError(
+            "No Dask scheduler answers at that address",
+            where=address,
+            fix="Start one (`dask scheduler`), or correct --scheduler, like tcp://host:8786",
+        ) from error
+    try:
+        client.wait_for_workers(1, timeout=_WORKERS_S)
+    except TimeoutError as error:
+        client.close()
+        raise HarnessError(
+            f"The Dask scheduler got no workers in {_WORKERS_S} s",
+            where=address,
+            fix=f"Start some: dask worker {address} --nthreads 1",
+        ) from error
+    return client
+
+
+class _Engine:
+    """A client as `cluster.run` wants it."""
+
+    def __init__(self, client: "Client") -> None:
+        self._client = client
+        self._pool = client.get_executor(pure=False)
+        self.workers = max(1, sum(client.nthreads().values()))
+
+    def submit(self, call: Reference) -> "Future[Done[Any] | None]":
+        future: Future[Done[Any] | None] = self._pool.submit(call)
+        return future
+
+    def silent(self, seconds: float) -> list[str]:
+        """Those that the scheduler has heard so much earlier than the one it heard last."""
+        workers = self._client.scheduler_info(n_workers=-1)["workers"]
+        seen = {worker: one["last_seen"] for worker, one in workers.items()}
+        return [worker for worker, last in seen.items() if last < max(seen.values()) - seconds]
+
+    def has_workers(self) -> bool:
+        return bool(self._client.scheduler_info(n_workers=-1)["workers"])
+
+    def drop(self, worker: str) -> None:
+        client = self._client
+        client.sync(client.scheduler.unregister, address=worker, stimulus_id="longmemeval-silent")

@@ -1,0 +1,241 @@
+"""What workers on other machines ask the command's own process for: their tasks, caches, locks and a listener.
+
+One connection per worker process. What a worker holds (claims on texts that it embeds, locks) is free again when the
+connection ends, and when the worker has been silent for too long.
+"""
+
+import logging
+import os
+import secrets
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from itertools import count
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Connection, Listener, answer_challenge, deliver_challenge
+from pathlib import Path
+from threading import RLock, Thread
+from typing import Any
+
+from longmemeval.caches.sqlite import SqliteCache
+from longmemeval.errors import HarnessError
+from longmemeval.executors.protocol import Task
+from longmemeval.locks import LockedError, locked
+
+HUB = "LONGMEMEVAL_HUB"
+"""The environment variable with host and port at which workers reach the command; the port may be left out."""
+
+
+class _Peer:
+    """One worker process."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.worker = ""
+        self.seen = time.monotonic()
+        self.claims: set[tuple[Path, bytes]] = set()
+        self.locks: dict[Path, ExitStack] = {}
+
+
+class Hub:
+    """Listens for workers until it is closed.
+
+    Args:
+        host: the address of this machine that workers reach.
+
+    Attributes:
+        address: host and port.
+        key: by which both sides know each other.
+
+    Raises:
+        HarnessError: the address cannot be listened at.
+    """
+
+    def __init__(self, host: str) -> None:
+        host, _, port = os.environ.get(HUB, host).partition(":")
+        self.key = secrets.token_bytes(32)
+        try:
+            self._listener = Listener((host, int(port or 0)), backlog=128)
+        except (OSError, ValueError) as error:
+            raise HarnessError(
+                f"Workers cannot be listened for at {host}:{port or 0}: {error}",
+                fix=f"Set {HUB}=HOST:PORT to an address of this machine that workers reach",
+            ) from error
+        self.address = (host, int(self._listener.address[1]))
+        self._lock = RLock()
+        self._numbers = count()
+        self._tasks: dict[int, tuple[Task[Any, Any], Callable[[], bool]]] = {}
+        self._caches: dict[Path, SqliteCache] = {}
+        self._peers: set[_Peer] = set()
+        self._claimed: set[tuple[Path, bytes]] = set()
+        Thread(target=self._accept, daemon=True).start()
+
+    def lend(self, task: Task[Any, Any], begins: Callable[[], bool]) -> int:
+        """The number by which workers ask for `task`, until it is taken back.
+
+        Args:
+            task: what to do.
+            begins: called when one asks; whether it is still to be done.
+        """
+        with self._lock:
+            number = next(self._numbers)
+            self._tasks[number] = task, begins
+        return number
+
+    def take_back(self, number: int) -> None:
+        """Forget a task that is done."""
+        with self._lock:
+            self._tasks.pop(number, None)
+
+    def drop_silent(self, seconds: float) -> list[str]:
+        """The workers that have said nothing for so long. What they hold is free; they are not heard again."""
+        with self._lock:
+            late = time.monotonic() - seconds
+            silent = [peer for peer in self._peers if peer.seen < late]
+            for peer in silent:
+                self._leave(peer)
+        return [peer.worker for peer in silent]
+
+    def close(self) -> None:
+        """Hear nobody any more."""
+        with suppress(OSError):
+            self._listener.close()
+        with self._lock:
+            for peer in list(self._peers):
+                self._leave(peer)
+            for cache in self._caches.values():
+                cache.close()
+            self._caches.clear()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection = self._listener.accept()
+            except (OSError, AttributeError):
+                return
+            # The challenges are in the thread: a worker that stops amid them must not keep the others out.
+            Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: Connection) -> None:
+        peer = _Peer(connection)
+        with suppress(OSError, EOFError, AuthenticationError):
+            deliver_challenge(connection, self.key)
+            answer_challenge(connection, self.key)
+            with self._lock:
+                self._peers.add(peer)
+            while True:
+                operation, given = connection.recv()
+                with self._lock:
+                    if peer not in self._peers:
+                        break
+                    peer.seen = time.monotonic()
+                    answer = self._answer(peer, operation, given)
+                connection.send(answer)
+        with self._lock:
+            self._leave(peer)
+
+    def _answer(self, peer: _Peer, operation: str, given: Sequence[Any]) -> tuple[type[HarnessError] | None, Any]:
+        try:
+            return None, _OPERATIONS[operation](self, peer, *given)
+        except HarnessError as error:  # Takes keywords, which unpickling does not give back.
+            return type(error), (error.what, error.where, error.fix)
+        except Exception as error:
+            return HarnessError, (
+                f"A worker's request fails: {type(error).__name__}: {error}",
+                operation,
+                "Report this",
+            )
+
+    def _leave(self, peer: _Peer) -> None:
+        self._peers.discard(peer)
+        self._claimed -= peer.claims
+        for lock in peer.locks.values():
+            lock.close()
+        peer.claims, peer.locks = set(), {}
+        # Not closed while its thread waits in it: shut down, the thread reads the end.
+        with suppress(OSError):
+            _shut_down(peer.connection)
+
+    def _cache(self, path: Path) -> SqliteCache:
+        if path not in self._caches:
+            self._caches[path] = SqliteCache(path)
+        return self._caches[path]
+
+    # What workers ask for. Held by `_lock`.
+
+    def _join(self, peer: _Peer, worker: str) -> None:
+        peer.worker = worker
+
+    def _beat(self, peer: _Peer) -> None:
+        pass
+
+    def _task(self, peer: _Peer, number: int) -> Task[Any, Any] | None:
+        """None: it was done elsewhere meanwhile, or is not wanted any more."""
+        task, begins = self._tasks.get(number, (None, bool))
+        return task if begins() else None
+
+    def _tell(self, peer: _Peer, level: int, name: str, text: str) -> None:
+        logging.getLogger(name).log(level, "%s (worker %s)", text, peer.worker)
+
+    def _get(self, peer: _Peer, path: Path, keys: Sequence[bytes]) -> tuple[dict[bytes, bytes], int]:
+        cache = self._cache(path)
+        before = cache.damaged
+        return cache.get_many(keys), cache.damaged - before
+
+    def _put(self, peer: _Peer, path: Path, values: Mapping[bytes, bytes], receipt: tuple[str, bytes] | None) -> int:
+        number = self._cache(path).put_many(values, receipt=receipt)
+        self._release(peer, path, list(values))
+        return number
+
+    def _discard(self, peer: _Peer, path: Path, key: bytes, value: bytes) -> None:
+        self._cache(path).discard_damaged(key, value)
+
+    def _claim(self, peer: _Peer, path: Path, keys: Sequence[bytes]) -> list[bytes]:
+        there = self._cache(path).get_many(keys)
+        free = [key for key in keys if key not in there and (path, key) not in self._claimed]
+        claims = {(path, key) for key in free}
+        peer.claims |= claims
+        self._claimed |= claims
+        return free
+
+    def _release(self, peer: _Peer, path: Path, keys: Sequence[bytes]) -> None:
+        own = {(path, key) for key in keys} & peer.claims
+        peer.claims -= own
+        self._claimed -= own
+
+    def _take_lock(self, peer: _Peer, path: Path) -> bool:
+        if any(path in one.locks for one in self._peers):
+            return False
+        with ExitStack() as stack:
+            if path.parent.is_dir():  # Else it is the worker's own folder.
+                try:
+                    stack.enter_context(locked(path, wait=False))
+                except LockedError:
+                    return False
+            peer.locks[path] = stack.pop_all()
+        return True
+
+    def _unlock(self, peer: _Peer, path: Path) -> None:
+        if lock := peer.locks.pop(path, None):
+            lock.close()
+
+
+def _shut_down(connection: Connection) -> None:
+    with socket.socket(fileno=os.dup(connection.fileno())) as held:
+        held.shutdown(socket.SHUT_RDWR)
+
+
+_OPERATIONS: dict[str, Callable[..., Any]] = {
+    "join": Hub._join,
+    "beat": Hub._beat,
+    "task": Hub._task,
+    "tell": Hub._tell,
+    "get": Hub._get,
+    "put": Hub._put,
+    "discard": Hub._discard,
+    "claim": Hub._claim,
+    "release": Hub._release,
+    "lock": Hub._take_lock,
+    "unlock": Hub._unlock,
+}
