@@ -182,6 +182,7 @@ def test_tables_say_which_part_of_the_questions_they_are_about(tmp_path: Path, k
         "limit": selection.limit,
         "sample": selection.sample,
         "seed": selection.seed,
+        "shard": "",
         "question_ids": list(selection.question_ids),
     }
     commands = (
@@ -206,7 +207,7 @@ def test_tables_say_which_part_of_the_questions_they_are_about(tmp_path: Path, k
 
 
 def test_the_whole_data_set_needs_no_words(where: Folders, tmp_path: Path) -> None:
-    assert manifest(where)["selection"] == {"limit": None, "sample": None, "seed": 0, "question_ids": []}
+    assert manifest(where)["selection"] == {"limit": None, "sample": None, "seed": 0, "question_ids": [], "shard": ""}
     shown = longmemeval("compare", "r", cwd=tmp_path).stdout
     assert "colours, 4 questions, judge" in shown
     assert "whole data set" not in shown
