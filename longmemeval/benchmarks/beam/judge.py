@@ -26,7 +26,7 @@ from longmemeval.benchmarks.beam.scoring import (
     question_score,
     same_event,
 )
-from longmemeval.benchmarks.beam.wording import OFFICIAL_SHA256, OWN, OWN_SHA256, Wording, official_wording
+from longmemeval.benchmarks.beam.wording import OFFICIAL_SHA256, OWN_SHA256, Wording, official_wording, own_wording
 from longmemeval.errors import HarnessError, ModelError
 from longmemeval.evaluation.judges.asking import readable
 from longmemeval.evaluation.judges.definition import JudgeDefinition, Prompts
@@ -105,7 +105,7 @@ class BeamJudge:
     ) -> None:
         theirs = official_wording(folders().data_dir / "beam") if official else None
         self._model, self._credit = model, credit
-        self._wording: Wording = theirs or OWN
+        self._wording: Wording = theirs or own_wording()
         self._shows_question = theirs is None
         self._identity = _identity(model.spec, endpoint, credit, official=theirs is not None)
 

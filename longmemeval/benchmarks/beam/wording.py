@@ -54,8 +54,14 @@ class Wording(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 OFFICIAL_SHA256 = sha256_bytes(msgspec.json.encode(OFFICIAL, order="sorted"))
-OWN = msgspec.json.decode(OWN_FILE.read_bytes(), type=Wording)
-OWN_SHA256 = sha256_bytes(msgspec.json.encode(OWN, order="sorted"))
+OWN_SHA256 = "9fa000dfffaffcf32f04080d796314671610a2f06739abd86fadb20b8f014f43"
+"""Of `own_wording`; written out, so that no file is read when this module is imported."""
+
+
+@lru_cache(maxsize=1)
+def own_wording() -> Wording:
+    """Our words."""
+    return msgspec.json.decode(OWN_FILE.read_bytes(), type=Wording)
 
 
 def official_wording(clone: Path) -> Wording | None:

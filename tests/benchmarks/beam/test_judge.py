@@ -7,14 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from longmemeval.benchmarks.beam.judge import verdict
 from longmemeval.benchmarks.beam.loader import BeamDataset, BeamGold
 from longmemeval.benchmarks.beam.scoring import Credit, aligned, nugget_score, question_score, same_event
-from longmemeval.benchmarks.beam.wording import OFFICIAL, official_wording
+from longmemeval.benchmarks.beam.wording import OFFICIAL, OWN_SHA256, official_wording, own_wording
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.errors import HarnessError, IntegrityError
+from longmemeval.files import sha256_bytes
 from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
@@ -237,3 +239,7 @@ def answers(folder: Path) -> list[dict[str, Any]]:
 def test_gold_of_other_benchmarks_is_refused() -> None:
     with pytest.raises(HarnessError, match="This judge grades BEAM"):
         verdict("paper", '{"nuggets": []}', Gold("q", "t", "a", (), (), False), "x")
+
+
+def test_our_words_are_those_that_the_judge_is_named_by() -> None:
+    assert sha256_bytes(msgspec.json.encode(own_wording(), order="sorted")) == OWN_SHA256
