@@ -38,6 +38,6 @@ REFUSE, PARROT, LAST_SESSION = "offline/refuse", "offline/parrot", "offline/last
 CONTROL_MODELS: Mapping[str, Callable[[ChatRequest], str]] = {
     REFUSE: lambda request: "",
     PARROT: lambda request: "\n".join(request.passages),
-    LAST_SESSION: lambda request: "\n".join(request.last_session),
+    LAST_SESSION: lambda request: "\n".join(request.last_session()),
 }
 """Spec to what the model repeats."""

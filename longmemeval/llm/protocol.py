@@ -1,5 +1,6 @@
 """What a chat model must offer, and the records of one call."""
 
+from collections.abc import Callable
 from typing import Literal, Protocol
 
 from msgspec import Struct
@@ -26,8 +27,8 @@ class ChatRequest(Struct, frozen=True):
     question_id: str = ""
     question: str = ""
     passages: tuple[str, ...] = ()
-    last_session: tuple[str, ...] = ()
-    """Those of them that are of the session with the latest date."""
+    last_session: Callable[[], tuple[str, ...]] = tuple
+    """Those of them that are of the session with the latest date; found when it is asked for."""
     prompt_tokens: int | None = None
     """Tokens of `messages` by the model's own counter, where they have been counted already."""
 

@@ -1,5 +1,6 @@
 """A prompt on its way: the call, and the line of `prompts.jsonl` that tells of it."""
 
+from functools import partial
 from typing import Literal
 
 import msgspec
@@ -8,7 +9,7 @@ from msgspec import Raw, Struct
 from longmemeval.files import sha256_bytes
 from longmemeval.llm.protocol import ChatMessage, ChatRequest
 from longmemeval.reading.overflow import Fitted
-from longmemeval.records import Question, Recall, RecalledItem
+from longmemeval.records import Question, Recall
 
 Purpose = Literal["note", "answer"]
 
@@ -50,7 +51,7 @@ def prompt_of(question: Question, purpose: Purpose, fitted: Fitted, max_tokens: 
         question_id=question.question_id,
         question=question.text,
         passages=tuple(item.text for item in fitted.recall.items),
-        last_session=tuple(item.text for item in _last_session(fitted.recall)),
+        last_session=partial(_last_session, fitted.recall),
         prompt_tokens=fitted.prompt_tokens,
     )
     encoded = msgspec.json.encode(messages)
@@ -58,12 +59,12 @@ def prompt_of(question: Question, purpose: Purpose, fitted: Fitted, max_tokens: 
     return Prompt(request, sent, fitted.prompt_tokens, fitted.recall)
 
 
-def _last_session(recall: Recall) -> list[RecalledItem]:
-    """The items of the session that the latest dated item is of; of its day, where a memory does not tell sessions."""
+def _last_session(recall: Recall) -> tuple[str, ...]:
+    """Texts of the session that the latest dated item is of; of its day, where a memory does not tell sessions."""
     dated = [(item.date, item) for item in recall.items if item.date]
     if not dated:
-        return []
+        return ()
     latest_date, latest = max(dated, key=lambda pair: pair[0])
     if latest.thread_ids:
-        return [item for item in recall.items if set(item.thread_ids) & set(latest.thread_ids)]
-    return [item for date, item in dated if date.date() == latest_date.date()]
+        return tuple(item.text for item in recall.items if set(item.thread_ids) & set(latest.thread_ids))
+    return tuple(item.text for date, item in dated if date.date() == latest_date.date())

@@ -13,7 +13,9 @@ PASSAGES = ("I moved to Oslo.", "My cat is Tom.", "My dog is Rex.")
 
 
 def answer(spec: str, passages: tuple[str, ...] = PASSAGES, last_session: tuple[str, ...] = PASSAGES[1:]) -> str:
-    request = ChatRequest((ChatMessage("user", "?"),), 5, question="?", passages=passages, last_session=last_session)
+    request = ChatRequest(
+        (ChatMessage("user", "?"),), 5, question="?", passages=passages, last_session=lambda: last_session
+    )
     reply = asyncio.run(load_chat_model(spec).complete(request))
     assert (reply.served_model, reply.finish_reason, reply.usage.cost_usd) == (spec, "stop", 0)
     return reply.text

@@ -8,10 +8,9 @@ from msgspec import Struct
 
 from longmemeval.evaluation.metrics import credit
 from longmemeval.evaluation.plants.plant import KINDS, NO_ANSWERS, Plant
+from longmemeval.evaluation.statistics.misclassification import Z
 from longmemeval.evaluation.statistics.spread import wilson_interval
 from longmemeval.records import Judgement
-
-_Z = 1.959964
 
 
 class Rate(Struct, frozen=True):
@@ -82,6 +81,6 @@ def _rate(credits: Sequence[float | None]) -> Rate:
     mean, deviation = fmean(given), sqrt(variance(given)) if len(given) > 1 else 0.0
     interval = wilson_interval(round(sum(given)), len(given))
     if not set(given) <= {0.0, 1.0}:
-        half = _Z * deviation / sqrt(len(given))
+        half = Z * deviation / sqrt(len(given))
         interval = max(0.0, mean - half), min(1.0, mean + half)
     return Rate(len(given), unlabelled, mean, interval, deviation)
