@@ -14,17 +14,17 @@ class SharedCache(Generic[K, V]):
     """Values by key. Who asks for one that is being made waits for it; what could not be made is tried again.
 
     Args:
-        limit: how much is kept, in units of `size`; None: everything. The value used last stays, whatever its size. Of
-            many values, some more may be kept for a while: a sixteenth of their number.
-        size: of one value; it may grow while the value is kept.
+        limit: how much is kept, in units of `size`; None: everything. The value made last stays, whatever its size.
+        size: of one value; where it grows while the value is kept, `weigh` is to be called.
     """
 
     def __init__(self, limit: int | None = None, size: Callable[[V], int] = lambda value: 1) -> None:
         self._limit = limit
         self._size = size
         self._lock = Lock()
-        self._unchecked = 0
         self._values: OrderedDict[K, Future[V]] = OrderedDict()
+        self._sizes: dict[K, int] = {}
+        self._held = 0
 
     def get(self, key: K, make: Callable[[], V]) -> V:
         """The value of `key`, made by `make` where it is not kept.
@@ -41,7 +41,7 @@ class SharedCache(Generic[K, V]):
             except BaseException as error:
                 self.drop(key)
                 own.set_exception(error)
-            self._drop_old()
+            self.weigh(key)
         return kept.result()
 
     def kept(self, key: K) -> V | None:
@@ -56,21 +56,29 @@ class SharedCache(Generic[K, V]):
     def drop(self, key: K) -> None:
         """Forget the value of `key`, if there is one: the next who asks makes it again."""
         with self._lock:
-            self._values.pop(key, None)
+            self._forget(key)
 
-    def _drop_old(self) -> None:
+    def weigh(self, key: K) -> None:
+        """Count the value of `key`, or count it again; where all are too much now, the ones used least lately go."""
         if self._limit is None:
             return
         with self._lock:
-            # Adding up all sizes for every new value would take time in proportion to the square of their number.
-            self._unchecked += 1
-            if self._unchecked * 16 < len(self._values):
+            value = self._values.get(key)
+            if value is None or not value.done():
                 return
-            self._unchecked = 0
-            made = {key: self._size(value.result()) for key, value in self._values.items() if value.done()}
-            held = sum(made.values())
-            for key in list(made)[:-1]:
-                if held <= self._limit:
+            size = self._size(value.result())
+            self._held += size - self._sizes.get(key, 0)
+            self._sizes[key] = size
+            excess, gone = self._held - self._limit, list[K]()
+            for old in self._values:
+                if excess <= 0:
                     break
-                held -= made[key]
-                del self._values[key]
+                if old != key and old in self._sizes:
+                    excess -= self._sizes[old]
+                    gone.append(old)
+            for old in gone:
+                self._forget(old)
+
+    def _forget(self, key: K) -> None:
+        self._values.pop(key, None)
+        self._held -= self._sizes.pop(key, 0)

@@ -120,13 +120,15 @@ class Fixture:
     Args:
         path: the fixture's folder.
         meta: its `meta.json`.
+        grown: called whenever a part was read.
     """
 
-    def __init__(self, path: Path, meta: FixtureMeta) -> None:
+    def __init__(self, path: Path, meta: FixtureMeta, grown: Callable[[], None] = lambda: None) -> None:
         self.path = path
         self.meta = meta
         self.bytes_read = 0
         """Of all parts that were read."""
+        self._grown = grown
         self._kept = SharedCache[Hashable, Any]()
 
     @classmethod
@@ -155,6 +157,7 @@ class Fixture:
         if isinstance(content, Path):
             raise FixtureError(f"Part '{name}' is a directory", where=str(content))
         self.bytes_read += len(content)
+        self._grown()
         return content
 
     def part_folder(self, name: str) -> Path:

@@ -44,6 +44,19 @@ def test_the_values_used_last_stay() -> None:
     assert cache.get(1, lambda: 0) == 0
 
 
+def test_what_grows_while_it_is_kept_is_weighed_again() -> None:
+    cache = SharedCache[int, list[int]](10, len)
+    values = {key: cache.get(key, list[int]) for key in range(4)}
+    for key, value in values.items():
+        value += [0] * 4
+        cache.weigh(key)
+    assert [key for key in values if cache.kept(key)] == [2, 3]
+    values[2] += [0] * 20
+    cache.weigh(2)
+    cache.weigh(0)
+    assert [key for key in values if cache.kept(key)] == [2]
+
+
 def test_what_could_not_be_made_is_tried_again() -> None:
     cache = SharedCache[str, int]()
 

@@ -1,8 +1,8 @@
 """Files of LongMemEval's shape: S, M and oracle, original and cleaned, and any file of a user's that looks like them.
 
-The file is mapped into memory and split in one pass: what belongs to a question is decoded, the three long lists of its
-haystack stay undecoded views of the mapping until they are asked for. A file of any size therefore costs one haystack
-of memory. Field names and their meaning are those of the official repository's README and `run_retrieval.py`.
+The file is mapped into memory and split record by record: what belongs to a question is decoded, the three long lists
+of its haystack stay undecoded views of the mapping until they are asked for. A file of any size therefore costs one
+haystack of memory. Field names and their meaning are those of the official repository's README and `run_retrieval.py`.
 """
 
 import hashlib
@@ -18,7 +18,8 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from longmemeval.benchmarks.faults import Place, json_in, malformed, map_file, problem_of_id
+from longmemeval.benchmarks.faults import Place, malformed, problem_of_id
+from longmemeval.benchmarks.mapped_file import MappedFile
 from longmemeval.errors import DataError, nearest
 from longmemeval.records import Gold, Haystack, Question, Role, Session, Turn
 from longmemeval.text.calendar_names import WEEKDAYS
@@ -116,7 +117,6 @@ class _History(NamedTuple, Generic[_T]):
 
 
 _ENTRY = msgspec.json.Decoder(_Entry)
-_ENTRIES = msgspec.json.Decoder(list[_Entry])
 _RAWS = msgspec.json.Decoder(list[Raw])
 _STRINGS = msgspec.json.Decoder(tuple[str, ...])
 _SESSION_IDS = msgspec.json.Decoder(tuple[_SessionId, ...])
@@ -147,9 +147,8 @@ class LongMemEvalDataset:
     def __init__(self, path: Path, name: str = "") -> None:
         self.path = path
         self.name = name or path.stem
-        self._bytes = map_file(path)
-        self._json = json_in(path, self._bytes)
-        self._entries = _split(path, self._json)
+        self._file = MappedFile(path)
+        self._entries = _split(path, self._file)
         self._numbers: dict[str, int] = {}
         for number, entry in enumerate(self._entries, start=1):
             self._check_question(_Place(path, number, f"question {entry.question_id!r}"), entry)
@@ -166,10 +165,10 @@ class LongMemEvalDataset:
             raise place.fault("question_type", what, nearest(entry.question_type, QUESTION_TYPES))
         place.date("question_date", entry.question_date)
 
-    @cached_property
+    @property
     def sha256(self) -> str:
         """Hash of the file's bytes, 64 hexadecimal digits."""
-        return hashlib.sha256(self._bytes).hexdigest()
+        return self._file.sha256
 
     @cached_property
     def content_sha256(self) -> str:
@@ -285,8 +284,8 @@ class LongMemEvalDataset:
     def plain_records(self) -> Iterator[dict[str, Any]]:
         """All records as plain dictionaries, keys unknown to the format included, one in memory at a time."""
         decoder = msgspec.json.Decoder(dict[str, Any])
-        for raw in _RAWS.decode(self._json):
-            yield decoder.decode(raw)
+        for record in self._file.records():
+            yield decoder.decode(record)
 
     def plain_record(self, question_id: str) -> dict[str, Any]:
         """The known fields of one record as plain values; turns keep keys that are unknown to the format."""
@@ -323,6 +322,7 @@ class LongMemEvalDataset:
         date_texts = place.decode("haystack_dates", _STRINGS, entry.haystack_dates)
         session_ids = place.decode("haystack_session_ids", _SESSION_IDS, entry.haystack_session_ids)
         sessions = place.decode("haystack_sessions", sessions_decoder, entry.haystack_sessions)
+        self._file.looked_at(memoryview(entry.haystack_sessions).nbytes)
         if not len(date_texts) == len(session_ids) == len(sessions):
             lengths = f"{len(date_texts)} dates, {len(session_ids)} session ids and {len(sessions)} sessions"
             field = "haystack_dates, haystack_session_ids, haystack_sessions"
@@ -365,12 +365,12 @@ class _Place(Place):
             return tuple(self.date(f"{field}[{index}]", text) for index, text in enumerate(texts))
 
 
-def _split(path: Path, data: memoryview) -> list[_Entry]:
+def _split(path: Path, file: MappedFile) -> list[_Entry]:
     """Split the file into its records."""
     try:
-        entries = _ENTRIES.decode(data)
+        entries = list(map(_ENTRY.decode, file.records()))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _first_fault(path, data, error) from None
+        raise _first_fault(path, file.json, error) from None
     if not entries:
         raise DataError(
             "The data set file is an empty array", where=str(path), fix="It must contain at least one record"

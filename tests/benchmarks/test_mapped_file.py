@@ -1,0 +1,59 @@
+"""A file of records costs the memory of a part of it, and is split where its records end."""
+
+import json
+import re
+from itertools import takewhile
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from longmemeval.benchmarks import mapped_file
+from longmemeval.benchmarks.mapped_file import MappedFile
+from longmemeval.files import sha256_bytes
+
+SMAPS = Path("/proc/self/smaps")
+
+
+def resident(path: Path) -> int:
+    """Bytes of a mapped file that are in this process."""
+    lines = iter(SMAPS.read_text().splitlines())
+    for line in lines:
+        if line.endswith(str(path)):
+            told = takewhile(lambda one: re.match(r"\w+:", one), lines)
+            return next(int(one.split()[1]) * 1024 for one in told if one.startswith("Rss:"))
+    return 0
+
+
+@pytest.mark.skipif(not SMAPS.exists(), reason="needs /proc/self/smaps")
+@pytest.mark.parametrize("records", [8, 24])
+def test_a_file_of_any_size_takes_the_same_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: int
+) -> None:
+    monkeypatch.setattr(mapped_file, "_RESIDENT_BYTES", 1 << 20)
+    path = tmp_path / "large.json"
+    path.write_text(json.dumps([{"number": number, "text": "x" * (1 << 20)} for number in range(records)]))
+    file, peak = MappedFile(path), 0
+    for record in file.records():
+        assert len(record) > 1 << 20
+        peak = max(peak, resident(path))
+    assert file.sha256 == sha256_bytes(path.read_bytes())
+    assert 0 < max(peak, resident(path)) < 7 << 20  # The system maps up to 2 MB at once.
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", " [ ] \n", '[{"a": "}, {"}]', '\n[ {"a":[1]} ,\t{"b":"],"}\r\n, 3 ] \n', "\ufeff[1,2]"]
+)
+def test_records_are_those_of_the_array(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "records.json"
+    path.write_text(text)
+    expected = json.loads(text.removeprefix("\ufeff"))
+    assert [msgspec.json.decode(record) for record in MappedFile(path).records()] == expected
+
+
+@pytest.mark.parametrize("text", ["[", "[1", "[1,", "[1,]", "[1 2]", "[1] 2", "{}", "1", "[,]", '[{"a": }]'])
+def test_what_is_no_array_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "records.json"
+    path.write_text(text)
+    with pytest.raises(msgspec.DecodeError):
+        list(MappedFile(path).records())
