@@ -11,6 +11,8 @@ from longmemeval.settings import Folders
 from tests.pipeline.helpers import folders_in
 from tests.tiers import begins_something
 
+pytest_plugins = ["tests.schedule"]
+
 # Workers of pytest-xdist are told a width; commands write into pipes here, which have none.
 os.environ.pop("COLUMNS", None)
 

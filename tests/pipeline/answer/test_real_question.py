@@ -14,9 +14,6 @@ from tests.models import minilm_folder
 from tests.server import ModelServer
 from tests.support import json_lines, longmemeval
 
-# One worker has them all: the preparation and the runs they look at take most of the time.
-pytestmark = pytest.mark.xdist_group("real question")
-
 EVIDENCE_TURN = "answer_280352e9:4"
 ANSWER = "You graduated with a degree in Business Administration."
 # The official template for this question's type, by its hash in the protocol.
