@@ -40,7 +40,7 @@ class PartOptions(BaseModel):
     working_memory_template: Path | None = Field(default=None, strict=False, json_schema_extra={"metavar": "FILE"})
     """Markdown file with the sections of the working memory."""
     memory_model: str | None = Field(default=None, json_schema_extra={"metavar": "MODEL", "panel": "Model"})
-    """Chat model for memory systems that are not built in."""
+    """Chat model for memories from outside."""
     expansion_model: str | None = Field(default=None, json_schema_extra={"metavar": "MODEL", "panel": "Model"})
     """Chat model for key expansions."""
     node_model: str = Field(default="rules", json_schema_extra={"metavar": "MODEL", "panel": "Model"})

@@ -21,8 +21,10 @@ from longmemeval.storage.format import FORMAT, decode_versioned
 from longmemeval.storage.memory_store import MemoryStore
 from longmemeval.storage.messages_part import MESSAGES
 from longmemeval.storage.part_files import (
+    content_of,
     new_path,
     part_file,
+    part_forms,
     part_path,
     place_new,
     read_file,
@@ -108,8 +110,9 @@ def _lost(path: Path) -> FixtureError:
 
 def part_is_there(path: Path, name: str, info: PartInfo) -> bool:
     """Whether a part that `meta.json` names has its file or directory, under either of its names."""
-    here = part_path(path, name, info)
-    return here.exists() or new_path(here).exists()
+    return any(
+        place.exists() for form in part_forms(part_path(path, name, info), info) for place in (form, new_path(form))
+    )
 
 
 class Fixture:
@@ -244,13 +247,16 @@ class StoredPart:
         return self.fixture.part(part)
 
 
-def write_fixture(path: Path, meta: FixtureMeta, new_parts: Mapping[str, bytes | Path]) -> None:
+def write_fixture(
+    path: Path, meta: FixtureMeta, new_parts: Mapping[str, bytes | Path], *, compress: bool = False
+) -> None:
     """Make a fixture, or add and replace parts of one. Dying at any moment leaves the old fixture or the new one.
 
     Args:
         path: the fixture's folder; made when needed.
         meta: the new `meta.json`; lists all parts, those that stay included.
         new_parts: the parts to write, by name: their bytes, or a directory inside `path`, which is moved.
+        compress: store those that are bytes compressed.
 
     Raises:
         ValueError: `meta` does not list a new part with its hash, or a part is named `meta`.
@@ -270,10 +276,10 @@ def write_fixture(path: Path, meta: FixtureMeta, new_parts: Mapping[str, bytes |
             if name not in new_parts:
                 whole_part(path, name, info)
         for name, content in new_parts.items():
-            place_new(path, name, content)
+            place_new(path, name, content, compress=compress)
         write_atomic(path / _META, msgspec.json.format(msgspec.json.encode(meta), indent=2) + b"\n")
         for name in new_parts:
-            settle_new(part_path(path, name, meta.parts[name]))
+            settle_new(part_path(path, name, meta.parts[name]), meta.parts[name])
     except OSError as error:
         raise FixtureError(
             f"The fixture cannot be written: {error.strerror}",
@@ -312,10 +318,7 @@ def tidy_fixture(path: Path) -> None:
         return
     for name, info in meta.parts.items() if meta else ():
         here = part_path(path, name, info)
-        new = new_path(here)
-        data = None if info.directory else read_file(new)
-        found = sha256_directory(new) if new.is_dir() else sha256_bytes(data) if data is not None else ""
-        if found == info.sha256:
-            settle_new(here)
+        if any(content_of(new_path(form), info)[1] == info.sha256 for form in part_forms(here, info)):
+            settle_new(here, info)
     for leftover in [*path.glob("*.new"), *path.glob(".*.tmp")]:
         remove(leftover)

@@ -6,7 +6,10 @@ from pathlib import Path
 from longmemeval.errors import FixtureError
 from longmemeval.files import safe_name, sha256_bytes, sha256_file, sha256_text, write_atomic
 from longmemeval.records import PartInfo
+from longmemeval.storage.compression import SUFFIX, compressed, decompressed
 from longmemeval.storage.format import REMAKE
+
+_NEW = ".new"
 
 
 def part_file(name: str, *, directory: bool = False) -> str:
@@ -19,9 +22,18 @@ def part_path(fixture: Path, name: str, info: PartInfo) -> Path:
     return fixture / part_file(name, directory=info.directory)
 
 
+def part_forms(path: Path, info: PartInfo) -> tuple[Path, ...]:
+    """Where a part may be: at `path`, or compressed beside it."""
+    return (path,) if info.directory else (path, _compressed(path))
+
+
+def _compressed(path: Path) -> Path:
+    return path.with_name(path.name + SUFFIX)
+
+
 def new_path(path: Path) -> Path:
     """Where what replaces `path` is until `meta.json` names it."""
-    return path.with_name(f"{path.name}.new")
+    return path.with_name(path.name + _NEW)
 
 
 def unfinished_folder(fixture: Path, name: str) -> Path:
@@ -44,10 +56,13 @@ def sha256_directory(folder: Path) -> str:
     return sha256_text("".join(lines))
 
 
-def place_new(fixture: Path, name: str, content: bytes | Path) -> None:
+def place_new(fixture: Path, name: str, content: bytes | Path, *, compress: bool = False) -> None:
     """Write a part beside the old one: its bytes, or the directory that was written elsewhere in the same fixture."""
     if isinstance(content, bytes):
-        write_atomic(new_path(fixture / part_file(name)), content)
+        path = fixture / part_file(name)
+        if compress:
+            path, content = _compressed(path), compressed(content)
+        write_atomic(new_path(path), content)
         return
     new = new_path(fixture / part_file(name, directory=True))
     if new.exists():
@@ -55,35 +70,60 @@ def place_new(fixture: Path, name: str, content: bytes | Path) -> None:
     content.replace(new)
 
 
-def settle_new(path: Path) -> None:
-    """Give the new part at `path` its name; a process that dies in between leaves it under the other one."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    new_path(path).replace(path)
+def settle_new(path: Path, info: PartInfo) -> None:
+    """Give the new part its name; a process that dies in between leaves it under the other one.
+
+    Args:
+        path: where it belongs uncompressed.
+        info: of the part.
+    """
+    if info.directory:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        new_path(path).replace(path)
+        return
+    for form, other in ((path, _compressed(path)), (_compressed(path), path)):
+        if new_path(form).exists():
+            new_path(form).replace(form)
+            other.unlink(missing_ok=True)
 
 
 def whole_part(fixture: Path, name: str, info: PartInfo) -> bytes | Path:
     """A part whose hash holds, from its new place or its own: the bytes, or the directory.
 
     Raises:
-        FixtureError: it is missing or damaged.
+        FixtureError: it is missing or damaged, or compressed and the package for that is not installed.
     """
     path = part_path(fixture, name, info)
     found = ""
     # The new one first: a writer renames in that direction, so a part cannot slip past a reader that looks at both.
-    for candidate in (new_path(path), path):
-        content = _content(candidate, info)
-        if content is not None:
-            found = sha256_bytes(content) if isinstance(content, bytes) else sha256_directory(content)
-            if found == info.sha256:
-                return content
-    if not found or _content(path, info) is None:
+    for candidate in (place for form in part_forms(path, info) for place in (new_path(form), form)):
+        content, digest = content_of(candidate, info)
+        if content is not None and digest == info.sha256:
+            return content
+        found = found if candidate.name.endswith(_NEW) else digest or found
+    if not found:
         raise FixtureError(f"Part '{name}' is missing", where=str(path), fix=REMAKE)
     raise FixtureError(
         f"Part '{name}' is damaged: its sha256 begins {found[:12]}, meta.json says {info.sha256[:12]}",
         where=str(path),
         fix=REMAKE,
     )
+
+
+def content_of(path: Path, info: PartInfo) -> tuple[bytes | Path | None, str]:
+    """What is at one of the places of a part, decompressed, and its hash; None and no hash where nothing is.
+
+    Of what cannot be decompressed the hash is that of its bytes.
+    """
+    if info.directory:
+        return (path, sha256_directory(path)) if path.is_dir() else (None, "")
+    data = read_file(path)
+    if data is None:
+        return None, ""
+    stored_compressed = path.name.removesuffix(_NEW).endswith(SUFFIX)
+    content = decompressed(data) if stored_compressed else data
+    return content, sha256_bytes(data if content is None else content)
 
 
 def read_file(path: Path) -> bytes | None:
@@ -102,9 +142,3 @@ def remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink()
-
-
-def _content(path: Path, info: PartInfo) -> bytes | Path | None:
-    if info.directory:
-        return path if path.is_dir() else None
-    return read_file(path)

@@ -1,6 +1,6 @@
 """`longmemeval prepare`."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -45,6 +45,14 @@ def prepare(
     executor: shared.ExecutorName = None,
     scheduler: Scheduler = None,
     force: Annotated[bool, typer.Option("--force", rich_help_panel=ADVANCED, help="Remake parts that exist.")] = False,
+    compress: Annotated[
+        Literal["zstd"] | None,
+        typer.Option(
+            "--compress",
+            rich_help_panel=ADVANCED,
+            help="Store parts as .json.zst, half the size or less (extra `zstd`). Hashes do not change.",
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", rich_help_panel=OUTPUT, help="Show the work and its cost; do nothing.")
     ] = False,
@@ -76,6 +84,7 @@ def prepare(
             jobs=jobs,
             executor=executor_spec(executor, scheduler),
             force=force,
+            compress=compress,
             dry_run=dry_run,
         ),
         where=where,
