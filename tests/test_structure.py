@@ -59,6 +59,7 @@ MAY_READ_GOLD = {
     "pipeline/exchange/export_trec.py",
     "pipeline/grade/agreement.py",
     "pipeline/grade/evaluate.py",
+    "pipeline/grade/replies.py",
     "pipeline/inspect.py",
     "pipeline/judge_check/check.py",
     "pipeline/retrieval/haystack_ranking.py",

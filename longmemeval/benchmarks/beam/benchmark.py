@@ -40,7 +40,7 @@ def _rules(level: Granularity) -> Sequence[GoldRule]:
             level,
             turns="evidence messages (repaired ids)",
             sessions="sessions of the evidence messages",
-            denominator="questions with evidence: not abstention, nor those whose labels are empty",
+            denominator="all but those without evidence (abstention, empty labels)",
         )
     ]
 

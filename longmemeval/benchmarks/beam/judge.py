@@ -6,9 +6,9 @@
 | `beam-paper` | the same | a half |
 | `beam-own`, `beam-own-paper` | ours, which show the question | 0; a half |
 
-The first two send the same prompts, so one after the other pays once. Deviations from the official code: a reply that
-cannot be read leaves the question not evaluated, there it ends the evaluation; the facts it has a model extract from
-an answer about order, and never uses, are not asked for; replies have at most 2,048 tokens.
+Judges of the same words send the same: the second reads the replies that the first got. Deviations from the official
+code: a reply that cannot be read leaves the question not evaluated, there it ends the evaluation; the facts it has a
+model extract from an answer about order, and never uses, are not asked for; replies have at most 2,048 tokens.
 """
 
 import math
@@ -217,6 +217,7 @@ def _definition(credit: Credit, *, official: bool) -> JudgeDefinition:
             _no_label,
             DEFAULT_JUDGE if name == "beam" else "",
             partial(verdict, credit),
+            sends=OFFICIAL_SHA256 if official else OWN_SHA256,
         )
     )
 

@@ -163,7 +163,12 @@ def _prompts(name: str, read: Callable[[str], bool | None], official_model: str 
 
     # The reading is part of it: two judges that may differ never share an id.
     prompts = Prompts(
-        sha256_bytes(msgspec.json.encode([name, used], order="sorted")), parameters, judge, read, official_model
+        sha256_bytes(msgspec.json.encode([name, used], order="sorted")),
+        parameters,
+        judge,
+        read,
+        official_model,
+        sends=sha256_bytes(msgspec.json.encode(used, order="sorted")),
     )
     return prompts
 

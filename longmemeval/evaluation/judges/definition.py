@@ -31,6 +31,8 @@ class Prompts:
     verdict: Callable[[str, Gold, str], Verdict] | None = None
     """From `Judgement.raw`, the gold and the answer to label and score, where one reply alone (`read`) does not give
     them; such judges are asked once."""
+    sends: str = ""
+    """Hash of the words that are sent: judges with the same one read each other's replies. Empty: shared with none."""
 
 
 @dataclass(frozen=True)

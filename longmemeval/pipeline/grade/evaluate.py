@@ -26,6 +26,7 @@ from longmemeval.llm.registry import load_chat_model
 from longmemeval.pipeline.batches.batches import Batches, BatchOptions
 from longmemeval.pipeline.batches.state import FOLDER as BATCHES
 from longmemeval.pipeline.batches.state import batches_in
+from longmemeval.pipeline.grade.replies import judgements_at_hand
 from longmemeval.pipeline.progress import progress
 from longmemeval.pipeline.runs.accounts import judges_account
 from longmemeval.pipeline.runs.asked import AskedQuestions, dataset_of
@@ -139,6 +140,14 @@ def _grade(files: RunFiles, asked: AskedQuestions, options: EvaluateOptions, res
         try:
             refuse(files, check_labels(files, identity, asked))
             todo = set(unlabelled(files, identity))
+            at_hand = judgements_at_hand(files, asked, identity, todo)
+            for judgement in at_hand:
+                journal.append(judgement)
+            todo -= {judgement.question_id for judgement in at_hand}
+            newly_judged = len(at_hand)
+            if at_hand and options.tell:
+                replies = "replies" if len(at_hand) > 1 else "reply"
+                options.tell(f"{len(at_hand)} {replies} to the same requests are at hand and read again")
             if options.batch is None:
                 _refuse_to_pay_twice(files.folder, identity)
             if todo and judge.load:
@@ -147,7 +156,7 @@ def _grade(files: RunFiles, asked: AskedQuestions, options: EvaluateOptions, res
                 outcomes = Outcomes(len(todo) < answered, "calls of the judge")
                 loaded, batches = judge.load(outcomes)
                 judging = _Judging(journal, asked, loaded, files.answers, outcomes, batches)
-                newly_judged = judging.execute(todo, options.concurrency)
+                newly_judged += judging.execute(todo, options.concurrency)
         except (SpendingLimitError, EndpointDownError, BatchCancelledError) as error:
             counted = sum(answer.status == "ok" for answer in files.answers.values())
             labelled = counted - len(unlabelled(files, identity))

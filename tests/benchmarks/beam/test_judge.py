@@ -3,29 +3,28 @@
 import hashlib
 import json
 import math
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
 from longmemeval.benchmarks.beam.judge import verdict
-from longmemeval.benchmarks.beam.loader import BeamDataset, BeamGold
+from longmemeval.benchmarks.beam.loader import BeamGold
 from longmemeval.benchmarks.beam.scoring import Credit, aligned, nugget_score, question_score, same_event
 from longmemeval.benchmarks.beam.wording import OFFICIAL, OWN_SHA256, official_wording, own_wording
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.errors import HarnessError, IntegrityError
 from longmemeval.files import sha256_bytes
 from longmemeval.llm.options import ModelOptions
-from longmemeval.pipeline.answer.run import RunOptions, run
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
-from longmemeval.pipeline.verify.verify import verify
+from longmemeval.pipeline.runs.selection import Selection
 from longmemeval.records import Gold
-from tests.conftest import SHARED_DATA, real_file
-from tests.pipeline.helpers import MODEL, folders_in
+from tests.benchmarks.beam.official import JUDGES, clone, expecting, official_texts
+from tests.benchmarks.checking import MEMORIES, graded
+from tests.conftest import real_file
+from tests.pipeline.helpers import folders_in
 from tests.server import ModelServer
+from tests.support import json_lines
 
 VECTORS: list[tuple[str, list[str], tuple[float, ...], int]] = [
     ("ABC", list("ABC"), (1, 1, 1, 1, 1), 3),
@@ -127,21 +126,7 @@ def test_equivalence_replies(reply: str, same: bool) -> None:
 @pytest.fixture(scope="module")
 def texts() -> dict[str, str]:
     real_file("beam/chats/100K")
-    document = json.loads((SHARED_DATA.parent / "protocol" / "beam_judge_templates.json").read_bytes())
-    return {name: one["text"] for name, one in document["templates"].items()}
-
-
-def clone(folder: Path, texts: dict[str, str], nugget: str = "unified_llm_judge_base_prompt") -> Path:
-    """What a checkout of the authors' code has of the judge's words; never run."""
-    user = (
-        texts["llm_equivalence.user"].replace("{first}", "{first_paragraph}").replace("{second}", "{second_paragraph}")
-    )
-    prompts = f"import langchain\nunified_llm_judge_base_prompt = {texts[nugget]!r}\n"
-    code = f"raise SystemExit\ndef same(a, b):\n    return [{texts['llm_equivalence.system']!r}, f{user!r}]\n"
-    for name, content in (("src/prompts.py", prompts), ("src/evaluation/compute_metrics.py", code)):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(content)
-    return folder
+    return official_texts()
 
 
 def test_official_words_are_known_by_their_hashes(tmp_path: Path, texts: dict[str, str]) -> None:
@@ -159,81 +144,33 @@ def test_official_words_are_known_by_their_hashes(tmp_path: Path, texts: dict[st
     assert set(OFFICIAL) == {"nugget", "same_system", "same_user"}
 
 
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-real-key-0123")
-    with ModelServer(reply) as server:
-        yield server
-
-
-def reply(body: dict[str, Any]) -> str:
-    """Half for a nugget about numbers; the first line of an answer is the first nugget, nothing else is the same."""
-    said = body["messages"][-1]["content"]
-    if len(body["messages"]) == 2:
-        return "YES" if "LLM response should mention" in said else "NO"
-    return json.dumps({"score": 0.5 if len(said) % 2 else 1.0, "reason": "r"})
-
-
+@pytest.mark.slow
 def test_both_real_conversations_over_http(
-    tmp_path: Path, texts: dict[str, str], server: ModelServer, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, texts: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    where = folders_in(tmp_path)
-    data = tmp_path / "data-of-beam"
-    monkeypatch.setenv("LONGMEMEVAL_DATA_DIR", str(data))
-    clone(data / "beam", texts)
-    dataset = load_dataset(real_file("beam/chats/100K"))
-    assert isinstance(dataset, BeamDataset)
-    prepare(dataset, ["bm25"], options=PrepareOptions(jobs=1), where=where)
-    run(dataset, "bm25", MODEL, options=RunOptions(run_id="r"), where=where)
-    reached = ModelOptions(api_base=server.url, max_attempts=1)
-    found = {
-        name: evaluate(
-            "r", options=EvaluateOptions(judge=f"{name}@openai/gpt-4.1-mini", model_options=reached), where=where
-        )
-        for name in ("beam", "beam-paper")
-    }
-    code, paper = (found[name].metrics for name in ("beam", "beam-paper"))
-    assert (code.judge.templates, paper.judge.templates) == ("beam", "beam-paper")
-    assert not code.judge.official  # On the loopback: only OpenAI's own address is official.
-    assert code.overall.not_evaluated == paper.overall.not_evaluated == 0
-    assert code.overall.accuracy < paper.overall.accuracy
-    assert code.by_type["event_ordering"].accuracy == paper.by_type["event_ordering"].accuracy
-    nuggets = [one["messages"][0]["content"] for one in bodies(server) if len(one["messages"]) == 1]
-    template = texts["unified_llm_judge_base_prompt"]
-    said = {line["question_id"]: line["hypothesis"] for line in answers(where.results_dir / "r")}
-    expected = {
-        template.replace("<rubric_item>", nugget).replace("<llm_response>", said[question.question_id])
-        for question in dataset.questions()
-        for nugget in dataset.gold(question.question_id).rubric
-    }
-    assert set(nuggets) == expected
-    assert len(expected) <= 92
-    pairs = [one["messages"] for one in bodies(server) if len(one["messages"]) == 2]
-    before, after = (
-        texts["llm_equivalence.user"].split("{first}")[0],
-        texts["llm_equivalence.user"].split("{second}")[1],
-    )
-    assert pairs
-    for system, user in pairs:
-        assert (system["role"], system["content"]) == ("system", texts["llm_equivalence.system"])
-        assert user["content"].startswith(before)
-        assert user["content"].endswith(after)
-    assert verify("r", where=where).problems == ()
+    """Every request is the official one, and every score what the authors' code makes of the replies.
+
+    `scripts/benchmarks/official_judges.py` does the same with all 40 questions.
+    """
+    where, chats = folders_in(tmp_path), real_file("beam/chats/100K")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-real-key-0123")
+    monkeypatch.setenv("LONGMEMEVAL_DATA_DIR", str(tmp_path))
+    clone(tmp_path / "beam", texts)
+    dataset = load_dataset(chats)
+    found = graded(dataset, JUDGES, expecting(chats, texts), where, selection=Selection(sample=20))
+    assert found.wrong == []
+    assert len(found.scores) == len(MEMORIES) * len(JUDGES)
+    (again,) = (where.results_dir / "beam-100K-bm25" / "judgements").glob("beam-paper*.jsonl")
+    usages = [line["usage"] for line in json_lines(again)]
+    assert sum(one["calls"] for one in usages) == sum(one["cached_calls"] for one in usages) > 20
+    # On the loopback: only OpenAI's own address is official.
+    assert found.official == set()
     monkeypatch.setenv("LONGMEMEVAL_DATA_DIR", str(tmp_path / "nothing"))
-    server.responder = lambda body: "Hard to say."
-    own = evaluate(
-        "r", options=EvaluateOptions(judge="openai/gpt-4.1-mini", model_options=reached), where=where
-    ).metrics
+    with ModelServer(lambda body: "Hard to say.") as server:
+        options = EvaluateOptions(judge="openai/gpt-4.1-mini", model_options=ModelOptions(api_base=server.url))
+        own = evaluate("beam-100K-bm25", options=options, where=where).metrics
     assert own.judge.templates == "beam-own"
-    assert own.overall.not_evaluated == 36
-
-
-def bodies(server: ModelServer) -> list[dict[str, Any]]:
-    return [request.body for request in server.chat_requests]
-
-
-def answers(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "answers.jsonl").read_text().splitlines()]
+    assert own.overall.not_evaluated == 18
 
 
 def test_gold_of_other_benchmarks_is_refused() -> None:

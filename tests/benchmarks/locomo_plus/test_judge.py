@@ -1,11 +1,8 @@
 """The judge of LoCoMo-Plus: prompts byte for byte, both readings of replies, and what it is called without its file."""
 
 import asyncio
-import json
-import os
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -13,56 +10,39 @@ from msgspec.structs import replace
 from longmemeval.benchmarks.judges import load_judge
 from longmemeval.benchmarks.locomo_plus.benchmark import LOCOMO_PLUS
 from longmemeval.benchmarks.locomo_plus.judge import official_credit, strict_label
-from longmemeval.benchmarks.locomo_plus.loader import LocomoPlusDataset
+from longmemeval.benchmarks.locomo_plus.loader import CUE_SESSION, LocomoPlusDataset
 from longmemeval.benchmarks.locomo_plus.official_texts import PROMPT_FILE
 from longmemeval.errors import HarnessError, IntegrityError
 from longmemeval.evaluation.judges.protocol import Judge
 from longmemeval.evaluation.judges.standing import is_official, judge_name, served_as_official
 from longmemeval.evaluation.recompute import recomputed
 from longmemeval.files import sha256_text
-from longmemeval.llm.options import ModelOptions
-from longmemeval.llm.registry import load_chat_model
-from longmemeval.records import Gold, Judgement, Question
+from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.records import Gold, Question
+from longmemeval.settings import Folders
+from tests.benchmarks.checking import MEMORIES, graded
+from tests.benchmarks.locomo_plus.official import JUDGES, expecting, official_texts, prompt_file, prompts
 from tests.conftest import real_file
 from tests.models import Model
-from tests.server import ModelServer
 
 QUESTION = Question("h/q", "The bus was late.", datetime(2024, 1, 1), "1:00 pm on 1 January, 2024", "h")
 GOLD = Gold("h/q", "cognitive", "EV", (), (), False, evidence_texts=("EV",))
 
-# Over HTTP; LOCOMO_PLUS_EVERY=1 sends all 401.
-EVERY = int(os.environ.get("LOCOMO_PLUS_EVERY", "20"))
-
 
 @pytest.fixture(scope="module")
-def templates() -> dict[str, Any]:
-    document = json.loads(real_file("../protocol/locomo_plus_judge_templates.json").read_text())
-    return {name: template["text"] for name, template in document["templates"].items()}
+def templates() -> dict[str, str]:
+    return official_texts()
 
 
 @pytest.fixture
-def official(templates: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The authors' file, made again from their texts, in the data folder."""
+def official(templates: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The authors' file in the data folder."""
     monkeypatch.setenv("LONGMEMEVAL_DATA_DIR", str(tmp_path))
-    opening = templates["CONV_START_PROMPT"]
-    judges = {name: text for name, text in templates.items() if "{pred}" in text}
-    file = tmp_path / PROMPT_FILE
-    file.write_text(f"CONV_START_PROMPT = {opening!r}\nPROMPT_TEMPLATES = {judges!r}\nraise SystemExit\n")
-    return file
+    return prompt_file(tmp_path / PROMPT_FILE, templates)
 
 
 def judge(spec: str = "openai/gpt-4o-mini") -> Judge:
     return load_judge(spec, Model, benchmark=LOCOMO_PLUS)
-
-
-def judged(spec: str, url: str, pairs: list[tuple[Question, Gold, str]]) -> list[Judgement]:
-    options = ModelOptions(api_base=url)
-    one = load_judge(spec, lambda name: load_chat_model(name, options), benchmark=LOCOMO_PLUS, options=options)
-
-    async def all_of_them() -> list[Judgement]:
-        return await asyncio.gather(*(one.judge(*pair) for pair in pairs))
-
-    return asyncio.run(all_of_them())
 
 
 @pytest.mark.parametrize(
@@ -94,34 +74,44 @@ def test_replies_are_read_strictly_and_as_the_authors_do(reply: str, credit: flo
     assert strict_label(reply) is strict
 
 
-def test_all_prompts_are_the_official_bytes(
-    templates: dict[str, Any], official: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-local")
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+def test_all_prompts_are_the_official_bytes(templates: dict[str, str], official: Path) -> None:
     dataset = LocomoPlusDataset(real_file("locomo_plus.json"))
-    conversations = [one["conversation"] for one in json.loads(real_file("locomo10.json").read_bytes())]
-    expected = {}
-    for number, item in enumerate(json.loads(real_file("locomo_plus.json").read_bytes())):
-        names = {side: conversations[number % 10][f"speaker_{side.lower()}"] for side in "AB"}
-        lines = [line.strip() for line in item["cue_dialogue"].split("\n")]
-        evidence = "\n".join(f"{names[line[0]]}\uff1a{line[2:].strip()}" for line in lines)
-        filled = templates["Cognitive"].format(evidence=evidence, pred=f"Reply {number} {{so}}")
-        expected[number] = templates["CONV_START_PROMPT"].format("A", "B") + filled.strip()
-
-    pairs = [
-        (question, dataset.gold(question.question_id), f"Reply {number} {{so}}")
+    said = {number: f"Reply {number} {{so}}" for number in range(len(dataset))}
+    in_process = judge()
+    made = [
+        asyncio.run(in_process.judge(question, dataset.gold(question.question_id), said[number])).prompt_sha256
         for number, question in enumerate(dataset.questions())
     ]
-    in_process = judge()
-    prompts = [asyncio.run(in_process.judge(*pair)).prompt_sha256 for pair in pairs]
-    assert prompts == [sha256_text(prompt) for prompt in expected.values()]
-    with ModelServer(lambda body: '{"label": "correct", "reason": "r"}') as server:
-        results = judged("openai/gpt-4o-mini", server.url, pairs[::EVERY])
-        sent = [request.body for request in server.chat_requests]
-    assert sorted(body["messages"][0]["content"] for body in sent) == sorted([*expected.values()][::EVERY])
-    assert all((body["temperature"], body["max_tokens"], len(body["messages"])) == (0, 512, 1) for body in sent)
-    assert {one.label for one in results} == {True}
+    expected = prompts(real_file("locomo_plus.json"), templates, said)
+    assert made == [sha256_text(prompt) for prompt in expected.values()]
+
+
+@pytest.mark.slow
+def test_items_of_every_kind_over_http(
+    templates: dict[str, str], official: Path, where: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every request is the official one, and every score what the authors' code, or a strict reader, makes of replies.
+
+    `scripts/benchmarks/official_judges.py` does the same with all 401.
+    """
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-real-key-0123")
+    items = real_file("locomo_plus.json")
+    dataset = LocomoPlusDataset(items)
+    chosen = Selection(question_ids=tuple(of_every_kind(dataset)))
+    found = graded(dataset, JUDGES, expecting(items, templates), where, selection=chosen)
+    assert found.wrong == []
+    assert found.requests == {"gpt-4o-mini": len(chosen.question_ids) * len(MEMORIES)}
+    assert {missing for _, missing in found.scores.values()} > {0}
+
+
+def of_every_kind(dataset: LocomoPlusDataset) -> set[str]:
+    """A cue that nobody replies to, one that comes after the last session, one before the first, and one among them."""
+    kinds = dict[tuple[int, bool, bool], str]()
+    for item, question in zip(dataset.items, dataset.questions(), strict=True):
+        sessions = [session.session_id for session in dataset.haystack(question.haystack_id).sessions]
+        last = sessions[-1] == CUE_SESSION and item.gap_days is None
+        kinds.setdefault((len(item.cue), sessions[0] == CUE_SESSION, last), question.question_id)
+    return {*kinds.values()}
 
 
 def test_a_filled_prompt_is_the_one_hashed_outside_this_project(official: Path) -> None:
