@@ -48,7 +48,7 @@ make_browser() {
 }
 
 make_environment() {
-    local directory=$1 extras=$2 python stamp
+    local directory=$1 extras=$2 without= python stamp
     python=$(find_python) || return 1
     HAS_HNSWLIB=yes
     if ! has_compiler; then
@@ -62,29 +62,15 @@ TEXT
     fi
     stamp=$(cat pyproject.toml constraints.txt <(echo "$python $extras $HAS_HNSWLIB") | cksum)
     if [ -x "$directory/bin/python" ] && [ "$(cat "$directory/.stamp" 2>/dev/null)" = "$stamp" ]; then return 0; fi
-    echo "Making the environment $directory (once; a few minutes) ..." >&2
+    echo "Making the environment $directory (once; a minute or two) ..." >&2
     "$python" -m venv --clear "$directory" || {
         echo "Python could not make an environment. Debian and Ubuntu: apt-get install python3-venv" >&2
         return 1
     }
-    # For build dependencies too: older versions of pip pass PIP_CONSTRAINT on to isolated builds, newer ones have their
-    # own. As an address, because pip splits these variables at spaces.
-    PIP_CONSTRAINT="file://${PWD// /%20}/constraints.txt"
-    export PIP_CONSTRAINT PIP_BUILD_CONSTRAINT=$PIP_CONSTRAINT PIP_DISABLE_PIP_VERSION_CHECK=1
-    if ! install_project "$directory" "$extras"; then
-        echo "The packages could not be installed; what pip says stands above. Is the network there?" >&2
+    if [ "$HAS_HNSWLIB" = no ]; then without="--without hnswlib"; fi
+    if ! PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONPATH=$PWD "$directory/bin/python" scripts/install.py "$extras" $without; then
+        echo "The packages could not be installed; the reason stands above. Is the network there?" >&2
         return 1
     fi
     echo "$stamp" >"$directory/.stamp"
-}
-
-install_project() {
-    local extras=$2
-    if [ "$HAS_HNSWLIB" = yes ]; then
-        "$1/bin/python" -m pip install --quiet --editable ".${extras:+[$extras]}"
-        return
-    fi
-    "$1/bin/python" scripts/requirements.py "$extras" --without hnswlib >"$1/requirements.txt" &&
-        "$1/bin/python" -m pip install --quiet --requirement "$1/requirements.txt" &&
-        "$1/bin/python" -m pip install --quiet --no-deps --editable .
 }

@@ -3,37 +3,25 @@
 Both look where pip is configured to look: uv does not read pip's configuration, so it is told.
 """
 
-import ast
 import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from filelock import FileLock
 
 from longmemeval.errors import HarnessError
 from longmemeval.memory.adapters.installed import Installed, Place
+from longmemeval.memory.adapters.pip_settings import pip_settings, uv_arguments, uv_variables
 
 _SHOWN_LINES = 5
 _LISTED = (
     "import importlib.metadata as m, json, platform;"
     "print(json.dumps([platform.python_version(), {d.metadata['Name']: d.version for d in m.distributions()}]))"
 )
-_UV_OPTIONS = {
-    "index-url": "--index-url",
-    "extra-index-url": "--extra-index-url",
-    "find-links": "--find-links",
-    "trusted-host": "--allow-insecure-host",
-}
-_UV_VARIABLES = {
-    "cert": "SSL_CERT_FILE",
-    "proxy": "ALL_PROXY",
-    "default-timeout": "UV_HTTP_TIMEOUT",
-    "timeout": "UV_HTTP_TIMEOUT",
-}
 
 
 class InstallError(HarnessError):
@@ -63,8 +51,7 @@ def install(place: Place, python: str = "") -> Installed:
         if uv:
             settings = pip_settings()
             command = [uv, "pip", "install", "--python", str(place.python), *uv_arguments(settings), *requirements]
-            variables = {_UV_VARIABLES[key]: value for key, value in settings.items() if key in _UV_VARIABLES}
-            _run(place, command, {**variables, **os.environ})
+            _run(place, command, uv_variables(settings) | os.environ)
         else:
             _run(place, [str(place.python), "-m", "pip", "install", "--disable-pip-version-check", *requirements])
         version, packages = json.loads(_run(place, [str(place.python), "-I", "-c", _LISTED]))
@@ -139,30 +126,3 @@ def _run(place: Place, command: Sequence[str], environment: Mapping[str, str] | 
 
 def _program(command: Sequence[str]) -> str:
     return "pip" if "pip" in command and "-m" in command else Path(command[0]).name
-
-
-def pip_settings() -> dict[str, str]:
-    """How pip is configured, by files and variables: names of options to values; empty without pip."""
-    command = [sys.executable, "-m", "pip", "config", "list"]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace")
-    found: dict[str, dict[str, str]] = {"global": {}, "install": {}, ":env:": {}}
-    for line in done.stdout.splitlines():
-        name, _, value = line.partition("=")
-        section, _, option = name.partition(".")
-        if section in found and value[:1] in "'\"":
-            found[section][option.strip(".")] = str(ast.literal_eval(value))
-    return found["global"] | found["install"] | found[":env:"]
-
-
-def uv_arguments(settings: Mapping[str, str]) -> list[str]:
-    """The options of uv that say what pip's `settings` say."""
-
-    def options() -> Iterator[str]:
-        for key, option in _UV_OPTIONS.items():
-            for value in settings.get(key, "").split():
-                yield from (option, value)
-        if settings.get("no-index", "").lower() in ("1", "true", "yes", "on"):
-            yield "--no-index"
-
-    # pip takes the best version of all indices; uv the first index that has the package.
-    return [*options(), "--index-strategy", "unsafe-best-match"]

@@ -11,9 +11,10 @@ import pytest
 from longmemeval.errors import HarnessError
 from longmemeval.memory.adapters import install as installing
 from longmemeval.memory.adapters.adapter import Adapter
-from longmemeval.memory.adapters.install import InstallError, install, pip_settings, uv_arguments
+from longmemeval.memory.adapters.install import InstallError, install
 from longmemeval.memory.adapters.installed import Place, place_of
 from longmemeval.memory.adapters.known import ADAPTERS, shipped_adapters
+from longmemeval.memory.adapters.pip_settings import pip_settings, uv_arguments
 from longmemeval.memory.definition import MEMORIES
 from tests.memory.adapters.made_up import adapter_package, product_wheel
 from tests.support import json_lines

@@ -1,0 +1,44 @@
+"""scripts/install.py: what is installed, by uv, and by pip where uv cannot do it."""
+
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from scripts import install
+from tests.support import ROOT
+
+
+def test_extras_are_added_and_a_package_can_be_left_out() -> None:
+    base = install.requirements("", [])
+    assert {"hnswlib>=0.8", "msgspec>=0.19"} < set(base)
+    assert set(install.requirements("local,dask", ["hnswlib"])) == {
+        *base,
+        "fastembed>=0.7",
+        "distributed>=2026.3",
+    } - {"hnswlib>=0.8"}
+
+
+@pytest.mark.parametrize("fails", ["", "pip install uv", "uv pip install"])
+def test_pip_does_it_where_uv_cannot(monkeypatch: pytest.MonkeyPatch, fails: str) -> None:
+    commands: list[str] = []
+
+    def run(command: list[str], **_: object) -> SimpleNamespace:
+        name = f"pip install {command[-1]}" if command[1:3] == ["-m", "pip"] else "uv pip install"
+        commands.append(name)
+        return SimpleNamespace(returncode=int(name == fails), stdout="")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(install, "pip_settings", dict)
+    monkeypatch.setattr(sys, "argv", ["install.py", "dask"])
+    assert install.main() == 0
+    by_pip = ["pip install distributed>=2026.3", f"pip install {ROOT}"]
+    assert (
+        commands
+        == {
+            "": ["pip install uv", "uv pip install", "uv pip install"],
+            "pip install uv": ["pip install uv", *by_pip],
+            "uv pip install": ["pip install uv", "uv pip install", *by_pip],
+        }[fails]
+    )
