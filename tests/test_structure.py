@@ -173,6 +173,7 @@ RUN_VERBS = {
     "longmemeval.pipeline.answer.repeats",
     "longmemeval.pipeline.demo",
     "longmemeval.pipeline.estimate.forecast",
+    "longmemeval.pipeline.estimate.grading",
     "longmemeval.pipeline.recipe.rerun",
 }
 

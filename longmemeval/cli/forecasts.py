@@ -1,5 +1,6 @@
-"""What `--dry-run` prints of a run."""
+"""What `--dry-run` prints of runs and of grading."""
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from longmemeval.cli.output import out, print_lines, print_table, printable
@@ -7,7 +8,12 @@ from longmemeval.report.tables.table import Table
 from longmemeval.text.plural import count_of
 
 if TYPE_CHECKING:
-    from longmemeval.pipeline.estimate.forecast import Forecast, Stage
+    from longmemeval.pipeline.estimate.forecast import Forecast
+    from longmemeval.pipeline.estimate.grading import GradingForecast
+    from longmemeval.pipeline.estimate.stages import Stage
+
+
+RANGES = "Ranges: from replies as expected to all as long as they may be; times are with replies as expected."
 
 
 def show_forecast(forecast: "Forecast", *, runs: int = 1) -> None:
@@ -29,28 +35,68 @@ def show_forecast(forecast: "Forecast", *, runs: int = 1) -> None:
         )
         for what, amount in report.estimate.items():
             out.print(f"  {what}: {amount:,.4g}" if amount < 1 else f"  {what}: {amount:,.0f}")
-    columns = ["stage", "calls", "prompt\ntokens", "reply\ntokens", "USD", "time", "known by"]
-    rows = [_row(stage) for stage in forecast.stages]
-    print_table(Table("", columns, rows, left=frozenset({0, 6}), prose=frozenset({0, 6}), drop=(6,)))
+    print_table(_table([stage_cells(stage, forecast.batch) for stage in forecast.stages]))
     disk = "-" if forecast.disk_bytes is None else f"about {shown_bytes(forecast.disk_bytes)}"
     print_lines(
         [
-            "Ranges: from replies as expected to all as long as they may be; times are with replies as expected.",
+            *_how_to_read(forecast.batch),
             f"Expected replies: {forecast.replies}. Disk of the run: {disk}.",
             *(f"Note: {note}." for note in forecast.notes),
         ]
     )
 
 
-def _row(stage: "Stage") -> list[str]:
+def show_grading(forecast: "GradingForecast") -> None:
+    """Print what grading a run would take, judge by judge."""
+    out.print(
+        printable(
+            f"Would grade run {forecast.run}: {forecast.answered:,} of {count_of(forecast.questions, 'question')} have "
+            "an answer. Nothing was called."
+        )
+    )
+    rows = [
+        [one.stage.name, f"{one.labelled:,}", f"{one.left:,}", *stage_cells(one.stage, forecast.batch)[1:]]
+        for one in forecast.judges
+    ]
+    print_table(_table(rows, "labels\nthere", "to\nlabel"))
+    expected = [f"{one.stage.name}: {one.replies}" for one in forecast.judges if one.stage.work.calls]
+    print_lines(
+        [
+            *(_how_to_read(forecast.batch) if expected else ()),
+            *(printable(f"Expected replies, {line}.") for line in expected),
+            *(printable(f"Note: {note}.") for note in forecast.notes),
+        ]
+    )
+
+
+def _table(rows: list[list[str]], *counts: str) -> Table:
+    """One row per stage; `counts` are columns behind its name."""
+    columns = ["stage", *counts, "calls", "prompt\ntokens", "reply\ntokens", "USD", "time", "known by"]
+    last = len(columns) - 1
+    return Table("", columns, rows, left=frozenset({0, last}), prose=frozenset({0, last}), drop=(last,))
+
+
+def _how_to_read(batch: Collection[str]) -> list[str]:
+    lines = [RANGES]
+    if batch:
+        lines.append(
+            f"By batch, at the price of batches: {', '.join(batch)}. Providers answer a batch within 24 hours; it "
+            "begins when all prompts are made."
+        )
+    return lines
+
+
+def stage_cells(stage: "Stage", batch: Collection[str] = ()) -> list[str]:
+    """Name, calls, prompt tokens, reply tokens, dollars, time and basis of a stage."""
     work = stage.work
+    time = "-" if stage.seconds is None else shown_duration(stage.seconds)
     return [
         stage.name,
         _count(work.calls),
-        _count(work.prompt_tokens),
+        "-" if work.prompt_tokens is None else _range(work.least_prompt_tokens, work.most_prompt_tokens, ",.0f"),
         _range(stage.reply_tokens, work.completion_tokens, ",.0f"),
         _range(stage.dollars, work.dollars, ",.4f"),
-        "-" if stage.seconds is None else _duration(stage.seconds),
+        f"≤ {time}" if stage.name in batch else time,
         work.basis,
     ]
 
@@ -66,7 +112,8 @@ def _range(low: float | None, high: float | None, form: str) -> str:
     return least if least == most else f"{least} to {most}"
 
 
-def _duration(seconds: float) -> str:
+def shown_duration(seconds: float) -> str:
+    """`12 s`, `5 min`, `3.1 h`."""
     if seconds < 60:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -21,9 +21,11 @@ class CallCounter:
 
     Args:
         spec: of the model it stands for, whose tokens are counted.
+        silent: its replies are empty instead, which no cache keeps.
     """
 
-    def __init__(self, spec: str) -> None:
+    def __init__(self, spec: str, *, silent: bool = False) -> None:
+        self._silent = silent
         self.calls: list[Call] = []
         self._spec = spec
 
@@ -37,13 +39,19 @@ class CallCounter:
         """The counter of that model."""
         return token_counter(self._spec)
 
+    def taken(self) -> list[Call]:
+        """The calls since it was last asked."""
+        calls, self.calls = self.calls, []
+        return calls
+
     async def complete(self, request: ChatRequest) -> ChatReply:
         """Keep the size of `request`."""
         prompt_tokens = request.prompt_tokens
         if prompt_tokens is None:
             prompt_tokens = sum(self.tokens.count(message.content) for message in request.messages)
         self.calls.append(Call(prompt_tokens, request.max_tokens))
-        return ChatReply(longest_reply(request.max_tokens), "stop", Usage())
+        text = "" if self._silent else longest_reply(request.max_tokens)
+        return ChatReply(text, "stop", Usage())
 
 
 def longest_reply(tokens: int) -> str:

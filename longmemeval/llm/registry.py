@@ -85,12 +85,24 @@ def load_batch_endpoint(
     Raises:
         FatalModelError: also an offline model, and a provider whose batches LiteLLM does not know.
     """
-    if is_offline(spec):
-        raise FatalModelError(f"{spec} answers at once and for free", fix="Leave out --batch")
+    check_batches(spec)
     from longmemeval.llm.http.batch_endpoint import BatchEndpoint
 
     api_key, address = _reached(spec, options)
     return BatchEndpoint(spec, options, api_key, address), _priced(spec, account)
+
+
+def check_batches(spec: str) -> None:
+    """Refuse a model that has no batches.
+
+    Raises:
+        FatalModelError: an offline model, or a provider whose batches LiteLLM does not know.
+    """
+    if is_offline(spec):
+        raise FatalModelError(f"{spec} answers at once and for free", fix="Leave out --batch")
+    from longmemeval.llm.http.batch_endpoint import batch_provider
+
+    batch_provider(spec)
 
 
 def _reached(spec: str, options: ModelOptions) -> tuple[str | None, Address | None]:

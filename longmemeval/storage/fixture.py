@@ -49,7 +49,8 @@ __all__ = [
     "write_fixture",
 ]
 
-_META = "meta.json"
+META = "meta.json"
+"""The file that says what a fixture holds."""
 
 T = TypeVar("T")
 
@@ -66,7 +67,7 @@ def read_meta(path: Path) -> FixtureMeta | None:
         FixtureError: it cannot be read, is not a `meta.json`, is of a newer format, or the folder is a link that leads
             nowhere.
     """
-    file = path / _META
+    file = path / META
     data = read_file(file)
     if data is None and leads_nowhere(path):
         raise _lost(path)
@@ -277,7 +278,7 @@ def write_fixture(
                 whole_part(path, name, info)
         for name, content in new_parts.items():
             place_new(path, name, content, compress=compress)
-        write_atomic(path / _META, msgspec.json.format(msgspec.json.encode(meta), indent=2) + b"\n")
+        write_atomic(path / META, msgspec.json.format(msgspec.json.encode(meta), indent=2) + b"\n")
         for name in new_parts:
             settle_new(part_path(path, name, meta.parts[name]), meta.parts[name])
     except OSError as error:

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from longmemeval.cli.forecasts import show_grading
 from longmemeval.cli.interrupts import continue_with
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.batch import Batch
@@ -70,6 +72,9 @@ def evaluate(
             help="Also score without disputed gold labels.",
         ),
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", rich_help_panel=OUTPUT, help="Show the calls and their cost; do nothing.")
+    ] = False,
     as_json: shared.Json = False,
 ) -> None:
     """Grade stored answers with a judge.
@@ -77,7 +82,6 @@ def evaluate(
     The answers stay as they are. Each judge writes a file of its own. docs/grading.md lists the judges.
     """
     from longmemeval.pipeline.grade import evaluate as pipeline
-    from longmemeval.pipeline.merge.split import shard_to_grade
 
     named = bool(runs.run_ids) or runs.sweep is not None
     if named == (hypotheses is not None):
@@ -85,17 +89,6 @@ def evaluate(
     shown.use()
     continue_with(with_provider=batch.batch)
     where = places.folders()
-    chosen = questions.selection()
-    if hypotheses is not None:
-        if dataset is None:
-            raise typer.BadParameter("--hypotheses needs --dataset, the questions that the file answers")
-        run_ids = [_adopt(hypotheses, dataset, chosen, where)]
-    elif chosen != shared.Questions(seed=questions.seed, shard=questions.shard).selection():
-        raise typer.BadParameter("a run is graded as a whole; its questions were selected when it was run")
-    else:
-        run_ids = runs.named(where)
-        if questions.shard:
-            run_ids = [shard_to_grade(run_id, questions.shard, dataset, where) for run_id in run_ids]
     options = pipeline.EvaluateOptions(
         votes=votes,
         rejudge=rejudge,
@@ -106,12 +99,66 @@ def evaluate(
         dataset=dataset,
         tell=lambda line: err.print(f"Note: {printable(line)}."),
     )
+    if dry_run:
+        with TemporaryDirectory() as empty:
+            # A file of hypotheses becomes a run, which nobody keeps here.
+            there = where.model_copy(update={"results_dir": Path(empty)}) if hypotheses else where
+            run_ids = _to_grade(runs, hypotheses, dataset, questions, there, may_write=bool(hypotheses))
+            _foresee(run_ids, judge or [None], options, there, as_json=as_json)
+        return
+    run_ids = _to_grade(runs, hypotheses, dataset, questions, where)
     done = [_grade(run_id, judge or [None], options, audit, where, show_it=not as_json) for run_id in run_ids]
     if as_json:
         documents = [document for document, _ in done]
         print_json(documents[0] if len(documents) == 1 else {"runs": documents})
     if any(failed for _, failed in done):
         raise typer.Exit(1)
+
+
+def _to_grade(
+    runs: shared.Runs,
+    hypotheses: Path | None,
+    dataset: str | None,
+    questions: shared.Questions,
+    where: "Folders",
+    *,
+    may_write: bool = True,
+) -> list[str]:
+    """The ids of the runs that are to be graded; a file of hypotheses becomes one, and so does a shard."""
+    from longmemeval.pipeline.merge.split import shard_to_grade
+    from longmemeval.pipeline.runs.shards import sharded_id
+
+    chosen = questions.selection()
+    if hypotheses is not None:
+        if dataset is None:
+            raise typer.BadParameter("--hypotheses needs --dataset, the questions that the file answers")
+        return [_adopt(hypotheses, dataset, chosen, where)]
+    if chosen != shared.Questions(seed=questions.seed, shard=questions.shard).selection():
+        raise typer.BadParameter("a run is graded as a whole; its questions were selected when it was run")
+    run_ids = runs.named(where)
+    if not questions.shard:
+        return run_ids
+    if not may_write:
+        return [sharded_id(run_id, questions.shard) for run_id in run_ids]
+    return [shard_to_grade(run_id, questions.shard, dataset, where) for run_id in run_ids]
+
+
+def _foresee(
+    run_ids: Sequence[str],
+    judges: Sequence[str | None],
+    options: "EvaluateOptions",
+    where: "Folders",
+    *,
+    as_json: bool,
+) -> None:
+    from longmemeval.pipeline.estimate.grading import forecast_grading
+
+    found = [forecast_grading(judges, run_id, options=options, where=where) for run_id in run_ids]
+    if as_json:
+        print_json(found[0] if len(found) == 1 else {"runs": found})
+        return
+    for forecast in found:
+        show_grading(forecast)
 
 
 def _grade(

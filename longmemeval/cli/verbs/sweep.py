@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec import structs
 
+from longmemeval.cli.forecasts import RANGES, stage_cells
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import LIMITS, OUTPUT
@@ -18,7 +19,6 @@ from longmemeval.text.plural import count_of
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.compare.graded_run import RunSummary
-    from longmemeval.pipeline.estimate.work import Work
     from longmemeval.pipeline.sweep.estimate import RunEstimate, SweepEstimate
     from longmemeval.pipeline.sweep.sweep import SweepComparison, SweepReport
 
@@ -99,23 +99,30 @@ def show_estimate(estimate: "SweepEstimate", planned: int) -> None:
             out.print(f"  {what}: {amount:,.4g}" if amount < 1 else f"  {what}: {amount:,.0f}")
     if estimate.runs:
         rows = [row for run in estimate.runs for row in _work_rows(run)]
-        columns = ["run", "to do", "calls", "prompt\ntokens", "reply\ntokens ≤", "USD ≤", "known by"]
-        table = Table("", columns, rows, left=frozenset({0, 1, 6}), prose=frozenset({1, 6}), drop=(6,))
+        columns = ["run", "to do", "calls", "prompt\ntokens", "reply\ntokens", "USD", "time", "known by"]
+        table = Table("", columns, rows, left=frozenset({0, 1, 7}), prose=frozenset({1, 7}), drop=(7,))
         called = {} if fits(table, out.width) else lettered([run.run_id for run in estimate.runs])
         print_table(structs.replace(table, rows=[[called.get(row[0], row[0]), *row[1:]] for row in rows]))
         print_lines(legend(called))
-    print_lines([totals_line(estimate), *(f"Note: {note}." for note in estimate.notes)])
+    expected = dict.fromkeys(run.replies for run in estimate.runs if run.answering.work.calls)
+    print_lines(
+        [
+            totals_line(estimate),
+            *([RANGES] if expected else ()),
+            *(printable(f"Expected replies: {basis}.") for basis in expected),
+            *(f"Note: {note}." for note in estimate.notes),
+        ]
+    )
 
 
 def _work_rows(run: "RunEstimate") -> list[list[str]]:
-    """The answers of a run, and each judge that is a chat model."""
-    rows = [[run.run_id, count_of(run.questions_left, "answer"), *_work_cells(run.answering)]]
-    return rows + [["", f"judge {work.model}", *_work_cells(work)] for work in run.judging if work.calls]
-
-
-def _work_cells(work: "Work") -> list[str]:
-    dollars = "unknown" if work.dollars is None else f"{work.dollars:,.4f}"
-    return [*map(_count, (work.calls, work.prompt_tokens, work.completion_tokens)), dollars, work.basis]
+    """Questions that are asked about first, the answers of a run, and each judge that is a chat model."""
+    first = run.questions
+    rows = [["", "question analysis", *stage_cells(first)[1:]]] if first else []
+    rows.append(["", count_of(run.questions_left, "answer"), *stage_cells(run.answering)[1:]])
+    rows += [["", *stage_cells(stage)] for stage in run.judging if stage.work.calls]
+    rows[0][0] = run.run_id
+    return rows
 
 
 def _count(value: float | None) -> str:

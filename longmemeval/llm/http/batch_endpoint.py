@@ -102,7 +102,7 @@ class BatchEndpoint:
 
     def __init__(self, spec: str, options: ModelOptions, api_key: str | None, address: Address | None) -> None:
         self.spec, self._options = spec, options
-        self.provider = _batch_provider(spec)
+        self.provider = batch_provider(spec)
         destination = Destination(spec, options, api_key, address)
         self.name = destination.name
         self._arguments = destination.arguments(options.timeout_s)
@@ -271,7 +271,7 @@ def request_parameters(spec: str, temperature: float, max_tokens: int) -> Mappin
     provider, name = split_spec(spec)
     parameters: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "n": 1}
     # For the others LiteLLM brings the lines into the provider's own shape when it uploads them.
-    if _batch_provider(spec) not in ("vertex_ai", "bedrock"):
+    if batch_provider(spec) not in ("vertex_ai", "bedrock"):
         parameters = litellm.get_optional_params(
             model=name, custom_llm_provider=provider, drop_params=True, **parameters
         )
@@ -325,7 +325,7 @@ def refusal(status: int, said: dict[str, Any], where: str) -> HarnessError:
     return meaning_of(httpx.HTTPStatusError(str(said.get("message")), request=request, response=response), where)
 
 
-def _batch_provider(spec: str) -> str:
+def batch_provider(spec: str) -> str:
     """The name by which LiteLLM's batch calls know the provider."""
     litellm = load_litellm()
     offered = get_args(inspect.signature(litellm.create_batch).parameters["custom_llm_provider"].annotation)

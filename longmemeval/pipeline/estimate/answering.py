@@ -1,6 +1,7 @@
 """The calls that would answer questions: the prompts are made from the fixtures, and counted."""
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,14 +13,19 @@ from longmemeval.embedding.hashing import HashingEmbedder
 from longmemeval.embedding.registry import is_remote
 from longmemeval.errors import FixtureError
 from longmemeval.event_loop import complete
+from longmemeval.llm.cache import CachedChatModel
 from longmemeval.llm.call_counter import Call, CallCounter
+from longmemeval.llm.http.endpoints import endpoint
 from longmemeval.llm.options import is_offline
+from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.tokens import context_window
 from longmemeval.memory.configuration import MemoryConfiguration, analysis_of, build_memory, preset_of
 from longmemeval.memory.gold import gold_for
 from longmemeval.memory.protocol import MemoryTools
+from longmemeval.pipeline.answer.question_analysis import QueryModel
 from longmemeval.pipeline.estimate.work import Work, sampled_of, share_of, work_of
 from longmemeval.pipeline.fixtures.access import PreparedFixtures
+from longmemeval.pipeline.fixtures.journal import REPLIES
 from longmemeval.pipeline.fixtures.query_vectors import query_vectors
 from longmemeval.reading.reader import Reader, ReadingConfiguration
 from longmemeval.records import Question
@@ -45,28 +51,31 @@ class Asking:
 
 def answering_work(asking: Asking, left: Sequence[Question]) -> Work:
     """What answering the questions that are left would take."""
-    spec, sampled = asking.model, sampled_of(left)
+    spec = asking.model
     if not left:
-        return work_of(spec, [], 0.0, "answered already")
-    share = len(left) / len(sampled)
-    try:
-        calls, manner = _prompts(asking, sampled)
-        return work_of(spec, calls, share, f"{share_of(sampled, left)} prompts{manner}")
-    except FixtureError:
-        pass
+        return work_of(spec, [], 0, "answered already")
+    fixtures = PreparedFixtures(asking.dataset, asking.prepared, asking.where, asking.configuration)
+    prepared = [question for question in left if fixtures.is_begun(question.haystack_id)]
+    with suppress(FixtureError):
+        if sampled := sampled_of(prepared):
+            calls, manner = _prompts(asking, sampled, fixtures)
+            manner += ", of what is prepared" if len(prepared) < len(left) else ""
+            return work_of(spec, calls, len(left), f"{share_of(sampled, left)} prompts{manner}")
+    sampled = sampled_of(left)
     if preset_of(asking.configuration).recalls_everything and asking.reading.note_template is None:
-        return work_of(spec, _histories(asking, sampled), share, f"the size of {share_of(sampled, left)} haystacks")
+        return work_of(spec, _histories(asking, sampled), len(left), f"the size of {share_of(sampled, left)} haystacks")
     return Work(spec, None, None, None, 0.0 if is_offline(spec) else None, "known after prepare")
 
 
-def _prompts(asking: Asking, questions: Sequence[Question]) -> tuple[list[Call], str]:
-    """The calls that would answer `questions`, and what about them is not as in the run.
+def _prompts(
+    asking: Asking, questions: Sequence[Question], fixtures: PreparedFixtures
+) -> tuple[list[Sequence[Call]], str]:
+    """The calls that would answer each of `questions`, and what about them is not as in the run.
 
     Raises:
         FixtureError: not prepared.
     """
     configuration, reading = asking.configuration, asking.reading
-    fixtures = PreparedFixtures(asking.dataset, asking.prepared, asking.where, configuration)
     opened = {question.haystack_id: fixtures.open(question.haystack_id) for question in questions}
     embed, manner = _vectors(asking, questions, fixtures)
     analysis = analysis_of(configuration)
@@ -84,16 +93,19 @@ def _prompts(asking: Asking, questions: Sequence[Question]) -> tuple[list[Call],
         reading = structs.replace(reading, context_window=context_window(asking.model))
     reader = Reader(reading, counter, counter.tokens)
 
+    calls: list[Sequence[Call]] = []
+
     async def read() -> int:
         failed = 0
         for question in questions:
             recall = await memory.recall(question, opened[question.haystack_id])
             failed += (await reader.read(question, recall)).answer.status == "error"
+            calls.append(counter.taken())
         return failed
 
     if failed := complete(read()):
         manner += f"; {failed} do not fit the model's window and would fail"
-    return counter.calls, manner
+    return calls, manner
 
 
 def _vectors(
@@ -107,24 +119,37 @@ def _vectors(
     return lambda text: stand_in.embed([text])[0], ", searched with other vectors than the embedder's"
 
 
-def _histories(asking: Asking, questions: Iterable[Question]) -> list[Call]:
+def _histories(asking: Asking, questions: Iterable[Question]) -> list[Sequence[Call]]:
     """One call per question with the whole haystack, without what the prompt adds to it."""
     count = CallCounter(asking.model).tokens.count
     haystacks = (asking.dataset.haystack(question.haystack_id) for question in questions)
     sizes = (sum(count(message.content) for message in haystack_messages(haystack)) for haystack in haystacks)
-    return [Call(size, asking.reading.max_tokens) for size in sizes]
+    return [[Call(size, asking.reading.max_tokens)] for size in sizes]
 
 
-def analysing_work(asking: Asking, model: str, questions: Sequence[Question]) -> Work | None:
-    """What asking a chat model about the questions first would take; None where nothing is asked."""
+def analysing_work(asking: Asking, model: QueryModel, questions: Sequence[Question]) -> Work | None:
+    """What asking a chat model about the questions first would take; None where nothing is asked.
+
+    Where there is a cache of replies, all questions are looked up in it, and what it holds is left out.
+    """
     method = analysis_of(asking.configuration)
     if not method.asks_model or not questions:
         return None
-    counter, sampled = CallCounter(model), sampled_of(questions)
+    # An empty reply is not kept.
+    counter = CallCounter(model.spec, silent=True)
+    cache = asking.where.cache_dir / REPLIES
+    chat: ChatModel = counter
+    sampled: Sequence[Question] = sampled_of(questions)
+    if cache.exists():
+        sampled, chat = questions, CachedChatModel(counter, cache, endpoint=endpoint(model.spec, model.options) or "")
+    calls: list[Sequence[Call]] = []
 
     async def ask() -> None:
         for question in sampled:
-            await analyse_by_model(counter, question, method)
+            await analyse_by_model(chat, question, method)
+            calls.append(counter.taken())
 
     complete(ask())
-    return work_of(model, counter.calls, len(questions) / len(sampled), f"{share_of(sampled, questions)} prompts")
+    kept = sum(not some for some in calls)
+    told = f", {kept:,} in the cache" if kept else ""
+    return work_of(model.spec, calls, len(questions), f"{share_of(sampled, questions)} prompts{told}")

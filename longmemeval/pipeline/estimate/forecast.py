@@ -7,18 +7,19 @@ from msgspec import Struct
 
 from longmemeval.benchmarks.judges import load_judge
 from longmemeval.benchmarks.specs import benchmark_of
-from longmemeval.costs.prices import price
 from longmemeval.dataset import Dataset
 from longmemeval.errors import FixtureError, HarnessError
 from longmemeval.evaluation.judges.protocol import Judge
 from longmemeval.llm.call_counter import CallCounter
-from longmemeval.llm.options import is_offline
 from longmemeval.llm.protocol import ChatModel
+from longmemeval.llm.registry import check_batches
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration
+from longmemeval.pipeline.answer.question_analysis import QueryModel
 from longmemeval.pipeline.answer.run import RunOptions, asked_of, reading_of, run_settings
 from longmemeval.pipeline.estimate.answering import Asking, analysing_work, answering_work
-from longmemeval.pipeline.estimate.judging import judging_work
-from longmemeval.pipeline.estimate.measured import Replies, expected_replies
+from longmemeval.pipeline.estimate.judging import judging_work, to_label
+from longmemeval.pipeline.estimate.measured import assumed_replies, expected_labels, expected_replies
+from longmemeval.pipeline.estimate.stages import Stage, Stages
 from longmemeval.pipeline.estimate.work import Work
 from longmemeval.pipeline.fixtures.access import PreparedFixtures
 from longmemeval.pipeline.fixtures.plan import PrepareOptions
@@ -28,26 +29,10 @@ from longmemeval.pipeline.runs.asked import AskedQuestions
 from longmemeval.pipeline.runs.manifest import FORMAT, RunManifest, dataset_record
 from longmemeval.pipeline.runs.run_files import RunFiles
 from longmemeval.pipeline.runs.selection import Selection
-from longmemeval.rates.limits import RateLimits
 from longmemeval.records import Question
 from longmemeval.settings import Folders
 
-_LABEL_TOKENS = 3
-"""Of a judge's reply, as a rule: yes or no."""
 _BYTES_OF_TOKEN, _ANSWER_BYTES = 4.5, 1500
-
-
-class Stage(Struct, frozen=True):
-    """One kind of call; None: not known."""
-
-    name: str
-    work: Work
-    """With replies as long as they may be: the upper end of the range."""
-    reply_tokens: int | None
-    """With replies as expected: the lower end, like `dollars`."""
-    dollars: float | None
-    seconds: float | None
-    """At the given concurrency and limits, with replies as expected."""
 
 
 class Forecast(Struct, frozen=True):
@@ -58,10 +43,12 @@ class Forecast(Struct, frozen=True):
     """Questions without an answer."""
     stages: tuple[Stage, ...]
     replies: str
-    """What the expected length and time of replies come from."""
+    """What the expected length and time of answers come from."""
     disk_bytes: float | None
     preparation: PrepareReport | None = None
     """Of a dry run, where fixtures are missing."""
+    batch: tuple[str, ...] = ()
+    """The stages whose calls go by batch."""
     notes: tuple[str, ...] = ()
 
 
@@ -99,76 +86,48 @@ def forecast_run(
     answers = {name: one for name, one in files.answers.items() if one.status == "ok"} if files else {}
     left = [question for question in chosen if question.question_id not in answers]
     replies = expected_replies(where.results_dir, model, reading.method, reading.max_tokens)
-    staged = _Stages(options.model_options.rates, replies)
-    spec = options.query_model or model
-    if analysing := analysing_work(asking, spec, left):
-        staged.add("question analysis", analysing, options.question_concurrency or options.concurrency)
-    staged.add("answers", answering_work(asking, left), options.concurrency)
-    answering = staged.found[-1].work
+    query = QueryModel(options.query_model or model, options.model_options)
+    if options.batch:
+        check_batches(model)
+    stages = Stages(options.model_options.rates, batch=options.batch is not None)
+    if analysing := analysing_work(asking, query, left):
+        stages.add(
+            "question analysis",
+            analysing,
+            assumed_replies(analysing),
+            options.question_concurrency or options.concurrency,
+        )
+    rounds = 2 if reading.method == "con-separate" else 1
+    answering = stages.add("answers", answering_work(asking, left), replies, options.concurrency, rounds=rounds).work
     judge = benchmark_of(dataset).default_judge
 
     def load(factory: Callable[[str], ChatModel]) -> Judge:
         return load_judge(judge, factory, benchmark=benchmark_of(dataset), options=options.model_options)
 
-    asked = AskedQuestions(manifest, dataset)
-    done = unlabelled(files, load(CallCounter).identity) if files else []
-    judging = judging_work(judge, load, asked, answers, done, reading.max_tokens)
-    staged.add(f"judge {judging.model}", judging, options.concurrency, expected=_LABEL_TOKENS)
+    asked, identity = AskedQuestions(manifest, dataset), load(CallCounter).identity
+    to_judge = to_label(asked, answers, unlabelled(files, identity) if files else ())
+    judging = judging_work(judge, load, asked, answers, to_judge, (replies.tokens, reading.max_tokens))
+    labels = expected_labels(where.results_dir, identity.id, judging)
+    stages.add(f"judge {judging.model}", judging, labels, options.concurrency)
     preparation, notes = _preparation(asking, chosen, selection, options)
-    known = answering.prompt_tokens
-    saved = (known or 0) * _BYTES_OF_TOKEN if options.save_prompts else 0.0
     return Forecast(
         questions=len(chosen),
         left=len(left),
-        stages=tuple(staged.found),
+        stages=tuple(stages.found),
         replies=replies.basis,
-        disk_bytes=None if known is None else saved + len(left) * _ANSWER_BYTES,
+        batch=stages.by_batch,
+        disk_bytes=_disk(answering, len(left), options),
         preparation=preparation,
         notes=notes,
     )
 
 
-class _Stages:
-    """Stages with their ranges and times.
-
-    Args:
-        rates: the limits of providers.
-        replies: how replies are expected to be.
-    """
-
-    def __init__(self, rates: RateLimits, replies: Replies) -> None:
-        self._rates, self._replies = rates, replies
-        self.found: list[Stage] = []
-
-    def add(self, name: str, work: Work, concurrency: int, *, expected: float | None = None) -> None:
-        """Take in a stage.
-
-        Args:
-            name: of it.
-            work: its calls.
-            concurrency: calls under way at one time.
-            expected: tokens of a reply; None: as the answering model's.
-        """
-        if work.calls is None or work.prompt_tokens is None or work.completion_tokens is None:
-            self.found.append(Stage(name, work, None, None, None))
-            return
-        most = work.completion_tokens
-        tokens = min(most, round(work.calls * (self._replies.tokens if expected is None else expected)))
-        dollars = work.dollars
-        if dollars and work.calls:
-            each = price(work.model, work.prompt_tokens // work.calls, tokens // work.calls)
-            dollars = None if each is None else min(dollars, each * work.calls)
-        self.found.append(Stage(name, work, tokens, dollars, self._seconds(work, tokens, concurrency)))
-
-    def _seconds(self, work: Work, tokens: int, concurrency: int) -> float:
-        if not work.calls or is_offline(work.model):
-            return 0.0
-        rate = self._rates.of(work.model)
-        return max(
-            work.calls * self._replies.seconds / min(concurrency, work.calls),
-            (work.calls - 1) * 60.0 / rate.rpm if rate.rpm else 0.0,
-            ((work.prompt_tokens or 0) + tokens) * 60.0 / rate.tpm if rate.tpm else 0.0,
-        )
+def _disk(answering: Work, left: int, options: RunOptions) -> float | None:
+    """Bytes of prompts and answers."""
+    if answering.prompt_tokens is None:
+        return None
+    saved = answering.prompt_tokens * _BYTES_OF_TOKEN if options.save_prompts else 0.0
+    return saved + left * _ANSWER_BYTES
 
 
 def _preparation(

@@ -2,13 +2,26 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from msgspec import structs
+
 from longmemeval.evaluation.judges.protocol import Judge
 from longmemeval.event_loop import complete
-from longmemeval.llm.call_counter import CallCounter, longest_reply
+from longmemeval.llm.call_counter import Call, CallCounter, longest_reply
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.pipeline.estimate.work import Work, sampled_of, share_of, work_of
 from longmemeval.pipeline.runs.asked import AskedQuestions
 from longmemeval.records import Answer, Question
+
+
+def to_label(asked: AskedQuestions, answers: Mapping[str, Answer], unlabelled: Collection[str]) -> list[Question]:
+    """The questions whose answers are to be labelled when all are there.
+
+    Args:
+        asked: the questions.
+        answers: those that are there.
+        unlabelled: the ids of those of them that have no label.
+    """
+    return [one for name, one in asked.questions.items() if name not in answers or name in unlabelled]
 
 
 def judging_work(
@@ -16,22 +29,19 @@ def judging_work(
     load: Callable[[Callable[[str], ChatModel]], Judge],
     asked: AskedQuestions,
     answers: Mapping[str, Answer],
-    unlabelled: Collection[str],
-    longest: int,
+    left: Sequence[Question],
+    lengths: tuple[float, int] = (0, 0),
 ) -> Work:
-    """What grading would take of all that has no label; missing answers are taken to be as long as may be.
+    """What grading would take; missing answers are taken to be as long as may be, at the lower end as expected.
 
     Args:
         spec: of the judge.
         load: makes the judge from what makes its chat models.
         asked: the questions.
         answers: those that are there.
-        unlabelled: the ids of those of them that have no label.
-        longest: tokens of an answer.
+        left: the questions whose answers are to be labelled.
+        lengths: tokens of an answer that is missing, expected and longest.
     """
-    questions: Sequence[Question] = list(asked.questions.values())
-    left = [one for one in questions if one.question_id not in answers or one.question_id in unlabelled]
-    sampled = {question.question_id for question in sampled_of(left)}
     counters: list[CallCounter] = []
 
     def counter(model: str) -> CallCounter:
@@ -40,17 +50,24 @@ def judging_work(
 
     judge = load(counter)
     if not counters:
-        return work_of(spec, [], 0.0, "rules, no model")
+        return work_of(spec, [], 0, "rules, no model")
+    counted = counters[0]
     if not left:
-        return work_of(counters[0].spec, [], 0.0, "labelled already")
+        return work_of(counted.spec, [], 0, "labelled already")
+    sampled = sampled_of(left)
 
-    async def grade() -> None:
-        for question in questions:
-            if question.question_id in sampled:
-                answer = answers.get(question.question_id)
-                said = answer.hypothesis if answer else longest_reply(longest)
-                await judge.judge(question, asked.gold(question.question_id), said)
+    async def grade(missing: str) -> list[Sequence[Call]]:
+        calls: list[Sequence[Call]] = []
+        for question in sampled:
+            answer = answers.get(question.question_id)
+            said = answer.hypothesis if answer else missing
+            await judge.judge(question, asked.gold(question.question_id), said)
+            calls.append(counted.taken())
+        return calls
 
-    complete(grade())
-    basis = f"{share_of(sampled, left)} prompts"
-    return work_of(counters[0].spec, counters[0].calls, len(left) / len(sampled), basis)
+    def work(missing: float) -> Work:
+        calls = complete(grade(longest_reply(round(missing))))
+        return work_of(counted.spec, calls, len(left), f"{share_of(sampled, left)} prompts")
+
+    expected, longest = map(work, lengths)
+    return structs.replace(longest, least_prompt_tokens=expected.least_prompt_tokens)

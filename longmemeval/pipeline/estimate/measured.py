@@ -1,18 +1,22 @@
 """What replies of a model took in earlier runs: their length, and how long they were waited for."""
 
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
 
 from longmemeval.errors import HarnessError
+from longmemeval.pipeline.estimate.work import Work
 from longmemeval.pipeline.runs.journal import read_journal
-from longmemeval.pipeline.runs.lines import ANSWERS
+from longmemeval.pipeline.runs.lines import ANSWERS, judgements_file
 from longmemeval.pipeline.runs.manifest import RunManifest, run_ids, stored_manifest
 from longmemeval.pipeline.runs.settings import AnswerSettings
-from longmemeval.records import Answer, in_a_row
+from longmemeval.records import Answer, Judgement, in_a_row
 
-_ASSUMED_SHARE = 0.2
+_ASSUMED_SHARE, _ASSUMED_LABEL = 0.2, 3
+"""Of the longest reply; and tokens of a label, yes or no as a rule, where there is room for little more."""
+_LABEL_ROOM = 20
 _ASSUMED_SECONDS, _ASSUMED_TOKENS_PER_SECOND = 1.0, 50.0
 
 
@@ -35,30 +39,73 @@ def expected_replies(results_dir: Path, model: str, method: str, longest: int) -
         method: of reading.
         longest: tokens of a reply.
     """
-    earlier: list[RunManifest] = []
+
+    def fits(manifest: RunManifest) -> bool:
+        settings = manifest.settings
+        if not isinstance(settings, AnswerSettings) or not manifest.totals.get("answered"):
+            return False
+        return (settings.model.spec, settings.reading.method) == (model, method)
+
+    for folder in _latest(results_dir, fits):
+        answers = [one for one in read_journal(folder / ANSWERS, Answer) if one.status == "ok"]
+        if found := _measured(answers, f"run {folder.name}", longest):
+            return found
+    return _assumed(model, longest)
+
+
+def expected_labels(results_dir: Path, judge_id: str, work: Work) -> Replies:
+    """As in the latest run that this judge has graded; assumed where there is none.
+
+    Args:
+        results_dir: where runs are.
+        judge_id: of the judge.
+        work: its calls.
+    """
+    longest = _longest_of(work)
+    for folder in _latest(results_dir, lambda _: True):
+        path = judgements_file(folder, judge_id)
+        if path.exists() and (found := _measured(read_journal(path, Judgement), f"run {folder.name}", longest)):
+            return found
+    return _assumed(work.model, longest, _ASSUMED_LABEL if longest <= _LABEL_ROOM else None)
+
+
+def assumed_replies(work: Work) -> Replies:
+    """Of calls that nothing is known of."""
+    return _assumed(work.model, _longest_of(work))
+
+
+def _longest_of(work: Work) -> int:
+    """Tokens of the longest reply, on average over the calls."""
+    return (work.completion_tokens or 0) // (work.calls or 1)
+
+
+def _assumed(model: str, longest: int, tokens: float | None = None) -> Replies:
+    told = f"replies of {_ASSUMED_SHARE:.0%} of the longest" if tokens is None else f"{tokens:.0f} tokens"
+    tokens = min(longest, _ASSUMED_SHARE * longest if tokens is None else tokens)
+    seconds = _ASSUMED_SECONDS + tokens / _ASSUMED_TOKENS_PER_SECOND
+    rate = f"{_ASSUMED_SECONDS:.0f} s and {_ASSUMED_TOKENS_PER_SECOND:.0f} tokens a second"
+    return Replies(tokens, seconds, f"assumed: no earlier run by {model}; {told}, {rate}")
+
+
+def _latest(results_dir: Path, fits: Callable[[RunManifest], bool]) -> list[Path]:
+    """The folders of the runs that fit, the newest first."""
+    found: list[RunManifest] = []
     for run_id in run_ids(results_dir):
         with suppress(HarnessError):
             manifest = stored_manifest(results_dir / run_id)
-            settings = manifest.settings
-            if not isinstance(settings, AnswerSettings) or not manifest.totals.get("answered"):
-                continue
-            if (settings.model.spec, settings.reading.method) == (model, method):
-                earlier.append(manifest)
-    for manifest in sorted(earlier, key=lambda one: one.started_at, reverse=True):
-        answers = read_journal(results_dir / manifest.run_id / ANSWERS, Answer)
-        paid = [one for one in answers if one.status == "ok" and one.usage.calls > one.usage.cached_calls]
-        calls = sum(one.usage.calls for one in paid)
-        if calls:
-            tokens = sum(one.usage.completion_tokens for one in paid) / calls
-            took = in_a_row(one.latency_ms for one in paid)
-            # How long the calls of a run by batch took is not known.
-            usual = _ASSUMED_SECONDS + tokens / _ASSUMED_TOKENS_PER_SECOND
-            seconds = usual if took is None else took / calls / 1000
-            return Replies(min(tokens, longest), seconds, f"run {manifest.run_id}")
-    tokens = _ASSUMED_SHARE * longest
-    return Replies(
-        tokens,
-        _ASSUMED_SECONDS + tokens / _ASSUMED_TOKENS_PER_SECOND,
-        f"assumed: no earlier run by {model}; replies of {_ASSUMED_SHARE:.0%} of the longest, {_ASSUMED_SECONDS:.0f} s "
-        f"and {_ASSUMED_TOKENS_PER_SECOND:.0f} tokens a second",
-    )
+            if fits(manifest):
+                found.append(manifest)
+    return [results_dir / one.run_id for one in sorted(found, key=lambda one: one.started_at, reverse=True)]
+
+
+def _measured(lines: Sequence[Answer] | Sequence[Judgement], basis: str, longest: int) -> Replies | None:
+    """What those of the replies took that were paid for; None where none was."""
+    paid = [one for one in lines if one.usage.calls > one.usage.cached_calls]
+    calls = sum(one.usage.calls for one in paid)
+    if not calls:
+        return None
+    tokens = sum(one.usage.completion_tokens for one in paid) / calls
+    took = in_a_row(one.latency_ms for one in paid)
+    # How long the calls of a run by batch took is not known.
+    usual = _ASSUMED_SECONDS + tokens / _ASSUMED_TOKENS_PER_SECOND
+    return Replies(min(tokens, longest), usual if took is None else took / calls / 1000, basis)

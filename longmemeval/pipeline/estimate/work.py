@@ -1,6 +1,8 @@
 """Calls that would be made: their tokens and their price."""
 
 from collections.abc import Sequence, Sized
+from math import sqrt
+from statistics import variance
 
 from msgspec import Struct
 
@@ -12,6 +14,8 @@ from longmemeval.records import Question
 
 SAMPLED = 20
 """Questions whose prompts are made; the others are taken to be like them."""
+_STUDENT = 2.09
+"""Half of a 95 % interval in standard errors, with 19 degrees of freedom."""
 
 
 class Work(Struct, frozen=True):
@@ -24,9 +28,12 @@ class Work(Struct, frozen=True):
     completion_tokens: int | None
     """If every reply were as long as it may be."""
     dollars: float | None
-    """With replies of that length; None where the price is not known either."""
+    """The most: with replies of that length, and prompts at the upper end; None where the price is not known either."""
     basis: str
     """What the figures come from."""
+    least_prompt_tokens: int = 0
+    """The ends of the range of `prompt_tokens`: a 95 % interval where they are known from a part of the questions."""
+    most_prompt_tokens: int = 0
 
 
 def sampled_of(questions: Sequence[Question]) -> list[Question]:
@@ -36,25 +43,47 @@ def sampled_of(questions: Sequence[Question]) -> list[Question]:
 
 def share_of(part: Sized, whole: Sized) -> str:
     """`20 of 500`, or `all 12`."""
-    return f"{len(part)} of {len(whole)}" if len(part) < len(whole) else f"all {len(whole)}"
+    return f"{len(part):,} of {len(whole):,}" if len(part) < len(whole) else f"all {len(whole):,}"
 
 
-def work_of(model: str, calls: Sequence[Call], share: float, basis: str) -> Work:
-    """`calls` and as many more of their kind as `share` says."""
+def work_of(model: str, questions: Sequence[Sequence[Call]], total: int, basis: str) -> Work:
+    """What `total` questions take.
+
+    Args:
+        model: who is called.
+        questions: the calls for each of them, or for each of a part drawn at random.
+        total: how many questions there are.
+        basis: see `Work`.
+    """
+    share = total / len(questions) if questions else 0.0
+    prompts = [float(sum(call.prompt_tokens for call in calls)) for calls in questions]
+    tokens, margin = sum(prompts) * share, _margin(prompts, total)
+    dollars = _dollars(model, questions)
     return Work(
         model=model,
-        calls=round(len(calls) * share),
-        prompt_tokens=round(sum(call.prompt_tokens for call in calls) * share),
-        completion_tokens=round(sum(call.max_tokens for call in calls) * share),
-        dollars=_dollars(model, calls, share),
+        calls=round(sum(map(len, questions)) * share),
+        prompt_tokens=round(tokens),
+        completion_tokens=round(sum(call.max_tokens for calls in questions for call in calls) * share),
+        dollars=None if dollars is None else sum(dollars) * share + _margin(dollars, total),
         basis=basis,
+        least_prompt_tokens=max(0, round(tokens - margin)),
+        most_prompt_tokens=round(tokens + margin),
     )
 
 
-def _dollars(model: str, calls: Sequence[Call], share: float) -> float | None:
-    if not calls or is_offline(model):
+def _margin(values: Sequence[float], total: int) -> float:
+    """Half of the 95 % interval of a sum over `total`, drawn without replacement (Cochran 1977, section 2.8)."""
+    drawn = len(values)
+    if drawn < 2 or drawn >= total:
         return 0.0
+    return _STUDENT * total * sqrt(variance(values) / drawn * (1 - drawn / total))
+
+
+def _dollars(model: str, questions: Sequence[Sequence[Call]]) -> list[float] | None:
+    """By question; None where a price is not known."""
+    if is_offline(model):
+        return [0.0] * len(questions)
     # Call by call: above some prompt length a token may cost more.
-    prices = [price(model, call.prompt_tokens, call.max_tokens) for call in calls]
-    known = [one for one in prices if one is not None]
-    return sum(known) * share if len(known) == len(prices) else None
+    prices = [[price(model, call.prompt_tokens, call.max_tokens) for call in calls] for calls in questions]
+    known = [[one for one in some if one is not None] for some in prices]
+    return list(map(sum, known)) if known == prices else None

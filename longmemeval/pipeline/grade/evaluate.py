@@ -116,6 +116,19 @@ def evaluate_by(
         where: the folders.
     """
     where = where or folders()
+    files, asked = answers_to_grade(run_id, options, where)
+    for stored in files.metrics:
+        made_again(files, asked, stored, grown=True)
+    return [_grade(files, asked, structs.replace(options, judge=judge), where.results_dir) for judge in judges]
+
+
+def answers_to_grade(run_id: str, options: EvaluateOptions, where: Folders) -> tuple[RunFiles, AskedQuestions]:
+    """The files of a run whose answers can be graded, and its questions.
+
+    Raises:
+        HarnessError: no such run, one of rankings, or the data set is not the one the run answered.
+        IntegrityError: the run's files are not those that it left.
+    """
     files = RunFiles(run_folder(where.results_dir, run_id))
     if files.manifest.kind == "retrieval":
         raise HarnessError(
@@ -123,15 +136,12 @@ def evaluate_by(
             fix="Its figures are in its metrics folder; `longmemeval run` makes answers",
         )
     read_run(files)
-    asked = AskedQuestions(files.manifest, dataset_of(files.manifest, options.dataset, where))
-    for stored in files.metrics:
-        made_again(files, asked, stored, grown=True)
-    return [_grade(files, asked, structs.replace(options, judge=judge), where.results_dir) for judge in judges]
+    return files, AskedQuestions(files.manifest, dataset_of(files.manifest, options.dataset, where))
 
 
 def _grade(files: RunFiles, asked: AskedQuestions, options: EvaluateOptions, results_dir: Path) -> Evaluation:
     """Have one judge label what it has not labelled, and score it."""
-    judge = _chosen_judge(files, asked.benchmark, options)
+    judge = chosen_judge(files, asked.benchmark, options, options.judge)
     identity, path = judge.identity, judgements_file(files.folder, judge.identity.id)
     newly_judged = 0
     # Held while it is found out what there is to judge: another process may be judging.
@@ -175,23 +185,34 @@ def _grade(files: RunFiles, asked: AskedQuestions, options: EvaluateOptions, res
 
 
 @dataclass(frozen=True)
-class _ChosenJudge:
+class ChosenJudge:
     """Who is to grade; its model is loaded, and its key asked for, only when something is left to judge."""
 
     identity: JudgeIdentity
+    made_of: Callable[[Callable[[str], ChatModel]], Judge] | None
+    """The judge, from what makes its chat models; None like `load`."""
     load: Callable[[Outcomes], tuple[Judge, Batches | None]] | None
     """None: a judge that has graded and is known by its id alone, so that it cannot be asked."""
 
 
-def _chosen_judge(files: RunFiles, benchmark: Benchmark, options: EvaluateOptions) -> _ChosenJudge:
-    """The judge to grade with; to judge again, the next one that is not done with these answers."""
-    spec = benchmark.default_judge if options.judge is None else options.judge
+def chosen_judge(
+    files: RunFiles, benchmark: Benchmark, options: EvaluateOptions, spec: str | None = None
+) -> ChosenJudge:
+    """The judge to grade with; to judge again, the next one that is not done with these answers.
+
+    Args:
+        files: of the run.
+        benchmark: whose judge it is where none is named.
+        options: how to grade.
+        spec: see `EvaluateOptions.judge`.
+    """
+    spec = benchmark.default_judge if spec is None else spec
     for metrics in files.metrics:
         if metrics.judge.id == spec:
             if options.rejudge:
                 what = f"'{spec}' is the id of a judge that has graded, which cannot be asked again"
                 raise HarnessError(what, fix="Name its model with --judge")
-            return _ChosenJudge(metrics.judge, None)
+            return ChosenJudge(metrics.judge, None, None)
 
     account = judges_account(files.folder, options.spending)
 
@@ -211,14 +232,14 @@ def _chosen_judge(files: RunFiles, benchmark: Benchmark, options: EvaluateOption
             options=options.model_options,
         )
 
-    def chosen(repeat: int) -> _ChosenJudge:
+    def chosen(repeat: int) -> ChosenJudge:
         identity = judge(repeat, CallCounter).identity
 
         def load(outcomes: Outcomes) -> tuple[Judge, Batches | None]:
             batches = _batches(files.folder, identity, options, account)
             return judge(repeat, partial(model, outcomes, batches)), batches
 
-        return _ChosenJudge(identity, load)
+        return ChosenJudge(identity, partial(judge, repeat), load)
 
     first = chosen(1)
     if not options.rejudge or not files.judged(first.identity.id).exists:

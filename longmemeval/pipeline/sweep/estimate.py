@@ -7,12 +7,17 @@ from msgspec import Struct
 
 from longmemeval.llm.options import is_offline
 from longmemeval.llm.registry import load_chat_model, model_warning
-from longmemeval.pipeline.estimate.answering import Asking, answering_work
-from longmemeval.pipeline.estimate.judging import judging_work
+from longmemeval.memory.configuration import analysis_of
+from longmemeval.pipeline.answer.question_analysis import QueryModel
+from longmemeval.pipeline.estimate.answering import Asking, analysing_work, answering_work
+from longmemeval.pipeline.estimate.judging import judging_work, to_label
+from longmemeval.pipeline.estimate.measured import assumed_replies, expected_labels, expected_replies
+from longmemeval.pipeline.estimate.stages import Stage, Stages
 from longmemeval.pipeline.estimate.work import Work
 from longmemeval.pipeline.fixtures.prepare import PrepareReport, prepare
 from longmemeval.pipeline.sweep.plan import PlannedRun
 from longmemeval.pipeline.sweep.state import SweepState
+from longmemeval.retrieval.questions.analysis import AnalysisMethod
 from longmemeval.text.plural import count_of
 
 
@@ -21,16 +26,25 @@ class RunEstimate(Struct, frozen=True):
 
     run_id: str
     questions_left: int
-    answering: Work
-    judging: tuple[Work, ...]
+    answering: Stage
+    judging: tuple[Stage, ...]
     """One per judge."""
+    replies: str
+    """What the expected length and time of answers come from."""
+    questions: Stage | None = None
+    """Asking a chat model about the questions first; None: not done, or another run of the list does it."""
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """All of them, in order."""
+        return (*([self.questions] if self.questions else []), self.answering, *self.judging)
 
 
 class SweepEstimate(Struct, frozen=True):
     """What a sweep would still take. Totals are over what is known; `unknown` names the rest."""
 
     preparation: PrepareReport
-    """Of a dry run; what preparing costs is in none of the totals."""
+    """Of a dry run, all memories together; what preparing costs is in none of the totals."""
     runs: tuple[RunEstimate, ...]
     """Those that are not complete."""
     complete: int
@@ -38,7 +52,13 @@ class SweepEstimate(Struct, frozen=True):
     calls: int
     prompt_tokens: int
     completion_tokens: int
+    """If every reply were as long as it may be, like `dollars`."""
     dollars: float
+    reply_tokens: int
+    """With replies as expected, like `expected_dollars` and `seconds`."""
+    expected_dollars: float
+    seconds: float
+    """One run after the other."""
     spent: float
     """US dollars that the sweep's answers and judgements cost before."""
     unknown: tuple[str, ...]
@@ -61,8 +81,10 @@ def estimate_sweep(state: SweepState) -> SweepEstimate:
         where=state.where,
     )
     incomplete = [run for run in plan.runs if not state.is_complete(run)]
-    runs = tuple(_run(state, run) for run in incomplete)
-    work = [one for run in runs for one in (run.answering, *run.judging)]
+    asked_about = set[tuple[AnalysisMethod, str]]()
+    runs = tuple(_run(state, run, asked_about) for run in incomplete)
+    stages = [stage for run in runs for stage in run.stages]
+    work = [stage.work for stage in stages]
     return SweepEstimate(
         preparation=preparation,
         runs=runs,
@@ -71,6 +93,9 @@ def estimate_sweep(state: SweepState) -> SweepEstimate:
         prompt_tokens=sum(one.prompt_tokens or 0 for one in work),
         completion_tokens=sum(one.completion_tokens or 0 for one in work),
         dollars=sum(one.dollars or 0.0 for one in work),
+        reply_tokens=sum(stage.reply_tokens or 0 for stage in stages),
+        expected_dollars=sum(stage.dollars or 0.0 for stage in stages),
+        seconds=sum(stage.seconds or 0.0 for stage in stages),
         spent=state.spent(),
         unknown=tuple(_unknown(work)),
         notes=_notes(state, incomplete),
@@ -80,32 +105,47 @@ def estimate_sweep(state: SweepState) -> SweepEstimate:
 def totals_line(estimate: SweepEstimate) -> str:
     """What is left in all, in one sentence or two."""
     lacking = f" Not in these sums, because not known: {'; '.join(estimate.unknown)}." if estimate.unknown else ""
+    tokens = f"{estimate.reply_tokens:,} to {estimate.completion_tokens:,} reply tokens"
+    dollars = f"${estimate.expected_dollars:,.4f} to ${estimate.dollars:,.4f}"
     return (
-        f"Left to do: {count_of(estimate.calls, 'call')}, {estimate.prompt_tokens:,} prompt tokens, at most "
-        f"{estimate.completion_tokens:,} reply tokens and ${estimate.dollars:,.4f}; ${estimate.spent:,.4f} are spent "
-        f"already.{lacking}"
+        f"Left to do: {count_of(estimate.calls, 'call')}, {estimate.prompt_tokens:,} prompt tokens, {tokens} and "
+        f"{dollars}; ${estimate.spent:,.4f} are spent already.{lacking}"
     )
 
 
-def _run(state: SweepState, run: PlannedRun) -> RunEstimate:
-    left = state.unanswered(run)
-    judging = tuple(_judging(state, run, spec) for spec in state.judges)
+def _run(state: SweepState, run: PlannedRun, asked_about: set[tuple[AnalysisMethod, str]]) -> RunEstimate:
+    left, plan = state.unanswered(run), state.plan
+    reading, model = run.reading.configuration, run.model
     asking = Asking(
         state.dataset,
         run.configuration,
-        run.reading.configuration,
-        run.model.spec,
-        state.plan.prepare.name,
-        state.plan.prepare.embedder,
+        reading,
+        model.spec,
+        plan.prepare.name,
+        plan.prepare.embedder,
         state.where,
     )
-    return RunEstimate(run.run_id, len(left), answering_work(asking, left), judging)
+    stages = Stages(model.options.rates)
+    questions = None
+    # Replies about questions are kept: runs that ask the same pay once.
+    same = (analysis_of(run.configuration), model.spec)
+    query = QueryModel(model.spec, model.options)
+    if same not in asked_about and (analysing := analysing_work(asking, query, left)):
+        asked_about.add(same)
+        questions = stages.add("question analysis", analysing, assumed_replies(analysing), plan.concurrency)
+    replies = expected_replies(state.where.results_dir, model.spec, reading.method, reading.max_tokens)
+    answering = stages.add("answers", answering_work(asking, left), replies, plan.concurrency)
+    judging = tuple(_judging(state, run, spec, stages, replies.tokens) for spec in state.judges)
+    return RunEstimate(run.run_id, len(left), answering, judging, replies.basis, questions)
 
 
-def _judging(state: SweepState, run: PlannedRun, spec: str) -> Work:
-    unlabelled = set(state.unlabelled(run, state.judges[spec]))
-    longest = run.reading.configuration.max_tokens
-    return judging_work(spec, partial(state.judge, spec), state.asked, state.answers(run), unlabelled, longest)
+def _judging(state: SweepState, run: PlannedRun, spec: str, stages: Stages, expected: float) -> Stage:
+    answers, identity = state.answers(run), state.judges[spec]
+    left = to_label(state.asked, answers, set(state.unlabelled(run, identity)))
+    lengths = expected, run.reading.configuration.max_tokens
+    work = judging_work(spec, partial(state.judge, spec), state.asked, answers, left, lengths)
+    labels = expected_labels(state.where.results_dir, identity.id, work)
+    return stages.add(f"judge {work.model}", work, labels, state.plan.concurrency)
 
 
 def _unknown(work: Iterable[Work]) -> list[str]:

@@ -7,12 +7,18 @@ import pytest
 from msgspec import structs
 
 from longmemeval.costs.prices import price
+from longmemeval.errors import HarnessError
+from longmemeval.llm.call_counter import Call
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.pipeline.answer.run import RunOptions, run
+from longmemeval.pipeline.batches.batches import BatchOptions
 from longmemeval.pipeline.estimate.forecast import Forecast, forecast_run
+from longmemeval.pipeline.estimate.work import work_of
+from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.runs.selection import Selection
 from longmemeval.rates.limits import Rate, RateLimits
+from longmemeval.reading.reader import reading_configuration
 from tests.pipeline.helpers import colours, folders_in, prepared_colours
 from tests.server import ModelServer
 from tests.support import json_lines, longmemeval, tree
@@ -27,14 +33,14 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
         yield running
 
 
-def foreseen(path: Path, memory: str = "last-k", **options: object) -> Forecast:
+def foreseen(path: Path, memory: str = "last-k", model: str = PRICED, **options: object) -> Forecast:
     """Of a run over the four questions in a folder."""
     dataset, where = colours(path / "colours.json", 4), folders_in(path)
     before = tree(path)
     forecast = forecast_run(
         dataset,
         resolve_configuration(memory),
-        PRICED,
+        model,
         selection=Selection(),
         options=structs.replace(RunOptions(), **options),
         where=where,
@@ -92,6 +98,19 @@ def test_what_is_missing_is_estimated_too(tmp_path: Path) -> None:
     assert answers.work.basis == "known after prepare"
 
 
+def test_the_prompts_of_questions_that_are_prepared_stand_for_the_others(tmp_path: Path) -> None:
+    dataset, where = colours(tmp_path / "colours.json", 4), folders_in(tmp_path)
+    options = PrepareOptions(jobs=1)
+    prepare(dataset, ["last-k"], selection=Selection(limit=3), options=options, where=where)
+    forecast = foreseen(tmp_path)
+    assert forecast.preparation is not None
+    answers, _ = forecast.stages
+    assert (answers.work.calls, answers.work.basis) == (4, "3 of 4 prompts, of what is prepared")
+    prepare(dataset, ["last-k"], options=options, where=where)
+    exactly = foreseen(tmp_path).stages[0].work
+    assert answers.work.prompt_tokens == pytest.approx(exactly.prompt_tokens, rel=0.05)
+
+
 def test_asking_about_the_questions_first(tmp_path: Path) -> None:
     prepared_colours(tmp_path, 4, "hybrid")
     dataset, where = colours(tmp_path / "colours.json", 4), folders_in(tmp_path)
@@ -107,6 +126,44 @@ def test_asking_about_the_questions_first(tmp_path: Path) -> None:
         ("question analysis", 4),
         ("answers", 4),
     ]
+
+
+def test_replies_about_questions_that_are_kept_are_not_paid_again(tmp_path: Path, server: ModelServer) -> None:
+    dataset, where = prepared_colours(tmp_path, 4, "hybrid")
+    memory = resolve_configuration("hybrid", ["decompose=model"])
+    options = RunOptions(model_options=ModelOptions(server.url))
+    server.responder = lambda body: '{"queries": ["colour"]}'
+    run(dataset, memory, PRICED, selection=Selection(limit=3), options=options, where=where)
+    forecast = forecast_run(dataset, memory, PRICED, selection=Selection(), options=options, where=where)
+    assert (forecast.stages[0].work.calls, forecast.stages[0].work.basis) == (1, "all 4 prompts, 3 in the cache")
+
+
+def test_by_batch_at_the_price_of_batches(tmp_path: Path) -> None:
+    prepared_colours(tmp_path, 4)
+    direct, batched = foreseen(tmp_path), foreseen(tmp_path, batch=BatchOptions())
+    assert (direct.batch, batched.batch) == ((), ("answers", "judge openai/gpt-4o-2024-08-06"))
+    for one, half in zip(direct.stages, batched.stages, strict=True):
+        assert half.dollars == pytest.approx((one.dollars or 0) / 2)
+        assert half.work.dollars == pytest.approx((one.work.dollars or 0) / 2)
+        assert half.seconds == 24 * 3600
+    separate = foreseen(tmp_path, batch=BatchOptions(), reading=reading_configuration("con-separate"))
+    assert separate.stages[0].seconds == 48 * 3600
+    with pytest.raises(HarnessError, match="offers no batches of anthropic"):
+        foreseen(tmp_path, "last-k", batch=BatchOptions(), model="anthropic/claude-3-5-haiku-20241022")
+
+
+def test_of_a_part_of_the_questions_the_prompts_have_an_interval() -> None:
+    calls = [[Call(prompt_tokens, 10)] for prompt_tokens in (90, 100, 110, 100)]
+    work = work_of("offline/x", calls, 400, "")
+    # Standard deviation 8.165, by 400 / sqrt(4), less what is known already: sqrt(1 - 4 / 400).
+    margin = round(2.09 * 400 * 8.16497 / 2 * 0.994987)
+    assert (work.prompt_tokens, work.least_prompt_tokens, work.most_prompt_tokens) == (
+        40_000,
+        40_000 - margin,
+        40_000 + margin,
+    )
+    everything = work_of("offline/x", calls, 4, "")
+    assert (everything.least_prompt_tokens, everything.most_prompt_tokens) == (400, 400)
 
 
 def test_on_the_command_line(tmp_path: Path) -> None:

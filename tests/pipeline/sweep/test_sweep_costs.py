@@ -39,13 +39,13 @@ def test_haystacks_tell_the_prompts_of_full_history_before_they_are_prepared(tmp
     full, last = estimate.runs
     tokens = 3 * sum(token_counter(PRICED).count(text) for text in ("a" * 40, "b" * 20))
     # $0.15 and $0.60 for a million tokens; a reply may have 500.
-    dollars = full.answering.dollars
-    assert full.answering == Work(PRICED, 3, tokens, 1500, dollars, "the size of all 3 haystacks")
+    dollars = full.answering.work.dollars
+    assert full.answering.work == Work(PRICED, 3, tokens, 1500, dollars, "the size of all 3 haystacks", tokens, tokens)
     assert dollars == pytest.approx(tokens * 0.15e-6 + 1500 * 0.6e-6)
-    assert last.answering == Work(PRICED, None, None, None, None, "known after prepare")
+    assert last.answering.work == Work(PRICED, None, None, None, None, "known after prepare")
     assert estimate.preparation.estimate["messages"] == 6
     assert estimate.unknown == ("the prompts of 1 run, known after prepare",)
-    (judging,) = full.judging
+    judging = full.judging[0].work
     assert (judging.calls, judging.completion_tokens, judging.basis) == (3, 30, "all 3 prompts")
     assert estimate.calls == 3 + 3 + 3
     assert not (tmp_path / "results").exists()
@@ -56,8 +56,8 @@ def test_tokens_of_haystacks_by_rule_of_thumb(tmp_path: Path) -> None:
     sized(tmp_path, 3)
     (run,) = estimated(tmp_path, memories=["full-history"]).runs
     # 40 / 4 + 20 / 4 for each of three questions.
-    assert run.answering == Work(OFFLINE, 3, 45, 1500, 0.0, "the size of all 3 haystacks")
-    assert run.judging == (Work(LEXICAL, 0, 0, 0, 0.0, "rules, no model"),)
+    assert run.answering.work == Work(OFFLINE, 3, 45, 1500, 0.0, "the size of all 3 haystacks", 45, 45)
+    assert [one.work for one in run.judging] == [Work(LEXICAL, 0, 0, 0, 0.0, "rules, no model")]
 
 
 @pytest.mark.parametrize("method", ["direct", "con", "con-separate"])
@@ -73,14 +73,14 @@ def test_where_fixtures_are_there_the_estimate_is_what_is_then_sent(
     for run in estimate.runs:
         sent = answers(where, run.run_id)
         assert run.questions_left == 4
-        assert run.answering.calls == sum(one["usage"]["calls"] for one in sent)
+        assert run.answering.work.calls == sum(one["usage"]["calls"] for one in sent)
         tokens = sum(one["prompt_tokens"] for one in sent)
         if method == "con-separate":
             # The answering prompt holds the notes, which are not known before: taken to be as long as may be.
-            assert run.answering.calls is not None
-            assert run.answering.prompt_tokens == tokens + (run.answering.calls - 4) * (500 - 6)
+            assert run.answering.work.calls is not None
+            assert run.answering.work.prompt_tokens == tokens + (run.answering.work.calls - 4) * (500 - 6)
         else:
-            assert run.answering.prompt_tokens == tokens
+            assert run.answering.work.prompt_tokens == tokens
 
 
 def test_twenty_questions_stand_for_all(tmp_path: Path) -> None:
@@ -88,10 +88,10 @@ def test_twenty_questions_stand_for_all(tmp_path: Path) -> None:
     swept(tmp_path, memories=["full-history"], judges=[LEXICAL])
     (run,) = estimated(tmp_path, name="t", memories=["full-history"], judges=[PRICED]).runs
     whole = answers(folders_in(tmp_path), "s_full-history_m_direct")
-    assert run.answering.basis == "20 of 50 prompts"
-    assert run.answering.prompt_tokens == sum(one["prompt_tokens"] for one in whole)
-    assert (run.answering.calls, run.answering.completion_tokens) == (50, 25_000)
-    assert (run.judging[0].calls, run.judging[0].completion_tokens, run.judging[0].basis) == (
+    assert run.answering.work.basis == "20 of 50 prompts"
+    assert run.answering.work.prompt_tokens == sum(one["prompt_tokens"] for one in whole)
+    assert (run.answering.work.calls, run.answering.work.completion_tokens) == (50, 25_000)
+    assert (run.judging[0].work.calls, run.judging[0].work.completion_tokens, run.judging[0].work.basis) == (
         50,
         500,
         "20 of 50 prompts",
@@ -101,7 +101,7 @@ def test_twenty_questions_stand_for_all(tmp_path: Path) -> None:
 def test_unknown_price_is_said_and_not_zero(tmp_path: Path, server: ModelServer) -> None:
     swept(tmp_path)
     estimate = estimated(tmp_path, name="t", models=[served(server, "openai/own")])
-    assert [run.answering.dollars for run in estimate.runs] == [None, None]
+    assert [run.answering.work.dollars for run in estimate.runs] == [None, None]
     assert estimate.unknown == ("the price of openai/own",)
     assert "not in the price table" in estimate.notes[0]
     assert estimate.calls == 8
@@ -115,8 +115,8 @@ def test_only_what_is_left_is_estimated(tmp_path: Path) -> None:
     swept(tmp_path, memories=["none"], models=models)
     script.write_text(json.dumps({f"q{number}": "red" for number in range(4)}))
     (run,) = estimated(tmp_path, memories=["none"], models=models, judges=[LEXICAL, PRICED]).runs
-    assert (run.questions_left, run.answering.calls) == (3, 3)
-    assert run.judging[1].calls == 4
+    assert (run.questions_left, run.answering.work.calls) == (3, 3)
+    assert run.judging[1].work.calls == 4
 
 
 def long_replies(folder: Path, server: ModelServer) -> dict[str, Any]:
