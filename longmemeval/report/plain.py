@@ -3,10 +3,14 @@
 import re
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from longmemeval.evaluation.metrics import Score
 from longmemeval.pipeline.compare.comparison import Comparison
+from longmemeval.pipeline.compare.graded_run import GradedRun
 from longmemeval.report.page.data import NOTHING, figure_cells, notes, repeats_table, run_names, verdicts
 from longmemeval.report.published import PublishedFigure
+from longmemeval.report.tables.abilities import ability_legend, ability_notes, ability_table
 from longmemeval.report.tables.cells import UNKNOWN, apart, interval, percent
 from longmemeval.report.tables.comparison import published_table, question_count
 from longmemeval.report.tables.effort import cost_table, latency_table
@@ -63,6 +67,19 @@ def latex(comparison: Comparison, published: Sequence[PublishedFigure] = ()) -> 
     parts = ["% Needs \\usepackage{booktabs}."]
     parts += [_latex_table(table, said if table is tables[0] else "") for table in tables]
     return "\n\n".join(parts) + "\n"
+
+
+def markdown_across(graded: Sequence[GradedRun]) -> str:
+    """Runs on different data sets: the table by ability, what stands in it, and what has to be said under it."""
+    table = ability_table(graded)
+    parts = [f"# {escape_markdown(table.title)}", _markdown_table(replace(table, title=""))]
+    return "\n\n".join([*parts, _bullets(ability_legend(graded)), _bullets(ability_notes(graded))]) + "\n"
+
+
+def latex_across(graded: Sequence[GradedRun]) -> str:
+    """The same in the style of booktabs, all that is said in the caption."""
+    said = ". ".join(ability_legend(graded)) + ". " + " ".join(ability_notes(graded))
+    return f"% Needs \\usepackage{{booktabs}}.\n\n{_latex_table(ability_table(graded), said)}\n"
 
 
 def _letters(comparison: Comparison) -> list[str]:

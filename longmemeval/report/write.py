@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from longmemeval.files import write_atomic
 from longmemeval.pipeline.compare.compare import compare_runs
-from longmemeval.pipeline.compare.graded_run import load_graded
-from longmemeval.report.plain import latex, markdown
+from longmemeval.pipeline.compare.graded_run import GradedRun, load_graded
+from longmemeval.report.plain import latex, latex_across, markdown, markdown_across
 from longmemeval.report.published import published_for
 from longmemeval.settings import Folders, folders
 
@@ -30,6 +30,8 @@ class ReportOptions(Struct, frozen=True):
     """HTML: leave nothing out of the texts, whatever the size."""
     published: bool | Literal["all"] = False
     """Show published figures too, apart from one's own: with the same judge and metric, or `all` on the benchmark."""
+    across: bool = False
+    """One table by ability, for runs on different data sets; nothing else is then in the report."""
 
 
 class WrittenReport(Struct, frozen=True):
@@ -75,7 +77,10 @@ def render_report(
 
 def _rendered(run_ids: Sequence[str], options: ReportOptions, where: Folders) -> tuple[str, int, int]:
     """The text, and how many runs and questions it is about."""
-    graded = load_graded(run_ids, where, judge=options.judge, dataset=options.dataset, look_into_prompts=True)
+    prompts = not options.across
+    graded = load_graded(run_ids, where, judge=options.judge, dataset=options.dataset, look_into_prompts=prompts)
+    if options.across:
+        return _across(graded, options), len(graded), sum(run.metrics.overall.n for run in graded)
     comparison = compare_runs(graded, where)
     judge = None if options.published == "all" else graded[0].metrics.judge
     figures = published_for(graded[0].asked.dataset, judge) if options.published else ()
@@ -86,3 +91,11 @@ def _rendered(run_ids: Sequence[str], options: ReportOptions, where: Folders) ->
     else:
         text = (markdown if options.format == "md" else latex)(comparison, figures)
     return text, len(graded), len(comparison.questions)
+
+
+def _across(graded: Sequence[GradedRun], options: ReportOptions) -> str:
+    if options.format == "html":
+        from longmemeval.report.page.across import across_page
+
+        return across_page(graded)
+    return (markdown_across if options.format == "md" else latex_across)(graded)

@@ -1,6 +1,7 @@
 """`longmemeval compare`: tables, the document, and exit code 4 for a run that is worse than its baseline."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -155,12 +156,29 @@ def test_runs_on_different_data_share_a_table_by_ability(command: Command, tmp_p
     evaluate(run_id, where=where)
     refused = command("compare good talks")
     assert refused.code == 2
+    assert "--across" in refused.stderr
     shown = command("compare good talks --across")
     assert (shown.code, shown.stderr) == (0, "")
-    heading = next(line for line in shown.stdout.splitlines() if line.split()[:1] == ["run"])
-    assert heading.split()[-1] == "abstention"
+    cells = [re.split(r"\s{2,}", line.strip()) for line in shown.stdout.splitlines()]
+    rows = {line[0]: line[1:] for line in cells if len(line) == 3}
+    assert rows["judge"] == ["not official", "official"]
+    assert rows["multi-hop"][0] == "\N{EN DASH}"
+    assert "abstention" in rows
     assert "80.0 %" in shown.stdout
-    assert "no difference between them is tested" in " ".join(shown.stdout.split())
+    said = " ".join(shown.stdout.split())
+    assert "A: good (" in said
+    assert "LoCoMo: fact-recall is single-hop; inference is open-domain" in said
+    assert "no difference between them is tested" in said
+    # Under several columns it is said of which; the haystack is the second's alone.
+    assert re.search(r"\bB: [A-Z]", said)
+    for ending, sign in (("md", "| overall |"), ("latex", r"\toprule")):
+        page = command(f"report good talks --across --format {ending} -o -")
+        assert (page.code, page.stderr) == (0, "")
+        assert sign in page.stdout
+        assert "LoCoMo: fact-recall is single-hop" in page.stdout
+    assert command("report good talks --across -o across.html").code == 0
+    assert "80.0 %\n[" in (tmp_path / "across.html").read_text()
+    assert command("report good talks --across --full").code == 2
     document = json.loads(command("compare good talks --across --json").stdout)
     assert [run["dataset"] for run in document["runs"]] == ["d", "talks"]
     assert set(document["runs"][1]["by_ability"]) == {

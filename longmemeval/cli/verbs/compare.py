@@ -121,14 +121,13 @@ def _show_published(figures: "Sequence[PublishedFigure]", judge: "JudgeIdentity"
 
 
 def _show_across(graded: "list[GradedRun]", *, as_json: bool) -> None:
-    from longmemeval.report.tables.abilities import ACROSS_NOTE, ability_table
-    from longmemeval.report.tables.footnotes import footnotes
+    from longmemeval.report.tables.abilities import ability_legend, ability_notes, ability_table
 
     if as_json:
         print_json({"runs": [{"dataset": run.manifest.dataset["name"], **asdict(run.metrics)} for run in graded]})
         return
     print_table(ability_table(graded))
-    print_lines([ACROSS_NOTE, *footnotes([run.summary for run in graded])])
+    print_lines([*ability_legend(graded), "", *ability_notes(graded)])
 
 
 def show(comparison: "Comparison", *, questions: bool = False) -> None:

@@ -43,6 +43,10 @@ def report(
         bool, typer.Option("--full", rich_help_panel=OUTPUT, help="Cut no text in the page, whatever its size.")
     ] = False,
     published: Published = None,
+    across: Annotated[
+        bool,
+        typer.Option("--across", rich_help_panel=OUTPUT, help="One table by ability, for runs on different data sets."),
+    ] = False,
 ) -> None:
     """Write a report on graded runs.
 
@@ -56,7 +60,10 @@ def report(
         dataset=dataset,
         full=full,
         published="all" if published == "all" else published is not None,
+        across=across,
     )
+    if across and (published or full):
+        raise typer.BadParameter("--across takes neither --published nor --full")
     where = places.folders()
     run_ids = runs.named(where)
     if output == Path("-"):

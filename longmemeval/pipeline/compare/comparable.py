@@ -34,7 +34,7 @@ def check_comparable(graded: Sequence[GradedRun]) -> None:
         "The runs answered different data",
         lambda run: run.manifest.dataset["content_sha256"],
         lambda run: f"{run.manifest.dataset['name']} with content {run.manifest.dataset['content_sha256'][:12]}…",
-        "Rerun on the same data",
+        "Rerun on the same data, or show them side by side, by ability, with --across",
     )
     remedy = _one_judge(graded)
     for what, key in (("metrics", _metric), ("judges", _judge)):

@@ -88,6 +88,15 @@ class AskedQuestions:
         """All of them, in the order of the questions."""
         return [self.gold(question_id) for question_id in self.questions]
 
+    def types_by_ability(self) -> dict[str, list[str]]:
+        """Ability, of those that all benchmarks share -> the types of the questions that ask for it."""
+        found: dict[str, list[str]] = {}
+        for gold in self.golds():
+            types = found.setdefault(self.benchmark.types.ability_of(gold), [])
+            if gold.question_type not in types:
+                types.append(gold.question_type)
+        return found
+
 
 def check_selection(manifest: RunManifest, dataset: Dataset, questions: Sequence[Question]) -> None:
     """Refuse a manifest whose questions are not those that its selection gives.

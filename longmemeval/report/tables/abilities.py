@@ -6,35 +6,70 @@ from longmemeval.evaluation.judges.standing import judge_name
 from longmemeval.evaluation.metrics import Score
 from longmemeval.evaluation.question_types import ABILITIES, OTHER
 from longmemeval.pipeline.compare.graded_run import GradedRun
-from longmemeval.report.tables.cells import apart, interval, percent
+from longmemeval.report.tables.cells import UNKNOWN, interval, percent
+from longmemeval.report.tables.footnotes import footnotes
+from longmemeval.report.tables.layout import letter_of
 from longmemeval.report.tables.table import Table
 
-ACROSS_NOTE = (
-    "Figures of different data, judges or metrics do not compare: rows stand one under the other, no difference "
+TITLE = "By ability, across data sets"
+_NOTE = (
+    "Figures of different data, judges or metrics do not compare: columns stand side by side, no difference "
     "between them is tested."
+)
+_CELLS = (
+    "Each figure with its 95 % interval and n, its questions; those not evaluated count as wrong. "
+    f"{UNKNOWN}: no question asks for it."
 )
 
 
 def ability_table(graded: Sequence[GradedRun]) -> Table:
-    """A row per run, a column per ability that any of them asks for; each cell with its interval and its count."""
-    abilities = [name for name in (*ABILITIES, OTHER) if any(name in run.metrics.by_ability for run in graded)]
-    rows = []
-    for run in graded:
-        metrics = run.metrics
-        judge = f"{judge_name(metrics.judge)}\n{metrics.judge.metric}"
-        cells = [_cell(metrics.by_ability.get(ability)) for ability in abilities]
-        data = "\n".join([run.manifest.dataset["name"], *run.asked.part.split(", ", 1)]).strip()
-        rows.append([metrics.run, data, judge, _cell(metrics.overall), *cells])
-    columns = ["run", "data set", "judge", "overall", *(ability.replace("-", "-\n") for ability in abilities)]
-    return Table(
-        "By ability, across data sets",
-        columns,
-        rows,
-        left=frozenset({0, 1, 2}),
-        prose=frozenset({1, 2}),
-        apart=apart([run.summary for run in graded]),
-    )
+    """A column per run, a row per ability that any of them asks for; each cell with its interval and its count."""
+    scores = [run.metrics.by_ability for run in graded]
+    abilities = [name for name in (*ABILITIES, OTHER) if any(name in found for found in scores)]
+    rows = [
+        ["judge", *("official" if run.metrics.judge.official else "not official" for run in graded)],
+        ["metric", *(run.metrics.judge.metric for run in graded)],
+        ["not evaluated", *(f"{run.metrics.overall.not_evaluated:,}" for run in graded)],
+        ["overall", *(_cell(run.metrics.overall) for run in graded)],
+        *([name, *(_cell(found.get(name)) for found in scores)] for name in abilities),
+    ]
+    heads = [f"{letter_of(place)}\n{run.manifest.dataset['name']}" for place, run in enumerate(graded)]
+    return Table(TITLE, ["", *heads], rows)
+
+
+def ability_legend(graded: Sequence[GradedRun]) -> list[str]:
+    """What stands in each column, and which question types ask for which ability, a line each."""
+    lines = []
+    abilities: dict[str, dict[str, list[str]]] = {}
+    for place, run in enumerate(graded):
+        one, judge = run.summary, run.metrics.judge
+        remarks = [word for word, so in (("control", one.control), ("reads gold", one.reads_gold)) if so]
+        what = ", ".join([f"{one.memory}, {one.model}", *remarks])
+        lines.append(f"{letter_of(place)}: {one.run_id} ({what}; judge: {judge_name(judge)})")
+        asked = abilities.setdefault(run.asked.benchmark.title, {})
+        for ability, types in run.asked.types_by_ability().items():
+            asked[ability] = list(dict.fromkeys([*asked.get(ability, []), *types]))
+    for benchmark, asked in abilities.items():
+        known = [name for name in (*ABILITIES, OTHER) if asked.get(name, [name]) != [name]]
+        if known:
+            lines.append(f"{benchmark}: " + "; ".join(f"{name} is {', '.join(asked[name])}" for name in known))
+    return lines
+
+
+def ability_notes(graded: Sequence[GradedRun]) -> list[str]:
+    """What has to be said under the table; what does not hold of all columns says of which."""
+    columns: dict[str, list[str]] = {}
+    for place, run in enumerate(graded):
+        for note in footnotes([run.summary]):
+            columns.setdefault(note, []).append(letter_of(place))
+    said = [
+        note if len(letters) == len(graded) else f"{', '.join(letters)}: {note}" for note, letters in columns.items()
+    ]
+    return [_CELLS, _NOTE, *said]
 
 
 def _cell(score: Score | None) -> str:
-    return "-" if score is None else f"{percent(score.accuracy)}\n{interval(score)}\nn {score.n:,}"
+    if score is None:
+        return UNKNOWN
+    missing = f"\n{score.not_evaluated:,} not evaluated" if score.not_evaluated else ""
+    return f"{percent(score.accuracy)}\n{interval(score)}\nn {score.n:,}{missing}"

@@ -1,0 +1,41 @@
+"""Runs on different data sets on one page: the table by ability, what stands in it, and nothing compared."""
+
+from collections.abc import Sequence
+
+from longmemeval import __version__
+from longmemeval.pipeline.compare.graded_run import GradedRun
+from longmemeval.report.charts.svg import need_report_libraries
+from longmemeval.report.page.templates import environment, page_file, policy
+from longmemeval.report.tables.abilities import ability_legend, ability_notes, ability_table
+from longmemeval.text.plural import count_of
+
+_STYLE = """
+.across td, .across thead th { white-space: pre-line; }
+"""
+
+
+def across_page(graded: Sequence[GradedRun]) -> str:
+    """The page: the same bytes for the same files.
+
+    Raises:
+        HarnessError: the extra `report` is not installed.
+    """
+    need_report_libraries()
+    from markupsafe import Markup
+
+    style = page_file("page.css") + _STYLE
+    sets = len({run.manifest.dataset["content_sha256"] for run in graded})
+    text = (
+        environment()
+        .get_template("across.html.j2")
+        .render(
+            policy=policy("", style),
+            table=ability_table(graded),
+            lead=f"{count_of(len(graded), 'run')}, {count_of(sets, 'data set')}",
+            legend=ability_legend(graded),
+            notes=ability_notes(graded),
+            version=__version__,
+            style=Markup(style),
+        )
+    )
+    return text + "\n"
