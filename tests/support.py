@@ -30,7 +30,7 @@ def longmemeval(
     The process is forked from one that has imported the libraries, where its environment changes nothing in how they
     are imported.
     """
-    read_late = ("_API_KEY", "_BASE_URL", "_MEMORY_TIMEOUTS")
+    read_late = ("_API_KEY", "_API_BASE", "_BASE_URL", "_MEMORY_TIMEOUTS")
     if any(not name.endswith(read_late) for name in environment):
         return longmemeval_anew(*arguments, cwd=cwd, code=code, **environment)
     process = start_forked(list(map(str, arguments)), cwd, clean_environment(**environment))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT, clean_environment
+from tests.support import ROOT, clean_environment, longmemeval
 
 GUIDES = {
     "first-comparison.md": "report.html",
@@ -41,15 +41,7 @@ def test_commands_of_a_guide_run_as_they_stand(page: str, tmp_path: Path) -> Non
     for line in lines:
         program, *arguments = shlex.split(line)
         assert program == "longmemeval"
-        done = subprocess.run(
-            [sys.executable, "-m", "longmemeval", *arguments],
-            cwd=tmp_path,
-            env=clean_environment(),
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert done.returncode == 0, f"{line}\n{done.stderr}"
+        longmemeval(*arguments, cwd=tmp_path)
     made = tmp_path / GUIDES[page]
     assert made.stat().st_size > (100_000 if made.suffix == ".html" else 1000)
 

@@ -42,7 +42,7 @@ def interrupt(process: Forked, pauses: tuple[float, ...]) -> str:
     for pause in (0.0, *pauses):
         time.sleep(pause)
         process.send_signal(signal.SIGINT, group=True)
-    return process.communicate(timeout=30)[1]
+    return process.communicate()[1]
 
 
 ALONE, PROCESSES, THREADS = ("--jobs", "1"), ("--jobs", "2"), ("--jobs", "2", "--executor", "threads")
