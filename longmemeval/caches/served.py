@@ -32,6 +32,9 @@ class HubConnection:
         key: by which both sides know each other.
         worker: the worker's name.
 
+    Attributes:
+        folder: of the command, on its machine.
+
     Raises:
         HubLostError: nobody listens there; so do all methods.
     """
@@ -41,7 +44,7 @@ class HubConnection:
         self._lock = Lock()
         with self._told():
             self._connection = Client(address, authkey=key)
-        self.ask("join", worker)
+        self.folder = str(self.ask("join", worker))
 
     def ask(self, operation: str, *given: object) -> Answer:
         """The answer to one question; the operations are those of `executors/hub.py`."""

@@ -75,6 +75,8 @@ class Reference:
         return None if done and getattr(done.outcome, "kind", None) is HubLostError else done
 
     def _joined(self, hub: HubConnection) -> None:
+        with suppress(OSError):  # Where it is on a shared drive, what the user names in it is found.
+            os.chdir(hub.folder)
         Thread(target=_beat, args=(hub, self.timeout / _BEATS_PER_TIMEOUT), daemon=True).start()
         root = logging.getLogger("longmemeval")
         for handler in [one for one in root.handlers if isinstance(one, _ToHub)]:
@@ -123,7 +125,7 @@ def run(
 
         def watch() -> None:
             while not ended.wait(timeout / _BEATS_PER_TIMEOUT):
-                silent_here = hub.drop_silent(timeout)
+                silent_here = hub.drop_silent(_BEATS_PER_TIMEOUT)
                 with suppress(Exception):
                     silent_here += engine.silent(timeout)
                 for silent in dict.fromkeys(silent_here):

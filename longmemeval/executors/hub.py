@@ -8,7 +8,6 @@ import logging
 import os
 import secrets
 import socket
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from itertools import count
@@ -33,7 +32,7 @@ class _Peer:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.worker = ""
-        self.seen = time.monotonic()
+        self.silent_looks = 0
         self.claims: set[tuple[Path, bytes]] = set()
         self.locks: dict[Path, ExitStack] = {}
 
@@ -88,11 +87,15 @@ class Hub:
         with self._lock:
             self._tasks.pop(number, None)
 
-    def drop_silent(self, seconds: float) -> list[str]:
-        """The workers that have said nothing for so long. What they hold is free; they are not heard again."""
+    def drop_silent(self, looks: int) -> list[str]:
+        """The workers that have said nothing since so many calls. What they hold is free; they are not heard again.
+
+        Calls are counted, not seconds: while this process was stopped, nobody was silent.
+        """
         with self._lock:
-            late = time.monotonic() - seconds
-            silent = [peer for peer in self._peers if peer.seen < late]
+            silent = [peer for peer in self._peers if peer.silent_looks >= looks]
+            for peer in self._peers:
+                peer.silent_looks += 1
             for peer in silent:
                 self._leave(peer)
         return [peer.worker for peer in silent]
@@ -129,7 +132,7 @@ class Hub:
                 with self._lock:
                     if peer not in self._peers:
                         break
-                    peer.seen = time.monotonic()
+                    peer.silent_looks = 0
                     answer = self._answer(peer, operation, given)
                 connection.send(answer)
         with self._lock:
@@ -164,8 +167,10 @@ class Hub:
 
     # What workers ask for. Held by `_lock`.
 
-    def _join(self, peer: _Peer, worker: str) -> None:
+    def _join(self, peer: _Peer, worker: str) -> str:
+        """The folder of the command."""
         peer.worker = worker
+        return os.getcwd()
 
     def _beat(self, peer: _Peer) -> None:
         pass

@@ -24,6 +24,7 @@ EXECUTORS = Registry[Executor](
         "processes": "longmemeval.executors.processes:Processes",
         "threads": "longmemeval.executors.threads:Threads",
         "dask": "longmemeval.executors.dask:Dask",
+        "ray": "longmemeval.executors.ray:Ray",
     },
     adapt=lambda loaded: loaded() if isinstance(loaded, type) else loaded,
 )
@@ -55,7 +56,9 @@ def executor_named(name: str) -> Executor:
         return executor
     at = getattr(executor, "at", None)
     if at is None:
-        raise HarnessError(f"The executor '{base}' takes no address", where=address, fix="Choose --executor dask")
+        raise HarnessError(
+            f"The executor '{base}' takes no address", where=address, fix="Choose --executor dask or ray"
+        )
     found: Executor = at(address)
     return found
 

@@ -1,22 +1,25 @@
 """Real clusters as processes of this machine, and what a preparation on them has to be equal to."""
 
 import json
+import logging
+import os
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from tests.pipeline.helpers import timeless
 from tests.server import ModelServer
 from tests.support import clean_environment
 
-PREPARE = ("prepare", "--dataset", "sample", "--memory", "hybrid", "--memory", "full-history", "--limit", "9")
-EMBEDDER = ("--embedder", "openai:text-embedding-3-small", "--api-base")
-ALL = ("prepare", "--dataset", "sample", "--memory", "hybrid", "--memory", "full-history")
-ENVIRONMENT = {"OPENAI_API_KEY": "local"}
+KEY = "local"
 
 
 def embedded(server: ModelServer, since: int = 0) -> Counter[str]:
@@ -24,68 +27,107 @@ def embedded(server: ModelServer, since: int = 0) -> Counter[str]:
     return Counter(text for request in server.requests[since:] for text in request.body["input"])
 
 
-def parts(folder: Path) -> dict[str, object]:
-    """All that `prepare` and `retrieval` make but their journals."""
-    return {name: made for name, made in timeless(folder).items() if not name.endswith((".jsonl", "run.json"))}
-
-
-def finished(folder: Path) -> int:
-    """How many fixtures are there."""
-    return len(list(folder.glob("prepared-data/sample/default/*/meta.json")))
+def made(folder: Path) -> dict[str, object]:
+    """All that `prepare` and `retrieval` make but times, expenses and settings."""
+    return {
+        name: one
+        for name, one in timeless(folder).items()
+        if not name.endswith(("prepare.jsonl", "spending.jsonl", "run.json"))
+    }
 
 
 def wait_until(reached: Callable[[], bool]) -> None:
     """Wait for a condition that comes about."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 100
     while not reached():
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
 
-class Workers:
-    """A Dask scheduler and workers over TCP.
+def warn(text: str) -> int:
+    """A task that has something to say; the process that it is in."""
+    logging.getLogger("longmemeval.here").warning("Look: %s", text)
+    return os.getpid()
+
+
+class Cluster(ABC):
+    """A cluster at work.
+
+    Args:
+        folder: which is there, for what it writes.
 
     Attributes:
-        address: the scheduler's.
-        processes: the workers.
+        at: the options of a command that uses it.
+        spec: the executor with its address.
+        workers: how many there are.
     """
 
-    def __init__(self, folder: Path, count: int) -> None:
+    name = ""
+    workers = 2
+
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._file = folder / "scheduler.json"
-        self._scheduler = self._begin("dask_scheduler", "--port", "0", "--scheduler-file", self._file)
-        wait_until(self._file.exists)
-        wait_until(lambda: self._file.read_text().rstrip().endswith("}"))
-        self.address = json.loads(self._file.read_text())["address"]
-        self.processes = [self.begin_worker() for _ in range(count)]
+        self.spec = f"{self.name}@{self.start()}"
+        self.at = ("--executor", self.name, "--address", self.spec.partition("@")[2])
 
-    def begin_worker(self) -> subprocess.Popen[bytes]:
-        """One more."""
-        return self._begin("dask_worker", self.address, "--nthreads", "1", "--no-nanny")
+    @abstractmethod
+    def start(self) -> str:
+        """Start it; its address."""
 
+    @abstractmethod
     def end(self) -> None:
-        """End all, also those that are stopped."""
-        for process in [*self.processes, self._scheduler]:
-            process.kill()
-            process.wait()
+        """End all processes, also those that are stopped."""
 
-    def _begin(self, module: str, *arguments: str | Path) -> subprocess.Popen[bytes]:
-        words = [sys.executable, "-m", f"distributed.cli.{module}", *arguments, "--host", "127.0.0.1", "--no-dashboard"]
+    def begin(self, module: str, *arguments: str | Path) -> subprocess.Popen[bytes]:
+        """A process of the cluster."""
         return subprocess.Popen(
-            words,
+            [sys.executable, "-m", module, *arguments],
             cwd=self.folder,
-            env=clean_environment(OPENAI_API_KEY="local"),
+            env=clean_environment(OPENAI_API_KEY=KEY),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
 
 
-@contextmanager
-def dask_cluster(folder: Path, count: int) -> Iterator[Workers]:
-    """A scheduler and `count` workers, in `folder`."""
-    folder.mkdir()
-    workers = Workers(folder, count)
-    try:
-        yield workers
-    finally:
-        workers.end()
+class DaskCluster(Cluster):
+    """A Dask scheduler and workers over TCP."""
+
+    name = "dask"
+    workers = 3
+
+    def start(self) -> str:
+        found, here = self.folder / "scheduler.json", ("--host", "127.0.0.1", "--no-dashboard")
+        scheduler = self.begin("distributed.cli.dask_scheduler", "--port", "0", "--scheduler-file", found, *here)
+        wait_until(lambda: found.exists() and found.read_text().rstrip().endswith("}"))
+        address = str(json.loads(found.read_text())["address"])
+        worker = ("distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny", *here)
+        self._processes = [*(self.begin(*worker) for _ in range(self.workers)), scheduler]
+        return address
+
+    def end(self) -> None:
+        for process in self._processes:
+            process.kill()
+            process.wait()
+
+
+class RayCluster(Cluster):
+    """A Ray of this machine."""
+
+    name = "ray"
+
+    def start(self) -> str:
+        self._short = Path(tempfile.mkdtemp(prefix="ray"))  # Ray's sockets take paths of 107 bytes.
+        node = ("--head", "--block", "--port", "0", "--num-cpus", str(self.workers), "--include-dashboard", "false")
+        store = ("--object-store-memory", "80000000", "--temp-dir", self._short, "--disable-usage-stats")
+        self._node = self.begin("ray.scripts.scripts", "start", *node, *store)
+        found = self._short / "ray_current_cluster"
+        wait_until(lambda: found.exists() and ":" in found.read_text())
+        return found.read_text().strip()
+
+    def end(self) -> None:
+        self._node.send_signal(signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            self._node.wait(20)
+        self._node.kill()
+        self._node.wait()
+        shutil.rmtree(self._short, ignore_errors=True)

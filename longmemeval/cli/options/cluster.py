@@ -7,26 +7,27 @@ import typer
 from longmemeval.cli.options.panels import ADVANCED
 from longmemeval.errors import HarnessError
 
-Scheduler = Annotated[
+ClusterAddress = Annotated[
     str | None,
     typer.Option(
+        "--address",
         "--scheduler",
         metavar="ADDRESS",
         rich_help_panel=ADVANCED,
-        help="With --executor dask: the scheduler, like tcp://host:8786 [default: LONGMEMEVAL_DASK_SCHEDULER, else "
-        "local workers].",
+        help="With --executor dask: the scheduler, like tcp://host:8786 [default: LONGMEMEVAL_DASK_SCHEDULER]; with "
+        "ray: the head, like host:6379 [default: RAY_ADDRESS]. Without one: local workers.",
     ),
 ]
 
 
-def executor_spec(executor: str | None, scheduler: str | None) -> str | None:
+def executor_spec(executor: str | None, address: str | None) -> str | None:
     """The executor with its address, as the pipeline takes it.
 
     Raises:
-        HarnessError: an address is given for another executor.
+        HarnessError: an address is given, and no executor.
     """
-    if scheduler is None:
+    if address is None:
         return executor
-    if executor != "dask":
-        raise HarnessError("--scheduler is the address of a Dask cluster", fix="Add --executor dask")
-    return f"dask@{scheduler}"
+    if executor is None:
+        raise HarnessError("--address is the address of a cluster", fix="Add --executor dask or --executor ray")
+    return f"{executor}@{address}"

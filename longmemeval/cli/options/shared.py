@@ -130,7 +130,8 @@ ExecutorName = Annotated[
         "--executor",
         metavar="NAME",
         rich_help_panel=ADVANCED,
-        help="What runs the workers: processes, threads, dask or another package's [default: processes when it pays].",
+        help="What runs the workers: processes, threads, dask, ray or another package's [default: processes when it "
+        "pays].",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", rich_help_panel=OUTPUT, help="Print one JSON document.")]

@@ -6,7 +6,7 @@ import typer
 
 from longmemeval.cli.next_step import command_line
 from longmemeval.cli.options import shared
-from longmemeval.cli.options.cluster import Scheduler, executor_spec
+from longmemeval.cli.options.cluster import ClusterAddress, executor_spec
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import ADVANCED, OUTPUT, WHAT
 from longmemeval.cli.options.progress import Shown
@@ -43,7 +43,7 @@ def prepare(
     give_up_after: shared.GiveUpAfter = 120.0,
     jobs: shared.Jobs = None,
     executor: shared.ExecutorName = None,
-    scheduler: Scheduler = None,
+    address: ClusterAddress = None,
     force: Annotated[bool, typer.Option("--force", rich_help_panel=ADVANCED, help="Remake parts that exist.")] = False,
     compress: Annotated[
         Literal["zstd"] | None,
@@ -82,7 +82,7 @@ def prepare(
             give_up_after_s=give_up_after,
             rates=rates.rates(where),
             jobs=jobs,
-            executor=executor_spec(executor, scheduler),
+            executor=executor_spec(executor, address),
             force=force,
             compress=compress,
             dry_run=dry_run,

@@ -7,7 +7,7 @@ import typer
 
 from longmemeval.cli.next_step import command_line
 from longmemeval.cli.options import shared
-from longmemeval.cli.options.cluster import Scheduler, executor_spec
+from longmemeval.cli.options.cluster import ClusterAddress, executor_spec
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import ADVANCED, OUTPUT, WHAT
 from longmemeval.cli.options.progress import Shown
@@ -89,7 +89,7 @@ def retrieval(
     ] = None,
     jobs: shared.Jobs = None,
     executor: shared.ExecutorName = None,
-    scheduler: Scheduler = None,
+    address: ClusterAddress = None,
     as_json: shared.Json = False,
 ) -> None:
     """Measure how well memories find the evidence.
@@ -123,7 +123,7 @@ def retrieval(
             model_options=ModelOptions(api_base=api_base, give_up_after_s=give_up_after, rates=rates.rates(where)),
             spending=shared.spending(max_cost),
             jobs=jobs,
-            executor=executor_spec(executor, scheduler),
+            executor=executor_spec(executor, address),
             tell=lambda text: err.print(printable(text)),
         ),
         where=where,

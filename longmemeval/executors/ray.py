@@ -1,0 +1,157 @@
+"""Ray: tasks on the workers of a cluster, or of one that is started on this machine. The extra `ray`."""
+
+import logging
+import os
+import signal
+import socket
+import time
+from collections.abc import Generator, Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+from longmemeval.errors import HarnessError
+from longmemeval.executors.cluster import Reference, host_towards, run
+from longmemeval.executors.protocol import Done, Task
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+ADDRESS = "RAY_ADDRESS"
+"""Ray's own environment variable with the address of a cluster; Ray sets it in jobs that it begins."""
+_CONNECT_S = 5
+_WORKERS_S = 300
+"""How long a cluster may have no workers: one that grows by itself takes minutes."""
+_STORE_BYTES = 80 * 2**20
+"""Near the least that Ray takes: no text goes through its store."""
+
+
+class Ray:
+    """A Ray cluster.
+
+    Args:
+        address: of its head (`host:6379`), or `auto` on a machine of the cluster; empty: as the environment says, else
+            a cluster on this machine that ends with the command.
+    """
+
+    embeds_in_tasks = True
+
+    def __init__(self, address: str = "") -> None:
+        self._address = address
+
+    def at(self, address: str) -> "Ray":
+        """The same at that address."""
+        return Ray(address)
+
+    def map(self, tasks: Iterable[Task[T, R]], workers: int | None) -> Generator[Done[R], None, None]:
+        """See `Executor.map`.
+
+        Raises:
+            HarnessError: Ray is not installed, nobody is at the address, or a haystack lost its worker several times.
+        """
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")
+        try:
+            import ray
+        except ImportError as error:
+            raise HarnessError(
+                "The executor 'ray' needs Ray, which is not installed", fix="pip install 'longmemeval[ray]'"
+            ) from error
+        with _connected(self._address or os.environ.get(ADDRESS, ""), workers) as host:
+            try:
+                yield from run(_Engine(), host, tasks, workers, worker_name)
+            except (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError) as error:
+                raise HarnessError(
+                    "Workers died several times at the same haystack (out of memory, perhaps)",
+                    fix="Give workers more memory and rerun the command; finished work is kept",
+                ) from error
+
+
+def worker_name() -> str:
+    """Of the worker this runs in: its machine and process."""
+    import ray
+
+    return f"{ray.util.get_node_ip_address()}:{os.getpid()}"
+
+
+@contextmanager
+def _connected(address: str, workers: int | None) -> Iterator[str]:
+    """This process as a driver of the cluster; the address of this machine that its workers reach.
+
+    Raises:
+        HarnessError: there is no cluster at the address, or it has another version of Ray or Python.
+    """
+    import ray
+
+    if ray.is_initialized():  # By the program that calls us.
+        yield host_towards(ray.get_runtime_context().gcs_address)
+        return
+    begin = partial(ray.init, log_to_driver=False, logging_level=logging.ERROR)
+    try:
+        if not address:
+            begin("local", num_cpus=workers, object_store_memory=_STORE_BYTES, include_dashboard=False)
+        else:
+            _see_somebody(address)
+            begin(address)
+    except (ConnectionError, TimeoutError, RuntimeError, ValueError, OSError) as error:
+        raise HarnessError(
+            f"No Ray cluster that can be used answers at that address: {error}",
+            where=address or "this machine",
+            fix="Start one (`ray start --head`), or correct --address, like host:6379; a cluster that asks for a token "
+            "wants RAY_AUTH_MODE=token",
+        ) from error
+    try:
+        yield host_towards(ray.get_runtime_context().gcs_address) if address else "127.0.0.1"
+    finally:
+        ray.shutdown()
+
+
+def _see_somebody(address: str) -> None:
+    """Ray itself looks for minutes."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host, int(port)), _CONNECT_S).close()
+
+
+class _Engine:
+    """The cluster that this process is connected to, as `cluster.run` wants it."""
+
+    def __init__(self) -> None:
+        import ray
+
+        self._call = ray.remote(_do)
+        self._kill = ray.remote(_kill)
+        self.workers = max(1, self._cpus())
+        self._had_workers = time.monotonic()
+
+    def submit(self, call: Reference) -> "Future[Done[Any] | None]":
+        future: Future[Done[Any] | None] = self._call.remote(call).future()
+        return future
+
+    def silent(self, seconds: float) -> list[str]:
+        """None: Ray watches its machines itself."""
+        return []
+
+    def has_workers(self) -> bool:
+        if self._cpus():
+            self._had_workers = time.monotonic()
+        return time.monotonic() < self._had_workers + _WORKERS_S
+
+    def drop(self, worker: str) -> None:
+        """End it, by a task on the same machine; Ray does its work elsewhere then."""
+        machine, _, process = worker.rpartition(":")
+        self._kill.options(num_cpus=0, resources={f"node:{machine}": 0.001}).remote(int(process))
+
+    def _cpus(self) -> int:
+        import ray
+
+        return int(ray.cluster_resources().get("CPU", 0))
+
+
+def _do(call: Reference) -> Done[Any] | None:
+    return call()
+
+
+def _kill(process: int) -> None:
+    os.kill(process, signal.SIGKILL)

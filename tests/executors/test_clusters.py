@@ -1,0 +1,127 @@
+"""A real Dask and a real Ray: the same bytes, each text once, workers that die and hang."""
+
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from longmemeval.executors.protocol import Done, Task
+from longmemeval.executors.registry import executor_named
+from tests.executors.clusters import KEY, Cluster, DaskCluster, RayCluster, embedded, made, wait_until, warn
+from tests.memory.external.carried import EXAMPLE
+from tests.pipeline.helpers import start
+from tests.server import ModelServer
+from tests.support import longmemeval, record, write_dataset
+
+ENGINES = [pytest.param(one, id=one.name, marks=pytest.mark.xdist_group(one.name)) for one in (DaskCluster, RayCluster)]
+EMBEDDER = ("--embedder", "openai:text-embedding-3-small", "--api-base")
+GATED = """
+import os
+import pathlib
+import time
+
+from mymem import MyMemory
+
+
+class Gated(MyMemory):
+    def add(self, session):
+        pathlib.Path(f"at-{os.getpid()}").touch()
+        while not os.path.exists("open"):
+            time.sleep(0.01)
+        super().add(session)
+"""
+"""A memory that is filled when there is a file `open`, and says in which processes that is."""
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_AUTH_MODE", "token")
+        patch.setenv("RAY_AUTH_TOKEN", "of-this-test-" * 4)
+        begun: Cluster = request.param(tmp_path_factory.mktemp("cluster"))
+        try:
+            yield begun
+        finally:
+            begun.end()
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    """For one process, and for a cluster."""
+    both = tmp_path / "here", tmp_path / "there"
+    for folder in both:
+        folder.mkdir()
+        (folder / "mymem.py").write_text(EXAMPLE)
+    return both
+
+
+def test_the_same_bytes_and_each_text_once(cluster: Cluster, folders: tuple[Path, Path]) -> None:
+    """A memory from outside too, whose module only the folder of the command has."""
+    here, there = folders
+    memories = ("--dataset", "sample", "--limit", "4", "--memory", "hybrid", "--memory", "mymem:MyMemory")
+    with ModelServer() as server:
+        # One server's count is enough: what talks to servers takes each worker seconds to load.
+        at_server = cluster.name == "dask"
+        command = ("prepare", *memories, *((*EMBEDDER, server.url) if at_server else ()))
+        alone = longmemeval(*command, "--jobs", "1", cwd=here, OPENAI_API_KEY=KEY)
+        asked, since = embedded(server), len(server.requests)
+        done = longmemeval(*command, *cluster.at, cwd=there, OPENAI_API_KEY=KEY)
+        assert embedded(server, since) == asked
+        assert set(asked.values()) == ({1} if at_server else set())
+        if at_server:
+            ranked = ("retrieval", *memories, "--run-id", "r")
+            longmemeval(*ranked, "--jobs", "1", cwd=here, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=server.url)
+            longmemeval(*ranked, *cluster.at, cwd=there, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=server.url)
+            assert any(name.endswith("rankings.jsonl") for name in made(there))
+    assert computed(done.stdout) == computed(alone.stdout)
+    assert made(there) == made(here)
+
+
+def computed(printed: str) -> list[str]:
+    """The line of a summary that says how many texts were embedded."""
+    return re.findall("Embeddings: .* computed.*", printed)
+
+
+def test_what_a_worker_has_to_say_is_told_here(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    (done,) = executor_named(cluster.spec).map([Task("one", warn, "here", 1)], None)
+    assert isinstance(done, Done)
+    assert done.outcome != os.getpid()
+    assert [one.getMessage() for one in caplog.records if "Look: here (worker " in one.getMessage()]
+
+
+def test_a_worker_dies_and_one_hangs(cluster: Cluster, folders: tuple[Path, Path]) -> None:
+    here, there = folders
+    for folder in folders:
+        (folder / "gated.py").write_text(GATED)
+        write_dataset(folder / "d.json", *(record(f"q{number}") for number in range(6)))
+    command = ("prepare", "--dataset", "d.json", "--memory", "gated:Gated")
+    (here / "open").touch()
+    longmemeval(*command, "--jobs", "1", cwd=here)
+    under_way = start(*command, *cluster.at, cwd=there, LONGMEMEVAL_WORKER_TIMEOUT="3")
+    wait_until(lambda: len(at_work(there)) == cluster.workers or under_way.poll() is not None)
+    killed, stopped = at_work(there)[:2]
+    os.kill(killed, signal.SIGKILL)
+    os.kill(stopped, signal.SIGSTOP)
+    (there / "open").touch()
+    told = under_way.communicate(timeout=120)
+    assert under_way.returncode == 0, told
+    assert "A worker has been silent for 3 s; its work is done elsewhere" in told[1]
+    assert made(there / "prepared-data") == made(here / "prepared-data")
+
+
+def at_work(folder: Path) -> list[int]:
+    """The workers that are filling a `Gated`."""
+    return [int(path.name.removeprefix("at-")) for path in folder.glob("at-*")]
+
+
+def test_nobody_at_the_address(tmp_path: Path) -> None:
+    command = ("prepare", "--dataset", "sample", "--memory", "hybrid")
+    told = longmemeval(*command, "--executor", "dask", "--address", "tcp://127.0.0.1:9", cwd=tmp_path, code=2).stderr
+    assert "No Dask scheduler answers" in told
+    told = longmemeval(*command, "--executor", "ray", "--address", "127.0.0.1:9", cwd=tmp_path, code=2).stderr
+    assert "No Ray cluster that can be used answers" in told
+    told = longmemeval(*command, "--scheduler", "127.0.0.1:9", cwd=tmp_path, code=2).stderr
+    assert "Add --executor dask or --executor ray" in told

@@ -1,0 +1,77 @@
+"""What goes between a command and its workers; what is told where an engine is not installed."""
+
+import pickle
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from longmemeval.caches.served import HubConnection, HubLostError, ServedCache, disconnect
+from longmemeval.errors import HarnessError
+from longmemeval.executors.cluster import Reference
+from longmemeval.executors.hub import Hub
+from longmemeval.executors.protocol import Done, Task
+from longmemeval.executors.registry import executor_named
+from longmemeval.locks import LockedError, locked
+
+
+def test_a_task_goes_through_the_scheduler_as_a_reference() -> None:
+    text = "a haystack " * 100_000
+    with closing(Hub("127.0.0.1")) as hub:
+        number = hub.lend(Task("one", len, text, len(text)), lambda: True)
+        call = Reference(hub.address, hub.key, number, 60.0, here)
+        assert len(pickle.dumps(call)) < 1000
+        try:
+            assert call() == Done("one", len(text))
+        finally:
+            disconnect()
+
+
+def here() -> str:
+    return "here"
+
+
+def test_a_text_is_one_workers_until_it_is_there_or_the_worker_is_gone(tmp_path: Path) -> None:
+    path, keys = tmp_path / "embeddings.sqlite", [b"a", b"b"]
+    with closing(Hub("127.0.0.1")) as hub:
+        first, second = (HubConnection(hub.address, hub.key, name) for name in ("first", "second"))
+        mine, others = ServedCache(first, path), ServedCache(second, path)
+        assert mine.claim(keys) == keys
+        assert others.claim([b"b", b"c"]) == [b"c"]
+        mine.put_many({b"a": b"1"})
+        assert others.get_many(keys) == {b"a": b"1"}
+        assert others.claim(keys) == []
+        with first.locked(tmp_path / "account", False):
+            with pytest.raises(LockedError), second.locked(tmp_path / "account", False):
+                pass
+            with pytest.raises(LockedError), locked(tmp_path / "account", wait=False):
+                pass
+        with second.locked(tmp_path / "account", False):
+            pass
+        assert sorted(hub.drop_silent(0)) == ["first", "second"]
+        with pytest.raises(HubLostError):
+            mine.get_many(keys)
+        third = ServedCache(HubConnection(hub.address, hub.key, "third"), path)
+        assert third.claim(keys) == [b"b"]
+
+
+@pytest.mark.parametrize(("name", "module"), [("dask", "distributed"), ("ray", "ray")])
+def test_without_the_extra(name: str, module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(HarnessError, match=rf"pip install 'longmemeval\[{name}\]'"):
+        next(iter(executor_named(name).map([], None)))
+
+
+def test_an_executor_of_this_machine_takes_no_address() -> None:
+    with pytest.raises(HarnessError, match="takes no address"):
+        executor_named("threads@tcp://127.0.0.1:1")
+
+
+def test_while_the_command_is_stopped_nobody_is_silent() -> None:
+    with closing(Hub("127.0.0.1")) as hub:
+        worker = HubConnection(hub.address, hub.key, "one")
+        assert hub.drop_silent(2) == hub.drop_silent(2) == []
+        worker.ask("beat")
+        assert hub.drop_silent(2) == hub.drop_silent(2) == []
+        assert hub.drop_silent(2) == ["one"]
