@@ -8,6 +8,7 @@
 """
 
 from collections.abc import Callable
+from pathlib import Path
 
 from longmemeval.benchmarks.spec import Benchmark
 from longmemeval.benchmarks.specs import benchmarks
@@ -20,6 +21,7 @@ from longmemeval.evaluation.judges.votes import RepeatedJudge, VotingJudge
 from longmemeval.llm.http.endpoints import served_at
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatModel
+from longmemeval.settings import folders
 
 _SCRIPTED = "offline/scripted:"
 
@@ -32,6 +34,7 @@ def load_judge(
     votes: int = 1,
     repeat: int = 1,
     options: ModelOptions = ModelOptions(),
+    data_dir: Path | None = None,
 ) -> Judge:
     """The judge that `spec` names.
 
@@ -42,6 +45,7 @@ def load_judge(
         votes: how often the model is asked about each answer, 1 or an odd number.
         repeat: which grading of the same answers it is; from 2 on the judge has its own id.
         options: how the model is reached: the address it is served at is part of the judge.
+        data_dir: the data folder, where authors' texts are; None: from the environment.
 
     Raises:
         HarnessError: no such rules or template set (with the nearest name), a faulty set, an even number of votes,
@@ -55,21 +59,21 @@ def load_judge(
             what = f"'{spec}' gives the same labels every time"
             raise HarnessError(what, fix="Ask it once; votes and --rejudge are for chat models")
         return make()
-    judge = _model_judge(spec, model_factory, benchmark, options)
+    judge = _model_judge(spec, model_factory, benchmark, options, data_dir or folders().data_dir)
     if votes > 1:
         judge = VotingJudge(judge, votes)
     return RepeatedJudge(judge, repeat) if repeat > 1 else judge
 
 
 def _model_judge(
-    spec: str, model_factory: Callable[[str], ChatModel], benchmark: Benchmark, options: ModelOptions
+    spec: str, model_factory: Callable[[str], ChatModel], benchmark: Benchmark, options: ModelOptions, data_dir: Path
 ) -> Judge:
     name, model = _split(spec, benchmark.prompts)
     if not model or (model.startswith("offline/") and not model.startswith(_SCRIPTED)):
         raise HarnessError(f"There is no judge '{spec}'", fix=nearest(model, [*rule_names(), f"{_SCRIPTED}FILE"]))
     prompts = JUDGE_DEFINITIONS.get(name).prompts if name in JUDGE_DEFINITIONS else None
     if prompts:
-        return prompts.judge(model_factory(model), served_at(model, options))
+        return prompts.judge(model_factory(model), served_at(model, options), data_dir)
     templates = load_template_set(name, choices([one.types for one in benchmarks()]))
     return TemplateJudge(templates, model_factory(model), served_at(model, options))
 

@@ -19,6 +19,7 @@ from longmemeval.evaluation.question_types import ANY_TYPES, QuestionTypes
 from longmemeval.records import Gold, Question
 
 if TYPE_CHECKING:
+    from longmemeval.reading.prompts import Compose
     from longmemeval.reading.reader import ReadingMethod
 
 
@@ -35,15 +36,23 @@ class Sniffed(Struct, frozen=True):
 class OfficialAnswering:
     """How the authors put their questions to a model (`run --protocol official`)."""
 
-    record: Callable[[int, Any], dict[str, Any]]
-    """From a seed and what `load_texts` gave, or None, to what the manifest says under `settings.protocol`: all that
-    the questions are made from."""
-    questions: Callable[[Dataset, Sequence[Question], Mapping[str, Any]], list[Question]]
-    """From the data, the questions and the record to the questions with `appended` and `options`."""
+    record: Callable[[int, Any, bool], dict[str, Any]]
+    """From a seed, what `load_texts` gave or None, and whether the memory recalls everything, to what the manifest says
+    under `settings.protocol`: all that the questions are made from."""
     note: Callable[[Mapping[str, Any], bool], str]
     """From the record, and whether the score is the benchmark's own, to what tables of such runs have to say."""
+    questions: Callable[[Dataset, Sequence[Question], Mapping[str, Any]], list[Question]] = (
+        lambda dataset, questions, record: list(questions)
+    )
+    """From the data, the questions and the record to the questions with `appended` and `options`."""
+    compose: Callable[[Any, Path, Mapping[str, Any]], Compose] | None = None
+    """From the data, the data folder and the record to what makes whole prompts, for authors whose prompts are no
+    template; raises a `HarnessError` where their words are not at hand."""
     reading: ReadingMethod = "direct"
-    """The reading method, where the user names none."""
+    """The reading method, where the user names none; under `compose` the only one."""
+    max_tokens: int | None = None
+    """Of an answer, where the user names none; None: as the reading method has it."""
+    temperature: float = 0.0
     load_texts: Callable[[Path], Any] | None = None
     """Reads a file of the authors' own words; None: there is no such file."""
     text_endings: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """What happens when a prompt is larger than the model's window. Never nothing, and never silently."""
 
 from collections.abc import Callable, Collection
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,22 +15,24 @@ OverflowPolicy = Literal["error", "drop-oldest", "drop-newest"]
 # (src/generation/run_generation.py). It absorbs what a provider adds around the prompt.
 MARGIN_TOKENS = 1000
 
+P = TypeVar("P")
 
-class Fitted(Struct, frozen=True):
+
+class Fitted(Struct, Generic[P], frozen=True):
     """A prompt that fits, and what of the recall is in it; a note of the recall says what was dropped for that."""
 
-    prompt: str
+    prompt: P
     prompt_tokens: int
     recall: Recall
 
 
 def fit(
     recall: Recall,
-    render: Callable[[Recall], str],
-    count: Callable[[str, Recall], int],
+    render: Callable[[Recall], P],
+    count: Callable[[P, Recall], int],
     limit: int | None,
     policy: OverflowPolicy,
-) -> Fitted:
+) -> Fitted[P]:
     """Render the prompt and, if it exceeds `limit` tokens, follow `policy`.
 
     Args:
@@ -45,7 +47,7 @@ def fit(
         ContextOverflowError: the prompt does not fit and may not be, or cannot be, shortened.
     """
 
-    def fitted(shown: Recall) -> Fitted:
+    def fitted(shown: Recall) -> Fitted[P]:
         prompt = render(shown)
         return Fitted(prompt, count(prompt, shown), shown)
 

@@ -1,5 +1,6 @@
 """A prompt on its way: the call, and the line of `prompts.jsonl` that tells of it."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
@@ -12,6 +13,9 @@ from longmemeval.reading.overflow import Fitted
 from longmemeval.records import Question, Recall
 
 Purpose = Literal["note", "answer"]
+Messages = tuple[ChatMessage, ...]
+Compose = Callable[[Question, Recall], Messages]
+"""From a question and what is shown of its recall to all messages of the call."""
 
 
 class SentPrompt(Struct, frozen=True):
@@ -42,12 +46,15 @@ class Prompt(Struct, frozen=True):
     """What of the recall is in it."""
 
 
-def prompt_of(question: Question, purpose: Purpose, fitted: Fitted, max_tokens: int) -> Prompt:
+def prompt_of(
+    question: Question, purpose: Purpose, fitted: Fitted[Messages], max_tokens: int, temperature: float = 0.0
+) -> Prompt:
     """The call that sends a prompt that fits."""
-    messages = (ChatMessage("user", fitted.prompt),)
+    messages = fitted.prompt
     request = ChatRequest(
         messages=messages,
         max_tokens=max_tokens,
+        temperature=temperature,
         question_id=question.question_id,
         question=question.text,
         passages=tuple(item.text for item in fitted.recall.items),

@@ -1,7 +1,8 @@
 """Reading methods: one question, one Recall, one model, one Answer."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -10,7 +11,7 @@ from msgspec import Struct
 
 from longmemeval.errors import EmptyReplyError, HarnessError, ModelError, RecallError
 from longmemeval.event_loop import in_thread
-from longmemeval.llm.protocol import ChatModel, ChatReply
+from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatReply
 from longmemeval.llm.tokens import Counted, TokenCounter
 from longmemeval.reading.history import (
     Chunk,
@@ -21,7 +22,8 @@ from longmemeval.reading.history import (
     render_history,
 )
 from longmemeval.reading.overflow import MARGIN_TOKENS, Fitted, OverflowPolicy, fit
-from longmemeval.reading.prompts import EncodedPrompt, Prompt, prompt_of
+from longmemeval.reading.prompts import Compose, EncodedPrompt, Messages, Prompt, prompt_of
+from longmemeval.reading.shown_items import message_ids_of, not_shown, note_item, threads_of
 from longmemeval.reading.templates import NOTE_FIELDS, READER_FIELDS, Template, load_template
 from longmemeval.records import Answer, Question, Recall, RecalledItem, Usage, in_a_row, slowest
 from longmemeval.text.calendar_names import official_date
@@ -45,6 +47,8 @@ ABSTENTION = "I don't know: the information is not mentioned in the conversation
 # answers (task_eval/gpt_utils.py).
 _MAX_TOKENS = {"direct": 500, "con": 800, "con-separate": 800, "short": 32, "memories": 500, "evidence": 800}
 _NOTE_MAX_TOKENS = 500
+_TOKENS_OF_A_MESSAGE = 4
+"""What a further message of a call takes beside its text."""
 
 
 UNKNOWN_REASON = "unknown"
@@ -66,6 +70,9 @@ class ReadingConfiguration(Struct, frozen=True):
     """Answer `ABSTENTION` without asking the model where the best recall score is lower; None: always ask."""
     options_template: Template | None = None
     """The prompt of questions that offer options; None: `template`."""
+    temperature: float = 0.0
+    compose: Compose | None = None
+    """Makes the messages of a call in place of layout and templates; a benchmark's own protocol may have one."""
 
 
 def reading_configuration(
@@ -164,10 +171,10 @@ class Reader:
             question_id=question.question_id,
             hypothesis=hypothesis,
             status="error" if failure else "ok",
-            recall_ids=(shown_ids := _message_ids(shown)),
+            recall_ids=(shown_ids := message_ids_of(shown)),
             provenance=recall.provenance,
-            recall_sessions=_threads(shown) if recall.provenance == "session" else (),
-            cut_ids=_cut(begun.found, shown_ids),
+            recall_sessions=threads_of(shown) if recall.provenance == "session" else (),
+            cut_ids=not_shown(begun.found, shown_ids),
             top_score=begun.top_score,
             recall_tokens=begun.recall_tokens,
             prompt_tokens=prompt_tokens,
@@ -191,7 +198,7 @@ class Reader:
         counts = self._counts(recall, known() if known else None)
         begun = _Begun(
             recall_tokens=sum(counts[id(item)].tokens for item in recall.items),
-            found=[*_message_ids(recall.items), *recall.left_out_ids],
+            found=[*message_ids_of(recall.items), *recall.left_out_ids],
             top_score=max((item.score for item in recall.items if item.score is not None), default=None),
         )
         threshold, note_template = self._configuration.abstain_below, self._configuration.note_template
@@ -216,20 +223,29 @@ class Reader:
         return self._answer_prompt(question, recall, self._counts(recall))
 
     def _answer_prompt(self, question: Question, recall: Recall, counts: "_Counts") -> Prompt:
-        template = (self._configuration.options_template if question.options else None) or self._configuration.template
+        configuration = self._configuration
+        template = (configuration.options_template if question.options else None) or configuration.template
 
-        def render(shown: Recall) -> str:
+        def render(shown: Recall) -> Messages:
             history = self._history(shown, counts).text
-            return template.fill(
-                {"history": history, "question_date": question.date_text, "question": _asked(question)}
+            return _message(
+                template.fill({"history": history, "question_date": question.date_text, "question": _asked(question)})
             )
 
-        def count(prompt: str, shown: Recall) -> int:
+        def count(prompt: Messages, shown: Recall) -> int:
             history = self._history(shown, counts)
-            return self._counter.counted_whole(prompt, [history.text], [history.counted]).tokens
+            return self._counter.counted_whole(prompt[0].content, [history.text], [history.counted]).tokens
 
-        fitted = fit(recall, render, count, self._limit, self._configuration.on_overflow)
-        return prompt_of(question, "answer", fitted, self._configuration.max_tokens)
+        def count_composed(prompt: Messages, shown: Recall) -> int:
+            whole = "\n".join(message.content for message in prompt)
+            return self._counted_whole(whole, shown, counts).tokens + _TOKENS_OF_A_MESSAGE * (len(prompt) - 1)
+
+        policy = configuration.on_overflow
+        if compose := configuration.compose:
+            fitted = fit(recall, partial(compose, question), count_composed, self._limit, policy)
+        else:
+            fitted = fit(recall, render, count, self._limit, policy)
+        return prompt_of(question, "answer", fitted, configuration.max_tokens, configuration.temperature)
 
     def _history(self, shown: Recall, counts: "_Counts") -> "_History":
         """The history of a prompt and its tokens; the latest is kept: questions may show the same."""
@@ -248,22 +264,24 @@ class Reader:
         fitted = [self._fit_note(question, chunk, counts, template) for chunk in message_chunks(recall)]
         return [prompt_of(question, "note", one, _NOTE_MAX_TOKENS) for one in fitted]
 
-    def _fit_note(self, question: Question, chunk: Chunk, counts: "_Counts", template: Template) -> Fitted:
+    def _fit_note(self, question: Question, chunk: Chunk, counts: "_Counts", template: Template) -> Fitted[Messages]:
         """The prompt of the note-taking call on one session."""
 
-        def render(shown: Recall) -> str:
+        def render(shown: Recall) -> Messages:
             session = render_chunk(Chunk(chunk.date, shown.items), self._configuration.history_format)
-            return template.fill(
-                {
-                    "session_date": official_date(chunk.date) if chunk.date else "unknown",
-                    "session": session,
-                    "question_date": question.date_text,
-                    "question": _asked(question),
-                }
+            return _message(
+                template.fill(
+                    {
+                        "session_date": official_date(chunk.date) if chunk.date else "unknown",
+                        "session": session,
+                        "question_date": question.date_text,
+                        "question": _asked(question),
+                    }
+                )
             )
 
-        def count(prompt: str, shown: Recall) -> int:
-            return self._counted_whole(prompt, shown, counts).tokens
+        def count(prompt: Messages, shown: Recall) -> int:
+            return self._counted_whole(prompt[0].content, shown, counts).tokens
 
         policy = self._configuration.on_overflow
         return fit(Recall(chunk.items), render, count, self._note_limit, policy)
@@ -286,7 +304,7 @@ class Reader:
             # What ends the run comes before what ends the question.
             raise min(failures, key=lambda failure: isinstance(failure, ModelError))
         documents = [item for item in recall.items if item.kind != "message"]
-        noted = [_noted(one.recall.items, note.text.strip()) for one, note in zip(asked, notes, strict=True)]
+        noted = [note_item(one.recall.items, note.text.strip()) for one, note in zip(asked, notes, strict=True)]
         cuts = [note for session in sessions for note in session.recall.notes]
         dropped = recall.dropped + sum(session.recall.dropped for session in sessions)
         return msgspec.structs.replace(
@@ -317,6 +335,10 @@ def _empty(reply: ChatReply, finish_reason: str) -> EmptyReplyError:
     )
 
 
+def _message(prompt: str) -> Messages:
+    return (ChatMessage("user", prompt),)
+
+
 def _asked(question: Question) -> str:
     """The question as prompts show it."""
     return f"{question.text} {question.appended}" if question.appended else question.text
@@ -336,31 +358,6 @@ def _abstention(question: Question, recall: Recall, begun: "_Begun", top_score: 
         notes=(*recall.notes, f"abstained: the best recall score {top_score:.4g} is below {threshold:.4g}"),
         dropped=0,
         recall_ms=recall.milliseconds,
-    )
-
-
-def _cut(found: Sequence[str], shown: Collection[str]) -> tuple[str, ...]:
-    """The messages that were found and did not reach the model."""
-    reached = set(shown)
-    return tuple(message_id for message_id in dict.fromkeys(found) if message_id not in reached)
-
-
-def _threads(items: tuple[RecalledItem, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(thread_id for item in items for thread_id in item.thread_ids))
-
-
-def _message_ids(items: tuple[RecalledItem, ...]) -> tuple[str, ...]:
-    return tuple(message_id for item in items for message_id in item.message_ids)
-
-
-def _noted(messages: tuple[RecalledItem, ...], note: str) -> RecalledItem:
-    """The item that stands for the messages of a session on which `note` was taken."""
-    return msgspec.structs.replace(
-        messages[0],
-        text=note,
-        message_ids=tuple(message_id for message in messages for message_id in message.message_ids),
-        rank=None,
-        score=None,
     )
 
 

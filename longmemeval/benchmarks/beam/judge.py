@@ -13,6 +13,7 @@ model extract from an answer about order, and never uses, are not asked for; rep
 
 import math
 from functools import partial
+from pathlib import Path
 
 import msgspec
 from msgspec import Struct
@@ -26,7 +27,14 @@ from longmemeval.benchmarks.beam.scoring import (
     question_score,
     same_event,
 )
-from longmemeval.benchmarks.beam.wording import OFFICIAL_SHA256, OWN_SHA256, Wording, official_wording, own_wording
+from longmemeval.benchmarks.beam.wording import (
+    CLONE,
+    OFFICIAL_SHA256,
+    OWN_SHA256,
+    Wording,
+    official_wording,
+    own_wording,
+)
 from longmemeval.errors import HarnessError, ModelError
 from longmemeval.evaluation.judges.asking import readable
 from longmemeval.evaluation.judges.definition import JudgeDefinition, Prompts
@@ -36,10 +44,10 @@ from longmemeval.files import sha256_bytes, sha256_text
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatReply, ChatRequest
 from longmemeval.records import Gold, Judgement, Question, Usage, in_a_row
-from longmemeval.settings import folders
 
 DEFAULT_JUDGE = "openai/gpt-4.1-mini"
 MAX_TOKENS = 2048
+TEMPERATURE = 0.0
 ORDERING = "event_ordering"
 
 
@@ -93,6 +101,7 @@ class BeamJudge:
     Args:
         model: the model that grades.
         endpoint: where it is served (`served_at`); None where that is not known.
+        data_dir: the data folder.
         credit: what partial compliance counts.
         official: whether to ask in the authors' words, if they are in the data folder.
 
@@ -101,9 +110,9 @@ class BeamJudge:
     """
 
     def __init__(
-        self, model: ChatModel, endpoint: str | None = None, *, credit: Credit = "official-code", official: bool = True
+        self, model: ChatModel, endpoint: str | None, data_dir: Path, *, credit: Credit, official: bool
     ) -> None:
-        theirs = official_wording(folders().data_dir / "beam") if official else None
+        theirs = official_wording(data_dir / CLONE) if official else None
         self._model, self._credit = model, credit
         self._wording: Wording = theirs or own_wording()
         self._shows_question = theirs is None
@@ -169,7 +178,7 @@ class BeamJudge:
         request = ChatRequest(
             messages=messages,
             max_tokens=MAX_TOKENS,
-            temperature=0.0,
+            temperature=TEMPERATURE,
             question_id=question.question_id,
             question=question.text,
         )
@@ -188,7 +197,7 @@ def _name(credit: Credit, *, official: bool) -> str:
 
 
 def _parameters(credit: Credit) -> dict[str, object]:
-    return {"credit": credit, "max_tokens": MAX_TOKENS, "temperature": 0.0}
+    return {"credit": credit, "max_tokens": MAX_TOKENS, "temperature": TEMPERATURE}
 
 
 def _identity(spec: str, endpoint: str | None, credit: Credit, *, official: bool) -> JudgeIdentity:

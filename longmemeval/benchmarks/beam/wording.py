@@ -1,8 +1,7 @@
-"""The words that BEAM's judges ask in: the authors', read from the user's copy of their code, or ours.
+"""The words that BEAM's judges and answering protocol ask in: the authors', from the user's copy, or ours.
 
-The authors' code has no licence, so its texts are not shipped. They are looked for among the string literals of two
-files of a clone, `beam/src/prompts.py` and `beam/src/evaluation/compute_metrics.py` in the data folder, and known by
-their hashes; nothing of the files is run.
+The authors' code has no licence, so its texts are not shipped. They are looked for among the string literals of three
+files of a clone, `beam` in the data folder, and known by their hashes; nothing of the files is run.
 """
 
 import ast
@@ -18,17 +17,26 @@ from longmemeval.files import sha256_bytes, sha256_text
 from longmemeval.text_files import UnreadableError, decode_text
 
 OWN_FILE = Path(__file__).with_name("judge_prompts.json")
+CLONE = "beam"
+"""Of the authors' repository, in the data folder."""
 PROMPTS_FILE, METRICS_FILE = Path("src/prompts.py"), Path("src/evaluation/compute_metrics.py")
+ANSWERING_FILE = Path("src/answer_probing_questions/long_term_memory_methods.py")
 OFFICIAL = {
     "nugget": "d349c9a8559bed9c14bfe2e624212225b09218ff864258a739229c15f4c8e869",
     "same_system": "0863c78c1b27d36c97bb7bfd2d4d6b88ef69b093e92bb4719e665527722413e2",
     "same_user": "8686f5ce5009350f1d04fccc06fc23a234cfcd956603c5d54bb2161c2d2c6045",
 }
-"""sha256 of each text at b2a3ee8."""
+"""sha256 of each text of the judges at b2a3ee8."""
+ANSWERING = {
+    "long-context": "4283812ce472c57c6a31fcc428bcc6af70fb0b7da998934c4b672999b8bc7bc4",
+    "rag": "ed89b98d1024432a46bd297345961cf89d2429746daec37befb50db46e0c914a",
+}
+"""Of the texts that questions are put in: the last message with `{query}`, and a prompt with `<context>` and
+`<question>`."""
 LATER_NUGGET = "593373c642a288a7b590577d8a8fc92c3f9a2b70e2f64ad6e59a040a6c56b7f5"
 """Of the later commit b2da22e, whose prompt no longer has a place for the question."""
 
-_COMMIT = "b2a3ee8ba12d68f83143dda191097dc3e028ddd3"
+_AGAIN = "Run `longmemeval datasets download beam-100k`, which fetches them too"
 
 
 class Wording(Struct, frozen=True, forbid_unknown_fields=True):
@@ -72,30 +80,41 @@ def official_wording(clone: Path) -> Wording | None:
     """
     if not any((clone / file).is_file() for file in (PROMPTS_FILE, METRICS_FILE)):
         return None
-    found = _texts(clone)
+    found = _texts(clone, (PROMPTS_FILE, METRICS_FILE))
     missing = [name for name, sha256 in OFFICIAL.items() if sha256 not in found]
     if missing:
         later = " (the prompt is that of the later commit b2da22e)" if LATER_NUGGET in found else ""
         raise IntegrityError(
             f"The judge's texts of BEAM are not the official ones: {', '.join(missing)}{later}",
             where=str(clone),
-            fix=f"Run `git checkout {_COMMIT}` there, or grade in our words with --judge beam-own@MODEL",
+            fix=f"{_AGAIN}, or grade in our words with --judge beam-own@MODEL",
         )
     return Wording(**{name: found[sha256] for name, sha256 in OFFICIAL.items()})
 
 
-@lru_cache(maxsize=4)
-def _texts(clone: Path) -> dict[str, str]:
-    """Every string literal of the two files by its sha256, places of f-strings as `{first}` and `{second}`."""
+def answering_text(form: str, clone: Path) -> str:
+    """The authors' text that questions are put in, of a clone of their repository.
+
+    Raises:
+        IntegrityError: it is not there byte for byte.
+    """
+    file = PROMPTS_FILE if form == "rag" else ANSWERING_FILE
+    text = _texts(clone, (file,)).get(ANSWERING[form])
+    if text is None:
+        what = "The text that BEAM's questions are put in is not the official one"
+        raise IntegrityError(what, where=str(clone / file), fix=_AGAIN)
+    return text
+
+
+@lru_cache(maxsize=8)
+def _texts(clone: Path, files: tuple[Path, ...]) -> dict[str, str]:
+    """Every string literal of the files by its sha256."""
     found = dict[str, str]()
-    for path in (clone / PROMPTS_FILE, clone / METRICS_FILE):
+    for path in (clone / file for file in files):
         try:
             tree = ast.parse(decode_text(path.read_bytes()))
         except (OSError, UnreadableError, SyntaxError, ValueError) as error:
-            fix = f"Run `git checkout {_COMMIT}` there"
-            raise IntegrityError(
-                f"The judge's texts of BEAM cannot be read: {error}", where=str(path), fix=fix
-            ) from error
+            raise IntegrityError(f"The authors' texts cannot be read: {error}", where=str(path), fix=_AGAIN) from error
         found |= {sha256_text(text): text for text in _literals(tree)}
     return found
 
@@ -105,7 +124,13 @@ def _literals(tree: ast.AST) -> Iterator[str]:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value
         elif isinstance(node, ast.JoinedStr):
+            # Places by number, as the judge's texts have them here, and by the names that they have there.
             places = iter(("{first}", "{second}"))
             yield "".join(
                 str(one.value) if isinstance(one, ast.Constant) else next(places, "{}") for one in node.values
+            )
+            yield "".join(
+                str(one.value) if isinstance(one, ast.Constant) else f"{{{ast.unparse(one.value)}}}"
+                for one in node.values
+                if isinstance(one, ast.Constant | ast.FormattedValue)
             )

@@ -73,7 +73,7 @@ LOCOMO = Benchmark(
     default_judge="offline/locomo-f1",
     prompts="lenient",
     answering=OfficialAnswering(
-        record=protocol_record,
+        record=lambda seed, texts, whole_history: protocol_record(seed, texts),
         questions=lambda dataset, questions, record: official_questions(
             dataset, questions, record["seed"], recorded_texts(record)
         ),

@@ -19,9 +19,9 @@ import msgspec
 from longmemeval.benchmarks.locomo_plus.official_texts import (
     COGNITIVE_JUDGE,
     OPENING,
+    PROMPT_FILE,
     SHA256,
     official_texts,
-    prompt_file,
 )
 from longmemeval.errors import HarnessError
 from longmemeval.evaluation.judges.asking import ask, readable
@@ -155,8 +155,8 @@ def _prompts(name: str, read: Callable[[str], bool | None], official_model: str 
     used = {text: SHA256[text] for text in (OPENING, COGNITIVE_JUDGE)}
     parameters = {"max_tokens": MAX_TOKENS, "temperature": TEMPERATURE}
 
-    def judge(model: ChatModel, endpoint: str | None) -> Judge:
-        file = prompt_file()
+    def judge(model: ChatModel, endpoint: str | None, data_dir: Path) -> Judge:
+        file = data_dir / PROMPT_FILE
         if not file.exists() and official_model:
             return TemplateJudge(load_template_set(OWN_SET), model, endpoint)
         return LocomoPlusJudge(model, endpoint, name, prompts, official_texts(file, *used))

@@ -59,6 +59,11 @@ class LocomoPlusDataset(InMemoryDataset):
             [haystack for haystack, _, _ in spliced],
             [(question, gold) for _, question, gold in spliced],
         )
+        speakers = [one.speaker_a for one, _ in conversations]
+        self.asked_by = {
+            question.question_id: speakers[number % len(speakers)] for number, (_, question, _) in enumerate(spliced)
+        }
+        """Question id -> who says the trigger."""
 
     @property
     def files(self) -> tuple[Path, ...]:

@@ -1,7 +1,8 @@
 """The authors' own words, read from their files where the user has them: no licence allows us to ship them.
 
-`datasets download locomo-plus` puts `locomo_plus_prompt.py` into the data folder. It is parsed, never run, and a text
-counts only when its hash is the official one's.
+`datasets download locomo-plus` puts `locomo_plus_prompt.py` (the judge's words) and `locomo_plus_utils.py` (those that
+triggers are put in) into the data folder. They are parsed, never run, and a text counts only when its hash is the
+official one's.
 """
 
 import ast
@@ -10,9 +11,8 @@ from pathlib import Path
 
 from longmemeval.errors import HarnessError, IntegrityError
 from longmemeval.files import sha256_text
-from longmemeval.settings import folders
 
-PROMPT_FILE = "locomo_plus_prompt.py"
+PROMPT_FILE, TASK_FILE = "locomo_plus_prompt.py", "locomo_plus_utils.py"
 OPENING, COGNITIVE_JUDGE, COGNITIVE_TASK = "CONV_START_PROMPT", "Cognitive", "INSTRUCTION_COGNITIVE"
 SHA256 = {
     OPENING: "bfb101603e38a36cfecfb7e989ae51d537907ad7ac0b89020e2b7c01046d3cb7",
@@ -20,11 +20,6 @@ SHA256 = {
     COGNITIVE_TASK: "b9f2dd0d22ec2bf45fad034c90d94f61cb9f4776999220e50dc811ebc8f7d9d3",
 }
 """Of `evaluation_framework/task_eval/prompt.py` and `utils.py` at 059f4e3, by the name each text has there."""
-
-
-def prompt_file() -> Path:
-    """Where the authors' judge prompts are, or would be: in the data folder in force."""
-    return folders().data_dir / PROMPT_FILE
 
 
 def official_texts(file: Path, *names: str) -> dict[str, str]:
@@ -41,7 +36,7 @@ def official_texts(file: Path, *names: str) -> dict[str, str]:
     for name in names:
         if sha256_text(found.get(name, "")) != SHA256[name]:
             what = f"The file of prompts does not have the official text of {name}"
-            fix = "Run `longmemeval datasets download locomo-plus`, or remove the file to use our own wording"
+            fix = "Run `longmemeval datasets download locomo-plus`; without the file judges ask in our own wording"
             raise IntegrityError(what, where=str(file), fix=fix)
     return {name: found[name] for name in names}
 

@@ -156,5 +156,11 @@ def _identity(spec: str, endpoint: str | None) -> JudgeIdentity:
 
 
 OFFICIAL_PROMPTS = JudgeDefinition(
-    prompts=Prompts(TEMPLATES_SHA256, PARAMETERS, LongMemEvalJudge, official_label, DEFAULT_JUDGE)
+    prompts=Prompts(
+        TEMPLATES_SHA256,
+        PARAMETERS,
+        lambda model, endpoint, data_dir: LongMemEvalJudge(model, endpoint),
+        official_label,
+        DEFAULT_JUDGE,
+    )
 )

@@ -100,7 +100,7 @@ class Reading:
     ] = None
 
     def of(self, data: "Dataset", options: "RunOptions") -> "RunOptions":
-        """The options with how the model is asked; the official protocol asks for short answers, in its own texts."""
+        """The options with how the model is asked; the official protocol asks in its own way."""
         from msgspec import structs
 
         from longmemeval.benchmarks.specs import benchmark_of
@@ -111,7 +111,9 @@ class Reading:
         if answering and answering.load_texts and self.template and self.template.suffix in answering.text_endings:
             texts, given["template"] = answering.load_texts(self.template), None
         given.pop("reading")
-        method = self.reading or ("short" if options.protocol == "official" else "direct")
+        official = answering if options.protocol == "official" else None
+        method = self.reading or (official.reading if official else "direct")
+        given["max_tokens"] = self.max_tokens or (official.max_tokens if official else None)
         return structs.replace(options, reading=reading_configuration(method, **given), protocol_texts=texts)
 
 

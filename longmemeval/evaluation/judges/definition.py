@@ -22,8 +22,9 @@ class Prompts:
     """What the identities of their judges carry as `templates_sha256`."""
     parameters: Mapping[str, Any]
     """Of each call."""
-    judge: Callable[[ChatModel, str | None], Judge]
-    """From a chat model, and where it is served if that is known, to the judge."""
+    judge: Callable[[ChatModel, str | None, Path], Judge]
+    """From a chat model, where it is served if that is known, and the data folder, where texts that may not be shipped
+    are, to the judge."""
     read: Callable[[str], bool | None]
     """From a reply to its label; None for one that says nothing."""
     official_model: str = ""

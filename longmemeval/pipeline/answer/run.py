@@ -53,6 +53,7 @@ from longmemeval.secrets.redaction import public_url
 from longmemeval.settings import Folders, folders
 
 Protocol = Literal["standard", "official"]
+_SET_BY_COMPOSE = ("method", "history_format", "template", "note_template")
 
 
 class RunOptions(Struct, frozen=True):
@@ -125,13 +126,13 @@ def run(
     """
     where = where or folders()
     configuration = as_configuration(memory)
-    chosen, _ = asked_of(dataset, selection, options)
+    chosen, protocol = asked_of(dataset, configuration, selection, options)
     base = options.run_id or default_run_id(where.results_dir, dataset.name, configuration.name, model_spec)
     run_id = sharded_id(base, selection.shard)
     folder = where.results_dir / check_run_id(run_id)
     if options.must_exist:
         run_folder(where.results_dir, run_id)
-    planned = _PlannedRun(dataset, chosen, configuration, model_spec, options, where, folder)
+    planned = _PlannedRun(dataset, chosen, protocol, configuration, model_spec, options, where, folder)
     manifest = planned.manifest(run_id, selection)
     if options.check:
         options.check(manifest)
@@ -164,6 +165,7 @@ class _PlannedRun:
     Args:
         dataset: where the questions come from.
         questions: to be answered, as they are asked.
+        protocol: what the official protocol records, where it is followed.
         configuration: the memory.
         model_spec: the answering model.
         options: of the run.
@@ -179,6 +181,7 @@ class _PlannedRun:
         self,
         dataset: Dataset,
         questions: Sequence[Question],
+        protocol: Mapping[str, Any] | None,
         configuration: MemoryConfiguration,
         model_spec: str,
         options: RunOptions,
@@ -202,9 +205,8 @@ class _PlannedRun:
             concurrency=options.memory_concurrency or options.concurrency,
             calls_file=folder / CALLS,
         )
-        official = _official(dataset, options)
-        self._protocol = official.record(options.seed, options.protocol_texts) if official else None
-        self._reading = _reading(options, model_spec, official)
+        self._protocol = protocol
+        self._reading = reading_of(dataset, options, model_spec, protocol, where)
         self.counter = token_counter(model_spec)
         self.fixtures = PreparedFixtures(dataset, options.prepared, where, configuration)
         self._embedder = self.fixtures.embedder_of(questions)
@@ -302,25 +304,35 @@ def _official(dataset: Dataset, options: RunOptions) -> OfficialAnswering | None
 
 
 def asked_of(
-    dataset: Dataset, selection: Selection, options: RunOptions
+    dataset: Dataset, configuration: MemoryConfiguration, selection: Selection, options: RunOptions
 ) -> tuple[list[Question], Mapping[str, Any] | None]:
     """The questions as they are asked, and what the official protocol records, where it is followed."""
     chosen = select(list(dataset.questions()), selection, dataset.question_type)
     official = _official(dataset, options)
     if official is None:
         return chosen, None
-    record = official.record(options.seed, options.protocol_texts)
+    record = official.record(options.seed, options.protocol_texts, preset_of(configuration).recalls_everything)
     return list(official.questions(dataset, chosen, record)), record
 
 
-def reading_of(dataset: Dataset, options: RunOptions, model_spec: str) -> ReadingConfiguration:
-    """How the model is asked, with what was left open filled in."""
-    return _reading(options, model_spec, _official(dataset, options))
+def reading_of(
+    dataset: Dataset, options: RunOptions, model_spec: str, protocol: Mapping[str, Any] | None, where: Folders
+) -> ReadingConfiguration:
+    """How the model is asked: as given, with what was left open filled in.
 
+    Args:
+        dataset: where the questions come from.
+        options: of the run.
+        model_spec: the answering model.
+        protocol: what the official protocol records, where it is followed.
+        where: the folders.
 
-def _reading(options: RunOptions, model_spec: str, official: OfficialAnswering | None) -> ReadingConfiguration:
-    """How the model is asked: as given, with what was left open filled in."""
-    reading = options.reading or reading_configuration(official.reading if official else "direct")
+    Raises:
+        HarnessError: the official protocol asks otherwise, or its words are not at hand.
+    """
+    official = _official(dataset, options)
+    usual = reading_configuration(official.reading, max_tokens=official.max_tokens) if official else None
+    reading = options.reading or usual or reading_configuration()
     if texts := options.protocol_texts:
         if not official or not official.prompts or reading.method not in ("direct", "short"):
             what = "are for --protocol official" if not official else "have no place for notes"
@@ -328,8 +340,18 @@ def _reading(options: RunOptions, model_spec: str, official: OfficialAnswering |
                 f"The texts of a protocol {what}",
                 fix="Give --protocol official, with --reading short or direct, or a --template of one prompt (.txt)",
             )
-        usual, with_options = map(template_of, official.prompts(texts))
-        reading = structs.replace(reading, template=usual, options_template=with_options)
+        template, with_options = map(template_of, official.prompts(texts))
+        reading = structs.replace(reading, template=template, options_template=with_options)
+    if official and official.compose and protocol is not None and usual:
+        if any(getattr(reading, name) != getattr(usual, name) for name in _SET_BY_COMPOSE):
+            raise HarnessError(
+                "The authors' protocol has its own prompt",
+                where=f"data set '{dataset.name}'",
+                fix="Leave out --reading, --history-format, --template and --note-template, or --protocol official",
+            )
+        reading = structs.replace(
+            reading, compose=official.compose(dataset, where.data_dir, protocol), temperature=official.temperature
+        )
     if reading.context_window is None:
         reading = structs.replace(reading, context_window=context_window(model_spec))
     return reading
@@ -358,15 +380,15 @@ def run_settings(
         model=ModelSettings(
             model_spec,
             api_base=public_url(base) if base else None,
-            temperature=0.0,
+            temperature=reading.temperature,
             max_tokens=reading.max_tokens,
         ),
         reading=ReadingSettings(
             reading.method,
-            history_format=reading.history_format,
+            history_format=UNSET if reading.compose else reading.history_format,
             on_overflow=reading.on_overflow,
             context_window=reading.context_window,
-            template=reading.template.sha256,
+            template=UNSET if reading.compose else reading.template.sha256,
             options_template=reading.options_template.sha256 if reading.options_template else UNSET,
             note_template=reading.note_template.sha256 if reading.note_template else UNSET,
         ),

@@ -67,8 +67,8 @@ def forecast_run(
         HarnessError: what `run` would refuse without a look at fixtures.
     """
     configuration = as_configuration(configuration)
-    chosen, protocol = asked_of(dataset, selection, options)
-    reading = reading_of(dataset, options, model)
+    chosen, protocol = asked_of(dataset, configuration, selection, options)
+    reading = reading_of(dataset, options, model, protocol, where)
     asking = Asking(dataset, configuration, reading, model, options.prepared, options.embedder, where)
     manifest = RunManifest(
         format=FORMAT,
@@ -99,10 +99,11 @@ def forecast_run(
         )
     rounds = 2 if reading.method == "con-separate" else 1
     answering = stages.add("answers", answering_work(asking, left), replies, options.concurrency, rounds=rounds).work
-    judge = benchmark_of(dataset).default_judge
+    benchmark, reached = benchmark_of(dataset), options.model_options
+    judge = benchmark.default_judge
 
     def load(factory: Callable[[str], ChatModel]) -> Judge:
-        return load_judge(judge, factory, benchmark=benchmark_of(dataset), options=options.model_options)
+        return load_judge(judge, factory, benchmark=benchmark, options=reached, data_dir=where.data_dir)
 
     asked, identity = AskedQuestions(manifest, dataset), load(CallCounter).identity
     to_judge = to_label(asked, answers, unlabelled(files, identity) if files else ())

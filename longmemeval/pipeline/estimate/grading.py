@@ -62,7 +62,7 @@ def forecast_grading(
     found: list[JudgeForecast] = []
     notes: dict[str, None] = {}
     for spec in judges:
-        judge = chosen_judge(files, asked.benchmark, options, spec)
+        judge = chosen_judge(files, asked.benchmark, options, where.data_dir, spec)
         refuse(files, check_labels(files, judge.identity, asked))
         found.append(_judging(judge, files, asked, options, stages, where))
         notes |= dict.fromkeys(_notes(judge, files, options))

@@ -119,7 +119,7 @@ def evaluate_by(
     files, asked = answers_to_grade(run_id, options, where)
     for stored in files.metrics:
         made_again(files, asked, stored, grown=True)
-    return [_grade(files, asked, structs.replace(options, judge=judge), where.results_dir) for judge in judges]
+    return [_grade(files, asked, structs.replace(options, judge=judge), where) for judge in judges]
 
 
 def answers_to_grade(run_id: str, options: EvaluateOptions, where: Folders) -> tuple[RunFiles, AskedQuestions]:
@@ -139,9 +139,9 @@ def answers_to_grade(run_id: str, options: EvaluateOptions, where: Folders) -> t
     return files, AskedQuestions(files.manifest, dataset_of(files.manifest, options.dataset, where))
 
 
-def _grade(files: RunFiles, asked: AskedQuestions, options: EvaluateOptions, results_dir: Path) -> Evaluation:
+def _grade(files: RunFiles, asked: AskedQuestions, options: EvaluateOptions, where: Folders) -> Evaluation:
     """Have one judge label what it has not labelled, and score it."""
-    judge = chosen_judge(files, asked.benchmark, options, options.judge)
+    judge = chosen_judge(files, asked.benchmark, options, where.data_dir, options.judge)
     identity, path = judge.identity, judgements_file(files.folder, judge.identity.id)
     newly_judged = 0
     # Held while it is found out what there is to judge: another process may be judging.
@@ -177,7 +177,7 @@ def _grade(files: RunFiles, asked: AskedQuestions, options: EvaluateOptions, res
             if path.exists() and not path.stat().st_size:
                 path.unlink()
                 files.writes(identity.id, None)
-    made = write_metrics(results_dir, files, asked, identity)
+    made = write_metrics(where.results_dir, files, asked, identity)
     first = first_of(identity)
     metrics = made if first == identity else metrics_of(files, asked, first)
     unanswered = sum(one not in files.answers or files.answers[one].status == "error" for one in asked.questions)
@@ -196,7 +196,7 @@ class ChosenJudge:
 
 
 def chosen_judge(
-    files: RunFiles, benchmark: Benchmark, options: EvaluateOptions, spec: str | None = None
+    files: RunFiles, benchmark: Benchmark, options: EvaluateOptions, data_dir: Path, spec: str | None = None
 ) -> ChosenJudge:
     """The judge to grade with; to judge again, the next one that is not done with these answers.
 
@@ -204,6 +204,7 @@ def chosen_judge(
         files: of the run.
         benchmark: whose judge it is where none is named.
         options: how to grade.
+        data_dir: the data folder.
         spec: see `EvaluateOptions.judge`.
     """
     spec = benchmark.default_judge if spec is None else spec
@@ -230,6 +231,7 @@ def chosen_judge(
             votes=options.votes,
             repeat=repeat,
             options=options.model_options,
+            data_dir=data_dir,
         )
 
     def chosen(repeat: int) -> ChosenJudge:

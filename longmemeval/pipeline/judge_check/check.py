@@ -106,6 +106,7 @@ class JudgeChecking:
         self._benchmark = benchmark_of(dataset)
         self._spec = spec or self._benchmark.default_judge
         self._options = options
+        self._where = where or folders()
         questions = list(dataset.questions())
         self._questions = {one.question_id: one for one in select(questions, selection, dataset.question_type)}
         self._golds = {one.question_id: dataset.gold(one.question_id) for one in questions}
@@ -114,8 +115,7 @@ class JudgeChecking:
         self._plants_sha256 = sha256_bytes(lines)
         self._lines = lines
         self.identity = self._judge(CallCounter).identity
-        results_dir = (where or folders()).results_dir
-        self.folder = check_folder(results_dir, self.identity.id, dataset.name, self._plants_sha256)
+        self.folder = check_folder(self._where.results_dir, self.identity.id, dataset.name, self._plants_sha256)
 
     def estimate(self) -> CheckEstimate:
         """What is left to do and what that costs at most; no call is made and nothing written."""
@@ -214,7 +214,12 @@ class JudgeChecking:
     def _judge(self, factory: Callable[[str], ChatModel]) -> Judge:
         options = self._options
         return load_judge(
-            self._spec, factory, benchmark=self._benchmark, votes=options.votes, options=options.model_options
+            self._spec,
+            factory,
+            benchmark=self._benchmark,
+            votes=options.votes,
+            options=options.model_options,
+            data_dir=self._where.data_dir,
         )
 
     def _model(self, outcomes: Outcomes, spec: str) -> ChatModel:

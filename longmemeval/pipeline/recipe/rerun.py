@@ -132,7 +132,7 @@ def _dataset(recipe: Recipe, override: str | None, where: Folders) -> Dataset:
 def _check_prepared(asked: AskedRun, recipe: Recipe, where: Folders) -> None:
     """Refuse to begin without the fixtures, with the command that makes them as those of the recipe were made."""
     fixtures = PreparedFixtures(asked.dataset, asked.options.prepared, where, asked.configuration)
-    questions, _ = asked_of(asked.dataset, asked.selection, asked.options)
+    questions, _ = asked_of(asked.dataset, asked.configuration, asked.selection, asked.options)
     haystacks = dict.fromkeys(question.haystack_id for question in questions)
     missing = [one for one in haystacks if meta_of(fixtures.folder(one), one) is None]
     if missing:

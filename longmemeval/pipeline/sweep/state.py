@@ -74,7 +74,12 @@ class SweepState:
         """The judge of a spec, its chat models made by `model`."""
         planned = self.plan
         return load_judge(
-            spec, model, benchmark=benchmark_of(self.dataset), votes=planned.votes, options=planned.judge_options
+            spec,
+            model,
+            benchmark=benchmark_of(self.dataset),
+            votes=planned.votes,
+            options=planned.judge_options,
+            data_dir=self.where.data_dir,
         )
 
     def folder(self, run: PlannedRun) -> Path:

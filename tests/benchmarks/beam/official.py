@@ -8,6 +8,7 @@ from typing import Any
 
 from scipy.stats import kendalltau
 
+from longmemeval.benchmarks.beam.wording import ANSWERING_FILE, METRICS_FILE, PROMPTS_FILE
 from tests.benchmarks.checking import Expected, Expecting, Messages, choice
 from tests.conftest import SHARED_DATA
 
@@ -22,13 +23,15 @@ def official_texts() -> dict[str, str]:
 
 
 def clone(folder: Path, texts: dict[str, str], nugget: str = NUGGET) -> Path:
-    """What a checkout of the authors' code has of the judge's words; never run."""
+    """What a checkout of the authors' code has of their words; never run."""
     user = (
         texts["llm_equivalence.user"].replace("{first}", "{first_paragraph}").replace("{second}", "{second_paragraph}")
     )
-    prompts = f"import langchain\nunified_llm_judge_base_prompt = {texts[nugget]!r}\n"
+    rag = texts["answer_generation_for_rag"]
+    prompts = f"import langchain\nunified_llm_judge_base_prompt = {texts[nugget]!r}\nrag = {rag!r}\n"
+    asking = f"raise SystemExit\nasked = f{texts['long_context_question']!r}\n"
     code = f"raise SystemExit\ndef same(a, b):\n    return [{texts['llm_equivalence.system']!r}, f{user!r}]\n"
-    for name, content in (("src/prompts.py", prompts), ("src/evaluation/compute_metrics.py", code)):
+    for name, content in ((PROMPTS_FILE, prompts), (METRICS_FILE, code), (ANSWERING_FILE, asking)):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(content)
     return folder

@@ -154,8 +154,7 @@ def test_both_real_conversations_over_http(
     """
     where, chats = folders_in(tmp_path), real_file("beam/chats/100K")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-real-key-0123")
-    monkeypatch.setenv("LONGMEMEVAL_DATA_DIR", str(tmp_path))
-    clone(tmp_path / "beam", texts)
+    clone(where.data_dir / "beam", texts)
     dataset = load_dataset(chats)
     found = graded(dataset, JUDGES, expecting(chats, texts), where, selection=Selection(sample=20))
     assert found.wrong == []
@@ -165,10 +164,10 @@ def test_both_real_conversations_over_http(
     assert sum(one["calls"] for one in usages) == sum(one["cached_calls"] for one in usages) > 20
     # On the loopback: only OpenAI's own address is official.
     assert found.official == set()
-    monkeypatch.setenv("LONGMEMEVAL_DATA_DIR", str(tmp_path / "nothing"))
+    elsewhere = where.model_copy(update={"data_dir": tmp_path / "nothing"})
     with ModelServer(lambda body: "Hard to say.") as server:
         options = EvaluateOptions(judge="openai/gpt-4.1-mini", model_options=ModelOptions(api_base=server.url))
-        own = evaluate("beam-100K-bm25", options=options, where=where).metrics
+        own = evaluate("beam-100K-bm25", options=options, where=elsewhere).metrics
     assert own.judge.templates == "beam-own"
     assert own.overall.not_evaluated == 18
 

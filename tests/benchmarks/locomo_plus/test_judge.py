@@ -35,10 +35,11 @@ def templates() -> dict[str, str]:
 
 
 @pytest.fixture
-def official(templates: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def official(templates: dict[str, str], where: Folders, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The authors' file in the data folder."""
-    monkeypatch.setenv("LONGMEMEVAL_DATA_DIR", str(tmp_path))
-    return prompt_file(tmp_path / PROMPT_FILE, templates)
+    monkeypatch.setenv("LONGMEMEVAL_DATA_DIR", str(where.data_dir))
+    where.data_dir.mkdir()
+    return prompt_file(where.data_dir / PROMPT_FILE, templates)
 
 
 def judge(spec: str = "openai/gpt-4o-mini") -> Judge:

@@ -13,6 +13,7 @@ from longmemeval.benchmarks.catalogue import catalogue_entry
 from longmemeval.benchmarks.download import is_intact
 from longmemeval.benchmarks.locomo_plus.format import date_text, days_of, lines_of
 from longmemeval.benchmarks.locomo_plus.loader import LocomoPlusDataset
+from longmemeval.benchmarks.locomo_plus.official_texts import PROMPT_FILE, TASK_FILE
 from longmemeval.benchmarks.locomo_plus.quirks import LocomoPlusQuirks, locomo_plus_quirks
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.benchmarks.specs import benchmark_of
@@ -160,7 +161,7 @@ def test_without_the_conversations_it_says_what_to_run(tmp_path: Path) -> None:
 def test_the_catalogue_has_the_hashes_of_the_real_files(tmp_path: Path) -> None:
     entry = catalogue_entry("locomo-plus")
     there = entry.sources(real_file("locomo_plus.json"))
-    assert [path.name for path, _ in there] == ["locomo_plus.json", "locomo10.json", "locomo_plus_prompt.py"]
+    assert [path.name for path, _ in there] == ["locomo_plus.json", "locomo10.json", PROMPT_FILE, TASK_FILE]
     assert all(is_intact(path, source) for path, source in there[:2])
     # A part of it is not all of it.
     (tmp_path / "locomo_plus.json").symlink_to(SHARED_DATA / "locomo_plus.json")

@@ -1,0 +1,104 @@
+"""How BEAM's authors put their questions: two forms of `src/answer_probing_questions/` in their repository, at b2a3ee8.
+
+| form | what is sent |
+|---|---|
+| long-context | the chat as messages with their roles, then the question as one more message of the user |
+| rag | one message with what was found and the question |
+
+The first is for a memory that recalls everything, the second for any other. Neither shows a date. The words are read
+from the user's copy of the authors' code; what that code does by mistake is not done here.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from longmemeval.benchmarks.beam.loader import BeamDataset
+from longmemeval.benchmarks.beam.wording import ANSWERING, CLONE, answering_text
+from longmemeval.benchmarks.spec import OfficialAnswering
+from longmemeval.llm.protocol import ChatMessage
+from longmemeval.reading.prompts import Compose
+from longmemeval.records import Question, Recall, RecalledItem
+
+LONG_CONTEXT, RAG = "long-context", "rag"
+MAX_TOKENS = 2048
+
+_COMMON = (
+    f"an answer has at most {MAX_TOKENS:,} tokens unless --max-tokens is given, where theirs has no fixed limit",
+    "a failed call is no answer, where theirs grades its error message",
+)
+DEVIATIONS = {
+    LONG_CONTEXT: (
+        "each question is asked alone, where their list of messages grows and ends with all earlier questions",
+        "what exceeds the model's window is handled by --on-overflow, where theirs keeps the newest messages and at "
+        "some lengths none",
+        "sessions are in order of their dates, which at 10M is not always that of the file",
+        *_COMMON,
+    ),
+    RAG: (
+        "the memory finds what is shown, within its own budget, where theirs takes the 5 best pairs of messages up to "
+        "29,000 estimated tokens",
+        "every message is shown once and in order of time, where theirs indexes a pair two to six times and shows "
+        "the pairs in order of rank",
+        "a message is laid out as in their turn chunks, alone, where their default chunks are pairs",
+        *_COMMON,
+    ),
+}
+"""What is not as in the authors' code, by form."""
+
+
+def protocol_record(seed: int, texts: object, whole_history: bool) -> dict[str, Any]:
+    """What a manifest says of the protocol under `settings.protocol`; nothing is drawn, so that no seed is in it."""
+    form = LONG_CONTEXT if whole_history else RAG
+    return {
+        "name": "official",
+        "form": form,
+        "text_sha256": ANSWERING[form],
+        "deviations": list(DEVIATIONS[form]),
+    }
+
+
+def compose(dataset: BeamDataset, data_dir: Path, record: Mapping[str, Any]) -> Compose:
+    """What makes the messages of a call.
+
+    Args:
+        dataset: what is asked about.
+        data_dir: where the clone of the authors' repository is.
+        record: a manifest's `settings.protocol`.
+
+    Raises:
+        IntegrityError: the authors' words are not there.
+    """
+    return partial(
+        {LONG_CONTEXT: _long_context, RAG: _rag}[record["form"]], answering_text(record["form"], data_dir / CLONE)
+    )
+
+
+def protocol_note(record: Mapping[str, Any], official_metric: bool) -> str:
+    """What tables have to say of runs under the protocol."""
+    differs = "; ".join(record.get("deviations", ()))
+    return f"BEAM's answering protocol, {record.get('form')}, in the authors' words. Unlike their code: {differs}."
+
+
+def _long_context(text: str, question: Question, recall: Recall) -> tuple[ChatMessage, ...]:
+    said = (ChatMessage("assistant" if item.speaker == "assistant" else "user", item.text) for item in recall.items)
+    return (*said, ChatMessage("user", text.replace("{query}", question.text)))
+
+
+def _rag(text: str, question: Question, recall: Recall) -> tuple[ChatMessage, ...]:
+    # In one pass: what was found may hold the second place.
+    before, _, rest = text.partition("<context>")
+    between, _, after = rest.partition("<question>")
+    context = "".join(map(_laid_out, recall.items))
+    return (ChatMessage("user", f"{before}{context}{between}{question.text}{after}"),)
+
+
+def _laid_out(item: RecalledItem) -> str:
+    """As the authors' chunks of whole turns show a message; what is no message has no role."""
+    return f"{item.speaker.upper()}: {item.text} \n\n" if item.kind == "message" else f"{item.text} \n\n"
+
+
+OFFICIAL_ANSWERING = OfficialAnswering(
+    record=protocol_record, note=protocol_note, compose=compose, max_tokens=MAX_TOKENS
+)

@@ -1,0 +1,86 @@
+"""How LoCoMo-Plus's authors put a trigger to a model: `data/unified_input.py` and `task_eval/utils.py` at 059f4e3.
+
+One message: their opening line, their instruction to show that the memory is there, and the conversation as lines
+`Name said, "text"` without dates, captions or borders of sessions, the trigger as the last of them. The words are read
+from the user's copy of their code.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from longmemeval.benchmarks.locomo_plus.loader import LocomoPlusDataset
+from longmemeval.benchmarks.locomo_plus.official_texts import COGNITIVE_TASK, OPENING, SHA256, TASK_FILE, official_texts
+from longmemeval.benchmarks.spec import OfficialAnswering
+from longmemeval.errors import HarnessError
+from longmemeval.llm.protocol import ChatMessage
+from longmemeval.reading.prompts import Compose
+from longmemeval.records import Question, Recall
+
+MAX_TOKENS, TEMPERATURE = 1024, 0.3
+FAILED = "a failed call is no answer, where theirs grades its error message"
+CHOSEN = "the memory chooses what is shown of the conversation, where theirs shows all of it"
+
+
+def protocol_record(seed: int, texts: object, whole_history: bool) -> dict[str, Any]:
+    """What a manifest says of the protocol under `settings.protocol`; nothing is drawn, so that no seed is in it."""
+    return {
+        "name": "official",
+        "texts_sha256": {name: SHA256[name] for name in (OPENING, COGNITIVE_TASK)},
+        "deviations": [FAILED] if whole_history else [CHOSEN, FAILED],
+    }
+
+
+def compose(dataset: LocomoPlusDataset, data_dir: Path, record: Mapping[str, Any]) -> Compose:
+    """What makes the message of a call.
+
+    Args:
+        dataset: what is asked about.
+        data_dir: where the authors' file is.
+        record: a manifest's `settings.protocol`.
+
+    Raises:
+        HarnessError: the authors' words are not there.
+    """
+    file = data_dir / TASK_FILE
+    if not file.exists():
+        raise HarnessError(
+            "The authors' words that triggers are put in are not in the data folder",
+            where=str(file),
+            fix="Run `longmemeval datasets download locomo-plus`, or leave out --protocol official",
+        )
+    texts = official_texts(file, OPENING, COGNITIVE_TASK)
+    return partial(_prompt, texts[OPENING].format("A", "B") + texts[COGNITIVE_TASK], dataset)
+
+
+def protocol_note(record: Mapping[str, Any], official_metric: bool) -> str:
+    """What tables have to say of runs under the protocol."""
+    differs = "; ".join(record.get("deviations", ()))
+    return (
+        "LoCoMo-Plus's answering protocol, in the authors' words, which tell the model to show its memory. "
+        f"Unlike their code: {differs}."
+    )
+
+
+def _prompt(opening: str, dataset: LocomoPlusDataset, question: Question, recall: Recall) -> tuple[ChatMessage, ...]:
+    lines = [*_lines(dataset, question, recall), _said(dataset.asked_by[question.question_id], question.text)]
+    return (ChatMessage("user", opening + "\n".join(lines).strip()),)
+
+
+def _lines(dataset: LocomoPlusDataset, question: Question, recall: Recall) -> Iterator[str]:
+    """What was recalled; messages as the data has them, without captions."""
+    sessions = {one.session_id: one.turns for one in dataset.haystack(question.haystack_id).sessions}
+    for item in recall.items:
+        places = [name.rpartition(":") for name in item.message_ids] if item.kind == "message" else []
+        turns = [sessions[session_id][int(index)] for session_id, _, index in places]
+        yield from [_said(turn.speaker, turn.content) for turn in turns] or [item.text]
+
+
+def _said(speaker: str, text: str) -> str:
+    return f'{speaker} said, "{text.strip()}"'
+
+
+OFFICIAL_ANSWERING = OfficialAnswering(
+    record=protocol_record, note=protocol_note, compose=compose, max_tokens=MAX_TOKENS, temperature=TEMPERATURE
+)
