@@ -81,6 +81,8 @@ def dataset_stats(dataset: Dataset) -> DatasetStats:
     for haystack in dataset.haystacks():
         if haystack.sessions:
             _count_haystack(stats, haystack)
+        # The next one is read before the name is bound to it: two large ones need not be in memory.
+        del haystack
     if stats.haystacks:
         stats.mean_sessions = stats.sessions / stats.haystacks
         stats.mean_turns = stats.turns / stats.sessions

@@ -14,7 +14,7 @@ from longmemeval.memory.definition import known_parts
 from longmemeval.memory.gold import gold_for
 from longmemeval.memory.protocol import MemoryTools
 from longmemeval.pipeline.answer.question_analysis import QueryModel, question_analyses
-from longmemeval.pipeline.fixtures.access import PreparedFixtures
+from longmemeval.pipeline.fixtures.access import PreparedFixtures, open_fixtures
 from longmemeval.pipeline.fixtures.query_vectors import query_vectors
 from longmemeval.pipeline.history import questions_on
 from longmemeval.records import PartInfo, Question, Recall, Session
@@ -87,13 +87,17 @@ def inspect(
         HarnessError: the data set has no such question or haystack.
     """
     asked = questions_on(dataset, identifier)
-    haystack = dataset.haystack(asked[0].haystack_id)
+    haystack, opened = dataset.haystack(asked[0].haystack_id), open_fixtures()
+    recalled = [
+        _recall(dataset, asked[0], PreparedFixtures(dataset, preparation, where, one, opened), one, where, query_model)
+        for one in configurations
+    ]
     return Inspection(
         haystack_id=haystack.haystack_id,
         questions=tuple(asked),
         sessions=haystack.sessions,
         stored=tuple(_stored(dataset.name, haystack.haystack_id, where, configurations)),
-        recalled=tuple(_recall(dataset, asked[0], one, preparation, where, query_model) for one in configurations),
+        recalled=tuple(recalled),
         answers=tuple(_gold(dataset, one) for one in asked) if with_gold else (),
     )
 
@@ -123,12 +127,11 @@ def _stored(
 def _recall(
     dataset: Dataset,
     question: Question,
+    fixtures: PreparedFixtures,
     configuration: MemoryConfiguration,
-    preparation: str,
     where: Folders,
     query_model: QueryModel | None,
 ) -> Recalled:
-    fixtures = PreparedFixtures(dataset, preparation, where, configuration)
     try:
         fixture = fixtures.open(question.haystack_id)
         vectors = query_vectors([question], fixtures.embedder_of([question]), None, None, where)

@@ -119,12 +119,16 @@ class BeamDataset:
     def content_sha256(self) -> str:
         """Hash of every haystack, question and gold as canonical JSON, one a line; checks all files on the way."""
         digest = hashlib.sha256()
-        for haystack in self.haystacks():
-            for session in haystack.sessions:
-                digest.update(msgspec.json.encode((haystack.haystack_id, session)) + b"\n")
-            for question in self._questions(haystack.haystack_id):
-                digest.update(msgspec.json.encode((question, self.gold(question.question_id))) + b"\n")
+        for haystack_id in self._files:
+            for line in self._content(haystack_id):
+                digest.update(line + b"\n")
         return digest.hexdigest()
+
+    def _content(self, haystack_id: str) -> Iterator[bytes]:
+        for session in self.haystack(haystack_id).sessions:
+            yield msgspec.json.encode((haystack_id, session))
+        for question in self._questions(haystack_id):
+            yield msgspec.json.encode((question, self.gold(question.question_id)))
 
     def __len__(self) -> int:
         return sum(map(len, self._probes.values()))

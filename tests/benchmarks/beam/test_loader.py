@@ -1,5 +1,7 @@
 """The loader of BEAM on the two real conversations, and on made ones that have the faults of the rest."""
 
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -7,9 +9,10 @@ import pytest
 from longmemeval.benchmarks.beam.loader import BeamDataset
 from longmemeval.benchmarks.beam.quirks import beam_quirks
 from longmemeval.benchmarks.registry import load_dataset
+from longmemeval.benchmarks.stats import dataset_stats
 from longmemeval.errors import DataError
 from longmemeval.records import Haystack
-from tests.benchmarks.beam.files import Json, batch, conversation, probe
+from tests.benchmarks.beam.files import Json, batch, conversation, probe, write
 from tests.conftest import real_file
 
 
@@ -146,6 +149,40 @@ def test_plans_and_the_combined_file_are_the_same_haystack(tmp_path: Path) -> No
     (plans / "plan-0" / "chat.json").unlink()
     with pytest.raises(DataError, match="Plans are missing"):
         BeamDataset(plans.parent)
+
+
+def of_10m(folder: Path, conversations: int) -> BeamDataset:
+    """Conversations of ten plans, 2 MB each."""
+    probes = {"summarization": [probe("summarization", ["x"], source_chat_ids=[3, 205])]}
+    for number in range(conversations):
+        home = conversation(folder / "10M" / str(number), [], probes)
+        (home / "chat.json").unlink()
+        for plan in range(10):
+            words = [f"{number} {plan} {place} " + "so we spoke " * 170 for place in range(10)]
+            batches = [batch(10 * index, f"May-{index + 1:02d}-2024", *words) for index in range(10)]
+            write(home / f"plan-{plan}" / "chat.json", batches)
+    return BeamDataset(folder / "10M")
+
+
+def peak_of(work: Callable[[], object]) -> int:
+    """The most bytes that Python held meanwhile, beyond what it held before."""
+    tracemalloc.start()
+    work()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+def test_memory_is_that_of_one_conversation(tmp_path: Path) -> None:
+    """Texts are read plan by plan, and those of a conversation are gone before the next is read."""
+    one, three = of_10m(tmp_path / "one", 1), of_10m(tmp_path / "three", 3)
+    size = sum(path.stat().st_size for path in one.files)
+    # Dates and message ids of ten plans, without a text.
+    assert peak_of(lambda: list(one.conversations())) < size / 8
+    haystack = peak_of(lambda: one.haystack("10M-0"))
+    assert size * 0.9 < haystack < size * 1.3
+    assert peak_of(lambda: three.haystack("10M-2")) < haystack * 1.2
+    assert peak_of(lambda: dataset_stats(three)) < peak_of(lambda: dataset_stats(one)) * 1.5 < haystack * 2
 
 
 @pytest.mark.parametrize(
