@@ -308,6 +308,11 @@ def run_code(code: str, *arguments: str) -> str:
     ).stdout
 
 
+def test_two_runs_are_told_apart_without_scipy() -> None:
+    told_apart = "from longmemeval.evaluation.statistics.paired import mcnemar; mcnemar(9, 2)"
+    assert run_code(f"import sys; {told_apart}; print('scipy' in sys.modules)") == "False\n"
+
+
 def test_help_takes_little_more_than_the_libraries_that_print_it() -> None:
     """A fifth of a second, where theirs take that long."""
 

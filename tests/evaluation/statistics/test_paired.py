@@ -5,6 +5,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binomtest
 
 from longmemeval.errors import HarnessError
 from longmemeval.evaluation.statistics.paired import (
@@ -61,6 +62,14 @@ def test_a_minus_b() -> None:
 )
 def test_mcnemar_by_hand(a_only: int, b_only: int, p: float) -> None:
     assert mcnemar(a_only, b_only) == pytest.approx(p, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("a_only", "b_only"), [(0, 1), (7, 7), (7, 8), (81, 29), (900, 1086), (40, 3000), (20_000, 20_300)]
+)
+def test_mcnemar_is_scipys_binomial_test(a_only: int, b_only: int) -> None:
+    expected = binomtest(a_only, a_only + b_only).pvalue
+    assert mcnemar(a_only, b_only) == mcnemar(b_only, a_only) == pytest.approx(expected, rel=1e-9)
 
 
 def test_not_evaluated_counts_as_wrong() -> None:
