@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from longmemeval.pipeline.estimate.forecast import Forecast
     from longmemeval.pipeline.estimate.grading import GradingForecast
     from longmemeval.pipeline.estimate.stages import Stage
+    from longmemeval.pipeline.fixtures.prepare import PrepareReport
 
 
 RANGES = "Ranges: from replies as expected to all as long as they may be; times are with replies as expected."
@@ -33,8 +34,7 @@ def show_forecast(forecast: "Forecast", *, runs: int = 1) -> None:
         out.print(
             printable(f"First `longmemeval prepare`: {report.prepared:,} of {count_of(report.haystacks, 'haystack')}")
         )
-        for what, amount in report.estimate.items():
-            out.print(f"  {what}: {amount:,.4g}" if amount < 1 else f"  {what}: {amount:,.0f}")
+        show_preparation(report)
     print_table(_table([stage_cells(stage, forecast.batch) for stage in forecast.stages]))
     disk = "-" if forecast.disk_bytes is None else f"about {shown_bytes(forecast.disk_bytes)}"
     print_lines(
@@ -44,6 +44,17 @@ def show_forecast(forecast: "Forecast", *, runs: int = 1) -> None:
             *(f"Note: {note}." for note in forecast.notes),
         ]
     )
+
+
+def show_preparation(report: "PrepareReport") -> None:
+    """Print the figures of a dry run of `prepare`."""
+    for what, amount in report.estimate.items():
+        shown = f"{amount:,.4g}" if amount < 1 else f"{amount:,.2f}" if "USD" in what else f"{amount:,.0f}"
+        out.print(f"  {what}: {shown}")
+    if report.expected:
+        took = report.expected
+        computing = f"{shown_duration(took.processor_s)} of processor time; " if took.processor_s else ""
+        out.print(printable(f"  time: about {shown_duration(took.seconds)} ({computing}{took.basis})"))
 
 
 def show_grading(forecast: "GradingForecast") -> None:

@@ -92,6 +92,8 @@ class Expected(Struct, frozen=True):
     completion_tokens: int
     figures: dict[str, float]
     """What a dry run shows, by name; added up over the haystacks."""
+    most_completion_tokens: int = 0
+    """If every reply were as long as it may be; 0: not known."""
 
 
 class Stored(Protocol):

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from longmemeval.cli.forecasts import show_preparation
 from longmemeval.cli.next_step import command_line
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.cluster import ClusterAddress, executor_spec
@@ -116,8 +117,7 @@ def show(report: "PrepareReport", *, fresh: bool = False) -> None:
     if report.dry_run:
         out.print(f"Would prepare {report.prepared:,} of {haystacks} in {printable(report.folder)}")
         out.print(f"  parts: {parts}")
-        for what, amount in report.estimate.items():
-            out.print(f"  {what}: {amount:,.4g}" if amount < 1 else f"  {what}: {amount:,.0f}")
+        show_preparation(report)
         for note in report.notes:
             err.print(f"Note: {printable(note)}")
         return

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec import structs
 
-from longmemeval.cli.forecasts import RANGES, stage_cells
+from longmemeval.cli.forecasts import RANGES, show_preparation, stage_cells
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import LIMITS, OUTPUT
@@ -95,8 +95,7 @@ def show_estimate(estimate: "SweepEstimate", planned: int) -> None:
     out.print(f"{count_of(planned, 'run')}: {estimate.complete} complete, {len(estimate.runs)} left.")
     if preparation.prepared:
         out.print(printable(f"To prepare: {preparation.prepared} of {preparation.haystacks} haystacks"))
-        for what, amount in preparation.estimate.items():
-            out.print(f"  {what}: {amount:,.4g}" if amount < 1 else f"  {what}: {amount:,.0f}")
+        show_preparation(preparation)
     if estimate.runs:
         rows = [row for run in estimate.runs for row in _work_rows(run)]
         columns = ["run", "to do", "calls", "prompt\ntokens", "reply\ntokens", "USD", "time", "known by"]

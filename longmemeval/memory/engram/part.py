@@ -87,7 +87,8 @@ class FactsPart(Part[FactsFile]):
             options.fact_model,
             calls=sessions,
             prompt_tokens=tokens + _PROMPT_TOKENS * sessions,
-            completion_tokens=min(_REPLY_TOKENS, MAX_TOKENS) * sessions,
+            completion_tokens=_REPLY_TOKENS * sessions,
+            most_completion_tokens=MAX_TOKENS * sessions,
             figures={"sessions for the fact model": sessions, "tokens of sessions for the fact model": tokens},
         )
 

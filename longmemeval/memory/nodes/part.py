@@ -94,7 +94,8 @@ class NodesPart(Part[NodesFile]):
             options.node_model,
             calls=calls,
             prompt_tokens=tokens * len(self.nodes.nodes) + _PROMPT_TOKENS * calls,
-            completion_tokens=min(_REPLY_TOKENS, MAX_TOKENS) * calls,
+            completion_tokens=_REPLY_TOKENS * calls,
+            most_completion_tokens=MAX_TOKENS * calls,
             figures={"sessions times nodes for the node model": calls},
         )
 

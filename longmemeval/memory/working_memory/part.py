@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from longmemeval.llm.tokens import CharacterCounter
 from longmemeval.memory.working_memory.build import WorkingMemoryUpdater, build_working_memory
-from longmemeval.memory.working_memory.chat import chat_updater
+from longmemeval.memory.working_memory.chat import MAX_TOKENS, chat_updater
 from longmemeval.memory.working_memory.document import load_template
 from longmemeval.memory.working_memory.rules import rules_updater
 from longmemeval.part_options import PartOptions
@@ -83,6 +83,7 @@ class DocumentPart(Part[str]):
             calls=sessions,
             prompt_tokens=tokens + _DOCUMENT_TOKENS * sessions,
             completion_tokens=_REPLY_TOKENS * sessions,
+            most_completion_tokens=MAX_TOKENS * sessions,
             figures={"sessions for the working-memory model": sessions, "tokens of those sessions": tokens},
         )
 

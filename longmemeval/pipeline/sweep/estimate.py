@@ -66,8 +66,12 @@ class SweepEstimate(Struct, frozen=True):
     """What should be known of the models."""
 
 
-def estimate_sweep(state: SweepState) -> SweepEstimate:
+def estimate_sweep(state: SweepState, *, timed: bool = False) -> SweepEstimate:
     """Estimate what is left of a sweep; calls no model and writes nothing.
+
+    Args:
+        state: how far it is.
+        timed: whether to find out how long preparing takes.
 
     Raises:
         HarnessError: what `prepare` would refuse, no such model provider, or a judge that cannot grade these questions.
@@ -77,7 +81,7 @@ def estimate_sweep(state: SweepState) -> SweepEstimate:
         state.dataset,
         plan.configurations,
         selection=plan.selection,
-        options=plan.prepare.replaced(dry_run=True),
+        options=plan.prepare.replaced(dry_run=True, timed=timed),
         where=state.where,
     )
     incomplete = [run for run in plan.runs if not state.is_complete(run)]

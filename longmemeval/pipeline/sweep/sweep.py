@@ -99,7 +99,7 @@ def sweep(
     planned = file if isinstance(file, SweepPlan) else plan(file)
     state = SweepState(planned.under(rates) if rates else planned, where)
     state.check_begun()
-    estimate = estimate_sweep(state)
+    estimate = estimate_sweep(state, timed=dry_run)
     dollars = planned.max_cost if max_cost is None else max_cost
     report = SweepReport(planned.name, str(where.results_dir), tuple(one.run_id for one in planned.runs), estimate)
     if dry_run:
