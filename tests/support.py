@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,16 @@ def processor_seconds(work: Callable[[], object]) -> float:
         work()
         seconds.append(time.process_time() - started)
     return min(seconds)
+
+
+def peak_memory(work: Callable[[], object]) -> int:
+    """Bytes that `work` allocates at most at one time."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 def growth(work: Callable[[int], object], size: int) -> float:

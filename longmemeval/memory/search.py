@@ -13,7 +13,7 @@ from longmemeval.memory.parameters import RetrievalParameters
 from longmemeval.records import Question
 from longmemeval.retrieval.history import RankedUnit, Scores
 from longmemeval.retrieval.lexical import LexicalParameters
-from longmemeval.retrieval.message_vectors import VECTORS
+from longmemeval.retrieval.message_graph import MESSAGE_GRAPH
 from longmemeval.retrieval.questions.analysis import QuestionAnalysis, analyse_by_rules
 from longmemeval.retrieval.rerank import load_reranker
 from longmemeval.retrieval.retriever import Method, Retriever, RetrieverParameters, text_to_embed
@@ -54,7 +54,7 @@ class NearestSearch:
     def rank(self, question: Question, fixture: Fixture, limit: int | None = None) -> list[RankedUnit]:
         """The nearest messages; without a limit every message that has a vector."""
         thread = question_thread_id(question.question_id)
-        vectors = fixture.part(VECTORS)
+        vectors = fixture.part(MESSAGE_GRAPH)
         found = vectors.store.query(
             vectors.name,
             self._embed_query(question.text),

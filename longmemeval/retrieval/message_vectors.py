@@ -7,14 +7,18 @@ from longmemeval.errors import FixtureError
 from longmemeval.part_options import EmbeddedText, PartOptions
 from longmemeval.records import Message
 from longmemeval.storage.format import REMAKE
+from longmemeval.storage.graph import GraphParameters
 from longmemeval.storage.messages_part import MESSAGES
-from longmemeval.storage.parts import Source, Stored
+from longmemeval.storage.parts import PartTools, Source, Stored
 from longmemeval.storage.vector_store import VectorItem
 from longmemeval.storage.vectors_part import OpenVectors, VectorsPart
 
+_OF_A_GRAPH = ("index", *GraphParameters.__struct_fields__)
+"""In recipes of an earlier version, which kept the part `vector-graph` in this one."""
+
 
 class MessageVectors(VectorsPart):
-    """The messages that are not blank, by an HNSW graph or exactly."""
+    """The messages that are not blank."""
 
     name = "vector"
     index_name = "messages"
@@ -26,6 +30,14 @@ class MessageVectors(VectorsPart):
     def worded(self, options: PartOptions) -> dict[str, Any]:
         """What of a message is embedded."""
         return {"text": options.embedded_text}
+
+    def recipe(self, tools: PartTools) -> dict[str, Any]:
+        """Embedder, texts and prefixes; how they are searched is the graph's."""
+        return self.common(super().recipe(tools))
+
+    def common(self, recipe: Mapping[str, Any]) -> dict[str, Any]:
+        """Whether an earlier version put a graph in does not matter to who reads vectors."""
+        return {key: value for key, value in recipe.items() if key not in _OF_A_GRAPH}
 
     def open(self, stored: Stored) -> OpenVectors:
         """The index.

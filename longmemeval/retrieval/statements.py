@@ -61,7 +61,6 @@ class StatementVectors(MessageVectors):
 
     name = "vector-statements"
     index_name = "statements"
-    exact = True
 
     def entries(self, source: Source, options: PartOptions) -> tuple[list[VectorItem], list[str]]:
         """The messages with what is embedded of their statements."""

@@ -29,6 +29,9 @@ SENTENCE = re.compile(r"[^.!?\n]*[.!?\n]+|[^.!?\n]+$")
 
 Integers = NDArray[np.int32] | NDArray[np.int64]
 
+_BLOCK_WORDS = 1 << 18
+"""Words that are counted in one go."""
+
 
 class WordCounts(Struct, frozen=True):
     """How often each word occurs in each of a number of texts, entry by entry, word after word."""
@@ -79,17 +82,57 @@ class Vocabulary:
 
     def counts(self, texts: Sequence[TextWords]) -> WordCounts:
         """The words of some of the texts that were read; those of the others are numbered and have no entries."""
-        size = max(1, len(texts))
         ordered = {word: number for number, word in enumerate(sorted(self._numbers))}
-        places_in_order = np.array([ordered[word] for word in self._numbers], np.int64)
-        found = np.concatenate([text.numbers for text in texts]) if texts else np.zeros(0, np.int32)
-        lengths = [len(text.numbers) for text in texts]
-        keys = places_in_order[found] * size + np.repeat(np.arange(len(texts)), lengths)
-        distinct, counts = np.unique(keys, return_counts=True)
-        held = np.bincount(distinct // size, minlength=len(ordered))
-        starts = np.concatenate(([0], np.cumsum(held))).astype(np.int64)
+        places_in_order = np.array([ordered[word] for word in self._numbers], np.int32)
+        blocks = [_entries(block, first, places_in_order) for first, block in _blocks(texts)]
+        held = np.zeros(len(ordered), np.int64)
+        for block in blocks:
+            held += np.bincount(block.words, minlength=len(ordered))
+        starts = np.concatenate(([0], np.cumsum(held)))
+        # Entries of a block go behind those of the blocks before, word by word: nothing is sorted as a whole.
+        places, counts = (np.empty(starts[-1], np.int32) for _ in range(2))
+        following = starts[:-1].copy()
+        for block in blocks:
+            of_word = np.bincount(block.words, minlength=len(ordered))
+            first = np.cumsum(of_word) - of_word
+            targets = following[block.words] + np.arange(len(block.words)) - first[block.words]
+            places[targets], counts[targets] = block.places, block.counts
+            following += of_word
         stated = np.array([text.stated for text in texts], np.int64)
-        return WordCounts(len(texts), ordered, starts, distinct % size, counts.astype(np.int64), stated)
+        return WordCounts(len(texts), ordered, starts, places, counts, stated)
+
+
+class _Entries(NamedTuple):
+    """The entries of some texts that stand together, by word and then by text; each of shape (entries,)."""
+
+    words: NDArray[np.int32]
+    places: NDArray[np.int32]
+    counts: NDArray[np.int32]
+
+
+def _blocks(texts: Sequence[TextWords]) -> Iterator[tuple[int, Sequence[TextWords]]]:
+    """Texts that stand together, of about `_BLOCK_WORDS` words, with the place of the first."""
+    first, words = 0, 0
+    for place, text in enumerate(texts, start=1):
+        words += len(text.numbers)
+        if words >= _BLOCK_WORDS or place == len(texts):
+            yield first, texts[first:place]
+            first, words = place, 0
+
+
+def _entries(texts: Sequence[TextWords], first: int, numbers: NDArray[np.int32]) -> _Entries:
+    """How often each word occurs in each of the texts.
+
+    Args:
+        texts: of a block.
+        first: the place of the first of them.
+        numbers: the number of each word by that in the vocabulary.
+    """
+    found = numbers[np.concatenate([text.numbers for text in texts])].astype(np.int64)
+    keys = found * len(texts) + np.repeat(np.arange(len(texts)), [len(text.numbers) for text in texts])
+    distinct, counts = np.unique(keys, return_counts=True)
+    words, places = np.divmod(distinct, len(texts))
+    return _Entries(words.astype(np.int32), (places + first).astype(np.int32), counts.astype(np.int32))
 
 
 def count_words(texts: Iterable[str]) -> WordCounts:

@@ -338,9 +338,14 @@ def with_needs(parts: Iterable[Part[Any]]) -> list[Part[Any]]:
 
 
 def stages(parts: Sequence[Part[Any]]) -> Iterator[list[Part[Any]]]:
-    """`parts`, with their needs among them, in groups: each is made of what the groups before have made."""
+    """`parts`, with their needs among them, in groups, each in order.
+
+    What embeds or asks is made of what the groups before have made: so its texts are known beforehand. Another part
+    may stand in one group with what it needs, behind it.
+    """
     depths: dict[str, int] = {}
     for part in with_needs(parts):
-        depths[part.name] = max((depths[need.name] + 1 for need in part.needs), default=0)
+        later = int(part.embeds or part.asks)
+        depths[part.name] = max((depths[need.name] + later for need in part.needs), default=0)
     for depth in range(max(depths.values(), default=-1) + 1):
         yield [part for part in parts if depths[part.name] == depth]

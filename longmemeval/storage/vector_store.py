@@ -19,6 +19,8 @@ __all__ = ["Engine", "IndexDescription", "VectorHit", "VectorItem", "VectorStore
 # nearest are found with recall 1.000, up to thousands of messages, in a fraction of a millisecond.
 _MIN_CANDIDATES = 200
 _CANDIDATES_PER_HIT = 20
+# Rows that are worked on in double precision at one time.
+_BLOCK_ROWS = 1024
 
 
 class VectorHit(Struct, frozen=True):
@@ -214,6 +216,15 @@ class VectorStore:
         store._indexes[file.index.name] = index
         return store
 
+    def with_graph(self, name: str, graph: Graph) -> "VectorStore":
+        """A store of the same vectors, searched through a graph over them."""
+        index = self._index(name)
+        searched = _Index(msgspec.structs.replace(index.description, engine="hnswlib"))
+        searched.set_rows(index.items, index.vectors, graph)
+        store = VectorStore()
+        store._indexes[name] = searched
+        return store
+
     def _index(self, name: str) -> _Index:
         try:
             return self._indexes[name]
@@ -242,7 +253,9 @@ def _unit_rows(vectors: Vectors, count: int, dimension: int, where: str) -> Vect
         raise HarnessError(f"Vectors of shape {vectors.shape} where ({count}, {dimension}) is needed", where=where)
     if not np.isfinite(vectors).all():
         raise HarnessError("A vector holds NaN or infinity", where=where, fix="Check the embedder")
-    wide = vectors.astype(np.float64)
-    lengths = np.sqrt((wide * wide).sum(axis=1, keepdims=True))
-    unit: Vectors = np.divide(wide, lengths, out=np.zeros_like(wide), where=lengths > 0).astype(np.float32)
+    unit = np.empty((count, dimension), np.float32)
+    for start in range(0, count, _BLOCK_ROWS):
+        wide = vectors[start : start + _BLOCK_ROWS].astype(np.float64)
+        lengths = np.sqrt((wide * wide).sum(axis=1, keepdims=True))
+        unit[start : start + _BLOCK_ROWS] = np.divide(wide, lengths, out=np.zeros_like(wide), where=lengths > 0)
     return unit

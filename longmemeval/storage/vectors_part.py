@@ -11,8 +11,6 @@ from longmemeval.storage.parts import FixtureEmbedder, Made, Part, PartTools, So
 from longmemeval.storage.vector_file import EmbedderIdentity, VectorFile
 from longmemeval.storage.vector_store import VectorItem, VectorStore
 
-# HNSW construction parameters; a change of any of them is another recipe.
-_GRAPH = {"m": 16, "ef_construction": 200, "seed": 0}
 _ITEM_BYTES = 58
 """Indented JSON: what an item of an index takes beside its ids."""
 
@@ -40,8 +38,6 @@ class VectorsPart(Part[OpenVectors]):
 
     embeds = True
     index_name: str
-    exact: bool = False
-    """Whether the index never has a graph."""
 
     @abstractmethod
     def entries(self, source: Source, options: PartOptions) -> tuple[list[VectorItem], list[str]]:
@@ -52,29 +48,26 @@ class VectorsPart(Part[OpenVectors]):
         return {}
 
     def recipe(self, tools: PartTools) -> dict[str, Any]:
-        """Embedder, index, texts and prefixes."""
-        options = tools.options
-        exact = self.exact or options.index == "exact"
-        made = {"version": 1, "embedder": tools.embedder.fingerprint, "index": "exact" if exact else "hnsw"}
-        return {**made, **self.worded(options), **({} if exact else _GRAPH), **_prefixes(options)}
+        """Embedder, texts and prefixes."""
+        made = {"version": 1, "embedder": tools.embedder.fingerprint, "index": "exact"}
+        return {**made, **self.worded(tools.options), **_prefixes(tools.options)}
 
     def texts(self, source: Source, options: PartOptions) -> Sequence[str]:
         """The texts with their prefix."""
         return [options.document_prefix + text for text in self.entries(source, options)[1]]
 
     def make(self, source: Source, tools: PartTools) -> Made:
-        """The index; its graph is built single-threaded with a seed."""
+        """The index, without a graph."""
         options = tools.options
         items = self.entries(source, options)[0]
         vectors = tools.embed(self.texts(source, options))
-        exact = self.exact or options.index == "exact"
         store = VectorStore()
-        store.create(self.index_name, vectors.shape[1], engine="exact" if exact else "hnswlib", **_GRAPH)
+        store.create(self.index_name, vectors.shape[1], engine="exact")
         store.upsert(self.index_name, items, vectors)
         return Made(store.persist(self.index_name, tools.embedder.spec, tools.embedder.fingerprint))
 
     def open(self, stored: Stored) -> OpenVectors:
-        """The index; its graph is restored, not built.
+        """The index; a graph that an earlier version put in is restored.
 
         Raises:
             FixtureError: it is damaged.
@@ -93,19 +86,15 @@ class VectorsPart(Part[OpenVectors]):
         known = all(source.holds(need) for need in self.needs)
         items: Sequence[VectorItem | Message] = self.entries(source, options)[0] if known else source.messages
         names = sum(2 * len(item.thread_id) + 2 for item in items)
-        links = _GRAPH["m"]
-        exact = self.exact or options.index == "exact"
-        graph = 0 if exact else 4 * (2 * links + 1) + 4 + 4 * (links + 1) / links
-        return len(items) * ((4 * dimension + graph) * 4 / 3 + _ITEM_BYTES - 15) + names
+        return len(items) * (4 * dimension * 4 / 3 + _ITEM_BYTES - 15) + names
 
     def flags(self, stored: Stored | None) -> dict[str, str]:
-        """Embedder, index and prefixes of the one that is there."""
+        """Embedder and prefixes of the one that is there."""
         if stored is None or stored.info is None:
             return {}
         recipe, embedder = stored.info.recipe, self.embedder(stored)
-        index = {} if self.exact else {"index": str(recipe["index"])}
         prefixes = {str(name): str(recipe[name]) for name in ("query_prefix", "document_prefix") if name in recipe}
-        return {"embedder": embedder.spec, **index, **prefixes}
+        return {"embedder": embedder.spec, **prefixes}
 
     def contradictions(self, stored: Stored) -> Iterator[str]:
         """Where `meta.json` names another embedder."""

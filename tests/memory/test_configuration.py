@@ -143,7 +143,7 @@ def test_parts_follow_from_the_parameters() -> None:
     ranked = {"db", "vector", "words"}
     assert names("hybrid", "expansion=fact") == ranked | {keys, vectors}
     assert names("hybrid", "time_range=boost") == ranked | {"dates"}
-    assert names("semantic-recall") == {"db", "vector"}
+    assert names("semantic-recall") == {"db", "vector", "vector-graph"}
     assert names("semantic-recall", "retriever=dense") == ranked
     assert names("combined", "retriever=hybrid") == ranked | {"working-memory"}
     assert names("full-history") == {"db", "tokens"}

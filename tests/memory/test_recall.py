@@ -80,12 +80,12 @@ def fixture(tmp_path_factory: pytest.TempPathFactory) -> Fixture:
 
     read = {part.name: part for name in MEMORIES.built_in for part in parts_of(resolve_configuration(name))}
     more = [part for part in read.values() if part not in PARTS and not part.derived]
-    first = build(None, [*PARTS, *(part for part in more if not part.embeds)], {VECTORS.name: vectors})
-    embedding = [part for part in more if part.embeds]
-    texts = {part.name: part.texts(Source(HAYSTACK, first), PartOptions()) for part in embedding}
+    first = build(None, [*PARTS, *(part for part in more if not part.needs)], {VECTORS.name: vectors})
+    made_of_others = [part for part in more if part.needs]
+    texts = {part.name: part.texts(Source(HAYSTACK, first), PartOptions()) for part in made_of_others if part.embeds}
     # What is made of the messages is as near to the question as anything.
     rows = {name: np.array([direction(0.5)] * len(given), np.float32) for name, given in texts.items()}
-    return build(first.meta, embedding, rows)
+    return build(first.meta, made_of_others, rows)
 
 
 def embed_query(text: str) -> NDArray[np.float32]:

@@ -41,7 +41,7 @@ def fixture(tmp_path_factory: pytest.TempPathFactory) -> Fixture:
     data = record(haystack_session_ids=list(SESSIONS), haystack_sessions=turns, answer_session_ids=["bikes"])
     dataset = load_dataset(write_dataset(folder / "small.json", data))
     where = Folders(prepared_dir=folder / "prepared")
-    prepare(dataset, ["hybrid"], where=where)
+    prepare(dataset, ["hybrid", "semantic-recall"], where=where)
     return Fixture.open(fixture_folder(where.prepared_dir, "small", "default", "q1"))
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.errors import FixtureError
 from longmemeval.records import DatasetIdentity, FixtureMeta, PartInfo
+from longmemeval.retrieval import word_counts
 from longmemeval.retrieval.history import Granularity, HistoryView, Side
 from longmemeval.retrieval.lexical import LexicalIndex, LexicalParameters
 from longmemeval.retrieval.priors import Priors
@@ -21,6 +22,7 @@ from longmemeval.retrieval.word_counts import (
     WORDS,
     WORDS_RECIPE,
     SortedWords,
+    Vocabulary,
     WordCounts,
     count_words,
     decode_words,
@@ -29,6 +31,7 @@ from longmemeval.retrieval.word_counts import (
 from longmemeval.storage.memory_store import MemoryStore
 from longmemeval.text.words import content_words
 from tests.retrieval.support import history
+from tests.support import peak_memory
 
 CHAT = (
     [("user", "I paint. Do I paint rivers?"), ("assistant", "")],
@@ -56,6 +59,23 @@ def test_counts_by_hand() -> None:
     # Words outside of questions.
     assert words.stated.tolist() == [1, 0, 2, 0, 1]
     assert words.entries("zebra") == slice(0, 0)
+
+
+def test_blocks_of_texts_are_counted_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["a red pear", "", "pear, pear and plum", "the plum is red", "fig"] * 3
+    whole = count_words(texts)
+    monkeypatch.setattr(word_counts, "_BLOCK_WORDS", 4)
+    blocks = count_words(texts)
+    for one, other in zip(whole.__struct_fields__, blocks.__struct_fields__, strict=True):
+        np.testing.assert_array_equal(getattr(whole, one), getattr(blocks, other))
+
+
+def test_counting_takes_less_memory_than_the_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(word_counts, "_BLOCK_WORDS", 4096)
+    vocabulary = Vocabulary()
+    texts = [vocabulary.read(" ".join(f"fruit{(place + word) % 40}" for word in range(200))) for place in range(800)]
+    # Of 160,000 words, a fifth of which are entries; sorting all of them together takes 26 bytes each.
+    assert peak_memory(lambda: vocabulary.counts(texts)) < 8 * 160_000
 
 
 @given(st.lists(st.text(alphabet="abe's ?!.\n", max_size=30), max_size=6))

@@ -13,6 +13,7 @@ from longmemeval.arrays import Vectors
 from longmemeval.errors import FixtureError, HarnessError
 from longmemeval.storage.graph import Graph
 from longmemeval.storage.vector_store import Engine, VectorHit, VectorItem, VectorStore
+from tests.support import peak_memory
 
 ENGINES: tuple[Engine, ...] = ("hnswlib", "exact")
 
@@ -380,3 +381,12 @@ def test_a_file_that_contradicts_itself_is_refused(name: str, value: object) -> 
     with pytest.raises(FixtureError) as caught:
         VectorStore.hydrate(damaged(name, value), "x/vector.json")
     assert caught.value.where == "x/vector.json"
+
+
+def test_storing_vectors_takes_twice_their_memory() -> None:
+    vectors = clustered(8192, 64, 1)
+    named = items(len(vectors))
+    store = VectorStore()
+    store.create("messages", 64, engine="exact")
+    # The rows, and for a moment those that are added; not all of them in double precision.
+    assert peak_memory(lambda: store.upsert("messages", named, vectors)) < 3.2 * vectors.nbytes

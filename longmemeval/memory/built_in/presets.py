@@ -21,6 +21,7 @@ from longmemeval.memory.token_counts import TOKENS
 from longmemeval.memory.working_memory.part import DOCUMENT
 from longmemeval.retrieval.dates import DATES
 from longmemeval.retrieval.expansion import ALL_KEY_VECTORS, ALL_KEYS
+from longmemeval.retrieval.message_graph import MESSAGE_GRAPH
 from longmemeval.retrieval.message_vectors import VECTORS
 from longmemeval.retrieval.retriever import Method
 from longmemeval.retrieval.statements import STATEMENT_VECTORS
@@ -56,12 +57,13 @@ def _semantic(working_memory: bool) -> Callable[[SemanticParameters, MemoryTools
 
 
 def _semantic_parts(parameters: SemanticParameters) -> tuple[Part[Any], ...]:
-    """The nearest messages are searched for in the index alone."""
-    ranks = parameters.retriever != "nearest"
-    return (*(parameters.ranking_parts if ranks else (MESSAGES,)), *parameters.dense_parts)
+    """The nearest messages are searched for in the graph alone, which rankings of all units do without."""
+    if parameters.retriever == "nearest":
+        return (MESSAGES, *parameters.dense_parts, MESSAGE_GRAPH)
+    return (*parameters.ranking_parts, *parameters.dense_parts)
 
 
-_RANKED: tuple[Part[Any], ...] = (VECTORS, STATEMENT_VECTORS, WORDS, DATES, *ALL_KEYS, *ALL_KEY_VECTORS)
+_RANKED: tuple[Part[Any], ...] = (VECTORS, MESSAGE_GRAPH, STATEMENT_VECTORS, WORDS, DATES, *ALL_KEYS, *ALL_KEY_VECTORS)
 
 
 NONE = MemoryDefinition(

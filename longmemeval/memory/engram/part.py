@@ -157,7 +157,6 @@ class FactVectors(VectorsPart):
     name = "engram-vectors"
     needs = (FACTS,)
     index_name = "facts"
-    exact = True
 
     def entries(self, source: Source, options: PartOptions) -> tuple[list[VectorItem], list[str]]:
         """The texts of the facts."""

@@ -153,7 +153,6 @@ class NodeVectors(VectorsPart):
     """The vectors of the entries, by the text of each node's embedding template."""
 
     index_name = "nodes"
-    exact = True
 
     def __init__(self, nodes: NodesPart) -> None:
         self.nodes = nodes

@@ -18,7 +18,6 @@ class KeyVectors(VectorsPart):
     """The vectors of the keys of one part."""
 
     index_name = "keys"
-    exact = True
 
     def __init__(self, keys: ExpansionKeys) -> None:
         self.keys = keys

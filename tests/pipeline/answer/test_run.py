@@ -62,7 +62,7 @@ def test_manifest_says_what_the_run_was(tmp_path: Path) -> None:
     assert settings["embedder"] == {"spec": "hashing:512", "fingerprint": "hashing-v1:512"}
     parts = where.prepared_dir / "colours" / "default" / "q1"
     assert document["fixtures"]["q1"] == {
-        part: sha256_file(parts / f"{part}.json") for part in ("db", "vector", "working-memory")
+        part: sha256_file(parts / f"{part}.json") for part in ("db", "vector", "vector-graph", "working-memory")
     }
     assert document["totals"]["answered"] == 3
     assert document["files"]["answers.jsonl"] == sha256_file(where.results_dir / "r" / "answers.jsonl")
@@ -262,7 +262,7 @@ def test_resume_on_changed_data_or_fixtures_is_refused(tmp_path: Path) -> None:
     answer_all(dataset, where, memory="semantic-recall")
     before = tree(where.results_dir)
     prepare(dataset, ["semantic-recall"], options=PrepareOptions(index="exact", force=True), where=where)
-    with pytest.raises(HarnessError, match=r"fixtures\.q0\.vector: was '[0-9a-f]{64}', now"):
+    with pytest.raises(HarnessError, match=r"fixtures\.q0\.vector-graph: was '[0-9a-f]{64}', now"):
         answer_all(dataset, where, memory="semantic-recall")
     changed = colours(tmp_path / "colours.json", 4, answer="another")
     prepare(changed, ["last-k"], options=PrepareOptions(name="other"), where=where)

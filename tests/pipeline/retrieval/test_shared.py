@@ -109,7 +109,7 @@ def test_what_memories_share_is_read_and_indexed_once(
     # Three of these rank by words; one of them by other parameters than the two.
     ranked(talks, where, [*MEMORIES, named("narrow", "bm25", "window=[]")])
     assert indexed == {f"resource_conv-{number}": 2 for number in range(3)}
-    parts = ("meta", "db", "vector", "words")
+    parts = ("meta", "db", "vector", "vector-graph", "words")
     assert read == {f"conv-{number}/{part}.json": 1 for number in range(3) for part in parts}
 
 

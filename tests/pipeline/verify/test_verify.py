@@ -151,7 +151,7 @@ PREPARATION_CHANGES: dict[str, Callable[[Path], str]] = {
     "haystack": of_fixture("meta.json", lambda meta: meta.update(haystack_id="q2", resource_id="resource_q2")),
     "data set": of_fixture("meta.json", lambda meta: meta["dataset"].update(sha256="0" * 64)),
     "embedder": of_fixture("meta.json", lambda meta: meta["parts"]["vector"]["recipe"].update(embedder="other")),
-    "index": of_fixture("meta.json", lambda meta: meta["parts"]["vector"]["recipe"].update(index="exact")),
+    "index": of_fixture("meta.json", lambda meta: meta["parts"]["vector-graph"]["recipe"].update(index="exact")),
     "working memory": of_fixture(
         "meta.json", lambda meta: meta["parts"]["db"]["recipe"].update(working_memory={"version": 1})
     ),

@@ -1,0 +1,91 @@
+"""The part `vector-graph`: how the vectors of messages are searched by memories that do not compare all of them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.errors import FixtureError
+from longmemeval.part_options import PartOptions
+from longmemeval.records import FixtureMeta, PartInfo
+from longmemeval.retrieval.message_vectors import VECTORS
+from longmemeval.storage.format import FORMAT, REMAKE, decode_versioned
+from longmemeval.storage.graph import Graph, GraphParameters, GraphState
+from longmemeval.storage.parts import Made, Part, PartTools, Source, Stored
+from longmemeval.storage.vectors_part import OpenVectors
+
+# HNSW construction parameters; a change of any of them is another recipe.
+_GRAPH = GraphParameters(m=16, ef_construction=200, seed=0)
+
+
+class _GraphFile(Struct, frozen=True):
+    """`vector-graph.json` as it is on disk."""
+
+    format: int
+    graph: GraphState | None
+    """None: every vector is compared, as `--index exact` wants it, or there is none."""
+
+
+class MessageGraph(Part[OpenVectors]):
+    """How the nearest messages are found. Earlier versions kept the graph in `vector.json`; such fixtures are read."""
+
+    name = "vector-graph"
+    needs = (VECTORS,)
+
+    def recipe(self, tools: PartTools) -> dict[str, Any]:
+        """Kind of index and construction of the graph."""
+        index = tools.options.index
+        return {"version": 1, "index": index, **(msgspec.structs.asdict(_GRAPH) if index == "hnsw" else {})}
+
+    def make(self, source: Source, tools: PartTools) -> Made:
+        """The graph, built single-threaded with a seed."""
+        _, vectors = source.part(VECTORS).rows()
+        graph = Graph.build(vectors, _GRAPH).state if tools.options.index == "hnsw" and len(vectors) else None
+        return Made(msgspec.json.encode(_GraphFile(FORMAT, graph)) + b"\n")
+
+    def open(self, stored: Stored) -> OpenVectors:
+        """The messages' vectors, to be searched; the graph is restored, not built.
+
+        Raises:
+            FixtureError: it is damaged, or another graph than its recipe says.
+        """
+        opened = stored.part(VECTORS)
+        if _is_in_vectors(stored.meta):
+            return opened
+        state = decode_versioned(stored.data(), _GraphFile, stored.where).graph
+        wanted = stored.info is not None and stored.info.recipe.get("index") == "hnsw"
+        if (state is not None) != (wanted and bool(len(opened.rows()[0]))):
+            raise FixtureError("Graph and recipe do not fit together", where=stored.where, fix=REMAKE)
+        graph = Graph.restore(state, opened.rows()[1], _GRAPH, stored.where) if state else None
+        return opened._replace(store=opened.store.with_graph(opened.name, graph)) if graph else opened
+
+    def stored_as(self, meta: FixtureMeta) -> str:
+        """Its own file, or that of the vectors."""
+        return VECTORS.name if _is_in_vectors(meta) else self.name
+
+    def info(self, meta: FixtureMeta) -> PartInfo | None:
+        """What a fixture says of it."""
+        return meta.parts.get(self.stored_as(meta))
+
+    def common(self, recipe: Mapping[str, Any]) -> dict[str, Any]:
+        """Of what stands with the vectors, the graph's share."""
+        own = {"version", "index", *GraphParameters.__struct_fields__}
+        return {key: value for key, value in recipe.items() if key in own}
+
+    def size(self, source: Source, options: PartOptions, dimension: int) -> float:
+        """Links and levels in base64."""
+        row = 4 * (2 * _GRAPH.m + 1) + 4 + 4 * (_GRAPH.m + 1) / _GRAPH.m
+        return len(source.messages) * row * 4 / 3 if options.index == "hnsw" else 100.0
+
+    def flags(self, stored: Stored | None) -> dict[str, str]:
+        """The kind of index of the one that is there."""
+        return {"index": str(stored.info.recipe["index"])} if stored and stored.info else {}
+
+
+def _is_in_vectors(meta: FixtureMeta) -> bool:
+    vectors = VECTORS.info(meta)
+    return MESSAGE_GRAPH.name not in meta.parts and vectors is not None and "index" in vectors.recipe
+
+
+MESSAGE_GRAPH = MessageGraph()

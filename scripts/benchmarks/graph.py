@@ -1,0 +1,98 @@
+"""What the HNSW graph takes to build, and what a search through it saves against comparing every vector.
+
+    python scripts/benchmarks/graph.py [--sizes 550 4752 20000] [--dimension 512]
+
+Vectors are those of the hashing embedder for messages of `shapes.py`. Searches are whole queries for ten hits, warm;
+shown are medians, in processor time. `all products` is what rankings of everything compute in place of a search.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import numpy as np
+from hnswlib import Index
+from shapes import Writer
+
+from longmemeval.arrays import Vectors
+from longmemeval.embedding.hashing import HashingEmbedder
+from longmemeval.storage.graph import Graph, GraphParameters
+from longmemeval.storage.vector_store import VectorItem, VectorStore
+
+PARAMETERS = GraphParameters(m=16, ef_construction=200, seed=0)
+QUERIES = 50
+
+
+def milliseconds(work: Callable[[], object], clock: Callable[[], float] = time.process_time) -> float:
+    started = clock()
+    work()
+    return (clock() - started) * 1000
+
+
+def searched(search: Callable[[Vectors], object], queries: Vectors) -> float:
+    """Milliseconds of the median search."""
+    return statistics.median(milliseconds(partial(search, query)) for query in queries)
+
+
+def nearest(store: VectorStore, query: Vectors) -> set[str]:
+    """The ten messages nearest to a query."""
+    return {hit.item.id for hit in store.query("messages", query, 10)}
+
+
+def stores(vectors: Vectors) -> list[VectorStore]:
+    """The vectors with a graph and without."""
+    found = []
+    for engine in ("hnswlib", "exact"):
+        store = VectorStore()
+        store.create("messages", vectors.shape[1], engine="hnswlib" if engine == "hnswlib" else "exact")
+        store.upsert("messages", [VectorItem(f"s:{row}", "s", row) for row in range(len(vectors))], vectors)
+        store.query("messages", vectors[0], 10)
+        found.append(store)
+    return found
+
+
+def links(vectors: Vectors, threads: int) -> bytes:
+    """The lowest level of a graph built by hnswlib with so many threads."""
+    index = Index("ip", vectors.shape[1])
+    index.init_index(len(vectors), M=PARAMETERS.m, ef_construction=PARAMETERS.ef_construction, random_seed=0)
+    index.add_items(vectors, np.arange(len(vectors)), num_threads=threads)
+    return index.__getstate__()[0]["data_level0"].tobytes()
+
+
+def measure(size: int, dimension: int) -> None:
+    """Print one line."""
+    writer = Writer("m", 0)
+    vectors = HashingEmbedder(dimension).embed([writer.message() for _ in range(size + QUERIES)])
+    stored, queries = vectors[:size], vectors[size:]
+    built = milliseconds(lambda: Graph.build(stored, PARAMETERS))
+    wall = [milliseconds(partial(links, stored, threads), time.perf_counter) for threads in (1, 2)]
+    equal = "equal" if links(stored, 1) == links(stored, 2) else "differ"
+    with ThreadPoolExecutor(2) as pool:
+        build = partial(Graph.build, parameters=PARAMETERS)
+        side_by_side = milliseconds(lambda: list(pool.map(build, [stored] * 2)), time.perf_counter) / 2
+    graph, exact = stores(stored)
+    found = sum(len(nearest(graph, query) & nearest(exact, query)) for query in queries) / (10 * QUERIES)
+    print(
+        f"{size:>7,} | built {built:6.0f} ms | graph {searched(partial(nearest, graph), queries):6.2f} ms, "
+        f"exact {searched(partial(nearest, exact), queries):6.2f} ms, all products "
+        f"{searched(stored.dot, queries):5.2f} ms, found {found:.3f} | on the wall: one thread {wall[0]:6.0f} ms, "
+        f"two {wall[1]:6.0f} ms (bytes {equal}), two histories at a time {side_by_side:6.0f} ms each",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Print a line for each size."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[550, 4_752, 20_000])
+    parser.add_argument("--dimension", type=int, default=512)
+    asked = parser.parse_args()
+    for size in asked.sizes:
+        measure(size, asked.dimension)
+
+
+if __name__ == "__main__":
+    main()
