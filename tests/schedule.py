@@ -1,10 +1,12 @@
 """Which worker runs which test, where there are several.
 
-The tests of a module that prepares something for all of them stay on one worker, so that it is prepared once; they
-come first, the other tests that begin something after them and quick ones last, so that no worker ends long after the
-others. (The mark `xdist_group` does not do it: pytest-xdist 3.8 writes it where pytest 9.2 no longer looks.)
+The tests of a module that prepares something for all of them stay on one worker, so that it is prepared once, and so do
+those of modules that name one `xdist_group`; they come first, the other tests that begin something after them and quick
+ones last, so that no worker ends long after the others. (The groups are read from the files: pytest-xdist 3.8 writes
+them where pytest 9.2 no longer looks.)
 """
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -14,22 +16,24 @@ from xdist.scheduler import LoadScopeScheduling
 
 
 class Schedule(LoadScopeScheduling):
-    """Modules that prepare something once as a whole, tests of other modules one by one."""
+    """Modules that prepare something once as a whole, groups of them together, tests of other modules one by one."""
 
     def __init__(self, config: pytest.Config, log: Producer | None = None) -> None:
         self._root = config.rootpath
         super().__init__(config, log)
 
     def _split_scope(self, nodeid: str) -> str:
-        module = nodeid.partition("::")[0]
-        return module if prepares_once(self._root / module) else nodeid
+        return group_of(self._root / nodeid.partition("::")[0]) or nodeid
 
 
 @cache
-def prepares_once(module: Path) -> bool:
-    """Whether a test module, or the conftest.py beside it, has a fixture for all tests of a module."""
-    files = (module, module.with_name("conftest.py"))
-    return any('scope="module"' in file.read_text(encoding="utf-8") for file in files if file.exists())
+def group_of(module: Path) -> str:
+    """What the tests of a module are kept together by: a named group, the module itself, or nothing (empty)."""
+    texts = [file.read_text(encoding="utf-8") for file in (module, module.with_name("conftest.py")) if file.exists()]
+    if named := re.search(r'xdist_group\("(.+?)"\)', texts[0]):
+        return named[1]
+    once = "xdist_group(" in texts[0] or any('scope="module"' in text for text in texts)
+    return str(module) if once else ""
 
 
 @pytest.hookimpl(optionalhook=True)
