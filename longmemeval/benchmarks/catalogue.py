@@ -2,10 +2,12 @@
 
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 from msgspec import Struct, structs
 
+from longmemeval.benchmarks.repository import Repository
 from longmemeval.benchmarks.spec import Benchmark
 from longmemeval.benchmarks.specs import benchmarks
 from longmemeval.errors import DataError, nearest
@@ -48,8 +50,15 @@ class CatalogueEntry(Struct, frozen=True, forbid_unknown_fields=True):
     """BibTeX of the paper to cite, where it is another one than the benchmark's; empty for none."""
     superseded_by: str | None = None
     """The name of the entry to use instead, for a deprecated one."""
+    repository: Repository | None = None
+    """Where a folder of files is fetched from."""
     beside: tuple[Companion, ...] = ()
     """Files that are downloaded and checked with the first."""
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder of files, which is loaded whatever is in it."""
+        return self.repository is not None or self.instructions is not None
 
     def sources(self, path: Path) -> list[tuple[Path, Source]]:
         """Every file that is downloaded and what it must hold, the data set's own first: that is at `path`."""
@@ -110,20 +119,31 @@ def _owners(name: str) -> list[Benchmark]:
 
 def data_file(entry: CatalogueEntry, data_dir: Path) -> Path:
     """Where the entry's file or folder is, or would be: in `data_dir`, or beside its catalogue for a shipped one."""
-    if entry.source is not None or entry.instructions is not None:
+    if entry.source is not None or entry.is_folder:
         return data_dir / entry.file
     homes = [one.catalogue.parent for one in _owners(entry.name) if one.catalogue]
     places = [folder / entry.file for folder in (*homes, *_SHIPPED)]
     return next((path for path in places if path.is_file()), places[0])
 
 
-def has_files(folder: Path) -> bool:
-    """Whether the folder of an entry that has `instructions` holds anything to load."""
-    return any(folder.rglob("*.json"))
+def unfinished(folder: Path) -> Path:
+    """What stands beside a folder as long as not all of its files are fetched."""
+    return folder.with_name(folder.name + ".part")
+
+
+def folder_state(folder: Path) -> Literal["yes", "in part", "no"]:
+    """Whether the folder of an entry holds anything to load; in part while it is fetched, and when that was stopped."""
+    if unfinished(folder).exists():
+        return "in part"
+    return "yes" if any(folder.rglob("*.json")) else "no"
 
 
 def folder_missing(entry: CatalogueEntry, folder: Path) -> DataError:
     """The error about an entry whose files were not fetched; says how to get them."""
+    if entry.repository:
+        there = "is here only in part" if unfinished(folder).exists() else "is not downloaded"
+        fix = f"Run `longmemeval datasets download {entry.name}`"
+        return DataError(f"The data set {entry.name!r} {there}", where=str(folder), fix=fix)
     return DataError(
         f"The data set {entry.name!r} is not here, and it is not downloaded: it is a folder of many files",
         where=str(folder),

@@ -10,7 +10,16 @@ from pathlib import Path
 import httpx
 import tenacity
 
-from longmemeval.benchmarks.catalogue import CatalogueEntry, Source, by_hand, data_file, folder_missing, has_files
+from longmemeval.benchmarks.catalogue import (
+    CatalogueEntry,
+    Source,
+    by_hand,
+    data_file,
+    folder_missing,
+    folder_state,
+    unfinished,
+)
+from longmemeval.benchmarks.repository import fetch, is_complete
 from longmemeval.errors import DataError
 from longmemeval.files import sha256_file
 
@@ -19,7 +28,7 @@ _PIECE = 1 << 20
 _LONGEST_PAUSE = 30.0
 
 Progress = Callable[[int, int], None]
-"""Called with the bytes that are there and the bytes of the whole file."""
+"""Called with the bytes that are there and the bytes of the whole file; of a repository with its files."""
 
 
 class _Interrupted(Exception):
@@ -42,13 +51,13 @@ def download(
     on_progress: Progress | None = None,
     pause: float = 0.5,
 ) -> Path:
-    """Fetch the entry's file, and those beside it, into `data_dir`, unless they are there with the right hash.
+    """Fetch the entry's file and those beside it, or its folder, into `data_dir`, unless they are there and right.
 
     What arrives is kept in `<file>.part` until it is whole, and a later call goes on from there. A file that is in
     place with other bytes is replaced once the new one is whole.
 
     Args:
-        entry: what to fetch; a shipped entry needs no fetching, a folder cannot be fetched.
+        entry: what to fetch; a shipped entry needs no fetching, a folder without a repository cannot be fetched.
         data_dir: the folder of the file; made when needed.
         client: the HTTP client to use; None: a new one that follows redirects.
         on_progress: called after every piece.
@@ -62,7 +71,15 @@ def download(
             catalogue, or it is a folder that is not there; says how to get the file by other means.
     """
     path = data_file(entry, data_dir)
-    if is_here(entry, path):
+    if is_here(entry, data_dir):
+        return path
+    if entry.repository:
+        mark = unfinished(path)
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        mark.touch()
+        clone = data_dir / entry.repository.folder
+        fetch(entry.name, entry.repository, clone, on_progress=on_progress, pause=pause)
+        mark.unlink()
         return path
     if entry.source is None:
         raise folder_missing(entry, path)
@@ -93,10 +110,14 @@ def _download(
         raise DataError(f"{name!r} cannot be written: {reason}", where=str(path), fix=remedy) from error
 
 
-def is_here(entry: CatalogueEntry, path: Path) -> bool:
-    """Whether nothing has to be fetched: the entry is shipped, its file intact, or its folder not empty."""
-    if entry.instructions:
-        return has_files(path)
+def is_here(entry: CatalogueEntry, data_dir: Path) -> bool:
+    """Whether nothing has to be fetched: shipped, its file intact, or its folder complete; not empty, if by hand."""
+    path = data_file(entry, data_dir)
+    if entry.repository:
+        whole = is_complete(entry.repository, data_dir / entry.repository.folder)
+        return whole and folder_state(path) == "yes"
+    if entry.is_folder:
+        return folder_state(path) == "yes"
     return all(is_intact(place, source) for place, source in entry.sources(path))
 
 

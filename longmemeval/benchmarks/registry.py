@@ -14,7 +14,7 @@ from longmemeval.benchmarks.catalogue import (
     catalogue_entry,
     data_file,
     folder_missing,
-    has_files,
+    folder_state,
 )
 from longmemeval.benchmarks.spec import Benchmark, Sniffed
 from longmemeval.benchmarks.specs import BENCHMARK_SPECS, benchmarks, broken_benchmarks
@@ -140,7 +140,7 @@ def _first_record(data: bytes) -> dict[str, object] | None:
 def _present(entry: CatalogueEntry, data_dir: Path) -> Path:
     """The entry's file, there and of the right size; its hash is left to `datasets verify`, which is slower."""
     path = data_file(entry, data_dir)
-    if entry.instructions and not has_files(path):
+    if entry.is_folder and folder_state(path) != "yes":
         raise folder_missing(entry, path)
     if entry.source is None:
         return path

@@ -33,7 +33,8 @@ def test_the_catalogue_lists_every_release() -> None:
     assert list(entries)[:6] == ["longmemeval_s", "longmemeval_m", "longmemeval_oracle", *originals]
     for name, entry in entries.items():
         assert entry.name == name
-        assert (entry.source is None) == (entry.instructions is not None or name == "sample")
+        assert (entry.source is None) == (entry.is_folder or name == "sample")
+        assert entry.repository is None or len(bytes.fromhex(entry.repository.commit)) == 20
         assert entry.superseded_by is None or entry.superseded_by in entries
         if entry.source is not None:
             assert entry.source.url.startswith("https://")

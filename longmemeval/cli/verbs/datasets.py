@@ -70,7 +70,7 @@ def download_dataset(name: Name, data_dir: DataDir = None, json: Json = False) -
     entry = catalogue_entry(name)
     folder = folders(data_dir).data_dir
     path = data_file(entry, folder)
-    there = is_here(entry, path)
+    there = is_here(entry, folder)
     if not there:
         _download_with_progress(entry, folder)
     if json:
@@ -101,6 +101,8 @@ def verify_dataset(name: NameOrPath, data_dir: DataDir = None, json: Json = Fals
         document: dict[str, object] = {"sha256": entry.source.sha256, "content_sha256": None, "pinned": True}
         verdict = "size and hash match the catalogue"
     else:
+        if entry and entry.repository:
+            _check_repository(entry, folder)
         dataset = load_dataset(name, folder)
         path = dataset.path
         files = tuple(dataset.files)
@@ -137,11 +139,11 @@ def _megabytes(entry: "CatalogueEntry") -> str:
 
 def _status(entry: "CatalogueEntry", data_dir: Path) -> str:
     """Whether an entry's file is here; by its size alone, hashing is left to `verify`."""
-    from longmemeval.benchmarks.catalogue import data_file, has_files
+    from longmemeval.benchmarks.catalogue import data_file, folder_state
 
     path = data_file(entry, data_dir)
-    if entry.instructions:
-        return "yes" if has_files(path) else "no"
+    if entry.is_folder:
+        return folder_state(path)
     if entry.source is None:
         return "shipped" if path.is_file() else "missing"
     sources = entry.sources(path)
@@ -152,21 +154,39 @@ def _status(entry: "CatalogueEntry", data_dir: Path) -> str:
 
 def _download_with_progress(entry: "CatalogueEntry", data_dir: Path) -> None:
     """Download with a bar on standard error."""
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
 
     from longmemeval.benchmarks.download import download
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
+    counts = (
+        (MofNCompleteColumn(), TextColumn("files")) if entry.repository else (DownloadColumn(), TransferSpeedColumn())
     )
-    # Nothing moves for a folder: it is refused.
-    with Progress(*columns, console=err.console, disable=entry.source is None) as bar:
+    columns = (TextColumn("{task.description}"), BarColumn(), *counts, TimeRemainingColumn())
+    # Nothing moves for a folder that is refused.
+    fetched = entry.source is not None or entry.repository is not None
+    with Progress(*columns, console=err.console, disable=not fetched) as bar:
         task = bar.add_task(entry.name, total=entry.source.bytes if entry.source else None)
         download(entry, data_dir, on_progress=lambda done, total: bar.update(task, completed=done, total=total))
+
+
+def _check_repository(entry: "CatalogueEntry", data_dir: Path) -> None:
+    """Compare every file with the commit of the catalogue, where it was fetched from there."""
+    from longmemeval.benchmarks.repository import changed_files
+    from longmemeval.errors import IntegrityError
+
+    changed = changed_files(entry.repository, data_dir / entry.repository.folder) if entry.repository else None
+    if changed:
+        what = f"{len(changed)} files of {entry.name!r} are missing or not those of the pinned commit"
+        fix = f"Run `longmemeval datasets download {entry.name}` to get them"
+        raise IntegrityError(what, where=str(changed[0]), fix=fix)
 
 
 def _check_pinned(name: str, source: "Source", path: Path) -> None:

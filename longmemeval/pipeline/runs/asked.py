@@ -126,7 +126,7 @@ def check_selection(manifest: RunManifest, dataset: Dataset, questions: Sequence
 def _where_it_was(name: str, path: Path, where: Folders) -> Dataset:
     """Of a folder that has names in the catalogue by its name: several may read the same files in different ways."""
     entry = catalogue().get(name)
-    if entry and entry.instructions and path.exists() and path.as_posix().endswith(f"/{entry.file}"):
+    if entry and entry.is_folder and path.exists() and path.as_posix().endswith(f"/{entry.file}"):
         return load_dataset(name, path.parents[len(Path(entry.file).parts) - 1])
     return load_dataset(path if path.exists() else name, where.data_dir)
 
