@@ -133,7 +133,8 @@ def run(
                     with suppress(Exception):
                         engine.drop(silent)
                 if not engine.has_workers():
-                    gone = HarnessError("All workers of the cluster are gone", fix="Start some. " + _RERUN)
+                    fix = f"Their logs say why (is longmemeval installed there?). Start some. {_RERUN}"
+                    gone = HarnessError("All workers of the cluster are gone", fix=fix)
                     for result in list(waited_for):
                         with suppress(InvalidStateError):
                             result.set_exception(gone)

@@ -51,7 +51,6 @@ class Ray:
             HarnessError: Ray is not installed, nobody is at the address, or a haystack lost its worker several times.
         """
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")
         try:
             import ray
         except ImportError as error:
@@ -65,6 +64,11 @@ class Ray:
                 raise HarnessError(
                     "Workers died several times at the same haystack (out of memory, perhaps)",
                     fix="Give workers more memory and rerun the command; finished work is kept",
+                ) from error
+            except ray.exceptions.RayError as error:
+                raise HarnessError(
+                    f"Ray's workers cannot do the work: {str(error).strip().splitlines()[-1]}",
+                    fix="See that all machines have the same longmemeval, and rerun the command; finished work is kept",
                 ) from error
 
 

@@ -55,18 +55,19 @@ class Cluster(ABC):
 
     Args:
         folder: which is there, for what it writes.
+        workers: how many; 0: the usual number.
 
     Attributes:
         at: the options of a command that uses it.
         spec: the executor with its address.
-        workers: how many there are.
     """
 
     name = ""
     workers = 2
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, workers: int = 0) -> None:
         self.folder = folder
+        self.workers = workers or self.workers
         self.spec = f"{self.name}@{self.start()}"
         self.at = ("--executor", self.name, "--address", self.spec.partition("@")[2])
 
@@ -100,9 +101,15 @@ class DaskCluster(Cluster):
         scheduler = self.begin("distributed.cli.dask_scheduler", "--port", "0", "--scheduler-file", found, *here)
         wait_until(lambda: found.exists() and found.read_text().rstrip().endswith("}"))
         address = str(json.loads(found.read_text())["address"])
-        worker = ("distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny", *here)
-        self._processes = [*(self.begin(*worker) for _ in range(self.workers)), scheduler]
+        self._worker = ("distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny", *here)
+        self._processes = [*(self.begin(*self._worker) for _ in range(self.workers)), scheduler]
         return address
+
+    def replace(self, number: int) -> None:
+        """Kill that worker, and begin another."""
+        self._processes[number].kill()
+        self._processes[number].wait()
+        self._processes[number] = self.begin(*self._worker)
 
     def end(self) -> None:
         for process in self._processes:

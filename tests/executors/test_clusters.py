@@ -16,7 +16,6 @@ from tests.pipeline.helpers import start
 from tests.server import ModelServer
 from tests.support import longmemeval, record, write_dataset
 
-ENGINES = [pytest.param(one, id=one.name, marks=pytest.mark.xdist_group(one.name)) for one in (DaskCluster, RayCluster)]
 EMBEDDER = ("--embedder", "openai:text-embedding-3-small", "--api-base")
 GATED = """
 import os
@@ -36,7 +35,7 @@ class Gated(MyMemory):
 """A memory that is filled when there is a file `open`, and says in which processes that is."""
 
 
-@pytest.fixture(scope="module", params=ENGINES)
+@pytest.fixture(scope="module", params=[DaskCluster, RayCluster], ids=["dask", "ray"])
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_AUTH_MODE", "token")
