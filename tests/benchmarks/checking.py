@@ -13,6 +13,7 @@ from typing import Any
 from longmemeval.dataset import Dataset
 from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.answer.run import RunOptions, run
+from longmemeval.pipeline.estimate.grading import forecast_grading
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.runs.selection import Selection
@@ -132,8 +133,11 @@ def graded(
             server.expected |= requests
             before = set(server.got)
             for place, judge in enumerate(judges):
-                sent = server.got.total()
-                made = evaluate(run_id, options=EvaluateOptions(judge=judge, model_options=model), where=where).metrics
+                sent, options = server.got.total(), EvaluateOptions(judge=judge, model_options=model)
+                foreseen = forecast_grading([judge], run_id, options=options, where=where).judges[0].stage.work.calls
+                if place and foreseen:
+                    found.wrong.append(f"{run_id}, {judge}: {foreseen} calls are foreseen")
+                made = evaluate(run_id, options=options, where=where).metrics
                 found.scores[memory, judge] = made.overall.accuracy, made.overall.not_evaluated
                 found.official |= {judge} if made.judge.official else set()
                 scores = [one.scores[judge.partition("@")[0]] for one in expected]

@@ -13,6 +13,7 @@ from longmemeval.pipeline.estimate.measured import expected_labels
 from longmemeval.pipeline.estimate.stages import Stage, Stages
 from longmemeval.pipeline.estimate.work import work_of
 from longmemeval.pipeline.grade.evaluate import ChosenJudge, EvaluateOptions, answers_to_grade, chosen_judge, unlabelled
+from longmemeval.pipeline.grade.replies import judgements_at_hand
 from longmemeval.pipeline.runs.asked import AskedQuestions
 from longmemeval.pipeline.runs.run_files import RunFiles
 from longmemeval.pipeline.runs.scores.checks import check_labels, refuse
@@ -65,7 +66,7 @@ def forecast_grading(
         judge = chosen_judge(files, asked.benchmark, options, where.data_dir, spec)
         refuse(files, check_labels(files, judge.identity, asked))
         found.append(_judging(judge, files, asked, options, stages, where))
-        notes |= dict.fromkeys(_notes(judge, files, options))
+        notes |= dict.fromkeys(_notes(judge, files, asked, options))
     return GradingForecast(run_id, len(asked.questions), len(answered), tuple(found), stages.by_batch, tuple(notes))
 
 
@@ -80,7 +81,8 @@ def _judging(
     identity = judge.identity
     wanted = set(unlabelled(files, identity))
     answered = sum(answer.status == "ok" for answer in files.answers.values())
-    left = [question for name, question in asked.questions.items() if name in wanted]
+    at_hand = {one.question_id for one in judgements_at_hand(files, asked, identity, wanted)}
+    left = [question for name, question in asked.questions.items() if name in wanted - at_hand]
     if judge.made_of:
         work = judging_work(identity.model, judge.made_of, asked, files.answers, left)
     else:
@@ -91,12 +93,14 @@ def _judging(
     return JudgeForecast(identity.id, answered - len(wanted), len(left), stage, replies.basis)
 
 
-def _notes(judge: ChosenJudge, files: RunFiles, options: EvaluateOptions) -> list[str]:
+def _notes(judge: ChosenJudge, files: RunFiles, asked: AskedQuestions, options: EvaluateOptions) -> list[str]:
     """What should be known of a judge that is a chat model."""
     model = judge.identity.model
     if rules_of(model) or not judge.made_of:
         return []
     found = [model_warning(model, options.model_options)]
+    if at_hand := judgements_at_hand(files, asked, judge.identity, set(unlabelled(files, judge.identity))):
+        found.append(f"{count_of(len(at_hand), 'label')} of {judge.identity.id} will follow from replies at hand")
     if options.batch:
         check_batches(model)
     under_way = [one for one in batches_in(files.folder / BATCHES / judge.identity.id) if one.id and not one.ended]
