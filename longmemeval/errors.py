@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Iterable
 
+from longmemeval.remote.places import as_addresses
 from longmemeval.secrets.redaction import hide
 
 _SMALLER_PROMPTS = (
@@ -26,7 +27,7 @@ class HarnessError(Exception):
     exit_code = 2
 
     def __init__(self, what: str, *, where: str = "", fix: str = "") -> None:
-        what, where, fix = hide(what), hide(where), hide(fix)
+        what, where, fix = (as_addresses(hide(text)) for text in (what, where, fix))
         super().__init__(what, where, fix)
         self.what = what
         self.where = where

@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+from pydantic import field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from longmemeval.errors import HarnessError
+from longmemeval.remote.places import PlaceError, local_place
 
 
 class Folders(BaseSettings):
@@ -18,13 +22,28 @@ class Folders(BaseSettings):
     stores_dir: Path = Path("memory-stores")
     """Files of databases that facts are queried in, which can be made again; `LONGMEMEVAL_STORES_DIR`."""
 
+    @field_validator("prepared_dir", mode="before")
+    @classmethod
+    def _here(cls, given: object) -> object:
+        """An address of a store as the local folder that stands for it.
+
+        Raises:
+            HarnessError: the address cannot be used.
+        """
+        try:
+            return local_place(given) if isinstance(given, str | Path) else given
+        except PlaceError as error:
+            raise HarnessError(error.what, where="--prepared-dir", fix=error.fix) from error
+
     @property
     def cache_dir(self) -> Path:
         """Embeddings and model replies that can be computed again; beside the fixtures, hidden."""
         return self.prepared_dir / ".cache"
 
 
-def folders(data_dir: Path | None = None, prepared_dir: Path | None = None, results_dir: Path | None = None) -> Folders:
+def folders(
+    data_dir: Path | None = None, prepared_dir: str | Path | None = None, results_dir: Path | None = None
+) -> Folders:
     """The folders in force; None means: from the environment or the default."""
     given = {"data_dir": data_dir, "prepared_dir": prepared_dir, "results_dir": results_dir}
-    return Folders(**{name: path for name, path in given.items() if path is not None})
+    return Folders.model_validate({name: path for name, path in given.items() if path is not None})

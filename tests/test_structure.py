@@ -281,7 +281,8 @@ def test_import_loads_no_heavy_library() -> None:
 
 # What parses a command line and prints help: of every other module of ours, importing it would be for nothing.
 AT_START = {
-    *("errors", "files", "part_options", "secrets", "secrets.redaction", "text", "text.plural"),
+    *("errors", "files", "part_options", "remote", "remote.places"),
+    *("secrets", "secrets.redaction", "text", "text.plural"),
     *("report", "report.tables", "report.tables.layout", "report.tables.table"),
 }
 

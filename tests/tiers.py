@@ -18,6 +18,7 @@ BEGINNERS = frozenset(
         "longmemeval_anew",
         "minilm_folder",
         "real_longmemeval",
+        "s3_bucket",
         "start",
         "start_forked",
         "subprocess",

@@ -17,6 +17,7 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from longmemeval.remote.places import as_addresses
 from longmemeval.report.tables.layout import Block, fit
 from longmemeval.report.tables.table import Table
 from longmemeval.secrets.redaction import hide
@@ -86,7 +87,7 @@ class _HidingStream(TextIOWrapper):
         super().__init__(stream.buffer, stream.encoding, stream.errors, line_buffering=stream.line_buffering)
 
     def write(self, text: str) -> int:
-        super().write(hide(text))
+        super().write(as_addresses(hide(text)))
         return len(text)
 
     def close(self) -> None:

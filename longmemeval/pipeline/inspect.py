@@ -7,7 +7,7 @@ from msgspec import Struct, structs
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.event_loop import complete
-from longmemeval.files import list_folders, safe_name
+from longmemeval.files import safe_name
 from longmemeval.llm.tokens import token_counter
 from longmemeval.memory.configuration import MemoryConfiguration, build_memory, parts_of
 from longmemeval.memory.definition import known_parts
@@ -19,7 +19,7 @@ from longmemeval.pipeline.fixtures.query_vectors import query_vectors
 from longmemeval.pipeline.history import questions_on
 from longmemeval.records import PartInfo, Question, Recall, Session
 from longmemeval.settings import Folders
-from longmemeval.storage.fixture import Fixture, StoredPart, meta_of
+from longmemeval.storage.fixture import Fixture, StoredPart, meta_of, stored_folders
 
 
 class StoredFixture(Struct, frozen=True):
@@ -112,7 +112,7 @@ def _stored(
 ) -> list[StoredFixture]:
     known = known_parts() | {part.name: part for one in configurations for part in parts_of(one)}
     found = []
-    for root in list_folders(where.prepared_dir / safe_name(dataset)):
+    for root in stored_folders(where.prepared_dir / safe_name(dataset)):
         folder = root / safe_name(haystack_id)
         meta = meta_of(folder, haystack_id)
         if meta is None:

@@ -6,7 +6,7 @@ that dies before that step leaves the old fixture, one that dies after it leaves
 whichever of its two files has the hash that `meta.json` names. One process at a time may write a fixture.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,8 +15,10 @@ import msgspec
 
 from longmemeval.caches.shared import SharedCache
 from longmemeval.errors import FixtureError, RecallError, nearest
-from longmemeval.files import leads_nowhere, safe_name, sha256_bytes, write_atomic
+from longmemeval.files import leads_nowhere, list_folders, safe_name, sha256_bytes, write_atomic
 from longmemeval.records import FixtureMeta, PartInfo
+from longmemeval.remote.places import remote_of
+from longmemeval.remote.store import store_of
 from longmemeval.storage.format import FORMAT, decode_versioned
 from longmemeval.storage.memory_store import MemoryStore
 from longmemeval.storage.messages_part import MESSAGES
@@ -34,6 +36,7 @@ from longmemeval.storage.part_files import (
     whole_part,
 )
 from longmemeval.storage.parts import Part
+from longmemeval.storage.remote_fixtures import fixtures_of
 
 __all__ = [
     "FORMAT",
@@ -41,10 +44,12 @@ __all__ = [
     "check_haystack",
     "check_link",
     "fixture_folder",
+    "fixture_folders",
     "meta_of",
     "part_file",
     "part_is_there",
     "read_meta",
+    "stored_folders",
     "tidy_fixture",
     "write_fixture",
 ]
@@ -68,7 +73,8 @@ def read_meta(path: Path) -> FixtureMeta | None:
             nowhere.
     """
     file = path / META
-    data = read_file(file)
+    remote = remote_of(path)
+    data = fixtures_of(remote).meta(remote) if remote else read_file(file)
     if data is None and leads_nowhere(path):
         raise _lost(path)
     return None if data is None else decode_versioned(data, FixtureMeta, str(file))
@@ -109,8 +115,22 @@ def _lost(path: Path) -> FixtureError:
     )
 
 
+def stored_folders(path: Path) -> Iterable[Path]:
+    """The folders in one that is here or in a store on the network, in their order; none if it does not exist."""
+    remote = remote_of(path)
+    return (path / name for name in store_of(remote).folders(remote.key)) if remote else list_folders(path)
+
+
+def fixture_folders(root: Path) -> Iterable[Path]:
+    """The folders of the fixtures of a preparation; in a store, all are listed at once."""
+    remote = remote_of(root)
+    return (root / name for name in fixtures_of(remote).look(remote)) if remote else list_folders(root)
+
+
 def part_is_there(path: Path, name: str, info: PartInfo) -> bool:
     """Whether a part that `meta.json` names has its file or directory, under either of its names."""
+    if remote := remote_of(path):
+        return fixtures_of(remote).has(remote, name, info)
     return any(
         place.exists() for form in part_forms(part_path(path, name, info), info) for place in (form, new_path(form))
     )
@@ -183,7 +203,9 @@ class Fixture:
                 fix="Run `longmemeval prepare` again with a memory that needs it: it adds what is missing. "
                 + nearest(name, self.meta.parts),
             )
-        return whole_part(self.path, name, self.meta.parts[name])
+        info = self.meta.parts[name]
+        remote = remote_of(self.path)
+        return fixtures_of(remote).part(remote, name, info) if remote else whole_part(self.path, name, info)
 
     def part(self, part: Part[T]) -> T:
         """A part, opened once and kept as long as the fixture is.
@@ -249,7 +271,7 @@ class StoredPart:
 
 
 def write_fixture(
-    path: Path, meta: FixtureMeta, new_parts: Mapping[str, bytes | Path], *, compress: bool = False
+    path: Path, meta: FixtureMeta, new_parts: Mapping[str, bytes | Path], *, compress: bool = False, seen: str = ""
 ) -> None:
     """Make a fixture, or add and replace parts of one. Dying at any moment leaves the old fixture or the new one.
 
@@ -258,6 +280,7 @@ def write_fixture(
         meta: the new `meta.json`; lists all parts, those that stay included.
         new_parts: the parts to write, by name: their bytes, or a directory inside `path`, which is moved.
         compress: store those that are bytes compressed.
+        seen: of a fixture in a store on the network, the version of `meta.json` that this was planned from.
 
     Raises:
         ValueError: `meta` does not list a new part with its hash, or a part is named `meta`.
@@ -270,6 +293,9 @@ def write_fixture(
         sha256 = sha256_bytes(content) if isinstance(content, bytes) else sha256_directory(content)
         if name not in meta.parts or meta.parts[name].sha256 != sha256:
             raise ValueError(f"meta does not list part {name!r} with the hash of its bytes")
+    if remote := remote_of(path):
+        fixtures_of(remote).write(remote, meta, new_parts, compress=compress, seen=seen)
+        return
     check_link(path, meta.haystack_id)
     try:
         tidy_fixture(path)
@@ -312,6 +338,8 @@ def check_link(path: Path, haystack_id: str) -> None:
 
 def tidy_fixture(path: Path) -> None:
     """Complete the writing of a process that died: name the parts that count, remove what does not."""
+    if remote_of(path):
+        return  # What is written there counts at once, or not at all.
     try:
         meta = read_meta(path)
     except FixtureError:

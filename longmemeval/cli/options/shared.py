@@ -351,12 +351,14 @@ DataDir = Annotated[
 
 
 PreparedDir = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         "--prepared-dir",
         metavar="DIR",
         rich_help_panel=ADVANCED,
-        help="Fixtures [env: LONGMEMEVAL_PREPARED_DIR; default: prepared-data].",
+        help="Fixtures: a folder, or s3://bucket/prefix, gs://…, az://… (extras s3, gcs, azure), of which up to "
+        "LONGMEMEVAL_REMOTE_CACHE_GB (10) are kept in LONGMEMEVAL_REMOTE_CACHE_DIR (remote-cache) "
+        "[env: LONGMEMEVAL_PREPARED_DIR; default: prepared-data].",
     ),
 ]
 ResultsDir = Annotated[

@@ -159,7 +159,7 @@ class Answering:
         haystack_id = question.haystack_id
         fixture = self.fixtures.opened(haystack_id)
         if fixture is None:
-            fixture = await in_thread(self.fixtures.open, haystack_id)
+            fixture = await in_thread(self.fixtures.ready, haystack_id)
         with own_time() as stopwatch:
             recall = await self.memory.recall(question, fixture)
         recall = structs.replace(recall, milliseconds=stopwatch.milliseconds)

@@ -168,7 +168,7 @@ class Plan:
 
     def rank(self, question: Question) -> Ranking:
         """The ranking for `question`, made in this process."""
-        return rank_question(self.system, question, self.fixtures.open(question.haystack_id), self.job.level)
+        return rank_question(self.system, question, self.fixtures.ready(question.haystack_id), self.job.level)
 
     def task(self, questions: Sequence[Question]) -> MemoryTask:
         """The same for `questions` of one haystack, as a worker gets it."""

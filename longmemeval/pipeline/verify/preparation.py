@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from longmemeval.errors import FixtureError, HarnessError
-from longmemeval.files import leads_nowhere, list_folders, safe_name
+from longmemeval.files import leads_nowhere, safe_name
 from longmemeval.pipeline.fixtures.recipes import PlannedPart, check_unmixed, is_made_of_others
 from longmemeval.records import FixtureMeta
-from longmemeval.storage.fixture import Fixture, StoredPart
+from longmemeval.storage.fixture import Fixture, StoredPart, fixture_folders
 from longmemeval.storage.messages import resource_id
 from longmemeval.storage.parts import Made, Part, PartTools, Source, Stored
 
@@ -32,9 +32,10 @@ class PreparationCheck:
 
     def outcomes(self) -> Iterator[str | None]:
         """One per check of every fixture: None, or what does not hold."""
-        for path in sorted(filter(leads_nowhere, self._folder.iterdir())):
+        here = self._folder.iterdir() if self._folder.is_dir() else ()
+        for path in sorted(filter(leads_nowhere, here)):
             yield f"{self._place}/{path.name}: is a broken link"
-        for path in list_folders(self._folder):
+        for path in fixture_folders(self._folder):
             try:
                 fixture = Fixture.open(path)
             except HarnessError as error:

@@ -8,7 +8,7 @@ from msgspec import Struct, structs
 
 from longmemeval.errors import HarnessError, IntegrityError, nearest
 from longmemeval.evaluation.metrics import METRICS_FORMAT
-from longmemeval.files import list_folders, safe_name
+from longmemeval.files import safe_name
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, parts_of, preset_of
 from longmemeval.memory.definition import known_parts
 from longmemeval.pipeline.runs.asked import AskedQuestions, check_selection, dataset_of
@@ -33,6 +33,7 @@ from longmemeval.pipeline.verify.preparation import PreparationCheck
 from longmemeval.pipeline.verify.retrieval import check_retrieval
 from longmemeval.pipeline.verify.signature import SIGNATURE, check_signature
 from longmemeval.settings import Folders, folders
+from longmemeval.storage.fixture import stored_folders
 
 _UNREAD = "The run is signed; --public-key FILE checks by whom"
 
@@ -120,14 +121,14 @@ def _preparations(subject: str, where: Folders) -> list[Path]:
     """Folders of the preparations that `DATASET` or `DATASET/PREPARATION` names."""
     dataset, _, preparation = subject.partition("/")
     root = where.prepared_dir / safe_name(dataset)
-    return [folder for folder in list_folders(root) if not preparation or folder.name == safe_name(preparation)]
+    return [folder for folder in stored_folders(root) if not preparation or folder.name == safe_name(preparation)]
 
 
 def _subjects(where: Folders) -> list[str]:
     preparations = [
         f"{dataset.name}/{folder.name}"
-        for dataset in list_folders(where.prepared_dir)
-        for folder in list_folders(dataset)
+        for dataset in stored_folders(where.prepared_dir)
+        for folder in stored_folders(dataset)
     ]
     return run_ids(where.results_dir) + preparations
 

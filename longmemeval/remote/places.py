@@ -1,0 +1,112 @@
+"""Addresses of folders in stores on the network, and the local folder that stands for one.
+
+`s3://bucket/prefix` is `remote-cache/remote+s3+bucket/prefix` wherever a path is wanted: locks, caches and journals,
+which cannot be in such a store, are there. Who reads and writes fixtures asks `remote_of` whether a path is one of
+those. On the screen and in errors it is the address again (`as_addresses`).
+"""
+
+import os
+import re
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote
+
+SCHEMES = {"s3": "s3", "gs": "gs", "gcs": "gs", "az": "az", "abfs": "az"}
+_ADDRESS = re.compile(r"([a-z][a-z0-9+]+):/+(.*)", re.DOTALL)
+_MARK = "remote+"
+_STANDS_FOR = re.compile(rf"{re.escape(_MARK)}(s3|gs|az)\+(.+)", re.DOTALL)
+_SHOWN = re.compile(rf"[^\s\"'(]*{re.escape(_MARK)}(s3|gs|az)\+")
+_CACHE_GB = 10.0
+
+
+class PlaceError(ValueError):
+    """An address that cannot be used: what is wrong, and what to do."""
+
+    def __init__(self, what: str, fix: str) -> None:
+        super().__init__(what)
+        self.what = what
+        self.fix = fix
+
+
+class RemoteFolder(NamedTuple):
+    """A folder in a store."""
+
+    scheme: str
+    bucket: str
+    key: str
+    """Its path in the bucket, without a slash at either end."""
+    here: Path
+    """The local folder that stands for the bucket."""
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.bucket}/{self.key}"
+
+    def child(self, name: str) -> "RemoteFolder":
+        """The folder `name` in it."""
+        return self._replace(key=f"{self.key}/{name}" if self.key else name)
+
+
+def cache_folder() -> Path:
+    """Where what is kept of stores lies."""
+    return Path(os.environ.get("LONGMEMEVAL_REMOTE_CACHE_DIR") or "remote-cache")
+
+
+def cache_bytes() -> int:
+    """How much of parts is kept.
+
+    Raises:
+        PlaceError: the variable for it is no number above 0.
+    """
+    given = os.environ.get("LONGMEMEVAL_REMOTE_CACHE_GB", "")
+    try:
+        gigabytes = float(given or _CACHE_GB)
+    except ValueError:
+        gigabytes = 0.0
+    if not 0 < gigabytes < float("inf"):
+        raise PlaceError(f"LONGMEMEVAL_REMOTE_CACHE_GB is '{given}'", "Give the gigabytes to keep, 10 say")
+    return int(gigabytes * 1e9)
+
+
+def local_place(given: str | Path) -> Path:
+    """The local folder that `given` names or that stands for it.
+
+    Args:
+        given: a path, or an address; `Path("s3://b/p")` is understood too, although it has lost a slash.
+
+    Raises:
+        PlaceError: an address of another scheme, or one that is not a bucket and a path.
+    """
+    found = _ADDRESS.fullmatch(str(given))
+    if not found:
+        return Path(given)
+    scheme, rest = found.groups()
+    if scheme == "file":
+        return Path("/" + unquote(rest))
+    if scheme not in SCHEMES:
+        raise PlaceError(
+            f"There is no store '{scheme}://'",
+            "Give a folder, or s3://bucket/prefix, gs://bucket/prefix or az://container/prefix",
+        )
+    bucket, *prefix = rest.strip("/").split("/")
+    if not bucket or {"", ".", ".."} & set(prefix) or set(rest) & set("@?#%\\"):
+        raise PlaceError(
+            f"This is not an address of a bucket and a path in it: it begins {scheme}://",
+            f"Give {scheme}://bucket/prefix; keys go into the environment or the files of the store's own tools",
+        )
+    return cache_folder() / f"{_MARK}{SCHEMES[scheme]}+{bucket}" / Path(*prefix)
+
+
+def remote_of(path: Path) -> RemoteFolder | None:
+    """The folder in a store that a local path stands for; None where it is only local."""
+    if _MARK not in str(path):
+        return None
+    for number, part in enumerate(path.parts):
+        if found := _STANDS_FOR.fullmatch(part):
+            rest = "/".join(path.parts[number + 1 :])
+            return RemoteFolder(found[1], found[2], rest, Path(*path.parts[: number + 1]))
+    return None
+
+
+def as_addresses(text: str) -> str:
+    """`text` with the addresses in place of the local folders that stand for them."""
+    return _SHOWN.sub(r"\1://", text) if _MARK in text else text

@@ -1,0 +1,210 @@
+"""Fixtures in a store of S3's kind: the same bytes and answers, few requests, and of two writers one wins."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from longmemeval.errors import FixtureError
+from longmemeval.records import FixtureMeta, PartInfo
+from longmemeval.remote.kept import KeptObjects
+from longmemeval.settings import folders
+from longmemeval.storage.fixture import Fixture, fixture_folders, read_meta, write_fixture
+from longmemeval.storage.part_files import sha256_directory
+from longmemeval.storage.remote_fixtures import forget, look_at, meta_version
+from tests.s3_server import Asked, S3Server, s3_bucket
+from tests.storage.test_fixture import DB, OLD, content, meta_of, vector_part
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> S3Server:
+    return s3_bucket(monkeypatch, tmp_path)
+
+
+def machine(s3: S3Server, monkeypatch: pytest.MonkeyPatch, name: str) -> Path:
+    """Where the fixture of `h1` is on a machine of that name, which keeps nothing of the others."""
+    monkeypatch.setenv("LONGMEMEVAL_REMOTE_CACHE_DIR", name)
+    return folders(prepared_dir=s3.address).prepared_dir / "data" / "default" / "h1"
+
+
+def test_what_one_machine_writes_another_reads(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_fixture(machine(s3, monkeypatch, "a"), meta_of(OLD), OLD)
+
+    assert content(machine(s3, monkeypatch, "b")) == OLD
+    names = ["db.json", "meta.json", "vector.json"]
+    assert sorted(s3.objects()) == [f"fixtures/data/default/h1/{name}" for name in names]
+
+
+def test_what_was_read_is_read_from_this_machine(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_fixture(machine(s3, monkeypatch, "a"), meta_of(OLD), OLD)
+    reader = machine(s3, monkeypatch, "b")
+    look_at(reader.parent)
+    content(reader)
+    s3.asked.clear()
+
+    assert content(reader) == OLD
+    assert s3.asked == []
+
+
+def test_a_damaged_copy_is_fetched_again(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = machine(s3, monkeypatch, "a")
+    write_fixture(folder, meta_of(OLD), OLD)
+    for copy in Path("a").rglob("db.*.json"):
+        copy.write_bytes(b"damaged")
+
+    assert content(folder) == OLD
+
+
+def test_a_damaged_object_is_named_by_its_address(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_fixture(machine(s3, monkeypatch, "a"), meta_of(OLD), OLD)
+    s3.put("fixtures/data/default/h1/db.json", b"{}")
+
+    with pytest.raises(FixtureError, match="'db' is damaged") as error:
+        Fixture.open(machine(s3, monkeypatch, "b")).read_part("db")
+    assert error.value.where == f"{s3.address}/data/default/h1/db.json"
+
+
+def test_a_part_that_is_made_again_replaces_the_object(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = machine(s3, monkeypatch, "a")
+    write_fixture(folder, meta_of(OLD), OLD)
+    new = OLD | {"vector": vector_part("s2")}
+    look_at(folder.parent)
+    write_fixture(folder, meta_of(new), {"vector": new["vector"]}, compress=True, seen=meta_version(folder))
+
+    assert content(machine(s3, monkeypatch, "b")) == new
+    assert len(s3.objects()) == 3
+    assert any(name.endswith(".json.zst") for name in s3.objects())
+
+
+def test_a_writer_that_was_killed_before_the_last_step_left_the_old_fixture(
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = machine(s3, monkeypatch, "a")
+    write_fixture(folder, meta_of(OLD), OLD)
+    # What a killed one leaves: objects that nothing names.
+    key = "fixtures/data/default/h1/words.json"
+    s3.put(key, b'{"left": "over"}')
+    new = OLD | {"words": b'{"format": 1}'}
+    assert content(machine(s3, monkeypatch, "b")) == OLD
+
+    look_at(folder.parent)
+    write_fixture(folder, meta_of(new), {"words": new["words"]}, seen=meta_version(folder))
+    assert content(machine(s3, monkeypatch, "c")) == new
+    assert len(s3.objects()) == 4
+
+
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"words": b"1"}, {"words": b"1"}),
+        ({"words": b"1"}, {"words": b"2"}),
+        ({"words": b"1"}, {"tokens": b"2"}),
+        ({"words": b"1", "dates": b"3"}, {"words": b"2", "tokens": b"4"}),
+    ],
+)
+def test_of_two_machines_that_write_at_once_one_wins_and_both_end_right(
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch, there: bool, first: dict[str, bytes], second: dict[str, bytes]
+) -> None:
+    base = {"db": DB}
+    places = [machine(s3, monkeypatch, name) for name in ("a", "b")]
+    if there:
+        write_fixture(places[0], meta_of(base), base)
+    both_are_there = threading.Barrier(2)
+
+    def before(asked: Asked) -> None:
+        # The first two writings of `meta.json` meet.
+        written = [one for one in s3.asked if one.method == "PUT" and one.path.endswith("meta.json")]
+        if asked in written and len(written) <= 2:
+            both_are_there.wait(30)
+
+    seen = []
+    for place in places:
+        look_at(place.parent)
+        seen.append(meta_version(place))
+    s3.asked.clear()
+    s3.before = before
+
+    def write(number: int) -> None:
+        own = (first, second)[number]
+        parts = own if there else base | own
+        write_fixture(places[number], meta_of(base | own), parts, seen=seen[number])
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(write, range(2)))
+    found = content(machine(s3, monkeypatch, "c"))
+    assert found is not None
+    assert found.keys() == base.keys() | first.keys() | second.keys()
+    for name, data in found.items():
+        assert data in (base.get(name), first.get(name), second.get(name))
+    for place in places:
+        forget(place.parent)
+        assert content(place) == found
+    # Nothing lies about that nobody names.
+    assert len(s3.objects()) == len(found) + 1
+
+
+def test_other_data_in_the_same_place_is_refused(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    from msgspec import structs
+
+    folder = machine(s3, monkeypatch, "a")
+    write_fixture(folder, meta_of(OLD), OLD)
+    meta = meta_of(OLD)
+    other = structs.replace(meta, dataset=structs.replace(meta.dataset, sha256="e" * 64))
+
+    with pytest.raises(FixtureError, match="other data here meanwhile"):
+        write_fixture(folder, other, OLD)
+
+
+def test_a_directory_is_one_object(s3: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    (state / "deep").mkdir(parents=True)
+    (state / "deep" / "file.bin").write_bytes(b"\0\1")
+    (state / "empty.txt").write_text("")
+    info = PartInfo(sha256_directory(state), {"version": 1}, directory=True)
+    meta = _with(meta_of({"db": DB}), "mem", info)
+    write_fixture(machine(s3, monkeypatch, "a"), meta, {"db": DB, "mem": state}, compress=True)
+
+    assert not state.exists()
+    for name in ("a", "b"):
+        folder = Fixture.open(machine(s3, monkeypatch, name)).part_folder("mem")
+        assert sha256_directory(folder) == info.sha256
+        assert (folder / "deep" / "file.bin").read_bytes() == b"\0\1"
+    assert sorted(path.rpartition("/")[2] for path in s3.objects()) == ["db.json.zst", "mem.tar.zst", "meta.json"]
+
+
+def _with(meta: FixtureMeta, name: str, info: PartInfo) -> FixtureMeta:
+    from msgspec import structs
+
+    return structs.replace(meta, parts=meta.parts | {name: info})
+
+
+def test_a_preparation_is_listed_in_one_request(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(5):
+        folder = machine(s3, monkeypatch, "a").with_name(f"h{number}")
+        write_fixture(folder, meta_of(OLD), OLD)
+    root = machine(s3, monkeypatch, "b").parent
+    s3.asked.clear()
+
+    metas = [read_meta(folder) for folder in fixture_folders(root)]
+    assert len(metas) == 5
+    assert None not in metas
+    assert [asked.is_listing for asked in s3.asked].count(True) == 1
+    assert len(s3.asked) == 1 + 5
+    s3.asked.clear()
+    assert [read_meta(folder) for folder in fixture_folders(root)] == metas
+    assert [asked.is_listing for asked in s3.asked] == [True]
+
+
+def test_beyond_the_bound_what_was_used_longest_ago_goes(tmp_path: Path) -> None:
+    import os
+
+    kept = KeptObjects(tmp_path / "bucket", limit=100)
+    for number in range(4):
+        kept.write(f"part{number}", bytes(30))
+        os.utime(tmp_path / "bucket" / ".objects" / f"part{number}", (number, number))
+    assert [kept.read(f"part{number}") is not None for number in range(4)] == [False, True, True, True]
+    kept.write("large", bytes(500))
+    assert kept.read("large") == bytes(500)
+    assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) == 500
