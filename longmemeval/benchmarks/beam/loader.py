@@ -98,6 +98,9 @@ class BeamDataset:
         for files in list_conversations(path):
             if problem := problem_of_id(files.haystack_id):
                 raise DataError(f"The haystack id {files.haystack_id!r} {problem}", where=str(files.questions))
+            if self.text == "full" and not files.full:
+                what = f"The conversation {files.haystack_id!r} is here only as cut, not whole"
+                raise DataError(what, where=str(files.cut), fix="Download it again, or load it without `-full`")
             self._files[files.haystack_id] = files
             self._probes[files.haystack_id] = read_probes(files.questions)
         if not len(self):

@@ -1,14 +1,17 @@
 """What in a data set of BEAM's shape breaks no rule but can mislead, counted."""
 
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 
 from msgspec import Struct
 
-from longmemeval.benchmarks.beam.format import MARKER, Batch, Message, flat, read_messages
+from longmemeval.benchmarks.beam.format import GOLD_TEXTS, MARKER, Batch, Message, Probe, flat, read_messages
 from longmemeval.benchmarks.beam.loader import BeamDataset, Conversation
 from longmemeval.files import sha256_text
 
+_WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_REGULAR_MARKER = re.compile(r"->-> \d+,\d+\s*$")
 _LONG = 32_000
 """Characters: about 8,000 tokens, the window of many embedding models."""
 
@@ -33,6 +36,8 @@ class BeamQuirks(Struct):
     """The next session's date stands in."""
     user_messages_that_end_in_a_marker: int = 0
     """What the generator left: ` ->-> 1,5`."""
+    markers_of_another_form: int = 0
+    """Of users' messages, such as ` ->-> 2,N/A`."""
     assistant_messages_with_a_marker: int = 0
     messages_that_name_the_generator: int = 0
     """Users' messages with "time anchor" or "bullet point"."""
@@ -51,6 +56,14 @@ class BeamQuirks(Struct):
     """Of messages that the text which is read does not have."""
     questions_of_order_with_another_number: int = 0
     """Their `total_mentions` is not the number of nuggets."""
+    questions_of_order_with_other_ids_than_nuggets: int = 0
+    """They name more or fewer evidence messages than nuggets."""
+    multi_session_questions_within_one_session: int = 0
+    questions_of_time_whose_answer_lacks_the_number: int = 0
+    """The first number of the rubric, which is graded, is not in the text of the answer, which is not."""
+    nuggets_that_speak_of_the_response: int = 0
+    """They begin with "LLM response should"; the others are bare."""
+    questions_with_blanks_around: int = 0
 
 
 def beam_quirks(dataset: BeamDataset) -> BeamQuirks:
@@ -112,6 +125,8 @@ def _count_messages(quirks: BeamQuirks, dataset: BeamDataset, conversation: Conv
 
 def _count_text(quirks: BeamQuirks, message: Message) -> None:
     marked = MARKER.search(message.content) is not None
+    regular = _REGULAR_MARKER.search(message.content) is not None
+    quirks.markers_of_another_form += marked and not regular and message.role == "user"
     quirks.user_messages_that_end_in_a_marker += marked and message.role == "user"
     quirks.assistant_messages_with_a_marker += "->->" in message.content and message.role == "assistant"
     names = "time anchor" in message.content.lower() or "bullet point" in message.content.lower()
@@ -121,6 +136,7 @@ def _count_text(quirks: BeamQuirks, message: Message) -> None:
 
 def _count_evidence(quirks: BeamQuirks, conversation: Conversation) -> None:
     for probe in conversation.probes:
+        _count_wording(quirks, probe)
         if probe.ability == "abstention":
             continue
         found = [one for one in flat(probe.labels) if isinstance(one, int)]
@@ -133,3 +149,23 @@ def _count_evidence(quirks: BeamQuirks, conversation: Conversation) -> None:
         quirks.evidence_ids_beyond_the_text += len(set(found) - conversation.message_ids.keys())
         mentions = probe.fields.get("total_mentions")
         quirks.questions_of_order_with_another_number += mentions is not None and mentions != len(probe.rubric)
+        other_ids = probe.ability == "event_ordering" and len(set(found)) != len(probe.rubric)
+        quirks.questions_of_order_with_other_ids_than_nuggets += other_ids
+        known = conversation.message_ids
+        sessions = {known[one].rpartition(":")[0] for one in found if one in known}
+        within_one = probe.ability == "multi_session_reasoning" and len(sessions) == 1
+        quirks.multi_session_questions_within_one_session += within_one
+
+
+def _count_wording(quirks: BeamQuirks, probe: Probe) -> None:
+    quirks.nuggets_that_speak_of_the_response += sum(one.startswith("LLM response should") for one in probe.rubric)
+    quirks.questions_with_blanks_around += probe.fields["question"] != probe.fields["question"].strip()
+    if probe.ability == "temporal_reasoning":
+        graded, shown = _numbers(probe.rubric[0]), _numbers(probe.fields[GOLD_TEXTS[probe.ability]])
+        quirks.questions_of_time_whose_answer_lacks_the_number += bool(graded) and graded[0] not in shown
+
+
+def _numbers(text: str) -> list[str]:
+    """The numbers of a text in digits, those up to ten also when they are words."""
+    found = re.findall(rf"\d+|\b(?:{'|'.join(_WORDS)})\b", text.lower())
+    return [str(_WORDS.index(one) + 1) if one in _WORDS else one for one in found]

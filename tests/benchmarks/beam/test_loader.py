@@ -1,5 +1,6 @@
 """The loader of BEAM on the two real conversations, and on made ones that have the faults of the rest."""
 
+import re
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -53,6 +54,12 @@ def test_the_whole_text_is_another_data_set(real: BeamDataset) -> None:
     assert quirks.messages_edited_in_the_cut_text == 0
     assert quirks.evidence_ids_repeated == 2
     assert quirks.messages_above_32000_characters == 1
+    assert (quirks.markers_of_another_form, quirks.multi_session_questions_within_one_session) == (0, 0)
+    assert (quirks.questions_of_order_with_other_ids_than_nuggets, quirks.nuggets_that_speak_of_the_response) == (2, 68)
+    assert (quirks.questions_of_time_whose_answer_lacks_the_number, quirks.questions_with_blanks_around) == (0, 0)
+    golds = [real.gold(question.question_id) for question in real.questions()]
+    references = [len(re.findall(r"\d+", "".join(gold.evidence_raw))) for gold in golds]
+    assert [sum(references[half : half + 20]) for half in (0, 20)] == [62, 45]
 
 
 def test_markers_can_be_left_out(real: BeamDataset) -> None:
@@ -82,7 +89,15 @@ PROBES: dict[str, list[Json]] = {
         probe("summarization", ["x"], conversation_sessions=[6, 8]),
         probe("summarization", ["y"], conversation_sessions=2),
     ],
-    "temporal_reasoning": [probe("temporal_reasoning", ["x"], source_chat_ids=[])],
+    "multi_session_reasoning": [
+        probe("multi_session_reasoning", ["LLM response should mention: x"], source_chat_ids=[0, 2]),
+        probe("multi_session_reasoning", ["x"], source_chat_ids=[0, 4]) | {"question": " Why?"},
+    ],
+    "temporal_reasoning": [
+        probe("temporal_reasoning", ["x"], source_chat_ids=[]),
+        probe("temporal_reasoning", ["8 weeks, not 4"], source_chat_ids=[0]) | {"answer": "exactly four weeks"},
+        probe("temporal_reasoning", ["4 weeks"], source_chat_ids=[0]) | {"answer": "exactly four weeks"},
+    ],
 }
 
 
@@ -113,10 +128,21 @@ def test_every_fault_of_the_data_is_repaired_by_name_and_counted(tmp_path: Path)
     assert (quirks.questions_with_evidence_elsewhere, quirks.questions_without_evidence) == (1, 2)
     assert (quirks.questions_with_half_the_evidence, quirks.evidence_labels_that_are_no_id) == (1, 1)
     assert (quirks.evidence_ids_repeated, quirks.questions_of_order_with_another_number) == (1, 1)
+    assert (quirks.markers_of_another_form, quirks.multi_session_questions_within_one_session) == (1, 1)
+    assert (quirks.questions_of_order_with_other_ids_than_nuggets, quirks.nuggets_that_speak_of_the_response) == (1, 1)
+    assert (quirks.questions_of_time_whose_answer_lacks_the_number, quirks.questions_with_blanks_around) == (1, 1)
     cut = BeamDataset(tmp_path / "500K")
     assert cut.gold("500K-3/event_ordering/0").evidence_turns == ("batch_1:0", "batch_2:0")
     # 8 is beyond too, of the summary; so is 9.
     assert beam_quirks(cut).evidence_ids_beyond_the_text == 2
+
+
+def test_a_cut_text_is_not_taken_for_the_whole(tmp_path: Path) -> None:
+    home = conversation(tmp_path / "1M" / "1", BATCHES, PROBES, cut=BATCHES[:2])
+    (home / "chat.json").unlink()
+    assert len(next(BeamDataset(tmp_path / "1M").haystacks()).sessions) == 2
+    with pytest.raises(DataError, match="only as cut"):
+        BeamDataset(tmp_path / "1M", "beam-1m-full")
 
 
 def test_an_id_that_comes_twice_means_the_first_message(tmp_path: Path) -> None:
