@@ -17,7 +17,7 @@ from longmemeval.text.plural import count_of
 
 if TYPE_CHECKING:
     from longmemeval.memory.engram.engine import Engine
-    from longmemeval.memory.engram.profiles import Profile
+    from longmemeval.memory.engram.recall.profiles import Profile
     from longmemeval.memory.engram.records import Fact
 
 _DATES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"]

@@ -21,6 +21,8 @@ from longmemeval.memory.engram.engine import Engine, Extractor, Forgotten
 from longmemeval.memory.engram.memory import LeanEngram
 from longmemeval.memory.engram.parameters import LeanParameters
 from longmemeval.memory.engram.part import FACTS, FactsFile, thread_of
+from longmemeval.memory.engram.recall.summaries import summaries
+from longmemeval.memory.engram.recall.view import OpenedParts
 from longmemeval.memory.engram.stores.of_fixture import stores_key
 from longmemeval.memory.engram.stores.opening import (
     FactStoreName,
@@ -31,9 +33,7 @@ from longmemeval.memory.engram.stores.opening import (
 )
 from longmemeval.memory.engram.stores.places import Namespace
 from longmemeval.memory.engram.stores.synced import Stores, fill_vectors
-from longmemeval.memory.engram.summaries import summaries
 from longmemeval.memory.engram.timeline import Decide
-from longmemeval.memory.engram.view import OpenedParts
 from longmemeval.memory.protocol import MemoryTools
 from longmemeval.records import Message, Question, RecalledItem, Session
 from longmemeval.retrieval.message_vectors import VECTORS

@@ -17,7 +17,7 @@ from longmemeval.memory.engram.extraction.rules import RuleExtractor
 from longmemeval.memory.engram.extraction.verdicts import Decisions
 from longmemeval.memory.engram.ledger import Ledger
 from longmemeval.memory.engram.predicates import canonical
-from longmemeval.memory.engram.profiles import Profile, profile_of
+from longmemeval.memory.engram.recall.profiles import Profile, profile_of
 from longmemeval.memory.engram.records import Claim, Episode, Fact
 from longmemeval.memory.engram.stores.protocol import FactStore, When
 from longmemeval.memory.engram.stores.synced import FollowedFacts

@@ -12,8 +12,8 @@ from longmemeval.memory.engram.consolidation import Consolidated, Consolidation
 from longmemeval.memory.engram.engine import Engine, replayed
 from longmemeval.memory.engram.extraction.chat import task_in
 from longmemeval.memory.engram.extraction.rules import RuleExtractor
+from longmemeval.memory.engram.recall.summaries import Summary, summaries
 from longmemeval.memory.engram.records import Fact, facts_at
-from longmemeval.memory.engram.summaries import Summary, summaries
 from longmemeval.part_options import PartOptions
 from longmemeval.storage.format import FORMAT, decode_versioned
 from longmemeval.storage.messages_part import MESSAGES

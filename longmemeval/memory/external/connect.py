@@ -7,12 +7,12 @@ from typing import Any
 from longmemeval.llm.providers import without_keys
 from longmemeval.memory.adapters.installed import place_of
 from longmemeval.memory.adapters.known import adapter_of
-from longmemeval.memory.external.carriers import Carrier, InProcess, OnProgress
-from longmemeval.memory.external.child_process import ChildProcess
-from longmemeval.memory.external.http_service import HttpService
-from longmemeval.memory.external.patience import Patience, patience_of
+from longmemeval.memory.external.carriers.carrier import Carrier, InProcess, OnProgress
+from longmemeval.memory.external.carriers.child_process import ChildProcess
+from longmemeval.memory.external.carriers.http_service import HttpService
+from longmemeval.memory.external.carriers.patience import Patience, patience_of
+from longmemeval.memory.external.carriers.service import MemoryService
 from longmemeval.memory.external.serve import MemoryServer
-from longmemeval.memory.external.service import MemoryService
 from longmemeval.memory.external.spelling import HTTP, PROCESS, command_of
 from longmemeval.plugins import load_object
 

@@ -15,7 +15,7 @@ from longmemeval.llm.access import ModelAccess
 from longmemeval.memory.adapters.adapter import Adapter
 from longmemeval.memory.adapters.installed import place_of
 from longmemeval.memory.definition import MemoryDefinition
-from longmemeval.memory.external.ingestion import Ingested, OfferedModels
+from longmemeval.memory.external.ingestion.filling import Ingested, OfferedModels
 from longmemeval.memory.external.opened import OpenedHistory
 from longmemeval.memory.external.part import ServicePart, shared_service
 from longmemeval.memory.external.recalled import provenance_of

@@ -14,16 +14,16 @@ from longmemeval.files import safe_name, sha256_text
 from longmemeval.llm.access import ModelAccess
 from longmemeval.llm.model_calls import CALLS, Stage, read_calls
 from longmemeval.llm.registry import load_forwarded
-from longmemeval.memory.external import under_way
-from longmemeval.memory.external.carriers import ServiceError
+from longmemeval.memory.external.carriers.carrier import ServiceError
+from longmemeval.memory.external.carriers.service import MemoryService
 from longmemeval.memory.external.connect import connect
 from longmemeval.memory.external.ids import OpaqueIds, scope_id
-from longmemeval.memory.external.ingestion import PLACES, Ingested, Scope, ingest, place, recorded
+from longmemeval.memory.external.ingestion import under_way
+from longmemeval.memory.external.ingestion.filling import PLACES, Ingested, Scope, ingest, place, recorded
+from longmemeval.memory.external.ingestion.told import Outcome, made
 from longmemeval.memory.external.proxy.scope import ProxiedScope
 from longmemeval.memory.external.proxy.server import model_proxy
-from longmemeval.memory.external.service import MemoryService
 from longmemeval.memory.external.spelling import is_on_this_machine
-from longmemeval.memory.external.told import Outcome, made
 from longmemeval.part_options import PartOptions
 from longmemeval.records import Message
 from longmemeval.storage.parts import Made, Part, PartTools, Source, Stored

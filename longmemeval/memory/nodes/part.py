@@ -8,10 +8,10 @@ from typing import Any
 from longmemeval.llm.tokens import CharacterCounter
 from longmemeval.memory.asking import MAX_TOKENS, Extracted, each
 from longmemeval.memory.evidence import Evidence
-from longmemeval.memory.nodes.chat import NodeExtractor
 from longmemeval.memory.nodes.entries import Entry, NodesFile, decode_entries, encode_entries, text_of
+from longmemeval.memory.nodes.extraction.chat import NodeExtractor
+from longmemeval.memory.nodes.extraction.rules import VERSION, rule_entries
 from longmemeval.memory.nodes.library import NodeSet, shipped_nodes
-from longmemeval.memory.nodes.rules import VERSION, rule_entries
 from longmemeval.part_options import PartOptions
 from longmemeval.records import Haystack, Message
 from longmemeval.storage.messages import thread_ids

@@ -14,8 +14,8 @@ from longmemeval.arrays import Vectors
 from longmemeval.embedding.hashing import HashingEmbedder
 from longmemeval.memory.engram import Engram
 from longmemeval.memory.engram.engine import Engine
-from longmemeval.memory.engram.ranking import recency
-from longmemeval.memory.engram.view import FactView, believed
+from longmemeval.memory.engram.recall.ranking import recency
+from longmemeval.memory.engram.recall.view import FactView, believed
 from longmemeval.records import Session, Turn
 
 START = datetime(2020, 1, 1, 9, 0)

@@ -9,10 +9,11 @@ import jsonschema
 import msgspec
 import pytest
 
-from longmemeval.memory.external.batches import Unit, batches
-from longmemeval.memory.external.carriers import ServiceError
-from longmemeval.memory.external.child_process import ChildProcess
+from longmemeval.memory.external.carriers.carrier import ServiceError
+from longmemeval.memory.external.carriers.child_process import ChildProcess
+from longmemeval.memory.external.carriers.service import MemoryService
 from longmemeval.memory.external.ids import OpaqueIds
+from longmemeval.memory.external.ingestion.batches import Unit, batches
 from longmemeval.memory.external.messages import (
     PARAMETERS,
     RESULTS,
@@ -24,7 +25,6 @@ from longmemeval.memory.external.messages import (
     SentSession,
 )
 from longmemeval.memory.external.serve import MemoryServer
-from longmemeval.memory.external.service import MemoryService
 from tests.memory.external.carried import CARRIERS, EXAMPLE, haystack, memory_service, session, valid
 from tests.support import ROOT
 

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from longmemeval.memory.external.batches import batches
-from longmemeval.memory.external.carriers import InProcess, ServiceError
-from longmemeval.memory.external.child_process import ChildProcess
-from longmemeval.memory.external.http_service import HttpService
+from longmemeval.memory.external.carriers.carrier import InProcess, ServiceError
+from longmemeval.memory.external.carriers.child_process import ChildProcess
+from longmemeval.memory.external.carriers.http_service import HttpService
+from longmemeval.memory.external.carriers.patience import Patience
+from longmemeval.memory.external.carriers.service import MemoryService
+from longmemeval.memory.external.ingestion.batches import batches
 from longmemeval.memory.external.messages import Open, ReadyResult
-from longmemeval.memory.external.patience import Patience
 from longmemeval.memory.external.serve import server_of
-from longmemeval.memory.external.service import MemoryService
 from tests.memory.external.test_carriers import IDS, MESSAGES, found
 from tests.server import nobody
 
@@ -241,13 +241,13 @@ def test_a_class_that_hangs_stops_neither_the_loop_nor_the_process(tmp_path: Pat
 import asyncio, sys, time
 sys.path[:0] = [{str(tmp_path)!r}, {str(Path.cwd())!r}]
 from tests.memory.external.test_carriers import MESSAGES, IDS
-from longmemeval.memory.external.batches import batches
-from longmemeval.memory.external.carriers import InProcess
+from longmemeval.memory.external.ingestion.batches import batches
+from longmemeval.memory.external.carriers.carrier import InProcess
 from longmemeval.memory.external.serve import MemoryServer
 from longmemeval.memory.external.messages import Open
 from longmemeval.memory.external.serve import server_of
-from longmemeval.memory.external.patience import Patience
-from longmemeval.memory.external.service import MemoryService
+from longmemeval.memory.external.carriers.patience import Patience
+from longmemeval.memory.external.carriers.service import MemoryService
 import slow
 async def main():
     server = MemoryServer(slow.Slow, "slow")

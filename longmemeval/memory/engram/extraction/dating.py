@@ -7,7 +7,7 @@ from dateutil.relativedelta import relativedelta
 from msgspec import Struct
 
 from longmemeval.memory.engram.extraction.patterns import DateRule
-from longmemeval.memory.nodes.dating import resolved
+from longmemeval.memory.nodes.extraction.dating import resolved
 from longmemeval.retrieval.dates_in_text.mentions import MentionedDate, mentioned_dates
 from longmemeval.retrieval.dates_in_text.vocabulary import COUNT, count_of
 

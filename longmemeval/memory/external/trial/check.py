@@ -7,12 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
-from longmemeval.memory.external.batches import batches
-from longmemeval.memory.external.carriers import ServiceError
+from longmemeval.memory.external.carriers.carrier import ServiceError
+from longmemeval.memory.external.carriers.service import MemoryService
 from longmemeval.memory.external.ids import OpaqueIds, scope_id
+from longmemeval.memory.external.ingestion.batches import batches
 from longmemeval.memory.external.messages import Add, HelloResult, Open, Search
 from longmemeval.memory.external.recalled import recalled_items
-from longmemeval.memory.external.service import MemoryService
 from longmemeval.memory.external.trial.findings import (
     Finding,
     begins,

@@ -13,13 +13,13 @@ from msgspec import Struct, structs
 
 from longmemeval.files import write_atomic
 from longmemeval.llm.access import ModelAccess
-from longmemeval.memory.external import under_way
-from longmemeval.memory.external.batches import batches
-from longmemeval.memory.external.carriers import FINAL, ServiceError
+from longmemeval.memory.external.carriers.carrier import FINAL, ServiceError
+from longmemeval.memory.external.carriers.service import MemoryService
 from longmemeval.memory.external.ids import OpaqueIds
+from longmemeval.memory.external.ingestion import under_way
+from longmemeval.memory.external.ingestion.batches import batches
 from longmemeval.memory.external.messages import Add, FailedBatch, HelloResult, Open, ReportedUsage
 from longmemeval.memory.external.proxy.scope import ProxiedScope
-from longmemeval.memory.external.service import MemoryService
 from longmemeval.records import Message
 from longmemeval.secrets.redaction import public_url
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 import msgspec
 from msgspec import Raw, Struct
 
-from longmemeval.memory.external.carriers import LARGEST_MESSAGE, OnProgress, ServiceError, raise_fault
+from longmemeval.memory.external.carriers.carrier import LARGEST_MESSAGE, OnProgress, ServiceError, raise_fault
 from longmemeval.memory.external.messages import Fault, Progress
 from longmemeval.secrets.redaction import redact
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from longmemeval.memory.engram.predicates import definition
+from longmemeval.memory.engram.recall.summaries import Summary
 from longmemeval.memory.engram.records import Fact
-from longmemeval.memory.engram.summaries import Summary
 from longmemeval.memory.items import Hit
 from longmemeval.records import ItemKind, RecalledItem
 from longmemeval.text.calendar_names import weekday_of

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from longmemeval.llm.model_calls import CallSums, ModelCall, sums
-from longmemeval.memory.external.ingestion import Ingested
+from longmemeval.memory.external.ingestion.filling import Ingested
 from longmemeval.memory.external.proxy.scope import ProxiedScope
 from longmemeval.records import Usage
 from longmemeval.storage.parts import Made

@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from longmemeval.event_loop import not_its_own_time
 from longmemeval.memory.external.background import complete_in_background, in_background
-from longmemeval.memory.external.carriers import Carrier, OnProgress, ServiceError
+from longmemeval.memory.external.carriers.carrier import Carrier, OnProgress, ServiceError
+from longmemeval.memory.external.carriers.patience import TIMEOUTS, Patience
 from longmemeval.memory.external.messages import (
     PROTOCOL,
     Add,
@@ -36,7 +37,6 @@ from longmemeval.memory.external.messages import (
     Snapshot,
     SnapshotResult,
 )
-from longmemeval.memory.external.patience import TIMEOUTS, Patience
 
 R = TypeVar("R", bound=Struct)
 

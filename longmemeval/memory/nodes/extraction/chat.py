@@ -12,8 +12,8 @@ from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.memory.asking import MOST_CALLS, Asker, Drop, Extracted, each, mark_of, one_line, prompt_texts
 from longmemeval.memory.evidence import Evidence
-from longmemeval.memory.nodes.dating import resolved
 from longmemeval.memory.nodes.entries import Entry, EntryDate, Value, checked_values
+from longmemeval.memory.nodes.extraction.dating import resolved
 from longmemeval.memory.nodes.library import NodeSet
 from longmemeval.memory.nodes.schema import NodeType
 from longmemeval.records import Message, Session

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from longmemeval.memory.external.carriers import LARGEST_MESSAGE, ServiceError, raise_fault
+from longmemeval.memory.external.carriers.carrier import LARGEST_MESSAGE, ServiceError, raise_fault
 from longmemeval.memory.external.messages import Fault
 from longmemeval.secrets.redaction import public_url
 

@@ -6,9 +6,9 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from longmemeval.memory.nodes.dating import DatedText, dated_sentences
 from longmemeval.memory.nodes.entries import Entry, EntryDate, Value, checked_values
-from longmemeval.memory.nodes.retelling import is_self_sufficient, retold
+from longmemeval.memory.nodes.extraction.dating import DatedText, dated_sentences
+from longmemeval.memory.nodes.extraction.retelling import is_self_sufficient, retold
 from longmemeval.memory.nodes.schema import NodeRule, NodeType, compiled
 from longmemeval.memory.nodes.templates import filled
 from longmemeval.memory.working_memory.statements import clause, is_claimed, is_role_play, shortened, statements

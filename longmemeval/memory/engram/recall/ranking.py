@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from longmemeval.arrays import Vector
 from longmemeval.memory.engram.parameters import EngramParameters
-from longmemeval.memory.engram.view import FactView, Moments, Places
+from longmemeval.memory.engram.recall.view import FactView, Moments, Places
 from longmemeval.records import Question
 from longmemeval.retrieval.fusion import fuse, order
 from longmemeval.retrieval.history import Scores

@@ -1,0 +1,1 @@
+"""What is recalled of the engine's facts."""

@@ -1,0 +1,1 @@
+"""Filling memory services with histories."""
