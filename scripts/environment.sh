@@ -11,7 +11,8 @@ find_python() {
     for candidate in "${PYTHON:-}" python3.13 python3.12 python3.11 python3 python; do
         if [ -n "$candidate" ] && command -v "$candidate" >/dev/null 2>&1 &&
             "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
-            command -v "$candidate"
+            # Outside of a virtual environment: the one to be made may be active, and would be made of itself.
+            "$candidate" -c 'import os, sys; print(os.path.realpath(getattr(sys, "_base_executable", "") or sys.executable))'
             return
         fi
     done
