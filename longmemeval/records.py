@@ -189,6 +189,9 @@ class Answer(Struct, frozen=True):
     for a place among the calls under way, recalling and counting are not. With `con-separate` that of the slowest
     note-taking call and then that of the answering call: the critical path. 0 where no call succeeded; None where it
     is not known, since the reply came in a batch."""
+    loose_limits: tuple[str, ...] = ()
+    """Parameters of the memory that are at or above the size of this question's history, such as `top_k`; `recall`
+    where all of the history was recalled."""
 
     @property
     def total_ms(self) -> float | None:

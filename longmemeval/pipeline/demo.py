@@ -11,6 +11,7 @@ from longmemeval.part_options import IndexEngine
 from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, PrepareReport, prepare
 from longmemeval.pipeline.grade.evaluate import EvaluateOptions, Evaluation, evaluate
+from longmemeval.pipeline.judge_check.check import JudgeChecking
 from longmemeval.pipeline.sweep.controls import control_pairs
 from longmemeval.settings import Folders
 
@@ -30,8 +31,12 @@ class DemoOutcome(Struct, frozen=True):
 
 
 def run_demo(index: IndexEngine, where: Folders) -> DemoOutcome:
-    """Prepare, run and evaluate every preset and control on the sample; what is there already is not done again."""
+    """Prepare, run and evaluate every preset and control on the sample; what is there already is not done again.
+
+    The judge is checked first: its rates stand beside the scores.
+    """
     dataset = load_dataset("sample", where.data_dir)
+    JudgeChecking(dataset, LEXICAL_JUDGE, where=where).check()
     configurations = [resolve_configuration(name) for name in MEMORIES.built_in]
     name = "default" if index == "hnsw" else index
     preparation = prepare(dataset, configurations, options=PrepareOptions(index=index, name=name), where=where)

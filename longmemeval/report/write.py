@@ -87,7 +87,7 @@ def _rendered(run_ids: Sequence[str], options: ReportOptions, where: Folders) ->
     if options.format == "html":
         from longmemeval.report.page.html import html_page
 
-        text = html_page(comparison, graded, where, full=options.full, published=figures)
+        text = html_page(comparison, graded, full=options.full, published=figures)
     else:
         text = (markdown if options.format == "md" else latex)(comparison, figures)
     return text, len(graded), len(comparison.questions)

@@ -230,6 +230,11 @@ class Fixture:
         return value
 
     @property
+    def has_messages(self) -> bool:
+        """Whether the messages were prepared: not every memory needs them."""
+        return MESSAGES.info(self.meta) is not None
+
+    @property
     def memory(self) -> MemoryStore:
         """The messages: `part(MESSAGES)`."""
         return self.part(MESSAGES)

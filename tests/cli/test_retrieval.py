@@ -19,6 +19,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+FOUR = "With 4 questions no difference from any other run can be shown, however large."
 LAST_K = "retrieval --dataset colours.json --memory last-k"
 
 
@@ -40,6 +41,9 @@ def test_json_document(command: Command) -> None:
                 "denominator": "4 questions: abstention included",
                 "measures": measures,
                 "by_type": {"single-session-user": measures},
+                "warnings": [
+                    {"code": "few-questions", "text": FOUR},
+                ],
             }
             for memory, measures in measured.items()
         ],
@@ -49,7 +53,7 @@ def test_json_document(command: Command) -> None:
 def test_one_memory_is_shown_with_its_types(command: Command) -> None:
     done = command(f"{LAST_K} --run-id mine")
     lines = [line.split() for line in done.stdout.splitlines()]
-    assert ["last-k", "4", "100.0", "[51.0,", "100.0]", "100.0", "63.1", "100.0", "100.0", "63.1", "50.0"] in lines
+    assert ["last-k", "4", "100.0", "!", "[51.0,", "100.0]", "100.0", "63.1", "100.0", "100.0", "63.1", "50.0"] in lines
     assert ["single-session-user", "4"] in [line[:2] for line in lines]
     assert "session level: answer_session_ids" in done.stdout
     assert "4 questions: abstention included" in done.stdout

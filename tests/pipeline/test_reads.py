@@ -55,6 +55,7 @@ COMMANDS = {
     "run again": (*RUN, "--memory", "bm25", "--run-id", "a"),
     "run with vectors": (*RUN, "--memory", "semantic-recall", "--run-id", "b"),
     "evaluate": ("evaluate", "a", "--judge", "offline/lexical"),
+    "judge check": ("judge", "check", "offline/lexical", *SELECTED),
     "evaluate another": ("evaluate", "b", "--judge", "offline/lexical"),
     "evaluate again": ("evaluate", "a", "--judge", "offline/lexical"),
     "compare": ("compare", "a", "b"),

@@ -19,7 +19,9 @@ def where(tmp_path_factory: pytest.TempPathFactory) -> Folders:
 def test_markdown_has_the_figures_and_the_verdicts(where: Folders) -> None:
     text = render_report(["good", "bad"], options=ReportOptions(format="md", judge="strict"), where=where)
     lines = text.splitlines()
-    assert r"| A semantic | offline/extractive | 91.7 % | \[64.6, 98.5\] | 11 of 12 | 0 | 0.0 % | 100.0 % |" in lines[6]
+    assert (
+        r"| A semantic | offline/extractive | 91.7 % ! | \[64.6, 98.5\] | 11 of 12 | 0 | 0.0 % | 100.0 % |" in lines[6]
+    )
     assert lines[6].endswith("| 100 | $0.0100 |")
     assert r"| multi-session | 100.0 % \[51.0, 100.0\] | 0.0 % \[0.0, 49.0\] |" in lines
     assert any(line.startswith("| A semantic is better than B last-k | 91.7 | ") for line in lines)
@@ -34,7 +36,7 @@ def test_latex_is_a_booktabs_table(where: Folders) -> None:
     text = render_report(["good", "bad"], options=ReportOptions(format="latex", judge="strict"), where=where)
     assert text.startswith("% Needs \\usepackage{booktabs}.\n")
     assert text.count(r"\begin{tabular}{llrrrrrrrr}") == 1
-    assert r"A semantic & offline/extractive & 91.7 \% & [64.6, 98.5] & 11 of 12" in text
+    assert r"A semantic & offline/extractive & 91.7 \% ! & [64.6, 98.5] & 11 of 12" in text
     assert r"B last-k $\downarrow$" in text
     for command in (r"\toprule", r"\midrule", r"\bottomrule", r"\end{table}"):
         assert text.count(command) == 4

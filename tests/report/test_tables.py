@@ -43,7 +43,7 @@ def test_runs_of_labels(dataset: Dataset, where: Folders) -> None:
     assert runs.title == "d, 40 questions, judge test/strict, prompts: by hand"
     assert runs.columns[:4] == ["run", "memory", "reading", "accuracy,\n95 % interval"]
     assert runs.rows[0][0] == "a"
-    assert runs.rows[1][:4] == ["b\n(reads gold)\n(interrupted)", "last-k", "con", "▲ 75.0 % [59.8, 85.8]"]
+    assert runs.rows[1][:4] == ["b\n(reads gold)\n(interrupted)", "last-k", "con", "▲ 75.0 % [59.8, 85.8] !"]
     assert runs.rows[0][4:] == ["0", "0.0 %", "100", "$0", "0.0"]
     assert (types.columns, types.rows[0][1]) == (["run", "single-session-\nuser\nn 40"], "25.0\n[14.2, 40.2]")
     assert pairs.title == "Pairs (exact McNemar)"
@@ -85,9 +85,10 @@ def test_notes(dataset: Dataset, where: Folders) -> None:
     # Half of the questions part them: 0.304 √40 = 1.96 √0.5 + 0.84 √(0.5 - 0.304²).
     assert notes[0].startswith("Minimum detectable difference: 30.4 points (40 questions, 80 % power, by how far")
     assert notes[1] == "▲ ▼: significantly better or worse than a (p after Holm below 0.05)."
-    assert notes[2].startswith("Judge: test/strict")
-    assert notes[3] == "Cost of prepare, question analysis, answers and judge: $0, no model was paid for."
-    assert "gone or made from other data" in notes[4]
+    assert notes[2].startswith("! Nothing is known of this judge's errors: it was never checked on LongMemEval.")
+    assert notes[3].startswith("Judge: test/strict")
+    assert notes[4] == "Cost of prepare, question analysis, answers and judge: $0, no model was paid for."
+    assert "gone or made from other data" in notes[5]
 
 
 def test_of_many_pairs_those_with_the_first_are_shown(dataset: Dataset, where: Folders) -> None:

@@ -32,7 +32,7 @@ def demo(
     from longmemeval.cli.verbs.prepare import show as show_preparation
     from longmemeval.pipeline.compare.compare import pairs_of
     from longmemeval.pipeline.compare.floor import floor_note
-    from longmemeval.pipeline.compare.graded_run import graded_run
+    from longmemeval.pipeline.compare.graded_run import StoredChecks, graded_run
     from longmemeval.pipeline.demo import run_demo
     from longmemeval.report.documents import run_document
     from longmemeval.report.tables.cells import memory_table
@@ -41,7 +41,8 @@ def demo(
     started = time.perf_counter()
     where = places.folders()
     outcome = run_demo(index, where)
-    graded = [graded_run(one.files, one.asked, one.metrics, where) for one in outcome.evaluations]
+    checks = StoredChecks(where.results_dir)
+    graded = [graded_run(one.files, one.asked, one.metrics, where, checks) for one in outcome.evaluations]
     summaries = [one.summary for one in graded]
     if as_json:
         print_json({"prepare": outcome.preparation, "runs": [run_document(summary) for summary in summaries]})

@@ -230,7 +230,7 @@ def show(evaluation: "Evaluation", where: "Folders") -> None:
     judge = judge_name(metrics.judge)
     data = ", ".join([manifest.dataset["name"], *([summary.part] if summary.part else [])])
     title = f"{metrics.run}: {summary.memory}, {summary.model}, {data}, judged by {judge}"
-    print_table(score_table(title, metrics))
+    print_table(score_table(title, summary))
     if metrics.task_averaged is None:
         out.print("Task average: not defined, as not all six question types occur.")
     if summary.judge_check:

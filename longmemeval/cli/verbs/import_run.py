@@ -9,7 +9,7 @@ from longmemeval.cli import next_step
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import OUTPUT
-from longmemeval.cli.output import err, out, print_json, print_table, printable
+from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
 from longmemeval.text.plural import count_of
 
 
@@ -37,8 +37,10 @@ def import_run(
     """
     from longmemeval.benchmarks.registry import load_dataset
     from longmemeval.benchmarks.specs import benchmark_of
+    from longmemeval.pipeline.compare.graded_run import load_graded
     from longmemeval.pipeline.exchange.official_logs import import_official
     from longmemeval.report.tables.cells import score_table
+    from longmemeval.report.tables.footnotes import warning_lines
 
     where = places.folders()
     data = load_dataset(dataset, where.data_dir)
@@ -58,7 +60,9 @@ def import_run(
     if metrics is None:
         err.next(next_step.grade(imported.run_id, benchmark_of(data), "", places))
         return
-    print_table(score_table(f"as judged by {metrics.judge.model}, as in the log", metrics))
+    summary = load_graded([imported.run_id], where, dataset=dataset)[0].summary
+    print_table(score_table(f"as judged by {metrics.judge.model}, as in the log", summary))
+    print_lines(warning_lines([(summary.run_id, summary.warnings)]))
     figures = metrics.official_figures
     if imported.script_stops:
         out.print(f"The official script would stop at this log: {printable('; '.join(imported.script_stops))}.")

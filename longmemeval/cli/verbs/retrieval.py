@@ -53,6 +53,12 @@ def retrieval(
     max_cost: shared.MaxCost = None,
     api_base: shared.ApiBase = None,
     give_up_after: shared.GiveUpAfter = 120.0,
+    twice: Annotated[
+        bool,
+        typer.Option(
+            "--twice", rich_help_panel=WHAT, help="Ask each question twice; report how often the recall changes."
+        ),
+    ] = False,
     embedder: Annotated[
         str | None,
         typer.Option(
@@ -124,6 +130,7 @@ def retrieval(
             spending=shared.spending(max_cost),
             jobs=jobs,
             executor=executor_spec(executor, address),
+            twice=twice,
             tell=lambda text: err.print(printable(text)),
         ),
         where=where,

@@ -8,6 +8,8 @@ from longmemeval.evaluation.measures.aggregate import Mean
 
 Granularity = Literal["session", "turn"]
 RetrievalProtocol = Literal["standard", "official"]
+Difference = Literal["ids", "order", "text", "error"]
+"""Of two recalls for one question: other items; the same in another order; the same with another text; one failed."""
 
 
 class Ranked(Struct, frozen=True, gc=False):
@@ -29,6 +31,8 @@ class Ranking(Struct, frozen=True, omit_defaults=True):
     """The memory does not say on this level where what it found is from: no measure has a value."""
     error: str = ""
     """Why the memory found nothing. It counts as that."""
+    second: tuple[Difference, ...] | None = None
+    """What was other when the memory was asked again; None: it was asked once."""
 
 
 class RetrievalResult(Struct, frozen=True, rename={"gold_rule": "gold"}):

@@ -96,6 +96,20 @@ def corrected_difference(
     return Corrected(max(-1.0, min(1.0, value)), (max(-1.0, low), min(1.0, high)))
 
 
+def expected_agreement(
+    accuracy: float, first: tuple[KnownRate, KnownRate], second: tuple[KnownRate, KnownRate]
+) -> float:
+    """The share of answers that two judges of labels give the same label, where their errors have nothing in common.
+
+    Args:
+        accuracy: true share of right answers.
+        first: what one judge gives right and wrong answers.
+        second: the other.
+    """
+    alike = [a.mean * b.mean + (1 - a.mean) * (1 - b.mean) for a, b in zip(first, second, strict=True)]
+    return accuracy * alike[0] + (1 - accuracy) * alike[1]
+
+
 def _power(right: KnownRate, wrong: KnownRate) -> float | None:
     """How much better right answers fare than wrong ones; None where that may be nothing at all."""
     power = right.shrunk - wrong.shrunk

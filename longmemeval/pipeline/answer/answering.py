@@ -14,6 +14,7 @@ from longmemeval.errors import RecallError
 from longmemeval.event_loop import complete, in_thread, own_time
 from longmemeval.llm.tokens import Counted, TokenCounter
 from longmemeval.memory.protocol import KnowsTokens, MemorySystem
+from longmemeval.pipeline.answer.limits import loose_limits
 from longmemeval.pipeline.answer.load import LoadMonitor
 from longmemeval.pipeline.answer.question_analysis import QuestionAnalyses
 from longmemeval.pipeline.batches.batches import Batches
@@ -149,13 +150,17 @@ class Answering:
     async def _answer(self, question: Question) -> Reading:
         try:
             # Nothing here holds on to the fixture while a reply is waited for, which may take a day.
-            return await self.reader.read(question, *await self._recalled(question))
+            recall, known, loose = await self._recalled(question)
+            reading = await self.reader.read(question, recall, known)
+            return structs.replace(reading, answer=structs.replace(reading.answer, loose_limits=loose))
         except RecallError as error:
             failed = Answer(question.question_id, "", "error", error=str(error))
             return Reading(failed, (), error)
 
-    async def _recalled(self, question: Question) -> tuple[Recall, Callable[[], Sequence[Counted] | None] | None]:
-        """What the memory finds, and what knows the tokens of it."""
+    async def _recalled(
+        self, question: Question
+    ) -> tuple[Recall, Callable[[], Sequence[Counted] | None] | None, tuple[str, ...]]:
+        """What the memory finds, what knows the tokens of it, and which limits left nothing out."""
         haystack_id = question.haystack_id
         fixture = self.fixtures.opened(haystack_id)
         if fixture is None:
@@ -164,7 +169,9 @@ class Answering:
             recall = await self.memory.recall(question, fixture)
         recall = structs.replace(recall, milliseconds=stopwatch.milliseconds)
         known = self.memory.known_tokens if isinstance(self.memory, KnowsTokens) else None
-        return recall, partial(known, self.counter, fixture, recall) if known else None
+        memory = self.run.manifest.settings.memory_asked
+        loose = await in_thread(loose_limits, memory.parameters if memory else {}, recall, fixture, self.counter)
+        return recall, partial(known, self.counter, fixture, recall) if known else None, loose
 
     def _totals(self) -> dict[str, Any]:
         """For the manifest; seconds add up over resumed sessions."""

@@ -9,7 +9,9 @@ from longmemeval.errors import HarnessError
 from longmemeval.evaluation.judges.imported import bound_to_its_log
 from longmemeval.evaluation.metrics import compute_metrics
 from longmemeval.pipeline.compare.graded_run import GradedRun
+from longmemeval.pipeline.judge_check.stored import checked_score
 from longmemeval.pipeline.runs.asked import AskedQuestions
+from longmemeval.pipeline.runs.scores.warnings import OF_QUESTIONS, of_questions
 from longmemeval.text.plural import count_of
 
 _SHOWN = 4
@@ -136,7 +138,18 @@ def _restricted(run: GradedRun, shared: set[str]) -> GradedRun:
         types=asked.benchmark.types,
     )
     part = f"{len(shared):,} of {asked.total:,} questions, those that all runs share" if asked.part else ""
-    summary = structs.replace(run.summary, metrics=metrics, part=part)
+    answered = [answer for answer in answers.values() if answer.status == "ok"]
+    warnings = (
+        *of_questions(asked, answered, control=run.summary.control is not None),
+        *(one for one in run.summary.warnings if one.code not in OF_QUESTIONS),
+    )
+    summary = structs.replace(
+        run.summary,
+        metrics=metrics,
+        part=part,
+        judge_check=checked_score(metrics.overall, run.check_of(metrics.judge)),
+        warnings=warnings,
+    )
     judgements = {question_id: one for question_id, one in run.judgements.items() if question_id in shared}
     return structs.replace(run, summary=summary, answers=answers, judgements=judgements, asked=asked)
 

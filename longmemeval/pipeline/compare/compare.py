@@ -33,7 +33,6 @@ from longmemeval.pipeline.compare.comparison import (
 from longmemeval.pipeline.compare.floor import floor_note
 from longmemeval.pipeline.compare.graded_run import GradedRun, load_graded
 from longmemeval.pipeline.compare.losses import Losses, StoredSessions, losses
-from longmemeval.pipeline.judge_check.stored import check_of
 from longmemeval.pipeline.runs.index import settings_sha256
 from longmemeval.pipeline.runs.settings import AnswerSettings
 from longmemeval.settings import Folders, folders
@@ -102,7 +101,7 @@ def compare_runs(graded: Sequence[GradedRun], where: Folders, *, seed: int = 0, 
         detectable=_detectable(credits, haystacks, labels=graded[0].metrics.judge.metric == "accuracy"),
         warnings=(
             *notes,
-            *_surviving(graded[0], pairs, where),
+            *_surviving(graded[0], pairs),
             *filter(None, [floor_note([run.summary for run in graded], pairs)]),
             *what_differs([run for run in graded if run.summary.model not in CONTROL_MODELS]),
             *_not_known(stored),
@@ -153,9 +152,9 @@ def _too_few(pairs: int, haystacks: Mapping[str, str]) -> Iterator[str]:
         )
 
 
-def _surviving(run: GradedRun, pairs: Sequence[PairResult], where: Folders) -> Iterator[str]:
+def _surviving(run: GradedRun, pairs: Sequence[PairResult]) -> Iterator[str]:
     """Whether differences beyond the noise are so too when they are corrected for what the judge gets wrong."""
-    check = check_of(run.metrics.judge, run.asked.benchmark.name, where.results_dir)
+    check = run.check_of(run.metrics.judge)
     for pair in pairs if check else ():
         if pair.significant and check:
             corrected = check.corrected_difference(pair.difference, pair.interval)

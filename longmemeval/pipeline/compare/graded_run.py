@@ -8,20 +8,23 @@ from typing import Any
 from msgspec import Struct
 
 from longmemeval.errors import HarnessError, nearest
+from longmemeval.evaluation.judges.protocol import JudgeIdentity
 from longmemeval.evaluation.judges.standing import grading
 from longmemeval.evaluation.metrics import Latency, Metrics, latency
 from longmemeval.llm.model_calls import CallSums
 from longmemeval.memory.definition import Control
 from longmemeval.pipeline.compare.controls import control_of, controls_last
 from longmemeval.pipeline.compare.costs import RunCosts, run_costs
-from longmemeval.pipeline.judge_check.stored import CheckedScore, checked_score
+from longmemeval.pipeline.judge_check.stored import CheckedScore, JudgeCheck, JudgeChecks, checked_score
 from longmemeval.pipeline.runs.asked import AskedQuestions, dataset_of
 from longmemeval.pipeline.runs.manifest import RunManifest, run_folder
 from longmemeval.pipeline.runs.run_files import RunFiles
 from longmemeval.pipeline.runs.scores.checked import made_again, read_run
 from longmemeval.pipeline.runs.scores.gradings import Gradings, gradings
+from longmemeval.pipeline.runs.scores.warnings import ScoreWarning, of_judge, of_questions, of_recall
 from longmemeval.pipeline.runs.settings import ImportedSettings
 from longmemeval.pipeline.runs.totals import memory_calls
+from longmemeval.pipeline.runs.twice import AskedTwiceRuns
 from longmemeval.records import Answer, Judgement
 from longmemeval.settings import Folders
 
@@ -68,6 +71,8 @@ class RunSummary(Struct, frozen=True):
     """Of these answers by this judge, where there are several: the first is the score."""
     judge_check: CheckedScore | None = None
     """Where this judge was checked on the benchmark: its rates, and what the score is when corrected for them."""
+    warnings: tuple[ScoreWarning, ...] = ()
+    """What makes the score worth less than it looks."""
     part: str = ""
     """How many questions of how many, and how they were chosen; empty for the whole data set."""
     type_notes: tuple[str, ...] = ()
@@ -84,7 +89,21 @@ class RunSummary(Struct, frozen=True):
     """What the benchmark's own protocol, where the run followed it, means for these scores; empty without one."""
 
 
-def summarise(files: RunFiles, asked: AskedQuestions, metrics: Metrics, where: Folders) -> RunSummary:
+class StoredChecks:
+    """What other commands found out that scores are shown beside; each file is read once.
+
+    Args:
+        results_dir: where the runs are.
+    """
+
+    def __init__(self, results_dir: Path) -> None:
+        self.judges = JudgeChecks(results_dir)
+        self.asked_twice = AskedTwiceRuns(results_dir)
+
+
+def summarise(
+    files: RunFiles, asked: AskedQuestions, metrics: Metrics, where: Folders, checks: StoredChecks | None = None
+) -> RunSummary:
     """The summary of one run.
 
     Args:
@@ -92,8 +111,12 @@ def summarise(files: RunFiles, asked: AskedQuestions, metrics: Metrics, where: F
         asked: its questions and their gold.
         metrics: its scores by one judge.
         where: the folders; the journal of a preparation tells what it cost.
+        checks: of judges and memories, shared with other runs; None: read for this one.
     """
     manifest, settings = files.manifest, files.manifest.settings
+    checks = checks or StoredChecks(where.results_dir)
+    judge_check = checks.judges.of(metrics.judge, asked.benchmark.name)
+    control = control_of(settings)
     answered = [answer for answer in files.answers.values() if answer.status == "ok"]
     own = manifest.kind == "run"
     timed = answered if own else []
@@ -104,7 +127,7 @@ def summarise(files: RunFiles, asked: AskedQuestions, metrics: Metrics, where: F
         run_id=manifest.run_id,
         memory=settings.memory_name or "(unknown)",
         reads_gold=settings.is_ceiling,
-        control=control_of(settings),
+        control=control,
         model=model,
         embedder=settings.embedder_spec,
         metrics=metrics,
@@ -122,7 +145,12 @@ def summarise(files: RunFiles, asked: AskedQuestions, metrics: Metrics, where: F
         status=manifest.status,
         latency_note=str(manifest.totals.get("load", {}).get("note", "")),
         gradings=gradings(files, metrics.judge),
-        judge_check=checked_score(metrics, asked.benchmark.name, where.results_dir),
+        judge_check=checked_score(metrics.overall, judge_check),
+        warnings=(
+            *of_questions(asked, timed, control=control is not None),
+            *of_judge(metrics.judge, asked, settings.model_name, checked=judge_check is not None),
+            *of_recall(checks.asked_twice.of(settings.memory_asked, manifest.dataset["content_sha256"])),
+        ),
         part=asked.part,
         protocol_note=asked.protocol_note(metrics.judge.official),
         type_notes=tuple(asked.benchmark.notes_on(metrics.by_type)),
@@ -144,17 +172,27 @@ class GradedRun(Struct, frozen=True):
     """The judgement that counts, by question id."""
     asked: AskedQuestions
     """Questions as asked and their gold; shared by the runs on one data set."""
+    checks: StoredChecks
+    """Of judges and memories; shared by the runs of a command."""
 
     @property
     def metrics(self) -> Metrics:
         """The scores, made again from the files."""
         return self.summary.metrics
 
+    def check_of(self, judge: JudgeIdentity) -> JudgeCheck | None:
+        """The check of a judge on the benchmark; None where there is none."""
+        return self.checks.judges.of(judge, self.asked.benchmark.name)
 
-def graded_run(files: RunFiles, asked: AskedQuestions, metrics: Metrics, where: Folders) -> GradedRun:
+
+def graded_run(
+    files: RunFiles, asked: AskedQuestions, metrics: Metrics, where: Folders, checks: StoredChecks | None = None
+) -> GradedRun:
     """One run as a comparison takes it; arguments as of `summarise`."""
+    checks = checks or StoredChecks(where.results_dir)
+    summary = summarise(files, asked, metrics, where, checks)
     judgements = files.current_judgements(metrics.judge.id)
-    return GradedRun(files, files.manifest, summarise(files, asked, metrics, where), files.answers, judgements, asked)
+    return GradedRun(files, files.manifest, summary, files.answers, judgements, asked, checks)
 
 
 def load_graded(
@@ -182,6 +220,7 @@ def load_graded(
     """
     asked_of: dict[tuple[str, ...], AskedQuestions] = {}
     graded = []
+    checks = StoredChecks(where.results_dir)
     for run_id in run_ids:
         folder = run_folder(where.results_dir, run_id)
         files = RunFiles(folder, look_into_prompts=look_into_prompts)
@@ -201,7 +240,7 @@ def load_graded(
         # The labels of other judges, and of later gradings by this one, are shown beside the score.
         made = {one.judge.id: made_again(files, asked, one, grown=one is not chosen) for one in files.metrics}
         metrics = made[chosen.judge.id]
-        graded.append(graded_run(files, asked, metrics, where))
+        graded.append(graded_run(files, asked, metrics, where, checks))
     return [graded[place] for place in controls_last([one.summary.control for one in graded])]
 
 

@@ -6,7 +6,8 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
-from longmemeval.evaluation.metrics import Metrics, Score
+from longmemeval.evaluation.judges.standing import first_of
+from longmemeval.evaluation.metrics import Score
 from longmemeval.evaluation.plants.rates import JudgeRates
 from longmemeval.evaluation.statistics.misclassification import (
     Corrected,
@@ -63,10 +64,31 @@ def check_folder(results_dir: Path, judge_id: str, dataset: str, plants_sha256: 
     return results_dir / FOLDER / judge_id / f"{dataset}-{plants_sha256[:8]}"
 
 
-def check_of(judge: JudgeIdentity, benchmark: str, results_dir: Path) -> JudgeCheck | None:
-    """The check of the same judge on the same benchmark; of several the one with most plants."""
+class JudgeChecks:
+    """The checks of judges among the results; each is read once.
+
+    Args:
+        results_dir: where the runs are.
+    """
+
+    def __init__(self, results_dir: Path) -> None:
+        self._results_dir = results_dir
+        self._found: dict[tuple[str, str], JudgeCheck | None] = {}
+
+    def of(self, judge: JudgeIdentity, benchmark: str) -> JudgeCheck | None:
+        """The check of the same judge on the same benchmark; of several the one with most plants.
+
+        A later grading is by the judge of the first.
+        """
+        key = first_of(judge).id, benchmark
+        if key not in self._found:
+            self._found[key] = _check_of(*key, self._results_dir)
+        return self._found[key]
+
+
+def _check_of(judge_id: str, benchmark: str, results_dir: Path) -> JudgeCheck | None:
     found = []
-    for path in sorted((results_dir / FOLDER / judge.id).glob(f"*/{CHECK}")):
+    for path in sorted((results_dir / FOLDER / judge_id).glob(f"*/{CHECK}")):
         try:
             check = decode_json(path.read_bytes(), JudgeCheck)
         except (OSError, UnreadableError):
@@ -93,10 +115,9 @@ class CheckedScore(Struct, frozen=True):
     """None: the rates leave nothing to be said."""
 
 
-def checked_score(metrics: Metrics, benchmark: str, results_dir: Path) -> CheckedScore | None:
-    """The overall score beside the check of its judge; None where that was not checked on the benchmark."""
-    check = check_of(metrics.judge, benchmark, results_dir)
+def checked_score(score: Score, check: JudgeCheck | None) -> CheckedScore | None:
+    """A score beside the check of its judge; None where that was not checked, or shows nothing."""
     if check is None or check.known is None:
         return None
     right, wrong = check.known
-    return CheckedScore(right.mean, wrong.mean, right.n + wrong.n, check.corrected(metrics.overall))
+    return CheckedScore(right.mean, wrong.mean, right.n + wrong.n, check.corrected(score))

@@ -6,17 +6,17 @@ from functools import cached_property
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from longmemeval.arrays import Vector
 from longmemeval.costs.spending import Account
 from longmemeval.errors import RecallError
 from longmemeval.evaluation.measures.rankings import Granularity, Ranked, Ranking
-from longmemeval.event_loop import complete
 from longmemeval.llm.access import ModelAccess
 from longmemeval.memory.configuration import MemoryConfiguration, build_memory
 from longmemeval.memory.protocol import MemorySystem, MemoryTools, RankingMemory
 from longmemeval.pipeline.fixtures.query_vectors import QueryVectors, VectorSource
+from longmemeval.pipeline.retrieval.second_recall import ranked_otherwise, recalled, second_recall
 from longmemeval.records import Gold, Question, Recall, RecalledItem
 from longmemeval.retrieval.questions.analysis import QuestionAnalysis
 from longmemeval.storage.fixture import Fixture
@@ -39,6 +39,8 @@ class MemoryTask(Struct, frozen=True):
     """Of calls that nobody made beforehand."""
     models: ModelAccess
     """For a memory that calls models itself."""
+    twice: bool
+    """Whether to ask each question a second time."""
 
 
 class HaystackTask(Struct, frozen=True):
@@ -85,7 +87,7 @@ def _rank_all(task: MemoryTask, fixture: Fixture, level: Granularity) -> MemoryR
         models=task.models,
     )
     system = build_memory(task.configuration, tools)
-    rankings = [rank_question(system, question, fixture, level) for question in task.questions]
+    rankings = [rank_question(system, question, fixture, level, twice=task.twice) for question in task.questions]
     return MemoryRankings(msgspec.json.encode(rankings), time.perf_counter() - started)
 
 
@@ -107,22 +109,40 @@ class _SentVectors:
         return self._task.source.vectors(account=self._task.account)
 
 
-def rank_question(system: MemorySystem, question: Question, fixture: Fixture, level: Granularity) -> Ranking:
+def rank_question(
+    system: MemorySystem, question: Question, fixture: Fixture, level: Granularity, *, twice: bool = False
+) -> Ranking:
     """The history in the order a memory prefers it for `question`, as turns or as sessions.
 
     A `RankingMemory` ranks the whole history. Of any other, what it recalls is ranked: its ranked items first, then
     the others, newest first. Items without messages (documents) are passed over. What says which sessions it is from,
     and no more, is ranked as sessions.
+
+    Args:
+        system: the memory.
+        question: what it is asked.
+        fixture: the prepared history.
+        level: of the ranking.
+        twice: whether to ask again at once, and say what was other.
     """
-    question_id = question.question_id
     if isinstance(system, RankingMemory):
         units = system.rank(question, fixture)
-        turns = (Ranked(message_id, unit.score) for unit in units for message_id in unit.message_ids)
-        return Ranking(question_id, level, _reduce_to(level, turns))
-    try:
-        recall = complete(system.recall(question, fixture))
-    except RecallError as error:
-        return Ranking(question_id, level, (), error=str(error))
+        turns = [Ranked(message_id, unit.score) for unit in units for message_id in unit.message_ids]
+        ranking = Ranking(question.question_id, level, _reduce_to(level, turns))
+        if not twice:
+            return ranking
+        second = second_recall(system, question, fixture, recalled(system, question, fixture))
+        if not second and ranked_otherwise(system, question, fixture, [one.id for one in turns]):
+            second = ("order",)
+        return structs.replace(ranking, second=second)
+    recall = recalled(system, question, fixture)
+    ranking = _of_recall(question.question_id, recall, fixture, level)
+    return structs.replace(ranking, second=second_recall(system, question, fixture, recall)) if twice else ranking
+
+
+def _of_recall(question_id: str, recall: Recall | RecallError, fixture: Fixture, level: Granularity) -> Ranking:
+    if isinstance(recall, RecallError):
+        return Ranking(question_id, level, (), error=str(recall))
     if recall.provenance == "none" or (recall.provenance == "session" and level == "turn"):
         return Ranking(question_id, level, (), unknown=True)
     if recall.provenance == "session":

@@ -83,7 +83,7 @@ def plan_official(
                 ranker.add(question, [item.id for item in ranking.ranked])
                 if lines:
                     lines.write(question.log_line())
-        return job.finish(run_id, settings, rankings.new, ranker.results(configuration.name))
+        return job.finish(run_id, settings, rankings, ranker.results(configuration.name))
 
     return execute
 

@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from longmemeval.dataset import Dataset
 from longmemeval.errors import FatalModelError
@@ -20,9 +21,11 @@ from longmemeval.pipeline.runs.journal import StoredJournal
 from longmemeval.pipeline.runs.lifecycle import OpenRun, open_run
 from longmemeval.pipeline.runs.lines import RANKINGS
 from longmemeval.pipeline.runs.manifest import FORMAT, RunManifest, dataset_record, environment, now
+from longmemeval.pipeline.runs.scores.warnings import ScoreWarning, of_cutoffs, of_number, of_recall
 from longmemeval.pipeline.runs.selection import Selection
 from longmemeval.pipeline.runs.settings import RetrievalSettings
 from longmemeval.pipeline.runs.totals import QUERY_MODEL
+from longmemeval.pipeline.runs.twice import ASKED_TWICE, Repeatability, repeatability
 from longmemeval.records import Question
 from longmemeval.settings import Folders
 
@@ -36,6 +39,10 @@ class RetrievalRun(Struct, frozen=True):
     questions: int
     newly_ranked: int
     results: tuple[RetrievalResult, ...]
+    warnings: tuple[ScoreWarning, ...] = ()
+    """What makes the figures worth less than they look."""
+    asked_twice: Repeatability | None = None
+    """None: each question was asked once."""
 
 
 class RetrievalReport(Struct, frozen=True):
@@ -49,6 +56,8 @@ class RetrievalReport(Struct, frozen=True):
     """How many questions of how many, and how they were chosen; empty for the whole data set."""
     benchmark: str = ""
     """Whose data it is."""
+    twice: bool = False
+    """Whether each question was to be asked a second time."""
 
 
 class Rankings:
@@ -70,6 +79,7 @@ class Rankings:
         self._level = level
         self._worked = worked
         self._kept = {ranking.question_id: ranking for ranking in run.journal.records()}
+        self._second: list[Ranking] = []
 
     def missing(self) -> int:
         """How many are to be made."""
@@ -79,7 +89,14 @@ class Rankings:
         """For the manifest; seconds and work on questions add up over the sessions of a run."""
         before = self._run.manifest.totals
         seconds = round(before.get("seconds", 0.0) + self.seconds, 3)
-        return {"seconds": seconds, **self._worked(before)}
+        found = self.repeatability
+        twice = {ASKED_TWICE: msgspec.to_builtins(found)} if found else {}
+        return {"seconds": seconds, **self._worked(before), **twice}
+
+    @property
+    def repeatability(self) -> Repeatability | None:
+        """What asking twice showed; None where it was not done."""
+        return repeatability([*self._kept.values(), *self._second])
 
     def has(self, question_id: str) -> bool:
         """Whether the ranking of a question is on disk from before."""
@@ -94,6 +111,8 @@ class Rankings:
         self._run.journal.append(ranking)
         self.seconds += time.perf_counter() - started
         self.new += 1
+        if ranking.second is not None:
+            self._second.append(structs.replace(ranking, ranked=()))
         if self.bar:
             self.bar.advance()
         return ranking
@@ -109,6 +128,8 @@ class RetrievalJob:
     where: Folders
     selection: Selection
     accounts: AccountsOfRuns
+    twice: bool = False
+    """Whether each question is asked a second time."""
 
     def manifest(self, run_id: str, settings: RetrievalSettings, fixtures: dict[str, dict[str, str]]) -> RunManifest:
         """The manifest that a run begins with. Measures are not in it: they decide no ranking."""
@@ -126,9 +147,22 @@ class RetrievalJob:
         )
 
     def finish(
-        self, run_id: str, settings: RetrievalSettings, newly_ranked: int, results: tuple[RetrievalResult, ...]
+        self,
+        run_id: str,
+        settings: RetrievalSettings,
+        rankings: Rankings,
+        results: tuple[RetrievalResult, ...],
+        loose_cutoffs: Mapping[int, int] = MappingProxyType({}),
     ) -> RetrievalRun:
-        """Write `metrics/retrieval-<level>.json`, every result with its intervals, and say what was done."""
+        """Write `metrics/retrieval-<level>.json`, every result with its intervals, and say what was done.
+
+        Args:
+            run_id: the run.
+            settings: its.
+            rankings: what was ranked.
+            results: what that scored.
+            loose_cutoffs: of the measures, with how many histories have no more than so many items.
+        """
         folder = self.where.results_dir / run_id
         document = msgspec.json.format(msgspec.json.encode(results), indent=2) + b"\n"
         write_atomic(folder / "metrics" / f"retrieval-{self.level}.json", document)
@@ -137,8 +171,14 @@ class RetrievalJob:
             folder=str(folder),
             settings=settings,
             questions=len(self.questions),
-            newly_ranked=newly_ranked,
+            newly_ranked=rankings.new,
             results=results,
+            warnings=(
+                *of_cutoffs(loose_cutoffs, len(self.questions), self.level),
+                *of_number(self.questions, self.dataset.question_type),
+                *of_recall(rankings.repeatability),
+            ),
+            asked_twice=rankings.repeatability,
         )
 
 

@@ -60,6 +60,8 @@ class RetrievalOptions(Struct, frozen=True):
     its own works in one."""
     executor: str | None = None
     """What runs them; None: `processes`, where there are to be workers."""
+    twice: bool = False
+    """Ask each question a second time, and keep what was other."""
     tell: Callable[[str], None] | None = None
     """Gets what is worth knowing before the first question is ranked."""
 
@@ -99,7 +101,7 @@ def retrieve(
     bases = _run_ids([one.name for one in configurations], dataset, level, options, where)
     run_ids = [sharded_id(base, selection.shard) for base in bases]
     accounts = AccountsOfRuns(where.results_dir, run_ids, options.spending)
-    job = RetrievalJob(dataset, chosen, level, where, selection, accounts)
+    job = RetrievalJob(dataset, chosen, level, where, selection, accounts, options.twice)
     named = list(zip(configurations, run_ids, strict=True))
     # All are planned before the first begins: a mistake about the last does not show after hours.
     if isinstance(protocol, OfficialRanking):
@@ -111,7 +113,7 @@ def retrieve(
         scoring = official_scoring(dataset, level, protocol) if protocol else standard_scoring(dataset, level, measures)
         runs = _from_fixtures(job, named, scoring, options)
     part = part_of(selection, len(chosen), len(dataset))
-    return RetrievalReport(dataset.name, options.protocol, job.level, runs, part, benchmark.name)
+    return RetrievalReport(dataset.name, options.protocol, job.level, runs, part, benchmark.name, options.twice)
 
 
 def _official_protocol(benchmark: Benchmark, dataset: Dataset) -> OfficialScoring | OfficialRanking:
@@ -188,6 +190,10 @@ def _check(options: RetrievalOptions) -> None:
 
 def _check_own_corpus(options: RetrievalOptions, memories: int) -> None:
     """Refuse what a protocol with a corpus of its own does not take."""
+    if options.twice:
+        raise HarnessError(
+            "The official protocol has a corpus and rankers of its own; no memory is asked", fix="Leave out --twice"
+        )
     if options.query_model:
         raise HarnessError("The official protocol asks no chat model", fix="Leave out --query-model")
     if options.jobs not in (None, 1) or options.executor:

@@ -1,5 +1,6 @@
 """Scoring rankings of the stored history by the evidence that the data set names. Gold is read here, after ranking."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -121,6 +122,8 @@ class RankingScores:
         self._ledgers = [ledger for ledger in ledgers if ledger.measures]
         self._history = history or history_ids(dataset, scoring.level)
         self._unknown = self._failed = 0
+        self.loose_cutoffs = Counter[int]()
+        """Cutoff of a measure -> questions whose history has no more items than that."""
 
     def add(self, question: Question, ranking: Ranking) -> None:
         """Score one question."""
@@ -128,6 +131,8 @@ class RankingScores:
         self._failed += bool(ranking.error)
         gold, history = self._dataset.gold(question.question_id), self._history(question.haystack_id)
         ranked = [item.id for item in ranking.ranked]
+        cutoffs = {one.cutoff for one in self._scoring.measures if one.cutoff}
+        self.loose_cutoffs.update(cutoff for cutoff in cutoffs if cutoff >= len(history))
         for ledger in self._ledgers:
             values = {str(one): ledger.rule.score(one, ranked, gold, history) for one in ledger.measures}
             scored = QuestionValues(question.question_id, gold.question_type, question.haystack_id, values)

@@ -168,7 +168,8 @@ class Plan:
 
     def rank(self, question: Question) -> Ranking:
         """The ranking for `question`, made in this process."""
-        return rank_question(self.system, question, self.fixtures.ready(question.haystack_id), self.job.level)
+        fixture = self.fixtures.ready(question.haystack_id)
+        return rank_question(self.system, question, fixture, self.job.level, twice=self.job.twice)
 
     def task(self, questions: Sequence[Question]) -> MemoryTask:
         """The same for `questions` of one haystack, as a worker gets it."""
@@ -184,6 +185,7 @@ class Plan:
             gold={one: lent(one) for one in ids} if lent else {},
             account=account,
             models=structs.replace(self.models, account=account),
+            twice=self.job.twice,
         )
 
     def texts_for(self, question: Question) -> Sequence[str]:
@@ -228,7 +230,7 @@ def rank_all(plans: Sequence[Plan], scoring: Scoring, workers: Workers) -> tuple
                 for question in questions:
                     own.add(question, run.ranking(question.question_id, partial(rank, question)))
     return tuple(
-        job.finish(plan.manifest.run_id, plan.settings, run.new, own.results(plan.configuration.name))
+        job.finish(plan.manifest.run_id, plan.settings, run, own.results(plan.configuration.name), own.loose_cutoffs)
         for plan, run, own in zip(plans, runs, scores, strict=True)
     )
 

@@ -89,6 +89,11 @@ class _Settings(Struct, frozen=True, kw_only=True, tag_field="kind"):
         return ""
 
     @property
+    def memory_asked(self) -> MemorySettings | None:
+        """None where it is not known."""
+        return None
+
+    @property
     def model_name(self) -> str:
         """Spec of the answering model; empty where none answered."""
         return ""
@@ -145,6 +150,11 @@ class _OfMemory(_Settings, frozen=True, kw_only=True):
     def memory_name(self) -> str:
         """See `_Settings`."""
         return self.memory.name
+
+    @property
+    def memory_asked(self) -> MemorySettings | None:
+        """See `_Settings`."""
+        return self.memory
 
     @property
     def embedder_spec(self) -> str:

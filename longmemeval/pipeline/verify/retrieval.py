@@ -17,6 +17,7 @@ from longmemeval.pipeline.runs.lines import RANKINGS
 from longmemeval.pipeline.runs.manifest import differences
 from longmemeval.pipeline.runs.run_files import RunFiles
 from longmemeval.pipeline.runs.settings import RetrievalSettings
+from longmemeval.pipeline.runs.twice import ASKED_TWICE, repeatability
 
 _RESULTS = msgspec.json.Decoder(tuple[RetrievalResult, ...])
 
@@ -36,6 +37,10 @@ def check_retrieval(files: RunFiles, settings: RetrievalSettings, dataset: Datas
         yield None if known else f"{RANKINGS}: question '{question_id}' was not selected"
         yield f"{RANKINGS}: question '{question_id}' is ranked twice" if question_id in rankings else None
         rankings[question_id] = ranking
+    found, told = repeatability(rankings.values()), files.manifest.totals.get(ASKED_TWICE)
+    if told or found:
+        same = found is not None and told == msgspec.to_builtins(found)
+        yield None if same else f"run.json: {RANKINGS} tells otherwise of what was {ASKED_TWICE.replace('_', ' ')}"
     for file in sorted((files.folder / "metrics").glob("retrieval-*.json")):
         yield _check_results(file, question_ids, settings, dataset, rankings)
 

@@ -6,10 +6,16 @@ from statistics import fmean
 from msgspec import structs
 
 from longmemeval.evaluation.abstention import calibrate
+from longmemeval.evaluation.judges.imported import is_imported
+from longmemeval.evaluation.judges.standing import judge_name
 from longmemeval.evaluation.losses import evidence_recall
 from longmemeval.evaluation.metrics import Metrics, Score, credit
+from longmemeval.evaluation.statistics.misclassification import expected_agreement
+from longmemeval.evaluation.statistics.spread import wilson_interval
 from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
 from longmemeval.pipeline.compare.graded_run import GradedRun
+from longmemeval.pipeline.grade.agreement import JudgeAgreement, judge_agreements
+from longmemeval.pipeline.runs.scores.warnings import check_command
 from longmemeval.report.charts.charts import (
     Bar,
     BarGroup,
@@ -21,6 +27,7 @@ from longmemeval.report.charts.charts import (
     tradeoff_chart,
 )
 from longmemeval.report.charts.distributions import Latencies, calibration_chart, latency_chart, milliseconds
+from longmemeval.report.charts.two_judges import JudgedBy, TwoJudges, two_judges_chart
 from longmemeval.report.page.data import run_names
 from longmemeval.report.tables.cells import dollars, percent
 
@@ -165,6 +172,56 @@ def calibration_charts(graded: Sequence[GradedRun], letters: Sequence[str]) -> l
             metric = run.metrics.judge.metric
             charts.append(calibration_chart(index, f"{letter} {run.summary.memory}", metric, calibration))
     return charts
+
+
+def judges_chart(graded: Sequence[GradedRun], letters: Sequence[str]) -> tuple[Chart | None, str]:
+    """Two judges of the same answers, rates against agreement; and what is missing for pairs that are not drawn."""
+    drawn: list[TwoJudges] = []
+    missing: dict[str, None] = {}
+    for index, (letter, run) in enumerate(zip(letters, graded, strict=True)):
+        judged = {one.judge.id: one for one in run.files.metrics}
+        for pair in judge_agreements(run.files, run.asked, [one.judge for one in judged.values()]):
+            two, lacks = _two_judges(index, letter, run, pair, (judged[pair.a], judged[pair.b]))
+            drawn += [two] if two else []
+            missing |= dict.fromkeys(lacks)
+    return two_judges_chart(drawn) if drawn else None, " ".join(missing)
+
+
+def _two_judges(
+    index: int, letter: str, run: GradedRun, pair: JudgeAgreement, metrics: tuple[Metrics, Metrics]
+) -> tuple[TwoJudges | None, list[str]]:
+    """One run by two judges; None where the rates of one are not known or leave nothing, with what to do about it."""
+    checks = [run.check_of(one.judge) for one in metrics]
+    unchecked = [one.judge for one, check in zip(metrics, checks, strict=True) if check is None]
+    if unchecked:
+        commands = [f"`{check_command(one, run.asked)}`" for one in unchecked if not is_imported(one)]
+        how = f": {' and '.join(commands)} (with the same votes and address)" if commands else ""
+        names = ", ".join(one.id for one in unchecked)
+        return None, [f"Rates against agreement are drawn once both judges were checked, {names} not yet{how}."]
+    both = [(check.known, check.corrected(one.overall)) for check, one in zip(checks, metrics, strict=True) if check]
+    agreed, n = pair.agreement.overall.agreed, pair.agreement.overall.n
+    judged = tuple(
+        JudgedBy(judge_name(one.judge), known[0].mean, known[1].mean, one.overall.accuracy, corrected)
+        for one, (known, corrected) in zip(metrics, both, strict=True)
+        if known and corrected
+    )
+    rates = [known for known, _ in both if known]
+    if len(judged) < 2 or agreed is None:
+        return None, [f"{letter}: by the rates of one of the judges, the true score is not identifiable."]
+    first, second = judged
+    middle = (first.corrected.value + second.corrected.value) / 2
+    bounds = [bound for one in judged for bound in one.corrected.interval]
+    ends = [expected_agreement(accuracy, rates[0], rates[1]) for accuracy in (min(bounds), max(bounds))]
+    return TwoJudges(
+        run=index,
+        letter=letter,
+        judges=(first, second),
+        n=n,
+        agreed=agreed,
+        agreed_interval=wilson_interval(round(agreed * n), n),
+        expected=expected_agreement(middle, rates[0], rates[1]),
+        expected_range=(min(ends), max(ends)),
+    ), []
 
 
 def latency_ridges(graded: Sequence[GradedRun], letters: Sequence[str]) -> Chart | None:

@@ -19,13 +19,13 @@ from longmemeval.report.tables.cells import (
     interval,
     percent,
     row_name,
+    warned,
 )
 from longmemeval.report.tables.comparison import detectable_line, shown_recall
 from longmemeval.report.tables.effort import effort_notes, kinds, work_line
 from longmemeval.report.tables.footnotes import ORACLE_NOTE, footnotes
 from longmemeval.report.tables.layout import letter_of
 from longmemeval.report.tables.table import Table
-from longmemeval.settings import Folders
 from longmemeval.text.plural import count_of
 
 NOTHING = UNKNOWN
@@ -107,7 +107,7 @@ def figure_cells(figures: RunFigures, any_check: bool) -> dict[str, str]:
     abstention, tokens = summary.metrics.abstention, summary.mean_prompt_tokens
     metric = summary.metrics.judge.metric
     return {
-        metric: percent(overall.accuracy),
+        metric: percent(overall.accuracy) + warned(summary),
         "95 % interval": interval(overall),
         **({"corrected for the judge": corrected_cell(summary)} if any_check else {}),
         "correct" if metric == "accuracy" else "full credit": f"{overall.correct:,} of {overall.n:,}",
@@ -215,7 +215,7 @@ def _score_cells(score: Score | None) -> tuple[str, str, str]:
     return (NOTHING,) * 3 if score is None else (percent(score.accuracy), interval(score), f"{score.n:,}")
 
 
-def agreement_tables(graded: list[GradedRun], letters: list[str], where: Folders) -> list[Table]:
+def agreement_tables(graded: list[GradedRun], letters: list[str]) -> list[Table]:
     """A table per run that several judges graded."""
     tables = []
     for letter, run in zip(letters, graded, strict=True):

@@ -30,7 +30,6 @@ from longmemeval.report.tables.comparison import published_table, question_count
 from longmemeval.report.tables.effort import cost_table, latency_table
 from longmemeval.report.tables.memory_models import memory_model_table
 from longmemeval.report.tables.table import Table
-from longmemeval.settings import Folders
 
 T = TypeVar("T")
 
@@ -68,7 +67,6 @@ class _PageData(Struct, frozen=True):
 def html_page(
     comparison: Comparison,
     graded: list[GradedRun],
-    where: Folders,
     *,
     full: bool = False,
     published: Sequence[PublishedFigure] = (),
@@ -78,7 +76,6 @@ def html_page(
     Args:
         comparison: of the runs.
         graded: the same runs, in the same order.
-        where: the folders; judgements of other judges are read there.
         full: leave nothing out of the texts, whatever the size.
         published: figures of others, shown last.
 
@@ -106,7 +103,7 @@ def html_page(
             notes=notes(comparison),
             overall=charts.overall_chart(comparison, letters),
             verdicts=verdicts(comparison, letters),
-            sections=[*_sections(comparison, graded, letters, where), *_published(published)],
+            sections=[*_sections(comparison, graded, letters), *_published(published)],
             left_out=left_out,
             style=Markup(style),
             script=Markup(script),
@@ -128,7 +125,7 @@ def _embedded(document: object) -> str:
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def _sections(comparison: Comparison, graded: list[GradedRun], letters: list[str], where: Folders) -> list[Section]:
+def _sections(comparison: Comparison, graded: list[GradedRun], letters: list[str]) -> list[Section]:
     """Those that have something to show."""
     by_type = charts.group_chart("types", "By question type", comparison, letters, lambda one: one.by_type)
     by_ability = charts.group_chart("abilities", "By ability", comparison, letters, lambda one: one.by_ability)
@@ -136,7 +133,8 @@ def _sections(comparison: Comparison, graded: list[GradedRun], letters: list[str
     summaries = [one.summary for one in comparison.runs]
     losses = charts.loss_chart(comparison, letters)
     calibration = tuple(charts.calibration_charts(graded, letters))
-    agreement = tuple(agreement_tables(graded, letters, where))
+    agreement = tuple(agreement_tables(graded, letters))
+    judges, missing = charts.judges_chart(graded, letters)
     ability_words = "Abilities are the vocabulary that all benchmarks share; unanswerable questions ask for abstention."
     sections = [
         Section("types", "Question types", charts=_some(by_type), short="Types"),
@@ -159,7 +157,7 @@ def _sections(comparison: Comparison, graded: list[GradedRun], letters: list[str
             charts=_some(charts.latency_ridges(graded, letters)),
             tables=_with_rows(latency_table(summaries, letters)),
         ),
-        Section("judges", "Judge agreement", _AGREEMENT, tables=agreement, short="Judges"),
+        Section("judges", "Judge agreement", f"{_AGREEMENT} {missing}", _some(judges), agreement, short="Judges"),
         Section("repeats", "Repeats", _REPEATS, tables=_some(repeats_table(comparison, letters))),
     ]
     return [section for section in sections if section.charts or section.tables]

@@ -13,17 +13,26 @@ from longmemeval.text.plural import count_of
 
 UNKNOWN = "\u2013"
 """What is in a cell whose figure is not known: a dash."""
+WARNED = "!"
+"""Beside a score that a warning is about."""
 _LEAST_SHOWN = 0.0001
 
 
-def score_table(title: str, metrics: Metrics) -> Table:
+def warned(summary: RunSummary) -> str:
+    """The mark behind a score that warnings are about; empty where there are none."""
+    return f" {WARNED}" if summary.warnings else ""
+
+
+def score_table(title: str, summary: RunSummary) -> Table:
     """Overall, task average, types, facets and abstention, one row each.
 
     A judge of scores gives means and full credit instead of accuracy and correct.
     """
+    metrics = summary.metrics
     right = "correct" if metrics.judge.metric == "accuracy" else "full\ncredit"
     columns = ["", metrics.judge.metric, "95 % interval", right, "n", "not\nevaluated"]
-    rows = [_score_row("overall", metrics.overall)]
+    overall = _score_row("overall", metrics.overall)
+    rows = [[overall[0], overall[1] + warned(summary), *overall[2:]]]
     if metrics.answerable:
         rows.append(_score_row("answerable only", metrics.answerable))
     average = "-" if metrics.task_averaged is None else percent(metrics.task_averaged)
@@ -73,9 +82,10 @@ def abstaining_shares(found: Abstaining) -> dict[str, str]:
 def memory_table(title: str, summaries: Iterable[RunSummary]) -> Table:
     """One row per run, named by its memory; controls last, set apart and marked."""
     summaries = sorted(summaries, key=lambda one: one.control is not None)
-    columns = ["memory", "accuracy, 95 % interval", "abstention", "not\nevaluated", "prompt\ntokens", "cost"]
+    columns = ["memory", "accuracy,\n95 % interval", "corrected for\nthe judge", "abstention", "not\nevaluated"]
+    columns += ["prompt\ntokens", "cost"]
     return Table(
-        title, columns, [_memory_row(summary) for summary in summaries], apart=apart(summaries), drop=(5, 2, 4)
+        title, columns, [_memory_row(summary) for summary in summaries], apart=apart(summaries), drop=(6, 3, 5, 2)
     )
 
 
@@ -95,7 +105,8 @@ def _memory_row(summary: RunSummary) -> list[str]:
     tokens = summary.mean_prompt_tokens
     return [
         row_name(summary) + (" (control)" if summary.control else ""),
-        f"{percent(metrics.overall.accuracy)} {interval(metrics.overall)}",
+        f"{percent(metrics.overall.accuracy)} {interval(metrics.overall)}{warned(summary)}",
+        corrected_cell(summary),
         percent(metrics.abstention.accuracy) if metrics.abstention else "-",
         str(metrics.overall.not_evaluated),
         "-" if tokens is None else f"{tokens:,.0f}",

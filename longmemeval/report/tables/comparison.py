@@ -8,7 +8,7 @@ from longmemeval.evaluation.statistics.power import DISCORDANT
 from longmemeval.pipeline.compare.baseline import AgainstBaseline
 from longmemeval.pipeline.compare.comparison import Comparison, PairResult, QuestionRow, RunFigures, points
 from longmemeval.report.published import PublishedFigure
-from longmemeval.report.tables.cells import UNKNOWN, apart, corrected_cell, dollars, interval, percent
+from longmemeval.report.tables.cells import UNKNOWN, apart, corrected_cell, dollars, interval, percent, warned
 from longmemeval.report.tables.effort import cost_table, effort_notes, latency_table, ms
 from longmemeval.report.tables.footnotes import ORACLE_NOTE, footnotes
 from longmemeval.report.tables.layout import letters
@@ -115,7 +115,7 @@ _SETTINGS: tuple[tuple[str, Callable[[RunFigures], str]], ...] = (
 
 def _score(run: RunFigures) -> str:
     overall = run.summary.metrics.overall
-    return f"{run.marks} {percent(overall.accuracy)} {interval(overall)}".lstrip()
+    return f"{run.marks} {percent(overall.accuracy)} {interval(overall)}{warned(run.summary)}".lstrip()
 
 
 def _rounded(value: float | None) -> str:

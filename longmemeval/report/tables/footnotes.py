@@ -1,6 +1,6 @@
 """What has to be said under tables of runs."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from longmemeval.embedding.registry import is_offline_fallback
@@ -11,10 +11,13 @@ from longmemeval.llm.controls import CONTROL_MODELS
 from longmemeval.pipeline.compare.graded_run import RunSummary
 from longmemeval.pipeline.judge_check.stored import CheckedScore
 from longmemeval.pipeline.runs.scores.gradings import Gradings
-from longmemeval.report.tables.cells import percent
+from longmemeval.pipeline.runs.scores.warnings import ScoreWarning
+from longmemeval.report.tables.cells import WARNED, percent
 from longmemeval.report.tables.memory_models import memory_model_notes
 from longmemeval.text.plural import count_of
 
+_SHOWN = 4
+"""Run ids named in one line before the rest is counted."""
 ORACLE_NOTE = "oracle reads the gold evidence: it is a ceiling, not a memory system."
 CONTROL_NOTE = (
     "Control models understand no question: offline/refuse always declines, offline/parrot repeats all that was "
@@ -36,6 +39,7 @@ def standing(judge: JudgeIdentity) -> str:
 def footnotes(summaries: list[RunSummary]) -> list[str]:
     """What has to be said under any table of these runs."""
     notes: list[str] = []
+    notes += warning_lines([(summary.run_id, summary.warnings) for summary in summaries])
     judges = [summary.metrics.judge for summary in summaries]
     notes += dict.fromkeys(f"Judge: {judge_name(judge)}. {standing(judge)}" for judge in judges)
     notes += dict.fromkeys(_check_note(one, summary.metrics) for summary in summaries if (one := summary.judge_check))
@@ -79,6 +83,22 @@ def footnotes(summaries: list[RunSummary]) -> list[str]:
             undated = count_of(summary.undated, "answer rests", "answers rest")
             notes.append(f"{summary.run_id}: {undated} on items without a date.")
     return notes
+
+
+def warning_lines(runs: Sequence[tuple[str, Sequence[ScoreWarning]]]) -> Iterator[str]:
+    """The warnings that stand beside scores, each once, with the runs that it is about where it is not about all.
+
+    Args:
+        runs: what each is called, and its warnings.
+    """
+    about_runs: dict[str, list[str]] = {}
+    for name, warnings in runs:
+        for warning in warnings:
+            about_runs.setdefault(warning.text, []).append(name)
+    for text, names in about_runs.items():
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        about = f"{', '.join(names[:_SHOWN])}{more}: " if len(names) < len(runs) else ""
+        yield f"{WARNED} {about}{text}"
 
 
 def _check_note(check: CheckedScore, metrics: Metrics) -> str:

@@ -9,8 +9,10 @@ from longmemeval.evaluation.measures.aggregate import Mean
 from longmemeval.evaluation.measures.notation import Measure
 from longmemeval.evaluation.measures.rankings import RetrievalResult
 from longmemeval.pipeline.retrieval.ranking_run import RetrievalReport
-from longmemeval.report.tables.footnotes import FALLBACK_NOTE, ORACLE_NOTE, part_notes
+from longmemeval.report.tables.cells import WARNED
+from longmemeval.report.tables.footnotes import FALLBACK_NOTE, ORACLE_NOTE, part_notes, warning_lines
 from longmemeval.report.tables.table import Table
+from longmemeval.text.plural import count_of
 
 
 def retrieval_document(report: RetrievalReport) -> dict[str, object]:
@@ -24,6 +26,8 @@ def retrieval_document(report: RetrievalReport) -> dict[str, object]:
             "denominator": result.denominator,
             "measures": _means(result.measures),
             "by_type": {name: _means(measures) for name, measures in result.by_type.items()},
+            "warnings": run.warnings,
+            **({"asked_twice": run.asked_twice} if run.asked_twice else {}),
         }
         for run in report.runs
         for result in run.results
@@ -42,7 +46,10 @@ def retrieval_tables(report: RetrievalReport) -> Iterator[Table]:
         first = alike[0]
         names = _shown(first, report)
         title = f"{report.dataset}, {first.protocol} protocol, {first.granularity} level: {first.gold_rule}"
-        rows = [[result.memory, *_cells(result.measures, names)] for result in alike]
+        rows = [
+            [result.memory, *_cells(result.measures, names, mark=f" {WARNED}" if run.warnings else "")]
+            for run, result in zip(report.runs, alike, strict=True)
+        ]
         if len(alike) == 1:
             rows += [[f"  {name}", *_cells(measures, names)] for name, measures in first.by_type.items()]
         part = f"{report.part}; " if report.part else ""
@@ -69,10 +76,10 @@ def _columns(names: Sequence[str]) -> list[str]:
     return ["memory", "n", first, "95 % interval", *others]
 
 
-def _cells(measures: Mapping[str, Mean], names: Sequence[str]) -> list[str]:
+def _cells(measures: Mapping[str, Mean], names: Sequence[str], mark: str = "") -> list[str]:
     first = measures[names[0]]
     interval = "-" if first.interval is None else f"[{first.interval[0] * 100:.1f}, {first.interval[1] * 100:.1f}]"
-    return [f"{first.n:,}", _percent(first), interval, *(_percent(measures[name]) for name in names[1:])]
+    return [f"{first.n:,}", _percent(first) + mark, interval, *(_percent(measures[name]) for name in names[1:])]
 
 
 def _percent(mean: Mean) -> str:
@@ -81,7 +88,7 @@ def _percent(mean: Mean) -> str:
 
 def retrieval_footnotes(report: RetrievalReport) -> list[str]:
     """What has to be said under the tables."""
-    notes = ["Figures in percent; n: questions with a value."]
+    notes = ["Figures in percent; n: questions with a value.", *_warnings(report)]
     protocol = _official_protocol(report)
     if isinstance(protocol, OfficialRanking):
         notes += protocol.notes([RankedRun(run.settings.plain, run.questions, run.results) for run in report.runs])
@@ -98,3 +105,15 @@ def retrieval_footnotes(report: RetrievalReport) -> list[str]:
     if any(spec and is_offline_fallback(spec) for spec in (run.settings.embedder_spec for run in report.runs)):
         notes.append(FALLBACK_NOTE)
     return notes
+
+
+def _warnings(report: RetrievalReport) -> Iterator[str]:
+    """Warnings, and what asking twice showed where that is none."""
+    yield from warning_lines([(run.settings.memory_name, run.warnings) for run in report.runs])
+    for run in report.runs:
+        found = run.asked_twice
+        if found and not found.changed:
+            yield f"{run.settings.memory_name}: {found.sentence}"
+        if report.twice and (number := run.questions - (found.n if found else 0)):
+            left = count_of(number, "question was", "questions were")
+            yield f"{run.run_id}: {left} ranked before without --twice; another --run-id asks them all twice."

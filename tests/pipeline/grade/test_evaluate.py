@@ -152,7 +152,7 @@ def test_every_selected_question_counts(tmp_path: Path) -> None:
     assert score.accuracy == 2 / 6
     done = longmemeval("evaluate", "r", "--judge", LEXICAL_JUDGE, cwd=tmp_path, code=1)
     (overall,) = [line.split() for line in done.stdout.splitlines() if line.strip().startswith("overall")]
-    assert overall == ["overall", "33.3", "%", "[9.7,", "70.0]", "2", "6", "2"]
+    assert overall == ["overall", "33.3", "%", "!", "[9.7,", "70.0]", "2", "6", "2"]
     assert "2 questions failed and count as wrong" in done.stdout
 
 

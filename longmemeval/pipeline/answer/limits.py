@@ -1,0 +1,61 @@
+"""Which limits of a memory are at or above the size of a history: there they leave nothing out."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from longmemeval.llm.tokens import TokenCounter
+from longmemeval.records import Recall
+from longmemeval.storage.fixture import Fixture
+from longmemeval.storage.memory_store import MemoryStore
+
+_OF_MESSAGES = ("top_k", "last_messages")
+_OF_TOKENS = "budget"
+_LONGEST_TOKEN = 8
+"""Characters per token that no history has on average: one with more for each token of a budget is not counted."""
+_WHOLE = "recall"
+"""Where all of the history was recalled, whatever the limits."""
+
+
+def loose_limits(
+    parameters: Mapping[str, Any], recall: Recall, fixture: Fixture, counter: TokenCounter
+) -> tuple[str, ...]:
+    """The names of those parameters that are at or above the size of a history; `recall` where all of it was recalled.
+
+    Args:
+        parameters: of the memory; `top_k` and `last_messages` are compared with the messages, `budget` with their
+            tokens.
+        recall: what it recalled.
+        fixture: the history; nothing is known where its messages were not prepared.
+        counter: the run's.
+    """
+    limits = {name: limit for name in (*_OF_MESSAGES, _OF_TOKENS) if (limit := _number(parameters, name))}
+    recalled = {one for item in recall.items for one in item.message_ids}
+    if not (limits or recalled) or not fixture.has_messages:
+        return ()
+    store = fixture.memory
+    found = fixture.kept(("loose limits", *limits.items(), counter.name), lambda: _at_size(limits, store, counter))
+    return (*found, _WHOLE) if recalled >= store.positions.keys() > set() else found
+
+
+def _at_size(limits: Mapping[str, int], store: MemoryStore, counter: TokenCounter) -> tuple[str, ...]:
+    found = [name for name in _OF_MESSAGES if limits.get(name, 0) >= len(store.messages) > 0]
+    if _OF_TOKENS in limits and _within(store, limits[_OF_TOKENS], counter):
+        found.append(_OF_TOKENS)
+    return tuple(found)
+
+
+def _within(store: MemoryStore, budget: int, counter: TokenCounter) -> bool:
+    texts = [message.content for message in store.messages]
+    if not texts or sum(map(len, texts)) > _LONGEST_TOKEN * budget:
+        return False
+    left = budget
+    for text in texts:
+        left -= counter.count(text)
+        if left < 0:
+            return False
+    return True
+
+
+def _number(parameters: Mapping[str, Any], name: str) -> int | None:
+    value = parameters.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

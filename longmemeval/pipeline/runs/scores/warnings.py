@@ -1,0 +1,148 @@
+"""What makes a score worth less than it looks: warnings that stand beside the number wherever it is printed."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from longmemeval.benchmarks.catalogue import catalogue
+from longmemeval.evaluation.judges.definition import rules_of, set_names
+from longmemeval.evaluation.judges.imported import is_imported
+from longmemeval.evaluation.judges.protocol import JudgeIdentity
+from longmemeval.evaluation.statistics.power import can_show_nothing, independent_units
+from longmemeval.llm.families import model_families
+from longmemeval.pipeline.runs.asked import AskedQuestions
+from longmemeval.pipeline.runs.twice import Repeatability
+from longmemeval.records import Answer, Question
+from longmemeval.text.plural import count_of
+
+WarningCode = Literal["history-fits", "few-questions", "unchecked-judge", "same-family", "unstable-recall"]
+OF_QUESTIONS: frozenset[WarningCode] = frozenset({"history-fits", "few-questions"})
+"""Those that depend on which questions are looked at."""
+_LIMITS = {
+    "top_k": "top_k at or above its messages",
+    "last_messages": "last_messages at or above its messages",
+    "budget": "budget at or above its tokens",
+    "recall": "all of it recalled",
+}
+
+
+class ScoreWarning(Struct, frozen=True):
+    """One warning."""
+
+    code: WarningCode
+    text: str
+    """A sentence or two."""
+
+
+def of_questions(asked: AskedQuestions, answers: Collection[Answer], *, control: bool) -> Iterator[ScoreWarning]:
+    """What follows from which questions were asked.
+
+    Args:
+        asked: the questions.
+        answers: to them.
+        control: whether the run is a control, which may well see all of the history.
+    """
+    if not control and (text := history_fits(answers)):
+        yield ScoreWarning("history-fits", text)
+    yield from of_number(list(asked.questions.values()), asked.question_type)
+
+
+def of_number(questions: Sequence[Question], question_type: Callable[[str], str]) -> Iterator[ScoreWarning]:
+    """Where the questions, or those of a type, are so few that no two runs could be told apart by them.
+
+    Args:
+        questions: those that were asked.
+        question_type: of a question id.
+    """
+    haystacks = [question.haystack_id for question in questions]
+    if can_show_nothing(haystacks):
+        units = independent_units(haystacks)
+        what = "haystack" if units < len(haystacks) else "question"
+        told = f"With {count_of(units, what)} no difference from any other run can be shown, however large."
+        yield ScoreWarning("few-questions", told)
+        return
+    by_type: dict[str, list[str]] = {}
+    for question in questions:
+        by_type.setdefault(question_type(question.question_id), []).append(question.haystack_id)
+    few = [f"{name} ({len(group):,})" for name, group in sorted(by_type.items()) if can_show_nothing(group)]
+    if few:
+        yield ScoreWarning("few-questions", f"Too few questions to tell any two runs apart by: {', '.join(few)}.")
+
+
+def of_cutoffs(loose: Mapping[int, int], questions: int, level: str) -> Iterator[ScoreWarning]:
+    """Where a measure looks at the whole history.
+
+    Args:
+        loose: cutoff to how many questions have a history of no more items.
+        questions: all of them.
+        level: what is ranked, `session` or `turn`.
+    """
+    if loose:
+        told = ", ".join(f"@{cutoff}: {_share(count, questions)}" for cutoff, count in sorted(loose.items()))
+        yield ScoreWarning(
+            "history-fits",
+            f"Some measures look at as many {level}s as there are, or more (share of the questions: {told}): whatever "
+            "is ranked at all is found there.",
+        )
+
+
+def of_judge(judge: JudgeIdentity, asked: AskedQuestions, model: str, *, checked: bool) -> Iterator[ScoreWarning]:
+    """What follows from who graded.
+
+    Args:
+        judge: who graded.
+        asked: the questions.
+        model: who answered.
+        checked: whether there is a check of the judge on the benchmark.
+    """
+    if not checked:
+        yield ScoreWarning("unchecked-judge", _unchecked(judge, asked))
+    if shared := sorted(model_families(model) & model_families(judge.model)):
+        yield ScoreWarning(
+            "same-family",
+            f"The judge ({judge.model}) and the answering model ({model}) are of one family, {' and '.join(shared)}: "
+            "models tend to prefer answers of their own kind.",
+        )
+
+
+def of_recall(found: Repeatability | None) -> Iterator[ScoreWarning]:
+    """What follows from asking the same questions twice."""
+    if found and found.changed:
+        yield ScoreWarning("unstable-recall", found.sentence)
+
+
+def history_fits(answers: Collection[Answer]) -> str:
+    """On how many questions a limit of the memory left nothing out; empty where there are none."""
+    loose = [answer.loose_limits for answer in answers if answer.loose_limits]
+    if not loose:
+        return ""
+    counts = {words: sum(name in one for one in loose) for name, words in _LIMITS.items()}
+    told = ", ".join(f"{words}: {_share(count, len(answers))}" for words, count in counts.items() if count)
+    return (
+        f"For {_share(len(loose), len(answers))} of the questions the limits let the whole history through ({told}): "
+        "these test no finding."
+    )
+
+
+def _unchecked(judge: JudgeIdentity, asked: AskedQuestions) -> str:
+    told = "Nothing is known of this judge's errors"
+    if is_imported(judge):
+        return f"{told}: its labels were taken over from a log, and a log cannot be checked."
+    never = f"{told}: it was never checked on {asked.benchmark.title}."
+    return f"{never} `{check_command(judge, asked)}` does that."
+
+
+def check_command(judge: JudgeIdentity, asked: AskedQuestions) -> str:
+    """What checks a judge on the data of a run; for a set of the user's, JUDGE stands in the place of its file."""
+    spec, prompts, data = "JUDGE", judge.templates.lower(), asked.dataset
+    if rules_of(judge.model) or prompts == asked.benchmark.prompts:
+        spec = judge.model
+    elif prompts in set_names():
+        spec = f"{prompts}@{judge.model}"
+    named = data.name if data.name in catalogue() else data.path
+    return f"longmemeval judge check {spec} --dataset {named}"
+
+
+def _share(count: int, of: int) -> str:
+    return f"{count / of * 100:.0f} %" if count == of or count * 100 >= of else "less than 1 %"

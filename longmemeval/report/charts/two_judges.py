@@ -1,0 +1,131 @@
+"""Two judges of the same answers: what each makes of them, and how far they agree against what their rates lead to."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from longmemeval.evaluation.statistics.misclassification import Corrected
+from longmemeval.report.charts.charts import Chart, percent_axis
+from longmemeval.report.charts.svg import GRID, INK, MUTED, SURFACE, drawn, run_colour
+from longmemeval.report.tables.cells import percent
+from longmemeval.report.tables.table import Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_MARKERS = "os"
+
+
+class JudgedBy(Struct, frozen=True):
+    """One run by one judge whose rates are known."""
+
+    judge: str
+    passes_right: float
+    passes_wrong: float
+    score: float
+    corrected: Corrected
+
+
+class TwoJudges(Struct, frozen=True):
+    """One run by two such judges."""
+
+    run: int
+    """From 0; decides the colour."""
+    letter: str
+    judges: tuple[JudgedBy, JudgedBy]
+    n: int
+    """Answers that have a label by both."""
+    agreed: float
+    """Share of these with the same label."""
+    agreed_interval: tuple[float, float]
+    expected: float
+    """The share that the rates lead to, if the errors of the two have nothing in common."""
+    expected_range: tuple[float, float]
+    """Over what is not known of the true accuracy."""
+
+
+def two_judges_chart(pairs: Sequence[TwoJudges]) -> Chart:
+    """Scores by both judges, raw and corrected, beside agreement against what the rates lead to."""
+
+    def draw(figure: "Figure") -> None:
+        left, right = figure.subplots(1, 2, width_ratios=(1.35, 1))
+        _draw_scores(left, pairs)
+        _draw_agreement(right, pairs)
+
+    columns = ["run", "judge", "passes right", "passes wrong", "score", "corrected", "95 % interval"]
+    columns += ["same label", "95 % interval", "by their rates", "range", "n"]
+    rows = [
+        [
+            pair.letter,
+            one.judge,
+            percent(one.passes_right),
+            percent(one.passes_wrong),
+            percent(one.score),
+            percent(one.corrected.value),
+            _bounds(one.corrected.interval),
+            *([percent(pair.agreed), _bounds(pair.agreed_interval), percent(pair.expected)] if first else [""] * 3),
+            *([_bounds(pair.expected_range), f"{pair.n:,}"] if first else [""] * 2),
+        ]
+        for pair in pairs
+        for first, one in zip((True, False), pair.judges, strict=True)
+    ]
+    description = (
+        "Left: what two judges make of the same answers. Hollow: the score; filled, with its 95 % interval: corrected "
+        "for the errors that the check of the judge found. Where both checks hold for these answers, the filled marks "
+        "of a run meet. Right: how often the two give the same label, against how often their rates say they would. On "
+        "the line they err independently of each other. Above it they make the same mistakes, and their agreement is "
+        "no sign of being right; below it one errs on these answers otherwise than on the planted ones."
+    )
+    svg = drawn("two-judges", 7.6, max(3.0, 0.9 + 0.5 * len(pairs)), draw)
+    return Chart("two-judges", "Rates against agreement", description, svg, Table("", columns, rows, frozenset({0, 1})))
+
+
+def _draw_scores(axes: "Axes", pairs: Sequence[TwoJudges]) -> None:
+    names: list[str] = []
+    for pair in pairs:
+        for judge, one in enumerate(pair.judges):
+            place, colour, marker = len(names) * 0.5, run_colour(pair.run), _MARKERS[judge]
+            names.append(f"{pair.letter}  {_short(one.judge)}")
+            axes.plot(one.corrected.interval, (place, place), color=colour, linewidth=1.4, solid_capstyle="butt")
+            axes.plot((one.score, one.corrected.value), (place, place), color=MUTED, linewidth=0.8, linestyle=":")
+            for value, face in ((one.score, SURFACE), (one.corrected.value, colour)):
+                axes.plot([value], [place], marker=marker, markersize=6, markerfacecolor=face, markeredgecolor=colour,
+                          markeredgewidth=1.3, linestyle="none", zorder=3)  # fmt: skip
+    axes.set_yticks([0.5 * place for place in range(len(names))], names)
+    axes.set_ylim(0.5 * len(names) - 0.2, -0.3)
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    axes.set_xlabel("score, and corrected score")
+    percent_axis(axes, "x")
+    axes.set_xlim(-0.02, 1.02)
+    axes.grid(axis="x")
+
+
+def _draw_agreement(axes: "Axes", pairs: Sequence[TwoJudges]) -> None:
+    shown = [value for pair in pairs for value in (*pair.agreed_interval, *pair.expected_range)]
+    low = max(0.0, int(min(shown) * 10) / 10 - 0.05)
+    axes.plot((low, 1), (low, 1), color=GRID, linewidth=1.2)
+    for pair in pairs:
+        colour = run_colour(pair.run)
+        axes.plot((pair.expected, pair.expected), pair.agreed_interval, color=colour, linewidth=1.2)
+        axes.plot(pair.expected_range, (pair.agreed, pair.agreed), color=colour, linewidth=1.2)
+        axes.plot([pair.expected], [pair.agreed], marker="D", markersize=5, color=colour, linestyle="none", zorder=3)
+        axes.annotate(pair.letter, (pair.expected, pair.agreed), (6, 5), textcoords="offset points", fontsize=8,
+                      fontweight="bold", color=INK)  # fmt: skip
+    percent_axis(axes, "x")
+    percent_axis(axes, "y")
+    axes.set_xlim(low, 1.02)
+    axes.set_ylim(low, 1.02)
+    axes.set_xlabel("same label, by their rates")
+    axes.set_ylabel("same label, in fact")
+    axes.grid()
+
+
+def _short(judge: str) -> str:
+    return judge if len(judge) <= 26 else judge[:25] + "…"
+
+
+def _bounds(bounds: tuple[float, float]) -> str:
+    return f"[{bounds[0] * 100:.1f}, {bounds[1] * 100:.1f}]"

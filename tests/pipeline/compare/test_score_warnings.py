@@ -1,0 +1,120 @@
+"""Warnings that belong to a number: each stands beside the score where its reason holds, and nowhere else."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from longmemeval.dataset import Dataset
+from longmemeval.llm.options import ModelOptions
+from longmemeval.memory.configuration import resolve_configuration
+from longmemeval.pipeline.answer.run import RunOptions, run
+from longmemeval.pipeline.compare.compare import compare
+from longmemeval.pipeline.compare.graded_run import load_graded
+from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.judge_check.check import JudgeChecking
+from longmemeval.pipeline.runs.scores.warnings import history_fits
+from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.report.documents import comparison_document
+from longmemeval.settings import Folders
+from tests.pipeline.helpers import answer_all, patience, prepared_colours
+from tests.server import ModelServer
+from tests.support import longmemeval
+
+LEXICAL = "offline/lexical"
+
+
+def warnings_of(run_id: str, where: Folders) -> dict[str, str]:
+    """Code to text."""
+    (found,) = load_graded([run_id], where)
+    return {one.code: one.text for one in found.summary.warnings}
+
+
+def graded(data: Dataset, where: Folders, run_id: str, memory: str, *overrides: str) -> dict[str, str]:
+    answer_all(data, where, run_id, memory=resolve_configuration(memory, overrides))
+    evaluate(run_id, options=EvaluateOptions(judge=LEXICAL), where=where)
+    return warnings_of(run_id, where)
+
+
+def test_limits_that_let_the_whole_history_through(tmp_path: Path) -> None:
+    """Each history has six messages of a few dozen tokens."""
+    data, where = prepared_colours(tmp_path, 8, "bm25")
+    let_through = graded(data, where, "wide", "bm25", "top_k=6", "budget=5000")["history-fits"]
+    assert let_through == (
+        "For 100 % of the questions the limits let the whole history through (top_k at or above its messages: 100 %, "
+        "last_messages at or above its messages: 100 %, budget at or above its tokens: 100 %, all of it recalled: "
+        "100 %): these test no finding."
+    )
+    narrow = ("top_k=5", "last_messages=2", "message_range=0", "budget=20")
+    assert "history-fits" not in graded(data, where, "narrow", "bm25", *narrow)
+    # With neighbours, five of six messages are all.
+    spread = graded(data, where, "spread", "bm25", "top_k=5", "last_messages=1", "message_range=2")["history-fits"]
+    assert spread.endswith("through (all of it recalled: 100 %): these test no finding.")
+    assert "history-fits" not in graded(data, where, "whole", "full-history"), "a control sees all of it by design"
+
+
+def test_a_share_of_the_questions(tmp_path: Path) -> None:
+    data, where = prepared_colours(tmp_path, 8, "bm25")
+    graded(data, where, "r", "bm25", "top_k=6")
+    (found,) = load_graded(["r"], where)
+    some = [
+        msgspec.structs.replace(answer, loose_limits=answer.loose_limits if place < 2 else ())
+        for place, answer in enumerate(found.answers.values())
+    ]
+    assert history_fits(some).startswith("For 25 % of the questions")
+
+
+def test_fewer_questions_than_can_show_anything(tmp_path: Path) -> None:
+    data, where = prepared_colours(tmp_path, 6)
+    assert "few-questions" not in graded(data, where, "six", "last-k")
+    answer_all(data, where, "five", selection=Selection(limit=5))
+    evaluate("five", options=EvaluateOptions(judge=LEXICAL), where=where)
+    told = "With 5 questions no difference from any other run can be shown, however large."
+    assert warnings_of("five", where)["few-questions"] == told
+    # On the questions that both runs share, both have five.
+    assert [
+        [one.text for one in figures.summary.warnings if one.code == "few-questions"]
+        for figures in compare(["six", "five"], common=True, where=where).runs
+    ] == [[told], [told]]
+
+
+def test_a_judge_that_was_never_checked(tmp_path: Path) -> None:
+    data, where = prepared_colours(tmp_path, 6)
+    told = graded(data, where, "r", "last-k")["unchecked-judge"]
+    assert f"`longmemeval judge check offline/lexical --dataset {data.path}` does that" in told
+    graded(data, where, "s", "last-k", "last_messages=1")
+    JudgeChecking(data, LEXICAL, where=where).check()
+    comparison = compare(["r", "s"], where=where)
+    assert not any(one.code == "unchecked-judge" for one_run in comparison.runs for one in one_run.summary.warnings)
+
+
+@pytest.mark.parametrize(
+    ("model", "judge", "family"),
+    [
+        ("openai/gpt-4o-mini", "openai/gpt-4o-2024-08-06", "GPT"),
+        ("openai/claude-3-haiku", "openai/gpt-4o-2024-08-06", ""),
+        ("openai/my-model", "openai/my-model", ""),
+    ],
+)
+def test_a_judge_of_the_answering_model_s_family(tmp_path: Path, model: str, judge: str, family: str) -> None:
+    data, where = prepared_colours(tmp_path, 6)
+    with ModelServer(lambda body: "yes") as server:
+        run(data, "last-k", model, options=RunOptions(run_id="r", model_options=patience(server)), where=where)
+        options = EvaluateOptions(judge=judge, model_options=ModelOptions(api_base=server.url))
+        evaluate("r", options=options, where=where)
+    found = warnings_of("r", where).get("same-family", "")
+    assert (f"are of one family, {family}:" in found) == bool(family)
+    assert bool(found) == bool(family)
+
+
+def test_warnings_stand_where_the_number_is_printed(tmp_path: Path) -> None:
+    data, where = prepared_colours(tmp_path, 5)
+    graded(data, where, "a", "last-k")
+    graded(data, where, "b", "last-k", "last_messages=2")
+    document = comparison_document(compare(["a", "b"], where=where))
+    codes = [[one["code"] for one in figures["warnings"]] for figures in document["runs"]]
+    assert codes == [["history-fits", "few-questions", "unchecked-judge"], ["few-questions", "unchecked-judge"]]
+    shown = longmemeval("compare", "a", "b", cwd=tmp_path).stdout
+    assert "] !" in shown
+    assert "! a: For 100 % of the questions the limits let the whole history through" in shown
+    assert "! With 5 questions no difference" in shown

@@ -1,0 +1,74 @@
+"""The rates of the offline judges that docs/grading.md shows, unflattering or not, are what checking them gives."""
+
+import re
+
+import pytest
+
+from longmemeval.benchmarks.registry import load_dataset
+from longmemeval.evaluation.judges.definition import rule_names
+from longmemeval.evaluation.plants.rates import Rate
+from longmemeval.pipeline.judge_check.check import JudgeChecking
+from longmemeval.pipeline.judge_check.stored import JudgeCheck
+from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.settings import Folders
+from tests.conftest import real_file
+from tests.support import ROOT
+
+COLUMNS = {
+    "lexical, LoCoMo": "offline/lexical",
+    "LoCoMo's F1": "offline/locomo-f1",
+    "Mem0's BLEU-1": "offline/mem0-bleu1",
+    "Mem0's F1": "offline/mem0-f1",
+}
+"""Columns about LoCoMo, and whose they are."""
+
+
+def published() -> dict[str, dict[str, tuple[float, int]]]:
+    """Column -> row -> percent and number of plants."""
+    text = (ROOT / "docs" / "grading.md").read_text()
+    lines = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("|")]
+    heading = next(place for place, cells in enumerate(lines) if "lexical, LoCoMo" in map(str.strip, cells))
+    names = [cell.strip() for cell in lines[heading][1:]]
+    found: dict[str, dict[str, tuple[float, int]]] = {name: {} for name in names}
+    for cells in lines[heading + 2 :]:
+        if len(cells) != len(names) + 1:
+            break
+        for name, cell in zip(names, cells[1:], strict=True):
+            if match := re.fullmatch(r"([\d.]+) \(([\d,]+)\)", cell.strip()):
+                found[name][cells[0].strip(" *")] = float(match[1]), int(match[2].replace(",", ""))
+    return found
+
+
+def rates(check: JudgeCheck) -> dict[str, Rate]:
+    found = check.rates
+    return {"right answers": found.right, "wrong answers": found.wrong, "no answers": found.none, **found.by_kind}
+
+
+def test_every_offline_judge_is_there() -> None:
+    assert set(COLUMNS.values()) == set(rule_names())
+    assert {*COLUMNS, "lexical, sample"} == set(published())
+
+
+def test_the_sample(where: Folders) -> None:
+    check = JudgeChecking(load_dataset("sample", where.data_dir), "offline/lexical", where=where).check().check
+    found = {name: (round((rate.credit or 0.0) * 100, 1), rate.n) for name, rate in rates(check).items()}
+    assert published()["lexical, sample"] == found
+
+
+@pytest.mark.parametrize("column", list(COLUMNS))
+def test_locomo(where: Folders, column: str) -> None:
+    """On a tenth of the questions: each published rate is where this many plants may put it."""
+    data = load_dataset(real_file("locomo10.json"), where.data_dir)
+    checking = JudgeChecking(data, COLUMNS[column], selection=Selection(sample=60), where=where)
+    told = published()[column]
+    compared = 0
+    for name, rate in rates(checking.check().check).items():
+        if rate.n < 20 or rate.credit is None:
+            continue
+        percent, plants = told[name]
+        assert plants >= rate.n
+        # Three standard errors, and what the few of a kind may be off.
+        room = 3 * max(rate.deviation, 0.1) / rate.n**0.5
+        assert abs(rate.credit - percent / 100) < room, name
+        compared += 1
+    assert compared >= 9

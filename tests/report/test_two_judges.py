@@ -1,0 +1,99 @@
+"""Two judges of the same answers: drawn where both were checked, else the page says what is missing."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from longmemeval.evaluation.judges.protocol import JudgeIdentity
+from longmemeval.evaluation.plants.rates import JudgeRates, Rate
+from longmemeval.evaluation.statistics.misclassification import Corrected, KnownRate, expected_agreement
+from longmemeval.files import write_atomic
+from longmemeval.pipeline.compare.graded_run import load_graded
+from longmemeval.pipeline.judge_check.stored import CHECK, FORMAT, JudgeCheck, check_folder, encoded
+from longmemeval.report.charts.of_comparison import judges_chart
+from longmemeval.report.charts.two_judges import JudgedBy, TwoJudges, two_judges_chart
+from longmemeval.report.write import ReportOptions, render_report
+from longmemeval.settings import Folders
+from tests.pipeline.graded_runs import LENIENT, STRICT
+from tests.report.report_runs import three_runs
+
+
+def rate(credit: float, n: int = 1000) -> Rate:
+    return Rate(n, 0, credit, (credit, credit), 0.0)
+
+
+def check(where: Folders, judge: JudgeIdentity, right: float, wrong: float) -> None:
+    """Leave the check of a judge that was found to err so often."""
+    rates = JudgeRates(rate(right), rate(wrong), rate(0.0), {}, {})
+    made = JudgeCheck(FORMAT, judge, "longmemeval", {}, 0, 12, "0" * 64, rates)
+    write_atomic(check_folder(where.results_dir, judge.id, "colours", "0" * 64) / CHECK, encoded(made))
+
+
+@pytest.fixture(scope="module")
+def where(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+    return three_runs(tmp_path_factory.mktemp("runs"))
+
+
+def test_what_is_missing_is_told_until_both_are_checked(where: Folders) -> None:
+    good = load_graded(["good"], where, judge="strict")
+    drawn, missing = judges_chart(good, ["A"])
+    assert drawn is None
+    assert missing.startswith("Rates against agreement are drawn once both judges were checked, ")
+    assert LENIENT.id in missing
+    assert STRICT.id in missing
+    check(where, STRICT, 0.98, 0.02)
+    _, missing = judges_chart(load_graded(["good"], where, judge="strict"), ["A"])
+    assert STRICT.id not in missing
+    assert LENIENT.id in missing
+    check(where, LENIENT, 0.95, 0.5)
+    graded = load_graded(["good", "bad"], where, judge="strict")
+    drawn, missing = judges_chart(graded, ["A", "B"])
+    assert (drawn is None, missing) == (False, "")
+    assert drawn is not None
+    # Of 12 answers one judge passes 11 and the other 10; they part on one. Right plants: .98 and .95, wrong .02 and .5.
+    first, second = drawn.figures.rows
+    assert [row[0] for row in drawn.figures.rows] == ["A", "A"], "no other run has two judges"
+    by_judge = {row[2]: row for row in (first, second)}
+    assert (by_judge["98.0 %"][3], by_judge["98.0 %"][4]) == ("2.0 %", "91.7 %")
+    assert (by_judge["95.0 %"][3], by_judge["95.0 %"][4]) == ("50.0 %", "83.3 %")
+    assert (first[7], first[11]) == ("91.7 %", "12")
+    assert (second[7], second[11]) == ("", "")
+    page = render_report(["good", "bad"], options=ReportOptions(judge="strict"), where=where)
+    assert 'id="chart-two-judges"' in page
+    assert page.count("are drawn once both judges") == 0
+
+
+def test_rates_that_leave_nothing_are_not_drawn(tmp_path: Path) -> None:
+    where = three_runs(tmp_path)
+    check(where, STRICT, 0.98, 0.02)
+    check(where, LENIENT, 0.5, 0.5)
+    drawn, missing = judges_chart(load_graded(["good"], where, judge="strict"), ["A"])
+    assert drawn is None
+    assert missing == "A: by the rates of one of the judges, the true score is not identifiable."
+
+
+def known(right: float, wrong: float) -> tuple[KnownRate, KnownRate]:
+    return KnownRate(right, 100, 0.0, labels=True), KnownRate(wrong, 100, 0.0, labels=True)
+
+
+def test_agreement_of_judges_that_err_independently() -> None:
+    assert expected_agreement(0.3, known(1, 0), known(1, 0)) == 1
+    assert expected_agreement(0.3, known(1, 0), known(0, 1)) == 0
+    random = np.random.default_rng(14)
+    right = random.random(200_000) < 0.6
+    labels = [random.random(200_000) < np.where(right, r, w) for r, w in ((0.9, 0.1), (0.95, 0.6))]
+    in_fact = float((labels[0] == labels[1]).mean())
+    assert expected_agreement(0.6, known(0.9, 0.1), known(0.95, 0.6)) == pytest.approx(in_fact, abs=0.005)
+
+
+def test_equal_figures_give_an_equal_drawing() -> None:
+    both = (
+        JudgedBy("a < b", 1.0, 0.0, 0.5, Corrected(0.5, (0.4, 0.6))),
+        JudgedBy("a judge with a name that goes on and on", 0.9, 0.5, 0.7, Corrected(0.5, (0.0, 1.0))),
+    )
+    pairs = [TwoJudges(0, "A", both, 100, 0.8, (0.7, 0.9), 0.75, (0.7, 0.8))]
+    drawn = two_judges_chart(pairs)
+    assert drawn == two_judges_chart(pairs)
+    assert "a judge with a name that …" in drawn.svg
+    assert "a &lt; b" in drawn.svg
