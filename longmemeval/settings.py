@@ -6,7 +6,7 @@ from pydantic import field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from longmemeval.errors import HarnessError
-from longmemeval.remote.places import PlaceError, local_place
+from longmemeval.remote.places import PlaceError, cache_bytes, local_place, remote_of
 
 
 class Folders(BaseSettings):
@@ -28,10 +28,13 @@ class Folders(BaseSettings):
         """An address of a store as the local folder that stands for it.
 
         Raises:
-            HarnessError: the address cannot be used.
+            HarnessError: the address cannot be used, or the bound on what is kept of it is no number.
         """
         try:
-            return local_place(given) if isinstance(given, str | Path) else given
+            place = local_place(given) if isinstance(given, str | Path) else given
+            if isinstance(place, Path) and remote_of(place):
+                cache_bytes()
+            return place
         except PlaceError as error:
             raise HarnessError(error.what, where="--prepared-dir", fix=error.fix) from error
 
