@@ -94,7 +94,8 @@ def test_a_download_that_was_cut_goes_on_where_it_was(entry: CatalogueEntry, ser
         download(entry, tmp_path, pause=0)
     assert "Try again, which goes on from here" in cut.value.fix
     kept = [path for path in (tmp_path / "beam").rglob("*") if path.is_file() and ".git" not in path.parts]
-    assert 0 < len([path for path in kept if path.suffix != ".part"]) < FILES
+    there = len([path for path in kept if path.suffix != ".part"])
+    assert 0 < there < FILES
     # Part of a data set is never taken for all of it.
     assert status(tmp_path) == "in part"
     with pytest.raises(DataError, match="is here only in part") as partly:
@@ -102,8 +103,8 @@ def test_a_download_that_was_cut_goes_on_where_it_was(entry: CatalogueEntry, ser
     assert "datasets download beam-100k" in partly.value.fix
     server.refuse_after, before, told = None, server.packs, list[tuple[int, int]]()
     download(entry, tmp_path, on_progress=lambda done, total: told.append((done, total)), pause=0)
-    assert (told[0][0], told[-1]) == (4 - 1, (FILES, FILES))
-    assert server.packs - before == FILES - 3
+    assert (told[0], told[-1]) == ((there, FILES), (FILES, FILES))
+    assert server.packs - before == FILES - there
     assert len(load_dataset("beam-100k", tmp_path)) == 40
 
 
