@@ -10,6 +10,7 @@ from longmemeval.storage.vector_store import VectorItem
 
 DENSE_WINDOW = (0.5, 0.25)
 """What a neighbour's vector counts, by distance in the same session."""
+_BLOCK_ROWS = 256
 
 
 class DenseIndex:
@@ -64,14 +65,23 @@ class DenseIndex:
 
 def _blended(own: Vectors, near: Vectors, history: HistoryView, window: tuple[float, ...]) -> Vectors:
     """The unit vectors `own` with those of their neighbours, from `near`, added by weight."""
-    blended = own.copy()
-    for distance, weight in enumerate(window, start=1):
-        # Whole slices, where no neighbour is with nothing to add: picking rows would take three times as long.
-        is_near = history.is_near(distance)
-        if is_near.any():
-            factors = np.where(is_near, np.float32(weight), np.float32(0))[:, np.newaxis]
-            blended[:-distance] += factors * near[distance:]
-            blended[distance:] += factors * near[:-distance]
+    blended, count = own.copy(), len(own)
+    factors = {
+        distance: np.where(history.is_near(distance), np.float32(weight), np.float32(0))[:, np.newaxis]
+        for distance, weight in enumerate(window, start=1)
+    }
+    # Whole slices, where no neighbour is with nothing to add: picking rows would take three times as long. Block by
+    # block, which stays in the processor's cache.
+    for start in range(0, count, _BLOCK_ROWS):
+        stop = min(start + _BLOCK_ROWS, count)
+        for distance, factor in factors.items():
+            last, first = min(stop, count - distance), max(start, distance)
+            if start < last:
+                blended[start:last] += factor[start:last] * near[start + distance : last + distance]
+            if first < stop:
+                blended[first:stop] += (
+                    factor[first - distance : stop - distance] * near[first - distance : stop - distance]
+                )
     return blended
 
 

@@ -64,6 +64,7 @@ class VectorsPart(Part[OpenVectors]):
         store = VectorStore()
         store.create(self.index_name, vectors.shape[1], engine="exact")
         store.upsert(self.index_name, items, vectors)
+        del vectors  # The store has its own: of a large haystack both are felt.
         return Made(store.persist(self.index_name, tools.embedder.spec, tools.embedder.fingerprint))
 
     def open(self, stored: Stored) -> OpenVectors:
