@@ -114,6 +114,7 @@ def _row(row: BoardRow) -> dict[str, str]:
         "memory": row.memory,
         "mark": row.mark,
         "score": percent(row.score),
+        "warnings": ", ".join(row.warnings),
         "interval": f"{low} to {high}",
         "n": f"{row.n:,}",
         "not_evaluated": f"{row.not_evaluated:,}",

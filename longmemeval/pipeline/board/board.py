@@ -47,6 +47,8 @@ class BoardRow(Struct, frozen=True):
     """What it is where it is not ranked: `ceiling`, `control`; or a part of the questions."""
     score: float
     interval: tuple[float, float]
+    warnings: tuple[str, ...]
+    """Codes of what makes the score worth less than it looks (docs/grading.md)."""
     n: int
     not_evaluated: int
     prompt_tokens: float | None
@@ -161,6 +163,7 @@ def _row(one: Submission, rank: Rank | None) -> BoardRow:
         mark=_mark(one.graded) or summary.part,
         score=overall.accuracy,
         interval=overall.interval,
+        warnings=tuple(dict.fromkeys(warning.code for warning in summary.warnings)),
         n=overall.n,
         not_evaluated=overall.not_evaluated,
         prompt_tokens=summary.mean_prompt_tokens,
