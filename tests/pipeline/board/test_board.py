@@ -72,7 +72,7 @@ def test_places_hold_beyond_the_noise_and_within_a_field(where: Folders) -> None
     }
     assert rows["gold"]["mark"] == "ceiling"
     assert (rows["best"]["score"], rows["best"]["n"], rows["best"]["version"]) == (0.95, 40, "0.2.0")
-    assert rows["best"]["warnings"] == ["unchecked-judge"]
+    assert rows["best"]["warnings"] == ("unchecked-judge",)
 
 
 def test_a_place_ends_only_where_all_above_are_better_than_all_below() -> None:
