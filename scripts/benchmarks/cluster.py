@@ -1,9 +1,10 @@
 """How much faster two workers of a cluster prepare than one, and what the cluster takes of the processor.
 
-Haystacks of the shape of LongMemEval_M, which share sessions, with the offline embedder: by one process without a
+Haystacks like LongMemEval_M's, which share sessions, with the offline embedder: by one process without a
 cluster, by one worker and by two in turn, after a small preparation by each that does not count, at which Dask's
 workers load the libraries (Ray's load them for each command). Processor time is that of all processes: command,
 scheduler, workers. Where others use the machine it says more than seconds; two workers can at best take half of it.
+With `--wait` texts are embedded by a local server that takes so many seconds for a request, and cores count for little.
 """
 
 import argparse
@@ -22,7 +23,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from shapes import shape_of_m, write
 
-from tests.executors.clusters import Cluster, DaskCluster, RayCluster
+from tests.executors.clusters import KEY, Cluster, DaskCluster, RayCluster
+from tests.server import ModelServer
 
 PREPARE = ("prepare", "--memory", "hybrid", "--dataset")
 
@@ -59,13 +61,20 @@ def main() -> None:
     """Print seconds and ratios, the middle ones of several."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--engine", choices=("dask", "ray"), default="dask")
-    parser.add_argument("--haystacks", type=int, default=6)
-    parser.add_argument("--sessions", type=int, default=475)
+    parser.add_argument("--haystacks", type=int, default=20)
+    parser.add_argument("--sessions", type=int, default=120)
     parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--wait", type=float, default=0)
     asked = parser.parse_args()
     kind: type[Cluster] = {"dask": DaskCluster, "ray": RayCluster}[asked.engine]
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder, kinds = Path(name), {"alone": ("--jobs", "1")}
+        embedder: tuple[str, ...] = ()
+        if asked.wait:
+            server = stack.enter_context(ModelServer(dimension=384))
+            server.plan = lambda: f"slow:{asked.wait}"
+            embedder = ("--embedder", "openai:text-embedding-3-small", "--api-base", server.url)
+            os.environ["OPENAI_API_KEY"] = KEY
         write(folder / "small.json", shape_of_m(4, 20))
         write(folder / "m.json", shape_of_m(asked.haystacks, asked.sessions))
         for workers, words in ((1, "one"), (2, "two")):
@@ -76,13 +85,13 @@ def main() -> None:
             kinds[words] = cluster.at
         took: dict[str, list[tuple[float, float]]] = {one: [] for one in kinds}
         for how in kinds.values():
-            taken(folder, "small.json", *how)
+            taken(folder, "small.json", *embedder, *how)
         for one in islice(cycle(kinds), len(kinds) * asked.repeats):
-            took[one].append(taken(folder, "m.json", *kinds[one]))
+            took[one].append(taken(folder, "m.json", *embedder, *kinds[one]))
     ratios = [one[0] / two[0] for one, two in zip(took["one"], took["two"], strict=True)]
     seconds, work = ({one: statistics.median(of[n] for of in took[one]) for one in kinds} for n in (0, 1))
     best, more = 2 * work["one"] / work["two"], (work["two"] - work["alone"]) / asked.haystacks
-    print(f"{asked.engine}, {asked.haystacks} haystacks of {asked.sessions} sessions")
+    print(f"{asked.engine}, {asked.haystacks} haystacks of {asked.sessions} sessions, {asked.wait:g} s a request")
     for one in kinds:
         print(f"{one}: {seconds[one]:.1f} s, processor time {work[one]:.1f} s")
     each = ", ".join(f"{ratio:.2f}" for ratio in ratios)
