@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from longmemeval.files import write_atomic
 from longmemeval.pipeline.board.board import Board, BoardField, BoardRow, make_board
+from longmemeval.pipeline.board.signers import Signer
 from longmemeval.report.charts.svg import need_report_libraries
 from longmemeval.report.page.templates import environment, page_file, policy
 from longmemeval.report.tables.cells import percent
@@ -39,7 +40,12 @@ class WrittenBoard(Struct, frozen=True):
 
 
 def write_board(
-    paths: Sequence[Path], output: Path, *, datasets: Sequence[str] = (), where: Folders | None = None
+    paths: Sequence[Path],
+    output: Path,
+    *,
+    datasets: Sequence[str] = (),
+    keys: Path | None = None,
+    where: Folders | None = None,
 ) -> WrittenBoard:
     """Verify the runs below `paths`, and write `index.html`, `board.json` and `manifests/`; same runs, same bytes.
 
@@ -47,13 +53,14 @@ def write_board(
         paths: folders of runs, of one person each say.
         output: the folder; manifests of an earlier board in it that are not linked any more are removed.
         datasets: files that the runs answered, where these are not of the catalogue.
+        keys: a folder of public keys, by which signatures are checked.
         where: the folders; that of downloaded data counts.
 
     Raises:
         HarnessError: a folder or a file of data is not there, or the extra `report` is missing.
     """
     need_report_libraries()
-    made = make_board(paths, datasets=datasets, where=where)
+    made = make_board(paths, datasets=datasets, keys=keys, where=where)
     for name, source in made.manifests.items():
         write_atomic(output / name, source.read_bytes())
     for path in (output / "manifests").rglob("*.json"):
@@ -107,12 +114,20 @@ def _block(one: BoardField) -> dict[str, Any]:
     }
 
 
+def _signed(signer: Signer) -> str:
+    if not signer.key:
+        return "no"
+    short = f"key {signer.key[:16]}…"
+    return f"{signer.name}, {short}" if signer.name else f"{short}, not checked"
+
+
 def _row(row: BoardRow) -> dict[str, str]:
     low, high = (f"{bound * 100:.1f}" for bound in row.interval)
     return {
         "place": _place(row),
         "memory": row.memory,
         "mark": row.mark,
+        "signed": _signed(row.signer),
         "score": percent(row.score),
         "warnings": ", ".join(row.warnings),
         "interval": f"{low} to {high}",

@@ -1,11 +1,13 @@
 """Writes a data set of the shape of LongMemEval_M, or one haystack of ten million tokens, in LongMemEval's file format.
 
     python scripts/benchmarks/shapes.py m m.json [--haystacks 50] [--sessions 475]
+    python scripts/benchmarks/shapes.py short short.json --haystacks 75000 --sessions 2
     python scripts/benchmarks/shapes.py 10m big.json [--messages 20000]
 
 M (500 haystacks of 475 sessions, 2.4 million turns) draws the sessions of its haystacks from one pool, so that a
 session is in several of them: here each is in about five. The other shape is BEAM's largest: 20,000 messages,
-9.8 million tokens, one question. All words are made up, from a seed; how often they occur
+9.8 million tokens, one question. `short` is many questions after
+little: a session or two of ten messages of thirty words. All words are made up, from a seed; how often they occur
 follows Zipf's law over a vocabulary of 40,000.
 """
 
@@ -22,9 +24,9 @@ from numpy.typing import NDArray
 VOCABULARY = 40_000
 SHARED_BY = 5
 """Haystacks of M that have the same session, on average."""
-TURNS = {"m": 10, "10m": 40}
+TURNS = {"m": 10, "short": 10, "10m": 40}
 """Of a session."""
-WORDS = {"m": 175, "10m": 325}
+WORDS = {"m": 175, "short": 30, "10m": 325}
 """Of a message, on average."""
 BEGIN = datetime(2023, 1, 1, 9)
 
@@ -95,9 +97,9 @@ def _written(date: datetime) -> str:
     return date.strftime("%Y/%m/%d (%a) %H:%M")
 
 
-def shape_of_m(haystacks: int, sessions: int, seed: int = 0) -> Iterator[dict[str, Any]]:
+def shape_of_m(haystacks: int, sessions: int, seed: int = 0, shape: str = "m") -> Iterator[dict[str, Any]]:
     """Records whose haystacks share sessions, as those of LongMemEval_M."""
-    writer = Writer("m", seed)
+    writer = Writer(shape, seed)
     pool = {f"pool_{number}": writer.session() for number in range(max(sessions, haystacks * sessions // SHARED_BY))}
     names = [*pool]
     for number in range(haystacks):
@@ -124,7 +126,7 @@ def write(path: Path, records: Iterator[dict[str, Any]]) -> None:
 def main() -> None:
     """Write the file that is asked for; without arguments say what can be."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("shape", nargs="?", choices=("m", "10m"))
+    parser.add_argument("shape", nargs="?", choices=("m", "short", "10m"))
     parser.add_argument("file", nargs="?", type=Path)
     parser.add_argument("--haystacks", type=int, default=50)
     parser.add_argument("--sessions", type=int, default=475)
@@ -133,8 +135,8 @@ def main() -> None:
     asked = parser.parse_args()
     if not asked.file:
         parser.print_help()
-    elif asked.shape == "m":
-        write(asked.file, shape_of_m(asked.haystacks, asked.sessions, asked.seed))
+    elif asked.shape in ("m", "short"):
+        write(asked.file, shape_of_m(asked.haystacks, asked.sessions, asked.seed, asked.shape))
     else:
         write(asked.file, shape_of_10m(asked.messages, asked.seed))
 

@@ -36,6 +36,12 @@ def build(
             "--dataset", "-d", metavar="DATA", rich_help_panel=WHAT, help="Data outside the catalogue; repeatable."
         ),
     ] = None,
+    keys: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", rich_help_panel=WHAT, help="Public keys of people (*.pub, *.pem); checks signatures."
+        ),
+    ] = None,
     as_json: shared.Json = False,
 ) -> None:
     """Verify all runs below the folders, and write a static page and JSON of those that hold.
@@ -44,7 +50,7 @@ def build(
     """
     from longmemeval.report.board import write_board
 
-    written = write_board(folders, output, datasets=dataset or (), where=places.folders())
+    written = write_board(folders, output, datasets=dataset or (), keys=keys, where=places.folders())
     if as_json:
         print_json(written.board)
     else:

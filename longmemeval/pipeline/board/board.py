@@ -9,6 +9,7 @@ from longmemeval import __version__
 from longmemeval.evaluation.judges.standing import judge_name
 from longmemeval.files import safe_name, sha256_file
 from longmemeval.pipeline.board.ranking import Rank, ranked
+from longmemeval.pipeline.board.signers import Signer, Signers
 from longmemeval.pipeline.board.submissions import Apart, Submission, Verifying, run_folders
 from longmemeval.pipeline.compare.costs import Cost
 from longmemeval.pipeline.compare.graded_run import GradedRun
@@ -60,6 +61,8 @@ class BoardRow(Struct, frozen=True):
     manifest: str
     """Where the board has a copy of its `run.json`, relative to its page."""
     manifest_sha256: str
+    signer: Signer
+    """Whose signature the run has."""
 
 
 class BoardField(Struct, frozen=True):
@@ -87,18 +90,21 @@ class MadeBoard(Struct, frozen=True):
     """Path below the page's folder -> the file to copy there."""
 
 
-def make_board(paths: Sequence[Path], *, datasets: Sequence[str] = (), where: Folders | None = None) -> MadeBoard:
+def make_board(
+    paths: Sequence[Path], *, datasets: Sequence[str] = (), keys: Path | None = None, where: Folders | None = None
+) -> MadeBoard:
     """Verify the runs below `paths` and rank those that hold.
 
     Args:
         paths: folders of runs, of one person each say.
         datasets: files that the runs answered, where these are not of the catalogue.
+        keys: a folder of public keys, by which signatures are checked.
         where: the folders; that of downloaded data counts.
 
     Raises:
-        HarnessError: a folder or a file of data is not there.
+        HarnessError: a folder or a file of data is not there, or a key cannot be used.
     """
-    verifying = Verifying(datasets, where or folders())
+    verifying = Verifying(datasets, where or folders(), Signers(keys))
     found = [one for name, path in run_folders(paths) for one in verifying.submissions(name, path)]
     by_field: dict[Field, list[Submission]] = {}
     for one in found:
@@ -172,6 +178,7 @@ def _row(one: Submission, rank: Rank | None) -> BoardRow:
         version=str(packages.get("longmemeval", "")),
         manifest=_copy_of(one),
         manifest_sha256=sha256_file(one.folder / "run.json"),
+        signer=one.signer,
     )
 
 

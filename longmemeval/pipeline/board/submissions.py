@@ -11,6 +11,7 @@ from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.evaluation.judges.standing import grading
 from longmemeval.files import sha256_file
+from longmemeval.pipeline.board.signers import Signer, Signers
 from longmemeval.pipeline.compare.graded_run import GradedRun, load_graded
 from longmemeval.pipeline.runs.lines import ANSWERS
 from longmemeval.pipeline.runs.manifest import RunManifest, stored_manifest
@@ -36,6 +37,7 @@ class Submission(Struct, frozen=True):
     checks: int
     """How many hold."""
     graded: GradedRun
+    signer: Signer
 
 
 def run_folders(folders: Sequence[Path]) -> list[tuple[str, Path]]:
@@ -62,10 +64,11 @@ class Verifying:
     Args:
         datasets: files, or names of the catalogue, beside the catalogue's own.
         where: the folders; that of downloaded data counts.
+        signers: whose signatures are known.
     """
 
-    def __init__(self, datasets: Sequence[str], where: Folders) -> None:
-        self._where = where
+    def __init__(self, datasets: Sequence[str], where: Folders, signers: Signers) -> None:
+        self._where, self._signers = where, signers
         self._given = {load_dataset(one, where.data_dir).content_sha256: one for one in datasets}
         self._catalogued: dict[str, Dataset | HarnessError] = {}
         self._seen: dict[tuple[str, str], str] = {}
@@ -89,12 +92,13 @@ class Verifying:
             more = f" (and {len(checked.problems) - 1} more)" if len(checked.problems) > 1 else ""
             yield Apart(name, f"does not verify: {checked.problems[0]}{more}")
             return
+        signer = self._signers.of(folder)
         scored = [one.judge for one in stored_metrics(folder) if grading(one.judge) == 1]
         if not scored:
             yield Apart(name, "is not graded")
         for judge in scored:
             (graded,) = load_graded([folder.name], where, judge=judge.id, dataset=data)
-            yield Submission(name, folder, checked.checked, graded)
+            yield Submission(name, folder, checked.checked, graded, signer)
 
     def _not_listed(self, manifest: RunManifest, folder: Path, name: str) -> str:
         """Why a run is not on a board whether it verifies or not; empty where it may be."""

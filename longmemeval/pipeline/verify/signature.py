@@ -38,6 +38,16 @@ class Signature(Struct, frozen=True):
     """Over run id and files, as base64."""
 
 
+def stored_signature(folder: Path) -> Signature | None:
+    """What a run's folder holds of a signature, unchecked; None: the run is not signed.
+
+    Raises:
+        UnreadableError: it is damaged.
+    """
+    path = folder / SIGNATURE
+    return decode_format(path.read_bytes(), Signature, FORMAT, "The signature", SIGNATURE) if path.exists() else None
+
+
 def check_signature(folder: Path, key_file: Path) -> Iterator[str | None]:
     """Whether a run's files are those that the owner of a key signed: what is wrong, or None, for each check.
 
@@ -50,12 +60,12 @@ def check_signature(folder: Path, key_file: Path) -> Iterator[str | None]:
     """
     key = public_key(key_file)
     try:
-        stored = decode_format((folder / SIGNATURE).read_bytes(), Signature, FORMAT, "The signature", SIGNATURE)
-    except FileNotFoundError:
-        yield f"{SIGNATURE}: is missing; the run is not signed"
-        return
+        stored = stored_signature(folder)
     except UnreadableError as error:
         yield f"{SIGNATURE}: is damaged: {error}"
+        return
+    if stored is None:
+        yield f"{SIGNATURE}: is missing; the run is not signed"
         return
     if stored.run_id != folder.name:
         yield f"{SIGNATURE}: is of run '{stored.run_id}'"

@@ -13,11 +13,13 @@ from longmemeval.pipeline.board.board import make_board
 from longmemeval.pipeline.board.ranking import ranks
 from longmemeval.pipeline.runs.manifest import read_manifest, write_manifest
 from longmemeval.pipeline.runs.selection import Selection
-from longmemeval.report.board import write_board
+from longmemeval.pipeline.verify.sign import sign
+from longmemeval.report.board import board_page, write_board
 from longmemeval.settings import Folders
 from tests.cli.conftest import Command, command
 from tests.pipeline.graded_runs import graded_run, labels
 from tests.pipeline.helpers import colours, folders_in
+from tests.pipeline.verify.test_signature import make_key
 from tests.support import tree
 
 __all__ = ["command"]
@@ -85,6 +87,31 @@ def test_a_place_ends_only_where_all_above_are_better_than_all_below() -> None:
     assert ranks(3, unless((0, 1), (1, 2))) == [(1, 3), (1, 3), (1, 3)]
     assert ranks(4, unless((0, 3))) == [(1, 4)] * 4
     assert ranks(0, unless()) == []
+
+
+def test_signatures_are_checked_with_the_keys_of_who_makes_the_board(where: Folders, tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.mkdir()
+    (private, public), (other, _) = make_key(tmp_path, "ann"), make_key(tmp_path, "bob")
+    shutil.copy(public, keys)
+    for run_id, key in (("best", private), ("close", other), ("worst", private)):
+        sign(run_id, key, where=where)
+    data = [str(tmp_path / "colours.json")]
+    # As whoever edits a run would: every hash made anew, the signature left.
+    worst = where.results_dir / "worst"
+    write_manifest(worst, structs.replace(read_manifest(worst), environment={"packages": {"longmemeval": "9.9"}}))
+    board = make_board([where.results_dir], datasets=data, keys=keys, where=where).board
+    signers = {row.run: row.signer for field in board.fields for row in field.rows}
+    assert (signers["best"].name, len(signers["best"].key)) == ("ann", 64)
+    assert (signers["close"].name, signers["close"].key == signers["best"].key) == ("", False)
+    assert signers["small"].key == ""
+    (apart,) = board.apart
+    assert (apart.submission, "its signature does not hold" in apart.reason) == ("results/worst", True)
+    page = board_page(board)
+    assert f"ann, key {signers['best'].key[:16]}…" in page
+    assert f"key {signers['close'].key[:16]}…, not checked" in page
+    with pytest.raises(HarnessError, match="There is no such folder"):
+        make_board([where.results_dir], datasets=data, keys=tmp_path / "none", where=where)
 
 
 def test_what_is_not_ranked_has_its_reason(where: Folders) -> None:

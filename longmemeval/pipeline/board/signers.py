@@ -1,0 +1,61 @@
+"""Who signed the runs of a board, by keys that its maker brings."""
+
+from pathlib import Path
+
+from msgspec import Struct
+
+from longmemeval.errors import HarnessError
+from longmemeval.pipeline.verify.keys import public_key
+from longmemeval.pipeline.verify.signature import check_signature, fingerprint, stored_signature
+from longmemeval.text_files import UnreadableError
+
+
+class Signer(Struct, frozen=True):
+    """Whose signature a run has."""
+
+    key: str
+    """sha256 of the public key; empty: the run is not signed."""
+    name: str = ""
+    """Of the key's file; empty: the maker of the board has no such key, so nothing was checked."""
+
+
+class Signers:
+    """The public keys in a folder, by fingerprint.
+
+    A key that comes with a run would prove nothing: whoever changes the run can bring another.
+
+    Args:
+        folder: holds files `*.pub` and `*.pem`; None: no keys.
+
+    Raises:
+        HarnessError: there is no such folder, a file holds no public key, or the library is missing.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        if folder and not folder.is_dir():
+            raise HarnessError("There is no such folder", where=str(folder), fix="Name a folder of public keys")
+        files = sorted(path for path in folder.iterdir() if path.suffix in (".pub", ".pem")) if folder else []
+        self._files = {fingerprint(public_key(path)): path for path in files}
+
+    def of(self, folder: Path) -> Signer:
+        """Who signed a run.
+
+        Args:
+            folder: the run's.
+
+        Raises:
+            HarnessError: the signature does not hold for the files that are there.
+        """
+        try:
+            stored = stored_signature(folder)
+        except UnreadableError as error:
+            raise HarnessError(f"its signature is damaged: {error}") from None
+        if stored is None:
+            return Signer("")
+        path = self._files.get(stored.key)
+        if path is None:
+            return Signer(stored.key)
+        if problems := [one for one in check_signature(folder, path) if one]:
+            more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+            raise HarnessError(f"its signature does not hold: {problems[0]}{more}")
+        return Signer(stored.key, path.stem)
