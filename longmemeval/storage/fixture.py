@@ -45,6 +45,7 @@ __all__ = [
     "check_link",
     "fixture_folder",
     "fixture_folders",
+    "has_meta",
     "meta_of",
     "part_file",
     "part_is_there",
@@ -55,7 +56,6 @@ __all__ = [
 ]
 
 META = "meta.json"
-"""The file that says what a fixture holds."""
 
 T = TypeVar("T")
 
@@ -78,6 +78,12 @@ def read_meta(path: Path) -> FixtureMeta | None:
     if data is None and leads_nowhere(path):
         raise _lost(path)
     return None if data is None else decode_versioned(data, FixtureMeta, str(file))
+
+
+def has_meta(path: Path) -> bool:
+    """Whether there is a fixture, complete or not; it is not read."""
+    remote = remote_of(path)
+    return bool(fixtures_of(remote).version(remote)) if remote else (path / META).exists()
 
 
 def meta_of(path: Path, haystack_id: str) -> FixtureMeta | None:

@@ -55,7 +55,7 @@ def answering_work(asking: Asking, left: Sequence[Question]) -> Work:
     if not left:
         return work_of(spec, [], 0, "answered already")
     fixtures = PreparedFixtures(asking.dataset, asking.prepared, asking.where, asking.configuration)
-    prepared = [question for question in left if fixtures.is_begun(question.haystack_id)]
+    prepared = fixtures.begun(left)
     with suppress(FixtureError):
         if sampled := sampled_of(prepared):
             calls, manner = _prompts(asking, sampled, fixtures)

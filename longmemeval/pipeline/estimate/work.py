@@ -14,8 +14,6 @@ from longmemeval.records import Question
 
 SAMPLED = 20
 """Questions whose prompts are made; the others are taken to be like them."""
-_STUDENT = 2.09
-"""Half of a 95 % interval in standard errors, with 19 degrees of freedom."""
 
 
 class Work(Struct, frozen=True):
@@ -76,7 +74,9 @@ def _margin(values: Sequence[float], total: int) -> float:
     drawn = len(values)
     if drawn < 2 or drawn >= total:
         return 0.0
-    return _STUDENT * total * sqrt(variance(values) / drawn * (1 - drawn / total))
+    from scipy.special import stdtrit
+
+    return float(stdtrit(drawn - 1, 0.975)) * total * sqrt(variance(values) / drawn * (1 - drawn / total))
 
 
 def _dollars(model: str, questions: Sequence[Sequence[Call]]) -> list[float] | None:

@@ -156,7 +156,8 @@ def test_of_a_part_of_the_questions_the_prompts_have_an_interval() -> None:
     calls = [[Call(prompt_tokens, 10)] for prompt_tokens in (90, 100, 110, 100)]
     work = work_of("offline/x", calls, 400, "")
     # Standard deviation 8.165, by 400 / sqrt(4), less what is known already: sqrt(1 - 4 / 400).
-    margin = round(2.09 * 400 * 8.16497 / 2 * 0.994987)
+    # Student's t of three degrees of freedom: 3.18245.
+    margin = round(3.18245 * 400 * 8.16497 / 2 * 0.994987)
     assert (work.prompt_tokens, work.least_prompt_tokens, work.most_prompt_tokens) == (
         40_000,
         40_000 - margin,
