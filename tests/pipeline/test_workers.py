@@ -41,7 +41,7 @@ def test_parts_are_equal_to_the_last_byte(alone: Folders, tmp_path: Path, jobs: 
     options = PrepareOptions(jobs=jobs, executor=executor)
     report = prepare(load_dataset("sample"), ["combined"], selection=SOME, options=options, where=where)
     assert report.prepared == 20
-    assert len(parts(where)) == 3 * 20
+    assert len(parts(where)) == 4 * 20  # db, vector, its graph, working-memory
     assert parts(where) == parts(alone)
 
 
