@@ -2,11 +2,13 @@
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from longmemeval.secrets import redaction
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import folders_in
 from tests.tiers import begins_something
@@ -49,6 +51,15 @@ def real_file(name: str) -> Path:
 @pytest.fixture(scope="session")
 def real_longmemeval() -> Path:
     return real_file("longmemeval_e47becba.json")
+
+
+@pytest.fixture(autouse=True)
+def _addresses_of_this_test_alone() -> Iterator[None]:
+    """What is taken for a secret because it stood in an address of one test is none in the next."""
+    before = set(redaction._from_addresses)
+    yield
+    redaction._from_addresses.clear()
+    redaction._from_addresses.update(before)
 
 
 @pytest.fixture
