@@ -82,7 +82,8 @@ def _judging(
     wanted = set(unlabelled(files, identity))
     answered = sum(answer.status == "ok" for answer in files.answers.values())
     at_hand = {one.question_id for one in judgements_at_hand(files, asked, identity, wanted)}
-    left = [question for name, question in asked.questions.items() if name in wanted - at_hand]
+    to_ask = wanted - at_hand
+    left = [question for name, question in asked.questions.items() if name in to_ask]
     if judge.made_of:
         work = judging_work(identity.model, judge.made_of, asked, files.answers, left)
     else:
