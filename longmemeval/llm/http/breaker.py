@@ -57,7 +57,12 @@ class Breaker:
         return self._failures >= OPENS_AFTER and len(self._failing_calls) > 1
 
     @property
-    def is_hopeless(self) -> bool:
+    def ends_call(self) -> bool:
+        """Whether one call alone has failed for too long; where several have, the endpoint is given up instead."""
+        return self._is_hopeless and len(self._failing_calls) == 1
+
+    @property
+    def _is_hopeless(self) -> bool:
         """Whether so much time has passed without a success that no call should be tried again."""
         now = time.monotonic()
         return now >= self._failing_since + self._give_up_after_s and now >= self._asked_until
@@ -133,7 +138,7 @@ class Breaker:
             if self._probe is not None:
                 return None
             # After a wait that was asked for there is one more attempt.
-            if self.is_hopeless and self._failed_at >= self._asked_until:
+            if self._is_hopeless and self._failed_at >= self._asked_until:
                 raise self._given_up()
             # Each probe is another call's, where there is another: one request may be at fault by itself.
             others = len(self._waiting) > 1
@@ -160,7 +165,7 @@ class Breaker:
             self._failures += 1
             self._failing_calls.add(call)
             self._said = error.what
-            if self.is_hopeless and len(self._failing_calls) > 1:
+            if self._is_hopeless and len(self._failing_calls) > 1:
                 return self._given_up()
             pause = min(2.0**self._probes, self._give_up_after_s / _PARTS)
             self._next_probe_at = now + pause

@@ -67,7 +67,7 @@ async def call_with_retries(
         return await call()
 
     def stop(state: RetryCallState) -> bool:
-        if breaker and breaker.is_hopeless:
+        if breaker and breaker.ends_call:
             return True
         return attempts >= max_attempts and not (breaker and breaker.is_open)
 

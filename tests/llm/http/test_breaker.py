@@ -5,13 +5,16 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from types import SimpleNamespace
 
 import pytest
 from msgspec import structs
 
 from longmemeval.errors import EndpointDownError, HarnessError, ModelError, TransientModelError
+from longmemeval.llm.http import breaker as breaker_module
 from longmemeval.llm.http import calling
 from longmemeval.llm.http.breaker import OPENS_AFTER, Breaker
+from longmemeval.llm.http.retry import call_with_retries
 from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
@@ -73,6 +76,35 @@ def test_nothing_but_failures(server: ModelServer, fault: Fault) -> None:
     assert all(isinstance(one, EndpointDownError) and one.exit_code == 1 for one in outcomes)
     # One attempt of each call under way, then probes; not six for each of the hundred.
     assert len(server.chat_requests) - asked < 16 + 20
+
+
+def test_the_time_runs_out_just_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether it was counted just before or just after, the endpoint is dead, not the request at fault."""
+    now = 0.0
+    monkeypatch.setattr(breaker_module, "time", SimpleNamespace(monotonic=lambda: now))
+    breaker = Breaker("here", 0.2)
+
+    async def attempt(call: object) -> None:
+        async with breaker.passage(call):
+            raise TransientModelError("refused")
+
+    async def attempt_and_be_slow(call: object) -> None:
+        nonlocal now
+        try:
+            await attempt(call)
+        finally:
+            now = 0.21
+
+    async def calls() -> None:
+        nonlocal now
+        for number in range(OPENS_AFTER):
+            with pytest.raises(TransientModelError):
+                await attempt(number)
+        now = 0.19
+        await call_with_retries(lambda: attempt_and_be_slow("one"), max_attempts=6, max_wait_s=0.0, breaker=breaker)
+
+    with pytest.raises(EndpointDownError):
+        asyncio.run(calls())
 
 
 def test_what_the_endpoint_said_is_told(server: ModelServer) -> None:
