@@ -77,14 +77,17 @@ class KeptObjects:
         return None
 
     def put_folder(self, name: str, fill: Callable[[Path], None]) -> Path:
-        """Keep a directory, which `fill` makes in the empty one it is given."""
+        """Keep a directory, which `fill` makes in the empty one it is given, in place of what is there."""
         path = self._root / (name + _FOLDER)
         path.parent.mkdir(parents=True, exist_ok=True)
-        new = Path(tempfile.mkdtemp(suffix=".tmp", dir=path.parent))
-        fill(new)
-        if path.exists():
-            shutil.rmtree(path)
-        new.replace(path)
+        with tempfile.TemporaryDirectory(suffix=".tmp", dir=path.parent, ignore_cleanup_errors=True) as workplace:
+            new = Path(workplace, "new")
+            new.mkdir()
+            fill(new)
+            with suppress(FileNotFoundError):
+                # Not removed where it stands: another process may be reading it.
+                path.replace(Path(workplace, "old"))
+            new.replace(path)
         self._in_use.add(path)
         self._grew(_size(path), path)
         return path

@@ -191,7 +191,12 @@ class Store:
                 where=where,
                 fix=f"{again}; then rerun the command, which goes on where it stopped",
             )
-        return FixtureError(f"The store does not do this: {type(error).__name__}: {error}", where=where)
+        return FixtureError(
+            f"The store does not do this: {type(error).__name__}: {error}",
+            where=where,
+            fix="Rerun the command, which goes on where it stopped; if it fails again, check that these keys may list, "
+            "read and write there",
+        )
 
 
 def _options(scheme: str) -> dict[str, Any]:

@@ -301,5 +301,12 @@ class _filling:
     def __call__(self, folder: Path) -> None:
         try:
             unpack(self._data, folder)
-        except (OSError, tarfile.TarError) as error:
+        except tarfile.TarError as error:
             raise FixtureError(f"The tar file cannot be unpacked: {error}", where=self._where, fix=REMAKE) from error
+        except OSError as error:
+            raise FixtureError(
+                f"The copy of a part cannot be kept on this machine: {error.strerror}",
+                where=str(folder.parent.parent),
+                fix="Make room there, or set LONGMEMEVAL_REMOTE_CACHE_DIR to a folder on another disk, and rerun the "
+                "command",
+            ) from error

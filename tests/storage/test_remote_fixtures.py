@@ -1,5 +1,6 @@
 """Fixtures in a store of S3's kind: the same bytes and answers, few requests, and of two writers one wins."""
 
+import errno
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,7 +10,10 @@ import pytest
 from longmemeval.errors import FixtureError
 from longmemeval.records import FixtureMeta, PartInfo
 from longmemeval.remote.kept import KeptObjects
+from longmemeval.remote.places import remote_of
+from longmemeval.remote.store import store_of
 from longmemeval.settings import folders
+from longmemeval.storage import remote_fixtures
 from longmemeval.storage.fixture import Fixture, fixture_folders, read_meta, write_fixture
 from longmemeval.storage.part_files import sha256_directory
 from longmemeval.storage.remote_fixtures import forget, look_at, meta_version
@@ -208,3 +212,48 @@ def test_beyond_the_bound_what_was_used_longest_ago_goes(tmp_path: Path) -> None
     kept.write("large", bytes(500))
     assert kept.read("large") == bytes(500)
     assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) == 500
+
+
+def test_a_directory_that_cannot_be_unpacked_leaves_nothing_and_keeps_the_old_copy(tmp_path: Path) -> None:
+    kept = KeptObjects(tmp_path / "bucket")
+    old = kept.put_folder("part", lambda folder: (folder / "one").touch())
+
+    def fill_and_fail(folder: Path) -> None:
+        (folder / "half").touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        kept.put_folder("part", fill_and_fail)
+    assert [path.name for path in old.parent.iterdir()] == [old.name]
+    assert [path.name for path in old.iterdir()] == ["one"]
+    assert kept.put_folder("part", lambda folder: (folder / "two").touch()) == old
+    assert [path.name for path in old.parent.iterdir()] == [old.name]
+    assert [path.name for path in old.iterdir()] == ["two"]
+
+
+def test_a_full_disk_is_not_taken_for_a_damaged_part(
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def full(data: bytes, folder: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(remote_fixtures, "unpack", full)
+    with pytest.raises(FixtureError, match="No space left") as caught:
+        remote_fixtures._filling(b"", "s3://bucket/part.tar")(tmp_path)
+    assert "LONGMEMEVAL_REMOTE_CACHE_DIR" in str(caught.value)
+
+
+def test_what_a_store_says_that_is_not_known_comes_with_what_to_do(
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remote = remote_of(folders(prepared_dir=s3.address).prepared_dir)
+    assert remote
+    store = store_of(remote)
+
+    def odd(*_: object, **__: object) -> None:
+        raise OSError("SlowDown")
+
+    monkeypatch.setattr(store._fs, "cat_file", odd)
+    with pytest.raises(FixtureError, match="SlowDown") as caught:
+        store.read("fixtures/part.json")
+    assert caught.value.fix
