@@ -56,7 +56,7 @@ def served(workspace: Path) -> Iterator[ModelServer]:
                 "run", "--dataset", data, "--memory", preset, "--model", "openai/gpt-4o-2024-08-06",
                 "--api-base", server.url, "--run-id", preset, cwd=workspace,
             )  # fmt: skip
-            longmemeval("evaluate", preset, "--api-base", server.url, cwd=workspace)
+        longmemeval("evaluate", *MEMORIES.built_in, "--api-base", server.url, cwd=workspace)
         yield server
 
 
