@@ -20,6 +20,7 @@ from longmemeval.retrieval.message_vectors import VECTORS
 from longmemeval.storage.fixture import FORMAT, Fixture, write_fixture
 from longmemeval.storage.graph import Graph, GraphParameters
 from longmemeval.storage.memory_store import MemoryStore
+from longmemeval.storage.vector_file import Engine
 from longmemeval.storage.vector_store import VectorItem, VectorStore
 
 REAL_FILE = Path(__file__).resolve().parents[3] / "shared" / "data" / "longmemeval_e47becba.json"
@@ -48,9 +49,10 @@ def made_up_haystack() -> Haystack:
     return Haystack("made-up", tuple(Session(f"session_{number}", day, "", turns) for number in range(50)))
 
 
-def write(folder: Path, memory: MemoryStore, vectors: Vectors) -> Fixture:
+def write(folder: Path, memory: MemoryStore, vectors: Vectors, engine: Engine) -> Fixture:
+    """With the engine `hnswlib` the graph is in `vector.json`, as earlier versions had it."""
     store = VectorStore()
-    store.create("messages", DIMENSION)
+    store.create("messages", DIMENSION, engine=engine)
     items = [VectorItem(message.message_id, message.thread_id, message.index) for message in memory.messages]
     store.upsert("messages", items, vectors)
     parts = {"db": memory.persist(), "vector": store.persist("messages", "random", "random")}
@@ -93,8 +95,8 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "fixture"
-        fixture = write(folder, memory, vectors)
-        size = len(fixture.read_part("vector"))
+        size = len(write(Path(temporary) / "plain", memory, vectors, "exact").read_part("vector"))
+        write(folder, memory, vectors, "hnswlib")
         opening = milliseconds(lambda: hydrate(folder))
         searching = milliseconds(lambda: hydrate(folder).part(VECTORS).store.query("messages", vectors[0], 10))
     parsing = milliseconds(lambda: json.loads(numbers))

@@ -101,9 +101,14 @@ def evaluate(
     )
     if dry_run:
         with TemporaryDirectory() as empty:
-            # A file of hypotheses becomes a run, which nobody keeps here.
-            there = where.model_copy(update={"results_dir": Path(empty)}) if hypotheses else where
-            run_ids = _to_grade(runs, hypotheses, dataset, questions, there, may_write=bool(hypotheses))
+            there, results = where, where.results_dir
+            of_whole = questions.shard and any((results / one / "run.json").exists() for one in runs.named(where))
+            if hypotheses or of_whole:
+                # What becomes a run, a file of hypotheses or a shard of a whole run, is not kept here.
+                there = where.model_copy(update={"results_dir": Path(empty)})
+            for run in results.glob("*/run.json") if of_whole else ():
+                (Path(empty) / run.parent.name).symlink_to(run.parent.absolute(), target_is_directory=True)
+            run_ids = _to_grade(runs, hypotheses, dataset, questions, there)
             _foresee(run_ids, judge or [None], options, there, as_json=as_json)
         return
     run_ids = _to_grade(runs, hypotheses, dataset, questions, where)
@@ -121,12 +126,9 @@ def _to_grade(
     dataset: str | None,
     questions: shared.Questions,
     where: "Folders",
-    *,
-    may_write: bool = True,
 ) -> list[str]:
     """The ids of the runs that are to be graded; a file of hypotheses becomes one, and so does a shard."""
     from longmemeval.pipeline.merge.split import shard_to_grade
-    from longmemeval.pipeline.runs.shards import sharded_id
 
     chosen = questions.selection()
     if hypotheses is not None:
@@ -138,8 +140,6 @@ def _to_grade(
     run_ids = runs.named(where)
     if not questions.shard:
         return run_ids
-    if not may_write:
-        return [sharded_id(run_id, questions.shard) for run_id in run_ids]
     return [shard_to_grade(run_id, questions.shard, dataset, where) for run_id in run_ids]
 
 

@@ -310,3 +310,13 @@ def test_command_line_names_shards_and_goes_on(tmp_path: Path) -> None:
     merged = longmemeval("merge", "n-*of2", cwd=tmp_path)
     assert "Run n merged from 2 shards: 5 of 5 questions answered" in merged.stdout
     longmemeval(*merged.stdout.partition("Next: longmemeval ")[2].split(), cwd=tmp_path)
+
+
+def test_a_dry_run_foresees_a_shard_of_a_whole_run_and_makes_none(tmp_path: Path) -> None:
+    prepared_colours(tmp_path, 5)
+    run = ("run", "--dataset", "colours.json", "--memory", "last-k", "--model", "offline/extractive", "--run-id", "n")
+    longmemeval(*run, cwd=tmp_path)
+    before = tree(tmp_path / "results")
+    told = longmemeval("evaluate", "n", "--shard", "1/2", "--judge", "offline/lexical", "--dry-run", cwd=tmp_path)
+    assert "Would grade run n-1of2: 3 of 3 questions have an answer" in told.stdout
+    assert tree(tmp_path / "results") == before
