@@ -26,7 +26,10 @@ def floor_note(summaries: Sequence[RunSummary], pairs: Sequence[PairResult]) -> 
     behind = [run_id for run_id in systems if run_id not in won]
     score = f"{best.metrics.overall.accuracy * 100:.1f} %"
     control = f"the best control that knows nothing, {best.run_id} ({best.model} with memory {best.memory}, {score})"
-    named = "every run that is no control" if len(systems) > 1 else systems[0]
+    if len(systems) == 1:
+        return f"{systems[0]} is {'NOT ' if behind else ''}significantly better than {control}."
     if not behind:
-        return f"Better than {control}: {named}."
-    return f"NOT better than {control}: {named if behind == systems else ', '.join(behind)}."
+        return f"Every run is significantly better than {control}."
+    if behind == systems:
+        return f"NO run is significantly better than {control}."
+    return f"NOT significantly better than {control}: {', '.join(behind)}."

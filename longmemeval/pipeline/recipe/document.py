@@ -96,7 +96,8 @@ def changes(recipe: Recipe, now: Recipe) -> list[str]:
     found = differences(before, after, said="recipe {old}, here {new}")
     if not found and recipe.settings_sha256 != now.settings_sha256:
         told = {"settings_sha256": recipe.settings_sha256}
-        found = differences(told, {"settings_sha256": now.settings_sha256}, said="recipe {old}, here {new}")
+        said = "recipe {old}, here {new}: the recipe was edited, or another version of longmemeval wrote it"
+        found = differences(told, {"settings_sha256": now.settings_sha256}, said=said)
     return found
 
 

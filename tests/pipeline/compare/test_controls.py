@@ -80,7 +80,7 @@ def test_the_sentence_names_those_that_are_not_better(runs: tuple[Dataset, Folde
     _, where = runs
     found = compare(["good", "refuse", "poor", "everything", "parrot"], where=where)
     assert [run.summary.run_id for run in found.runs] == ["good", "poor", "refuse", "everything", "parrot"]
-    assert f"NOT better than {FLOOR}: poor." in found.warnings
+    assert f"NOT significantly better than {FLOOR}: poor." in found.warnings
     table = comparison_tables(found)[0]
     assert table.apart == 3
     assert [row[0] for row in table.rows[-3:]] == ["refuse\n(control)", "everything\n(control)", "parrot\n(control)"]
@@ -91,9 +91,9 @@ def test_the_sentence_names_those_that_are_not_better(runs: tuple[Dataset, Folde
 @pytest.mark.parametrize(
     ("names", "sentence"),
     [
-        (["good", "refuse"], f"Better than {FLOOR}: good."),
-        (["refuse", "good"], f"Better than {FLOOR}: good."),
-        (["poor", "refuse"], f"NOT better than {FLOOR}: poor."),
+        (["good", "refuse"], f"good is significantly better than {FLOOR}."),
+        (["refuse", "good"], f"good is significantly better than {FLOOR}."),
+        (["poor", "refuse"], f"poor is NOT significantly better than {FLOOR}."),
         (["good", "everything"], None),
         (["refuse", "parrot"], None),
     ],

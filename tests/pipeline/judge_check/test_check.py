@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.evaluation.plants.rates import judge_rates
@@ -16,8 +17,10 @@ from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.judge_check.check import CheckOptions, CheckOutcome, JudgeChecking
 from longmemeval.pipeline.judge_check.stored import CHECK, JUDGEMENTS, PLANTS
+from longmemeval.pipeline.runs.selection import Selection
 from longmemeval.records import Judgement
 from longmemeval.settings import Folders
+from tests.conftest import real_file
 from tests.pipeline.helpers import ask, colours, folders_in, painted_keys, prepared_colours
 from tests.server import ModelServer
 from tests.support import json_lines, longmemeval, tree
@@ -159,3 +162,20 @@ def estimate_of(output: str) -> str:
 def test_an_unknown_judge_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match="There is no judge 'offline/lexica'"):
         JudgeChecking(colours(tmp_path / "c.json", 2), "offline/lexica", where=folders_in(tmp_path))
+
+
+@pytest.mark.parametrize(("file", "judge"), [("beam/chats/100K", "beam"), ("locomo_plus.json", "locomo-plus")])
+@pytest.mark.parametrize("says_yes", [True, False])
+def test_judges_of_scores_and_of_three_labels(tmp_path: Path, file: str, judge: str, says_yes: bool) -> None:
+    reply = json.dumps({"score": float(says_yes), "label": "correct" if says_yes else "wrong", "reason": ""})
+    where = folders_in(tmp_path)
+    with ModelServer(lambda body: reply) as server:
+        options = CheckOptions(model_options=ModelOptions(api_base=server.url, max_attempts=1))
+        data, sample = load_dataset(real_file(file), where.data_dir), Selection(sample=10)
+        outcome = JudgeChecking(data, f"{judge}@{JUDGE}", selection=sample, options=options, where=where).check()
+    rates = outcome.check.rates
+    assert rates.right.n >= 5
+    assert rates.right.credit == says_yes
+    corrected = outcome.check.corrected_difference(0.1, (0.0, 0.2))
+    # The score of an order of events is not the judge's alone: an interval says how little that tells.
+    assert corrected is None or corrected.interval[0] < 0 < corrected.interval[1]

@@ -1,5 +1,6 @@
 """A signature holds for the very files that were signed, and only under the reader's own key."""
 
+import base64
 import json
 import shutil
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.verify.keys import PASSWORD
 from longmemeval.pipeline.verify.sign import sign
-from longmemeval.pipeline.verify.signature import SIGNATURE
+from longmemeval.pipeline.verify.signature import SIGNATURE, file_hashes, signed_bytes
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import prepared_colours
@@ -132,8 +133,18 @@ def take_anothers(folder: Path) -> str:
     return f"{SIGNATURE}: is of run 's'"
 
 
+def sign_under_the_same_name(folder: Path) -> str:
+    """By another key, without the command, and naming the author's."""
+    stored = json.loads((folder / SIGNATURE).read_text())
+    forged = ed25519.Ed25519PrivateKey.generate().sign(signed_bytes("r", file_hashes(folder)))
+    signature = {"files": file_hashes(folder), "signature": base64.b64encode(forged).decode()}
+    (folder / SIGNATURE).write_text(json.dumps(stored | signature))
+    return f"{SIGNATURE}: is not by the owner of key.pub"
+
+
 @pytest.mark.parametrize(
-    "change", [add_file, remove_prompts, take_another_hash, cut_signature, spoil_base64, take_anothers]
+    "change",
+    [sign_under_the_same_name, add_file, remove_prompts, take_another_hash, cut_signature, spoil_base64, take_anothers],
 )
 def test_every_change_is_named(tmp_path: Path, where: Folders, change: Callable[[Path], str]) -> None:
     private, public = make_key(tmp_path, "key")
