@@ -11,9 +11,10 @@ from types import FrameType
 
 def main() -> None:
     """Run the command line; see `longmemeval.cli.main`."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        # No exception: a library that is being loaded could swallow it, or report it.
-        signal.signal(signal.SIGINT, _too_early)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):
+            # No exception: a library that is being loaded could swallow it, or report it.
+            signal.signal(number, _too_early)
     from longmemeval.cli.interrupts import handle_interrupts
     from longmemeval.cli.main import main as command
 
@@ -24,7 +25,7 @@ def main() -> None:
 def _too_early(number: int, frame: FrameType | None) -> None:
     with suppress(OSError):
         os.write(2, b"Interrupted. Nothing was started.\n")
-    os._exit(130)
+    os._exit(128 + number)
 
 
 if __name__ == "__main__":

@@ -87,6 +87,7 @@ class TransientModelError(ModelError):
     Args:
         retry_after: seconds the server asked to wait, or None.
         too_many: whether the server refused it because of a rate limit, 429.
+        unreachable: whether no connection could be made.
     """
 
     def __init__(
@@ -98,10 +99,11 @@ class TransientModelError(ModelError):
         may_be_billed: bool = False,
         retry_after: float | None = None,
         too_many: bool = False,
+        unreachable: bool = False,
     ) -> None:
         super().__init__(what, where=where, fix=fix, may_be_billed=may_be_billed)
         self.retry_after = retry_after
-        self.too_many = too_many
+        self.too_many, self.unreachable = too_many, unreachable
 
 
 class EmptyReplyError(ModelError):
@@ -118,6 +120,10 @@ class EndpointDownError(HarnessError):
     """An endpoint answered nothing but failures for as long as was to be waited. Finished work is kept."""
 
     exit_code = 1
+
+
+class StoreDownError(EndpointDownError):
+    """The same of a store on the network: nothing can be read or written there, so tasks under way are lost too."""
 
 
 class BatchCancelledError(HarnessError):

@@ -17,7 +17,7 @@ from contextvars import ContextVar, copy_context
 from functools import partial
 from itertools import count
 from queue import PriorityQueue
-from threading import Thread
+from threading import Thread, current_thread, main_thread
 from typing import Any, NamedTuple, TypeVar, TypeVarTuple
 from weakref import WeakKeyDictionary
 
@@ -34,9 +34,13 @@ def complete(work: Coroutine[Any, Any, T]) -> T:
     Raises:
         KeyboardInterrupt: it was interrupted, and has been wound up.
     """
+    global _at_work
+    in_main = current_thread() is main_thread()
+    _at_work += in_main
     try:
         return _completed(_with_work_thread(work))
     finally:
+        _at_work -= in_main
         if inspect.getcoroutinestate(work) == inspect.CORO_CREATED:
             work.close()  # An interrupt came before its first step.
 
@@ -57,6 +61,15 @@ def _completed(work: Coroutine[Any, Any, T]) -> T:
 
     with start_blocking_portal() as portal:
         return portal.call(finish)
+
+
+_at_work = 0
+"""Calls of `complete` in the main thread that have not returned."""
+
+
+def is_at_work() -> bool:
+    """Return whether `complete` has work under way in the main thread, or being wound up."""
+    return _at_work > 0
 
 
 _under_way: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[Any]] = WeakKeyDictionary()
@@ -191,12 +204,13 @@ _stopwatch: ContextVar[Stopwatch | None] = ContextVar("stopwatch", default=None)
 @contextmanager
 def not_its_own_time() -> Iterator[None]:
     """What is awaited inside is not counted by the `own_time` around it: waiting for a place, opening what was kept."""
-    started = time.perf_counter()
+    stopwatch, started = _stopwatch.get(), time.perf_counter()
+    waited = stopwatch.waited if stopwatch else 0.0
     try:
         yield
     finally:
-        if stopwatch := _stopwatch.get():
-            stopwatch.waited += time.perf_counter() - started
+        if stopwatch:  # All of it, once: also what was waited for the work thread inside.
+            stopwatch.waited = waited + time.perf_counter() - started
 
 
 @contextmanager

@@ -10,7 +10,9 @@ A folder of this package does the same by a `plugins.toml` beside its code: the 
 Nothing is imported to list the names; a plug-in that cannot be imported breaks only the command that asks for it.
 """
 
+import os
 import sys
+import sysconfig
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -18,6 +20,7 @@ from functools import cache, cached_property, lru_cache
 from importlib import import_module
 from importlib.metadata import Distribution, EntryPoint, PackageNotFoundError, distributions, version
 from pathlib import Path
+from traceback import extract_tb
 from typing import Generic, TypeVar
 
 from msgspec import Struct
@@ -25,6 +28,7 @@ from msgspec import Struct
 from longmemeval import __version__
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.files import sha256_file, sha256_text
+from longmemeval.interruption import is_interrupt
 
 T = TypeVar("T")
 
@@ -132,6 +136,24 @@ class Registry(Generic[T]):
         installed = {"package": _package(point), "version": _version(_package(point))} if point else {}
         return {"target": target, **installed, **(told or {"source_sha256": source_sha256(target.partition(":")[0])})}
 
+    def present_origin(self, name: str) -> dict[str, str] | None:
+        """What `origin` would say now of a name that stands in a record.
+
+        A module that only the record names is hashed where it is found, and not imported: records are other people's.
+
+        Returns:
+            None for a built-in name, and where there is no such module here.
+
+        Raises:
+            HarnessError: the name is registered, and cannot be loaded.
+        """
+        if name in self.built_in:
+            return None
+        if name in self.further or self.spelled(name) is not None or self._only(name):
+            return self.origin(name)
+        digest = found_source_sha256(name.partition(":")[0])
+        return {"target": name, "source_sha256": digest} if digest else None
+
     def plugins(self, *, check_built_in: bool = False) -> list[Plugin]:
         """Where every name comes from, and what is wrong with those that cannot be used.
 
@@ -178,7 +200,7 @@ class Registry(Generic[T]):
             return self._checked(load_object(self._own[name], self.what), name)
         if point := self._only(name):
             source = f"{self.what} '{name}' of the package {_package(point)}"
-            return self._checked(load_object(point.value, source), name)
+            return self._checked(load_object(point.value, source, fix=_REMEDY), name)
         if (made := self.spelled(name)) is not None:
             return self._checked(made, name)
         if ":" in name:
@@ -193,12 +215,13 @@ class Registry(Generic[T]):
         raise HarnessError(what, fix=f"Register an object of longmemeval's {self.kind.__name__}")
 
 
-def load_object(target: str, what: str) -> object:
+def load_object(target: str, what: str, *, fix: str = "") -> object:
     """The object that `package.module:Attribute` names; modules of the current folder can be named too.
 
     Args:
         target: the name.
         what: what it is to be, for errors.
+        fix: what to do where the import fails; empty: correct the file that fails.
 
     Raises:
         HarnessError: the module cannot be imported, whatever the reason, or has no such attribute.
@@ -206,21 +229,42 @@ def load_object(target: str, what: str) -> object:
     module, _, attribute = target.partition(":")
     if not module or not attribute:
         raise HarnessError(f"'{target}' names no {what}", fix="Write package.module:Attribute")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)
+    if module.endswith(".py"):
+        folder = f", in the folder {Path(module).parent}" if Path(module).parent != Path() else ""
+        fix = f"Write {Path(module).stem}:{attribute}{folder}"
+        raise HarnessError(f"A {what} is named by its module, not by its file", where=target, fix=fix)
+    _look_here()
+    here = Path.cwd()
     try:
         loaded: object = import_module(module)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if is_interrupt(error):
+            raise
         why = f"{type(error).__name__}: {error}"
         what = f"The {what} cannot be loaded: importing {module} fails with {why}"
-        raise HarnessError(what, where=target, fix=_REMEDY) from error
+        raise HarnessError(what, where=target, fix=fix or _mend(error, module)) from error
+    finally:
+        os.chdir(here)  # What was given as a relative path is still to be found.
     for part in attribute.split("."):
         if not hasattr(loaded, part):
             names: Iterable[str] = (name for name in dir(loaded) if not name.startswith("_"))
             raise HarnessError(f"{module} has no '{attribute}'", where=target, fix=nearest(part, names))
         loaded = getattr(loaded, part)
     return loaded
+
+
+def _mend(error: BaseException, module: str) -> str:
+    """Return what to do about an import that failed: correct the file and line, or install what is missing."""
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        if module == error.name or module.startswith(f"{error.name}."):
+            return f"Run the command in the folder of {module.partition('.')[0]}.py, or install its package"
+        return f"Install {error.name}, which {module} imports"
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"Correct {error.filename}, line {error.lineno}"
+    libraries = tuple(sysconfig.get_paths().values())
+    frames = [one for one in extract_tb(error.__traceback__) if not one.filename.startswith(("<", *libraries))]
+    written = [one for one in frames if one.filename != __file__]
+    return f"Correct {written[-1].filename}, line {written[-1].lineno}" if written else f"Correct {module}"
 
 
 @cache
@@ -274,10 +318,35 @@ def _name(distribution: Distribution) -> str:
 def source_sha256(module: str) -> str:
     """The hash of an imported module's code, or where it is in a package of all Python files there."""
     loaded = sys.modules[module]
-    files = [Path(file)] if (file := getattr(loaded, "__file__", None)) else []
-    if files and loaded.__package__:
+    return _source_sha256(getattr(loaded, "__file__", None), loaded.__package__)
+
+
+def found_source_sha256(module: str) -> str | None:
+    """The hash that `source_sha256` gives of a module that need not be imported; None where it is not found."""
+    _look_here()
+    spec, path, name = None, None, ""
+    for word in module.split("."):
+        name = f"{name}.{word}" if name else word
+        found = (finder.find_spec(name, path) for finder in sys.meta_path)
+        spec = next(filter(None, found), None)
+        if spec is None:
+            return None
+        path = spec.submodule_search_locations
+    return _source_sha256(spec.origin, spec.parent) if spec and spec.has_location else None
+
+
+def _source_sha256(origin: str | None, package: str | None) -> str:
+    files = [Path(origin)] if origin else []
+    if files and package:
         files = sorted(files[0].parent.rglob("*.py"))
     return sha256_text("".join(f"{file.name}:{sha256_file(file)}\n" for file in files))
+
+
+def _look_here() -> None:
+    """Have modules of the current folder found."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
 
 
 def _package(point: EntryPoint) -> str:

@@ -261,6 +261,12 @@ class PartInfo(Struct, frozen=True, omit_defaults=True):
     """What is missing in it, and why; the next `prepare` tries that again."""
     told: dict[str, Any] = {}
     """What manifests and tables say about it."""
+    stored_bytes: int = 0
+    """Of its file or object as it was written, compressed or not; 0: not known, as of a local directory."""
+
+    def has_size(self, found: int) -> bool:
+        """Return whether a file or object of `found` bytes may be it; the hash says whether it is."""
+        return self.stored_bytes in (0, found)
 
 
 class FixtureMeta(Struct, frozen=True):

@@ -6,13 +6,13 @@ from pydantic import field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from longmemeval.errors import HarnessError
-from longmemeval.remote.places import PlaceError, cache_bytes, local_place, remote_of
+from longmemeval.remote.places import PlaceError, anchored, cache_bytes, local_place, remote_of
 
 
 class Folders(BaseSettings):
     """The folders, from arguments, else `LONGMEMEVAL_DATA_DIR`, `…_PREPARED_DIR`, `…_RESULTS_DIR`, else here."""
 
-    model_config = SettingsConfigDict(env_prefix="LONGMEMEVAL_", frozen=True, extra="forbid")
+    model_config = SettingsConfigDict(env_prefix="LONGMEMEVAL_", frozen=True, extra="forbid", validate_default=True)
 
     data_dir: Path = Path("data")
     prepared_dir: Path = Path("prepared-data")
@@ -37,6 +37,11 @@ class Folders(BaseSettings):
             return place
         except PlaceError as error:
             raise HarnessError(error.what, where="--prepared-dir", fix=error.fix) from error
+
+    @field_validator("data_dir", "prepared_dir", "results_dir", "memories_dir", "stores_dir")
+    @classmethod
+    def _anchored(cls, folder: Path) -> Path:
+        return anchored(folder)
 
     @property
     def cache_dir(self) -> Path:

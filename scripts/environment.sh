@@ -63,7 +63,8 @@ TEXT
     fi
     stamp=$(cat pyproject.toml constraints.txt <(echo "$python $extras $HAS_HNSWLIB") | cksum)
     if [ -x "$directory/bin/python" ] && [ "$(cat "$directory/.stamp" 2>/dev/null)" = "$stamp" ]; then return 0; fi
-    echo "Making the environment $directory (once; a minute or two) ..." >&2
+    echo "Making the environment $directory (once; a minute or two):" >&2
+    echo "  1. a virtual environment of $("$python" --version 2>&1) ..." >&2
     "$python" -m venv --clear "$directory" || {
         echo "Python could not make an environment. Debian and Ubuntu: apt-get install python3-venv" >&2
         return 1

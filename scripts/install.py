@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
 from longmemeval.memory.adapters.pip_settings import pip_settings, uv_arguments, uv_variables
@@ -40,6 +41,7 @@ def requirements(extras: str, without: list[str]) -> list[str]:
 
 def by_uv(wanted: list[str]) -> bool:
     settings = pip_settings()
+    say("2. uv, which installs the rest quickly ...")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--constraint", str(CONSTRAINTS), "uv"]
     if subprocess.run(pip).returncode:
         return False
@@ -47,7 +49,7 @@ def by_uv(wanted: list[str]) -> bool:
     uv = [str(Path(sys.executable).with_name("uv")), "pip", "install", "--quiet", "--compile-bytecode"]
     uv += ["--python", sys.executable, *uv_arguments(settings), *constraints]
     variables = uv_variables(settings) | os.environ
-    return all(subprocess.run([*uv, *what], env=variables).returncode == 0 for what in (wanted, project()))
+    return installed(uv, variables, wanted)
 
 
 def by_pip(wanted: list[str]) -> bool:
@@ -56,7 +58,19 @@ def by_pip(wanted: list[str]) -> bool:
     address = CONSTRAINTS.as_uri()
     variables = os.environ | {"PIP_CONSTRAINT": address, "PIP_BUILD_CONSTRAINT": address}
     pip = [sys.executable, "-m", "pip", "install", "--quiet"]
-    return all(subprocess.run([*pip, *what], env=variables).returncode == 0 for what in (wanted, project()))
+    return installed(pip, variables, wanted)
+
+
+def installed(installer: list[str], variables: Mapping[str, str], wanted: list[str]) -> bool:
+    say(f"3. {len(wanted)} packages and what they need: the longest step ...")
+    if subprocess.run([*installer, *wanted], env=variables).returncode:
+        return False
+    say("4. longmemeval itself ...")
+    return subprocess.run([*installer, *project()], env=variables).returncode == 0
+
+
+def say(line: str) -> None:
+    print(f"  {line}", file=sys.stderr, flush=True)
 
 
 def project() -> list[str]:

@@ -143,6 +143,7 @@ def _become(request: Request) -> NoReturn:
     """Be the command that was asked for."""
     arguments, folder, environment, *streams = request
     os.setsid()
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # A session under nohup has it ignored.
     for number, stream in enumerate(("/dev/null", *streams)):
         flags = os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         opened = os.open(stream, flags, 0o600)

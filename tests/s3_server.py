@@ -49,6 +49,7 @@ class S3Server:
     Attributes:
         asked: the requests of this test so far.
         denied: whether it refuses everything.
+        busy: whether it answers everything with 503.
         before: called with each before it is answered; it may wait.
     """
 
@@ -72,14 +73,23 @@ class S3Server:
         """A new bucket, which is empty, and nothing asked yet."""
         self.asked: list[Asked] = []
         self.before: Callable[[Asked], None] = lambda asked: None
-        self.denied = False
+        self.denied = self.busy = False
         self.bucket = f"bucket-{uuid4().hex[:12]}"
         self.address = f"s3://{self.bucket}/fixtures"
         s3_backends[_ACCOUNT]["aws"].create_bucket(self.bucket, "us-east-1")
 
+    def stop(self) -> None:
+        """Refuse connections from now on; only for a server that no other test uses."""
+        self._server.shutdown()
+        self._server.server_close()
+
     def objects(self) -> dict[str, bytes]:
         """All objects, by their paths in the bucket."""
         return {key: stored.value for key, stored in _bucket(self.bucket).keys.items()}
+
+    def remove(self, key: str) -> None:
+        """Remove an object, without a request."""
+        _bucket(self.bucket).keys.pop(key)
 
     def put(self, key: str, data: bytes) -> None:
         """Put an object there, without a request."""
@@ -92,6 +102,8 @@ class S3Server:
         self.before(asked)
         if self.denied:
             return Response(_DENIED.format(code="AccessDenied", condition=""), 403)(environ, start)
+        if self.busy:
+            return Response(_DENIED.format(code="SlowDown", condition=""), 503)(environ, start)
         if request.method != "PUT" or not {"If-Match", "If-None-Match"} & {name for name, _ in request.headers}:
             return self._app(environ, start)
         with self._writing:

@@ -3,13 +3,14 @@
 import asyncio
 import subprocess
 import sys
+import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
-from longmemeval.event_loop import complete
+from longmemeval.event_loop import complete, in_thread, not_its_own_time, own_time
 from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
 from tests.pipeline.helpers import MODEL, prepared_colours
@@ -81,9 +82,25 @@ def test_what_was_begun_is_finished_with_the_loop() -> None:
     assert closed == [True]
 
 
+def test_time_that_is_not_its_own_is_left_out_once() -> None:
+    """Waiting for the work thread, while something is opened, is part of the opening and of nothing else."""
+
+    async def measured() -> float:
+        blocker = asyncio.create_task(in_thread(time.sleep, 0.3))
+        await asyncio.sleep(0)
+        with own_time() as stopwatch:
+            with not_its_own_time():
+                await in_thread(int)
+            await asyncio.sleep(0.3)
+        await blocker
+        return stopwatch.milliseconds
+
+    assert complete(measured()) >= 299
+
+
 INTERRUPTED = """
 import asyncio, os, signal, threading
-from longmemeval.event_loop import complete
+from longmemeval.event_loop import complete, in_thread, not_its_own_time, own_time
 
 async def forever():
     threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()

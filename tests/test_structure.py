@@ -62,7 +62,9 @@ MAY_READ_GOLD = {
     "pipeline/grade/evaluate.py",
     "pipeline/grade/replies.py",
     "pipeline/inspect.py",
+    "pipeline/judge_check/again.py",
     "pipeline/judge_check/check.py",
+    "pipeline/judge_check/planted.py",
     "pipeline/retrieval/haystack_ranking.py",
     "pipeline/retrieval/scoring.py",
     "pipeline/runs/asked.py",
@@ -282,7 +284,7 @@ def test_import_loads_no_heavy_library() -> None:
 
 # What parses a command line and prints help: of every other module of ours, importing it would be for nothing.
 AT_START = {
-    *("errors", "files", "part_options", "remote", "remote.places"),
+    *("errors", "files", "interruption", "remote", "remote.places"),
     *("secrets", "secrets.redaction", "text", "text.plural"),
     *("report", "report.tables", "report.tables.layout", "report.tables.table"),
 }
@@ -315,9 +317,7 @@ def test_two_runs_are_told_apart_without_scipy() -> None:
     assert run_code(f"import sys; {told_apart}; print('scipy' in sys.modules)") == "False\n"
 
 
-def test_help_takes_little_more_than_the_libraries_that_print_it() -> None:
-    """A fifth of a second, where theirs take that long."""
-
+def test_help_takes_little_more_than_the_library_that_prints_it() -> None:
     # Compiled by the first of them, as for a user.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
@@ -328,11 +328,11 @@ def test_help_takes_little_more_than_the_libraries_that_print_it() -> None:
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    smallest = "import msgspec, typer; app = typer.Typer(); app.command()(lambda: None); app(['--help'])"
+    smallest = "import typer; app = typer.Typer(); app.command()(lambda: None); app(['--help'])"
     # In turns, and the least of each: what else the machine does makes both slower.
     pairs = [(seconds("-m", "longmemeval", "--help"), seconds("-c", smallest)) for _ in range(6)]
     ours, theirs = map(min, zip(*pairs, strict=True))
-    assert ours < 2 * theirs
+    assert ours < 1.2 * theirs
 
 
 def test_modules_keep_their_size() -> None:

@@ -3,13 +3,15 @@
 import hashlib
 import mmap
 import re
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from longmemeval.benchmarks.faults import json_in, map_file
 
@@ -21,6 +23,20 @@ _END = re.compile(rb"\][ \t\n\r]*\Z")
 _BEHIND = re.compile(r"trailing characters \(byte (\d+)\)")
 _ONE = msgspec.json.Decoder(Raw)
 _ALL = msgspec.json.Decoder(list[Raw])
+_decoded = threading.local()
+_R = TypeVar("_R", bound="OnePassRecord")
+_T = TypeVar("_T")
+
+
+class OnePassRecord(Struct, frozen=True):
+    """A record that `MappedFile.decode` reads in one pass.
+
+    Where a record ends is known only from the error that something follows it, and the error loses what was decoded.
+    The record therefore leaves itself behind before the error is raised.
+    """
+
+    def __post_init__(self) -> None:
+        _decoded.record = self
 
 
 class MappedFile:
@@ -63,14 +79,38 @@ class MappedFile:
         Raises:
             msgspec.DecodeError, RecursionError: the file is not a JSON array; perhaps after some of its records.
         """
+        return self._split(lambda place, end: self.json[place:end], lambda raw: raw, _ONE)
+
+    def decode(self, decoder: "msgspec.json.Decoder[_R]") -> Iterator[_R]:
+        """Decode each record in turn, in one pass over the file.
+
+        Args:
+            decoder: of a `OnePassRecord`; its `Raw` fields are views of the mapping.
+
+        Raises:
+            msgspec.DecodeError, RecursionError: the file is not a JSON array of such records; perhaps after some.
+        """
+        try:
+            yield from self._split(lambda place, end: _decoded.__dict__.pop("record"), decoder.decode, decoder)
+        finally:
+            # Its views would hold the mapping.
+            _decoded.__dict__.clear()
+
+    def _split(
+        self, found: Callable[[int, int], _T], decode: Callable[[Raw], _T], decoder: "msgspec.json.Decoder[Any]"
+    ) -> Iterator[_T]:
+        """Yield what `found` gives for the bounds of each record that `decoder` has just read.
+
+        What cannot be split that way is split by the decoder of the whole and given to `decode`.
+        """
         place, count = self._begin(), 0
         while place is not None:
-            end = self._end(place)
+            end = self._end(place, decoder)
             if end is None:
                 # Not as expected: the decoder of the whole says what is wrong, or knows better.
-                yield from islice(_ALL.decode(self.json), count, None)
+                yield from map(decode, islice(_ALL.decode(self.json), count, None))
                 return
-            yield self.json[place:end]
+            yield found(place, end)
             self.looked_at(end - place)
             count += 1
             following = _NEXT.match(self.json, end)
@@ -82,10 +122,10 @@ class MappedFile:
         place = opened.end() if opened else 0
         return None if opened and _END.match(self.json, place) else place
 
-    def _end(self, place: int) -> int | None:
+    def _end(self, place: int, decoder: "msgspec.json.Decoder[Any]") -> int | None:
         """Where the separator behind the record at `place` is; None where no record followed by one is found."""
         try:
-            _ONE.decode(self.json[place:])
+            decoder.decode(self.json[place:])
         except msgspec.DecodeError as error:
             # Decoding ends behind the first value; the error says where that is, counted from 1.
             if behind := _BEHIND.search(str(error)):

@@ -20,6 +20,7 @@ from longmemeval.benchmarks.spec import Benchmark, Sniffed
 from longmemeval.benchmarks.specs import BENCHMARK_SPECS, benchmarks, broken_benchmarks
 from longmemeval.dataset import Dataset
 from longmemeval.errors import DataError, HarnessError, nearest
+from longmemeval.remote.places import anchored
 from longmemeval.settings import folders
 
 _FIRST_KEY = re.compile(rb'\s*\[?\s*\{\s*"(\w+)"')
@@ -47,7 +48,7 @@ def load_dataset(name_or_path: str | Path, data_dir: Path | None = None, **optio
         entry = catalogue_entry(name_or_path)
         name, path = entry.name, _present(entry, data_dir or folders().data_dir)
     else:
-        name, path = "", Path(name_or_path)
+        name, path = "", anchored(Path(name_or_path))
     benchmark = _whose(path)
     for option in options:
         if option not in benchmark.options:

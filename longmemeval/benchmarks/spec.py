@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from longmemeval.benchmarks.retrieval_protocols import OfficialRanking, OfficialScoring, RetrievalRules
 from longmemeval.dataset import Dataset
+from longmemeval.evaluation.plants.planting import Planting
 from longmemeval.evaluation.question_types import ANY_TYPES, QuestionTypes
 from longmemeval.records import Gold, Question
 
@@ -91,6 +92,9 @@ class Benchmark:
     """The spec of the judge that its authors grade with."""
     prompts: str = "strict"
     """The prompts of a judge that is named by its chat model alone: a name of the door `longmemeval.judges`."""
+    planting: Planting | None = None
+    """How answers of known truth are made for `judge check`: `answer_planting()` where the gold is an answer. None: it
+    says nothing of them, so that no judge can be checked on it and no score is corrected."""
     log_judge: str = ""
     """The model whose judged logs the authors' own script takes; empty where there is no such script."""
     answering: OfficialAnswering | None = None

@@ -21,7 +21,7 @@ _POLL_S = 0.02
 
 
 class HubLostError(HarnessError):
-    """The command is gone, or has given this worker up."""
+    """The command is gone, has given this worker up, or refuses it."""
 
 
 class HubConnection:
@@ -31,6 +31,7 @@ class HubConnection:
         address: host and port.
         key: by which both sides know each other.
         worker: the worker's name.
+        versions: of the worker's code and libraries; the command gives no task to one that has others than itself.
 
     Attributes:
         folder: of the command, on its machine.
@@ -39,12 +40,12 @@ class HubConnection:
         HubLostError: nobody listens there; so do all methods.
     """
 
-    def __init__(self, address: tuple[str, int], key: bytes, worker: str) -> None:
+    def __init__(self, address: tuple[str, int], key: bytes, worker: str, versions: Mapping[str, str]) -> None:
         self.address = address
         self._lock = Lock()
         with self._told():
             self._connection = Client(address, authkey=key)
-        self.folder = str(self.ask("join", worker))
+        self.folder = str(self.ask("join", worker, dict(versions)))
 
     def ask(self, operation: str, *given: object) -> Answer:
         """The answer to one question; the operations are those of `executors/hub.py`."""
@@ -124,7 +125,11 @@ class _Here:
 
 
 def connect(
-    address: tuple[str, int], key: bytes, worker: str, joined: Callable[[HubConnection], None]
+    address: tuple[str, int],
+    key: bytes,
+    worker: str,
+    versions: Callable[[], Mapping[str, str]],
+    joined: Callable[[HubConnection], None],
 ) -> HubConnection:
     """The connection of this process to a command; caches and locks are that command's from now on.
 
@@ -132,10 +137,11 @@ def connect(
         address: where it listens.
         key: by which both sides know each other.
         worker: the name of this process.
+        versions: gives those of this process.
         joined: called with a connection that is new.
     """
     if _Here.hub is None or _Here.hub.address != address:
-        _Here.hub = HubConnection(address, key, worker)
+        _Here.hub = HubConnection(address, key, worker, versions())
         locks.KEEPER.held_by = _Here.hub.locked
         joined(_Here.hub)
     return _Here.hub

@@ -10,6 +10,7 @@ from longmemeval.text.plural import count_of
 if TYPE_CHECKING:
     from longmemeval.pipeline.estimate.forecast import Forecast
     from longmemeval.pipeline.estimate.grading import GradingForecast
+    from longmemeval.pipeline.estimate.sample_size import Amount, SampleSize
     from longmemeval.pipeline.estimate.stages import Stage
     from longmemeval.pipeline.fixtures.prepare import PrepareReport
 
@@ -46,6 +47,29 @@ def show_forecast(forecast: "Forecast", *, runs: int = 1) -> None:
     )
 
 
+def show_sample_size(size: "SampleSize") -> None:
+    """Print how many questions tell a difference from noise, what they take, and what that assumes."""
+    points = f"{size.points:g} {'point' if size.points == 1 else 'points'}"
+    if size.needed is None:
+        first = f"To tell {points} from noise, two runs need more than ten million questions."
+    else:
+        first = f"To tell {points} from noise, two runs need {_amount(size.needed)}."
+    there = size.available
+    shows = "show no difference" if there.points >= 100 else f"show {there.points:.1f} points"
+    lines = [first, f"The data has {count_of(there.questions, 'question')}, which {shows}."]
+    if size.affordable:
+        paid = size.affordable
+        shows = "show no difference" if paid.points >= 100 else f"show {paid.points:.1f} points"
+        lines.append(f"--max-cost pays for {count_of(paid.questions, 'question')} in each of two runs, which {shows}.")
+    print_lines([*lines, "Assumed:", *(f"  {line}." for line in size.assumptions)])
+
+
+def _amount(amount: "Amount") -> str:
+    dollars = "cost unknown" if amount.dollars is None else f"${_range(*amount.dollars, ',.2f')}"
+    time = "time unknown" if amount.seconds is None else shown_duration(amount.seconds)
+    return f"{count_of(amount.questions, 'question')} each ({dollars} and {time} for each run)"
+
+
 def show_preparation(report: "PrepareReport") -> None:
     """Print the figures of a dry run of `prepare`."""
     for what, amount in report.estimate.items():
@@ -53,8 +77,9 @@ def show_preparation(report: "PrepareReport") -> None:
         out.print(f"  {what}: {shown}")
     if report.expected:
         took = report.expected
+        time = "unknown" if took.seconds is None else f"about {shown_duration(took.seconds)}"
         computing = f"{shown_duration(took.processor_s)} of processor time; " if took.processor_s else ""
-        out.print(printable(f"  time: about {shown_duration(took.seconds)} ({computing}{took.basis})"))
+        out.print(printable(f"  time: {time} ({computing}{took.basis})"))
 
 
 def show_grading(forecast: "GradingForecast") -> None:

@@ -3,16 +3,16 @@
 import os
 import sys
 import traceback
-from importlib import import_module
+from contextlib import suppress
 from pathlib import Path
 
 import typer
 
 from longmemeval import __version__
 from longmemeval.cli.interrupts import INTERRUPTED, handle_interrupts, leave
-from longmemeval.cli.options.panels import Verbs
-from longmemeval.cli.output import err, hiding_secrets, printable
+from longmemeval.cli.output import OutputError, discard_output, err, hiding_secrets, printable
 from longmemeval.cli.published import with_default
+from longmemeval.cli.verb_table import AllVerbs
 from longmemeval.errors import HarnessError
 from longmemeval.files import leads_nowhere
 from longmemeval.secrets.redaction import register_address
@@ -21,9 +21,8 @@ app = typer.Typer(
     name="longmemeval",
     help="Measure the memory systems of LLM agents: prepare fixtures once, run any memory configuration, grade with "
     "the benchmark's own judges.",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
-    cls=Verbs,
+    cls=AllVerbs,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="longmemeval demo",
 )
@@ -46,34 +45,9 @@ def options(
 # Else pydantic reads the entry points of all installed packages, and no verb works where one of them is damaged.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
-for _verb in (
-    "demo",
-    "prepare",
-    "run",
-    "evaluate",
-    "retrieval",
-    "runs",
-    "status",
-    "inspect",
-    "facts",
-    "verify",
-    "sign",
-    "recipe",
-    "merge",
-    "export",
-    "import_run",
-    "compare",
-    "sweep",
-    "report",
-    "plugins",
-):
-    import_module(f"longmemeval.cli.verbs.{_verb}").register(app)
-for _group in ("datasets", "judge", "memory", "board"):
-    app.add_typer(import_module(f"longmemeval.cli.verbs.{_group}").app, name=_group)
-
 
 def main() -> None:
-    """Run the command line; the process exits with the codes of the design: 0, 1, 2, 3, 4, 130."""
+    """Run the command line; the process exits with the codes of the design: 0 to 4, 128 and a signal."""
     handle_interrupts()
     for argument in sys.argv[1:]:
         register_address(argument)
@@ -82,7 +56,15 @@ def main() -> None:
             _main()
     except BrokenPipeError:
         # Who read the output is gone (`| head`): what is left of it goes nowhere, without a word.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()
+        sys.exit(1)
+    except OutputError as error:
+        with suppress(OSError):
+            err.print(
+                f"[bold red]Error:[/] Standard output cannot be written: {error.strerror}. Finished work is kept."
+            )
+            sys.stderr.flush()
+        discard_output()
         sys.exit(1)
 
 
@@ -91,6 +73,8 @@ def _main() -> None:
         app(args=list(with_default(sys.argv[1:])), prog_name="longmemeval")
     except HarnessError as error:
         _fail(str(error), error.exit_code)
+    except OutputError:
+        raise
     except OSError as error:
         _fail(_refusal(error), 2)
     except KeyboardInterrupt:

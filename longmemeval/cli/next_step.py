@@ -15,14 +15,25 @@ def command_line(*words: str, places: "PreparedPlaces | None" = None) -> str:
     return shlex.join(["longmemeval", *words, *(places.given() if places else [])])
 
 
-def grade(run: str, benchmark: "Benchmark", model: str, places: "PreparedPlaces") -> str:
-    """How to grade a run: offline where its model is, or where the benchmark's own judge has no key here."""
+def grade(run: str, benchmark: "Benchmark", model: str, places: "PreparedPlaces", *, elsewhere: bool = False) -> str:
+    """Return how to grade a run.
+
+    Offline, where its model is, where the benchmark's own judge has no key here, or where the model was called at an
+    address of the user's: nobody else is called unasked.
+
+    Args:
+        run: its id or a pattern.
+        benchmark: whose judge grades by default.
+        model: that answered.
+        places: folders that were given.
+        elsewhere: whether `--api-base` was given.
+    """
     from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
     from longmemeval.llm.options import is_offline
 
     usual = benchmark.default_judge
     keyless = not os.environ.get(f"{usual.split('/')[0].upper()}_API_KEY")
-    judge = ["--judge", LEXICAL_JUDGE] if not is_offline(usual) and (is_offline(model) or keyless) else []
+    judge = ["--judge", LEXICAL_JUDGE] if not is_offline(usual) and (is_offline(model) or keyless or elsewhere) else []
     return command_line("evaluate", run, *judge, places=places)
 
 

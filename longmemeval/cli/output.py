@@ -4,7 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from typing import IO, Literal
 
@@ -14,6 +14,7 @@ from rich import box
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -51,7 +52,7 @@ class Terminal:
     def print(self, what: RenderableType = "") -> None:
         """Print text with rich's markup, or a table; a word longer than the line, such as a path, stays whole."""
         if isinstance(what, str) and not self.console.soft_wrap:
-            what = _wrapped(Text.from_markup(what), self.width)
+            what = _wrapped(Text.from_markup(as_addresses(what)), self.width)  # As wide as it will be shown.
         self.console.print(what, overflow="ignore", crop=False)
 
     def next(self, *commands: str) -> None:
@@ -79,21 +80,69 @@ out = Terminal()
 err = Terminal(stderr=True)
 
 
+class OutputError(OSError):
+    """Standard output or error cannot be written: a full disk, say."""
+
+
 class _HidingStream(TextIOWrapper):
-    """A stream in front of the bytes of another; what is written loses its secrets on the way."""
+    """A stream in front of the bytes of another; what is written loses its secrets on the way.
+
+    Raises:
+        OutputError: by `write` and `flush`, where the bytes cannot be written; not where nobody reads them any more.
+    """
 
     def __init__(self, stream: TextIOWrapper) -> None:
         stream.flush()
         super().__init__(stream.buffer, stream.encoding, stream.errors, line_buffering=stream.line_buffering)
+        self._behind = stream  # It would close the bytes when it is collected.
 
     def write(self, text: str) -> int:
-        super().write(as_addresses(hide(text)))
+        with _told_apart():
+            super().write(as_addresses(hide(text)))
         return len(text)
+
+    def flush(self) -> None:
+        """Write out what is held back."""
+        with _told_apart():
+            super().flush()
 
     def close(self) -> None:
         """Leave the bytes open: they are those of the other stream."""
         if not self.buffer.closed:
             self.flush()
+
+
+@contextmanager
+def _told_apart() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(error.errno, error.strerror) from None
+
+
+def reserve_output() -> None:
+    """Keep standard output for what `out` prints.
+
+    What the code of a memory prints, from C or from a process of its own too, goes to standard error from now on: with
+    `--json` it would come before or into the document.
+    """
+    stream = sys.stdout
+    with suppress(OSError, ValueError):  # No file behind it, as in a notebook.
+        if stream.fileno() == 1 and isinstance(stream, TextIOWrapper):
+            stream.flush()
+            kept = os.fdopen(os.dup(1), "w", encoding=stream.encoding, errors=stream.errors)
+            os.dup2(2, 1)
+            out.console.file = _HidingStream(kept)
+            sys.stdout = sys.stderr
+
+
+def discard_output() -> None:
+    """Let what is left to be written to standard output go nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (out.file, sys.stdout):
+        os.dup2(nowhere, stream.fileno())
 
 
 @contextmanager
@@ -104,9 +153,11 @@ def hiding_secrets() -> Iterator[None]:
     try:
         yield
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        sys.stdout, sys.stderr = before
+        try:
+            for stream in (out.file, sys.stdout, sys.stderr):
+                stream.flush()
+        finally:
+            sys.stdout, sys.stderr = before
 
 
 def printable(text: str) -> str:
@@ -143,6 +194,21 @@ def print_table(table: Table) -> None:
         out.print(printable(f"Left out at {out.width} columns: {names}. A wider terminal or --json shows them."))
 
 
+def print_row(cells: Iterable[tuple[str, int | None]]) -> None:
+    """Print one row of a table whose rows come one by one, at once.
+
+    Args:
+        cells: text and width of each; without a width, what is left of the line.
+    """
+    row, texts = RichTable.grid(padding=(0, 2, 0, 0)), []
+    for text, width in cells:
+        row.add_column(width=width)
+        texts.append(Text(_visible(text)))
+    row.add_row(*texts)
+    out.print(Padding(row, (0, 0, 0, 1)))
+    out.file.flush()
+
+
 def _print_block(block: Block) -> None:
     shown = RichTable(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for index, (column, width) in enumerate(zip(block.table.columns, block.widths, strict=True)):
@@ -152,3 +218,8 @@ def _print_block(block: Block) -> None:
     for place, row in enumerate(block.table.rows, start=1):
         shown.add_row(*map(Text, row), end_section=place == apart)
     out.print(shown)
+
+
+def tell_omitted(what: str) -> None:
+    """Say on standard error which runs `--sweep` does not stand for."""
+    err.print(f"Not of the sweep: {printable(what)}.")

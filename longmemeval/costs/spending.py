@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.errors import HarnessError, SpendingLimitError
+from longmemeval.files import ends_whole
 from longmemeval.locks import locked
 
 SPENDING = "spending.jsonl"
@@ -254,18 +255,10 @@ def _ends_half_way(file: BinaryIO) -> bool:
     """Whether the last line was never finished. One that another process is writing just now soon is."""
     # No pause before the first look: even one of no length hands the interpreter to another thread.
     for pause in (0.001, 0.01):
-        if _ends_whole(file):
+        if ends_whole(file):
             return False
         time.sleep(pause)
-    return not _ends_whole(file)
-
-
-def _ends_whole(file: BinaryIO) -> bool:
-    size = file.seek(0, os.SEEK_END)
-    if size == 0:
-        return True
-    file.seek(size - 1)
-    return file.read(1) == b"\n"
+    return not ends_whole(file)
 
 
 def spent_in(path: Path) -> float | None:

@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import Protocol, runtime_checkable
@@ -12,6 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from longmemeval.arrays import Vectors
+from longmemeval.caches.flights import only_maker_blocking
 from longmemeval.caches.served import open_cache
 from longmemeval.caches.sqlite import cache_key
 from longmemeval.costs.receipts import Receipts
@@ -98,6 +99,10 @@ class CachedEmbedder:
         # Kept in the file too: a remote model would have to be asked, and a full cache must do without the network.
         self._dimension_key = cache_key(self.fingerprint)
         self._lock = Lock()
+
+    def load(self) -> None:
+        """Have the embedder load what its first text would wait for; nothing is remembered or counted."""
+        self._embedder.embed(["ready"])
 
     @property
     def dimension(self) -> int:
@@ -211,12 +216,16 @@ class CachedEmbedder:
             yield texts
             return
         keys = {cache_key(self.fingerprint, text): text for text in texts}
-        own = self._cache.claim(list(keys))
-        try:
-            yield [keys[key] for key in own]
-        finally:
+        with ExitStack() as stack:
+            if self.is_metered:
+                # Of processes that want the same texts one pays for them.
+                stack.enter_context(only_maker_blocking(self._cache, cache_key(self.fingerprint, *texts)))
+                there = self._cache.get_many(list(keys))
+                keys = {key: text for key, text in keys.items() if key not in there}
+            own = self._cache.claim(list(keys))
             if own:
-                self._cache.release(own)
+                stack.callback(self._cache.release, own)
+            yield [keys[key] for key in own]
 
     def _look_up(self, texts: list[str]) -> dict[str, Vectors]:
         if not self._cache:

@@ -136,9 +136,8 @@ class RemoteEmbedder:
 
         begun, attempts = time.monotonic(), 0
         while True:
-            arrived = time.monotonic()
             turn = self._gate.turn_blocking(Size(sum(map(len, texts)) // _CHARACTERS_OF_TOKEN))
-            begun += time.monotonic() - arrived
+            begun += turn.held_back_s
             left = begun + self._give_up_after_s - time.monotonic()
             attempts += 1
             try:

@@ -43,11 +43,18 @@ class HeldOut(Struct, frozen=True):
 
     n: int
     abstaining: Abstaining
-    accuracy: float
-    """With the threshold: abstaining is right on unanswerable questions and wrong on others; else the judge's credit
-    counts. A mean score where the judge gives scores."""
+    accuracy: float | None
+    """With the threshold: declining earns what this judge gave the run's own answers that decline, on answerable
+    questions nothing where none did; else the judge's credit counts. None where `declining` is."""
     judged_accuracy: float
-    """Of the same questions without it."""
+    """Of the same questions without it. A mean score where the judge gives scores, like `accuracy`."""
+    declining: float | None = None
+    """Mean credit of the run's answers that decline an unanswerable question; None where none of them was judged."""
+
+    @property
+    def pays(self) -> bool:
+        """Whether declining an unanswerable question earns anything by this judge, as far as that is known."""
+        return self.declining != 0
 
 
 class ScoreBin(Struct, frozen=True):
@@ -91,7 +98,7 @@ def abstaining(
     Returns:
         None where no question is unanswerable and no answer abstains.
     """
-    abstained = {gold.question_id for gold in golds if abstains(hypotheses.get(gold.question_id, ""))}
+    abstained = declined(hypotheses).intersection(gold.question_id for gold in golds)
     unanswerable = {gold.question_id for gold in golds if gold.abstention}
     if not abstained and not unanswerable:
         return None
@@ -101,6 +108,11 @@ def abstaining(
         precision_interval=_share_interval(abstained, right, haystacks or {}),
         recall_interval=_share_interval(unanswerable, right, haystacks or {}),
     )
+
+
+def declined(hypotheses: Mapping[str, str]) -> set[str]:
+    """Return the ids of the questions whose answer abstains as a whole."""
+    return {question_id for question_id, hypothesis in hypotheses.items() if abstains(hypothesis)}
 
 
 def method() -> str:
@@ -123,6 +135,7 @@ def calibrate(
     scores: Mapping[str, float | None],
     unanswerable: Mapping[str, bool],
     credits: Mapping[str, float | None],
+    declined: Collection[str] = (),
     *,
     seed: int = 0,
 ) -> Calibration:
@@ -135,6 +148,7 @@ def calibrate(
         unanswerable: by question id, of all selected questions.
         credits: what the answers earned, between 0 and 1 (labels: 0 or 1), by question id; None or missing: not
             evaluated, counts as 0.
+        declined: ids of the questions whose answer abstains, which tell what this judge gives for that.
         seed: of the halves.
     """
     scored = {one: score for one in sorted(unanswerable) if (score := scores.get(one)) is not None}
@@ -143,11 +157,21 @@ def calibrate(
     held_out = None
     if threshold is not None and other:
         below = {one for one in other if one in scored and scored[one] < threshold}
+        declining = {
+            kind: [value for one in declined if unanswerable[one] is kind and (value := credits.get(one)) is not None]
+            for kind in (False, True)
+        }
+        earned = {kind: _mean(values) if values else 0.0 for kind, values in declining.items()}
         held_out = HeldOut(
             n=len(other),
             abstaining=_abstaining(below, {one for one in other if unanswerable[one]}, _BY_THRESHOLD),
-            accuracy=_mean(unanswerable[one] if one in below else credits.get(one) or 0 for one in other),
+            accuracy=(
+                _mean(earned[unanswerable[one]] if one in below else credits.get(one) or 0 for one in other)
+                if declining[True]
+                else None
+            ),
             judged_accuracy=_mean(credits.get(one) or 0 for one in other),
+            declining=earned[True] if declining[True] else None,
         )
     return Calibration(
         threshold=threshold,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 from msgspec import Struct
 
-from longmemeval.evaluation.abstention import Abstaining, Calibration, abstaining, calibrate
+from longmemeval.evaluation.abstention import Abstaining, Calibration, abstaining, calibrate, declined
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
 from longmemeval.evaluation.judges.standing import is_official, served_as_official
 from longmemeval.evaluation.question_types import ABILITIES, ANY_TYPES, Labels, OfficialFigures, QuestionTypes
@@ -14,7 +14,7 @@ from longmemeval.evaluation.statistics.resampling import share_haystacks
 from longmemeval.evaluation.statistics.spread import percentile
 from longmemeval.records import Gold, Judgement, Usage
 
-METRICS_FORMAT = 2
+METRICS_FORMAT = 3
 """Raised whenever the same labels give other figures than before; files from before the first have none."""
 
 
@@ -150,7 +150,9 @@ def compute_metrics(
         by_ability=scores.grouped(golds, types.ability_of, ABILITIES),
         by_facet=scores.grouped(faceted, _facet, [_facet(gold) for gold in faceted]),
         abstaining=None if hypotheses is None else abstaining(golds, hypotheses, clusters),
-        calibration=_calibration(golds, top_scores or {}, {one.question_id: credit(one) for one in made}),
+        calibration=_calibration(
+            golds, top_scores or {}, {one.question_id: credit(one) for one in made}, hypotheses or {}
+        ),
         votes=_vote_spread(made, len(golds)),
         official_figures=figures(Labels(identity, official, golds, labels, times)) if figures and golds else None,
         haystacks=len(set(clusters.values())) if share_haystacks(list(clusters.values())) else None,
@@ -199,12 +201,15 @@ def _facet(gold: Gold) -> str:
 
 
 def _calibration(
-    golds: Sequence[Gold], top_scores: Mapping[str, float | None], credits: Mapping[str, float | None]
+    golds: Sequence[Gold],
+    top_scores: Mapping[str, float | None],
+    credits: Mapping[str, float | None],
+    hypotheses: Mapping[str, str],
 ) -> Calibration | None:
     unanswerable = {gold.question_id: gold.abstention for gold in golds}
     if not any(unanswerable.values()) or all(top_scores.get(one) is None for one in unanswerable):
         return None
-    return calibrate(top_scores, unanswerable, credits)
+    return calibrate(top_scores, unanswerable, credits, declined(hypotheses) & unanswerable.keys())
 
 
 def _vote_spread(made: Sequence[Judgement], n: int) -> VoteSpread | None:

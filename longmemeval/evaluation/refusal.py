@@ -1,19 +1,21 @@
 """Whether an answer as a whole says that the question cannot be answered.
 
 A text is read as a person would read it: what follows a final "Answer:" decides, else the conclusion of structured
-reasoning, else all of it. Its clauses are sorted, by the patterns of `refusal_rules.json`, into refusals ("I can't
-tell", "there is no mention of …"), what was told instead ("you mentioned a cat"), answers ("so it was May") and asides
-("let me know"). Then:
+reasoning, else all of it; where what follows the last "therefore" refuses, no more is read. The clauses are sorted, by
+the patterns of `refusal_rules.json`, into refusals ("I can't tell", "there is no mention of …"), what was told instead
+("you mentioned a cat"), answers ("so it was May"), estimates ("about 5, I would guess") and asides ("let me know").
+Then:
 
 1. Without a refusal the text answers; so do "0" and "none".
 2. A refusal that comes first abstains, unless an answer follows ("I don't have the exact date, but you said March 3").
+   After "we cannot determine it" only an estimate, a number or a "but" is one; what is known besides is none.
 3. A refusal that comes after an answer abstains only where it is set against it ("…, but you never mentioned …") or
    says that the question itself cannot be answered; a remark on what else is missing refuses nothing.
 """
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -22,20 +24,42 @@ from msgspec import Struct
 
 from longmemeval.files import sha256_file
 
-Kind = Literal["unable", "unsure", "absent", "told", "answer", "aside", "other"]
+Kind = Literal["unable", "unsure", "absent", "told", "estimate", "answer", "aside", "other"]
 
 _RULES_FILE = Path(__file__).with_name("refusal_rules.json")
 _REFUSALS: tuple[Kind, ...] = ("unable", "unsure", "absent")
-_KINDS: tuple[Kind, ...] = (*_REFUSALS, "aside", "told", "answer")
+_KINDS: tuple[Kind, ...] = (*_REFUSALS, "aside", "estimate", "told", "answer")
 """In the order they are looked for."""
 
 _THINKING = re.compile(r"<(think|thinking|thought|reasoning|scratchpad)>.*?(?:</\1>|\Z)", re.DOTALL)
 _ANSWER_MARK = re.compile(
-    r"(?<!to )\banswer(?: to (?:the|this|your)[^:\n]{0,200})?(?: is| would be| should be)?[\"*_\s]{0,6}:"
-    r"|^[ \t#*_]{0,20}(?:\d+[.)] *)?(?:final |short )?answer[ \t*_]{0,20}$",
+    r"(?<!to )\b(?:answer|conclusion|result|verdict)(?: to (?:the|this|your)[^:\n]{0,200})?"
+    r"(?: is| would be| should be)?[\"*_\s]{0,6}:"
+    r"|\b(?:respond|reply|answer) (?:with|by saying)\b:?\s(?=[\"\u201c])"
+    r"|^[ \t#*_]{0,20}(?:\d+[.)] *)?(?:final |short )?(?:answer|conclusion|result|verdict)[ \t*_]{0,20}$",
     re.MULTILINE,
 )
+_LONGEST, _END = 4_000, 1_500
+"""Characters. Of a longer text its two ends are read: whoever refuses says so there."""
 _STRUCTURE = re.compile(r"\bstep \d|\bextract|\bnotes?\b\W*[:\n]|\breasoning\b|\brelevant information\b")
+_LAST_WORD = re.compile(
+    r"(?:^|[.!?:;,]\s{1,4}|\n)[^\w\n]{0,20}(?:therefore|thus|hence|consequently|accordingly|as such|as a result"
+    r"|because of this|given this|for this reason|in conclusion|to conclude|in summary|in short|so(?! far))\b"
+)
+"""What the last conclusion of a text begins with."""
+_OPENING_QUOTE = re.compile(r"^(\W*)[\"\u201c]([^\"\u201d]{0,300})[\"\u201d]")
+_NUMBER = re.compile(
+    r"\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen"
+    r"|twenty)\b"
+)
+_NEGATIVE = re.compile(
+    r"\b(?:not?|n/a|never|none|nothing|nowhere|neither|without|un[a-z]+|i[mn](?:possible|sufficient|adequate|complete"
+    r"|determinate)|difficult|hard|miss|lack|need|required|necessary|absent|silent|fail|yet|omit|leave|left|beyond|blank"
+    r"|mystery|empty|stops?)"
+)
+"""What every refusal holds; most clauses of a long text do not, and no pattern is tried on these."""
+_DETAIL = re.compile(r"\b(?:whether|if)\b")
+_BARE_ANSWER = re.compile(r"^\s*(zero|none|\d{1,4})[:,] ")
 _CONCLUSION = re.compile(r"\b(?:therefore|thus|hence|in conclusion|in summary|consequently|conclude)\b")
 _CONTRACTIONS = (
     ("\u2019", "'"),
@@ -46,6 +70,11 @@ _CONTRACTIONS = (
     ("i'm", "i am"),
     ("'ve", " have"),
     ("'d ", " would "),
+    ("'ll ", " will "),
+    ("'re ", " are "),
+    ("it's ", "it is "),
+    ("that's ", "that is "),
+    ("there's ", "there is "),
 )
 _EMPHASIS = re.compile(r"[*_`#>]+")
 _QUOTED = re.compile(r"\"[^\"]{0,300}\"|\u201c[^\u201d]{0,300}\u201d")
@@ -53,12 +82,14 @@ _PARENTHESES = re.compile(r"\([^()]*\)")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\")]*\s+|\n+|;\s+|\s[\u2014\u2013-]+\s|\u2014")
 _JOINT = re.compile(
     r"[,:\s]*\b"
-    r"(but|however|yet|nevertheless|nonetheless|that said"
-    r"|so(?! (?:far|many|much|that))|therefore|hence|thus|(?<=, )which)"
+    r"(but(?! not (?:a|an|the|any|for|in|on|of|which|when|what|who|how|to|your)\b)"
+    r"|however|yet|nevertheless|nonetheless|that said|so(?! (?:far|many|much|that))|therefore|hence|thus|(?<=, )which)"
     r"\b[,\s]*"
 )
 _AGAINST = ("but", "however", "yet", "nevertheless", "nonetheless", "that said")
-_GRANTED = re.compile(r"(?:even )?(?:while|although|though|without|assuming|since|because|despite)\b")
+_GRANTED = re.compile(
+    r"(?:even )?(?:while|although|though|without|assuming|since|because|despite|as(?= (?:i|we|there|the) ))\b"
+)
 
 
 class _Rules(Struct, frozen=True, forbid_unknown_fields=True):
@@ -66,6 +97,8 @@ class _Rules(Struct, frozen=True, forbid_unknown_fields=True):
     """Raised when this module reads the patterns in another way; so judges that use it get another identity."""
     words: dict[str, str]
     """Parts of the patterns: `<NAME>` stands for one, and for its text only."""
+    reported: tuple[str, ...]
+    """Somebody said that something is not known: no refusal."""
     unable: tuple[str, ...]
     """The question cannot be answered."""
     unsure: tuple[str, ...]
@@ -80,8 +113,10 @@ class _Rules(Struct, frozen=True, forbid_unknown_fields=True):
     """The same where "but" or "although" says so: models write "no *specific* information" of what they do not know."""
     told: tuple[str, ...]
     """What was told instead."""
+    estimate: tuple[str, ...]
+    """An answer whatever was refused before: an assumption, a guess, a sum, advice."""
     answer: tuple[str, ...]
-    """Signs of an answer: a conclusion, an estimate, advice."""
+    """Signs of an answer. After "cannot be determined" they only repeat what is known."""
     aside: tuple[str, ...]
     """Courtesies, questions, offers, advice to look elsewhere: neither."""
 
@@ -101,6 +136,14 @@ class _Clause(NamedTuple):
     """Opens with "although …" or the like: what follows matters more."""
     inexact: bool
     hedged: bool
+    number: bool
+    detail: bool
+    """Asks "whether": after an answer, a remark."""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it refuses the question even after an answer."""
+        return self.kind == "unable" and not self.inexact and not self.detail
 
 
 def abstains(text: str) -> bool:
@@ -112,16 +155,34 @@ def abstains(text: str) -> bool:
     Returns:
         False for an empty text too, and for "0" and "none", which answer a question that asks for a number.
     """
-    clauses = [clause for clause in _clauses(_conclusion(_plain(text))) if clause.kind != "aside"]
-    refusals = [index for index, clause in enumerate(clauses) if clause.kind in _REFUSALS]
-    if not refusals:
-        return False
-    if all(clause.kind == "told" for clause in clauses[: refusals[0]]):
-        return not _answered(clauses[refusals[0] :])
-    last = clauses[refusals[-1]]
-    if last.inexact or any(clause.kind != "told" for clause in clauses[refusals[-1] + 1 :]):
-        return False
-    return last.against or last.kind == "unable"
+    return _abstains(text)
+
+
+@lru_cache(maxsize=2048)
+def _abstains(text: str) -> bool:
+    """Return the same; grading and several tables ask of one answer."""
+    final = _final_part(_plain(text))
+    concluded = _from_last_word(final)
+    return _refuses(concluded) or (concluded != final and _refuses(final))
+
+
+def ends_in_refusal(text: str) -> bool:
+    """Return whether the last thing `text` says is that something is not known, whatever it said before.
+
+    Of a question that cannot be answered that is enough: "You have a cat. There is no mention of a hamster."
+    """
+    clauses = [clause for clause in _clauses(_final_part(_plain(text))) if clause.kind not in ("aside", "told")]
+    return bool(clauses) and clauses[-1].kind in _REFUSALS and not clauses[-1].inexact
+
+
+def conclusion(text: str) -> str:
+    """Return where `text` states its result, in lower case: after "Answer:" or the last "therefore"; else all of it."""
+    return _from_last_word(_final_part(_plain(text)))
+
+
+def _from_last_word(final: str) -> str:
+    marks = list(_LAST_WORD.finditer(final))
+    return final[marks[-1].start() :] if marks else final
 
 
 @cache
@@ -130,23 +191,45 @@ def rules_sha256() -> str:
     return sha256_file(_RULES_FILE)
 
 
+def _refuses(text: str) -> bool:
+    clauses = [clause for clause in _clauses(text) if clause.kind != "aside"]
+    refusals = [index for index, clause in enumerate(clauses) if clause.kind in _REFUSALS]
+    if not refusals:
+        return False
+    if all(clause.kind == "told" for clause in clauses[: refusals[0]]):
+        return not _answered(clauses[refusals[0] :])
+    for index in reversed(refusals):
+        refusal, following = clauses[index], clauses[index + 1 :]
+        if refusal.is_final:
+            return not any(_takes_back(refusal, clause) for clause in following)
+        if refusal.against and not refusal.inexact:
+            return all(clause.kind in (*_REFUSALS, "told") for clause in following)
+    return False
+
+
 def _answered(clauses: Sequence[_Clause]) -> bool:
-    """Whether an answer follows the refusal that `clauses` begin with, and no later refusal takes it back."""
+    """Return whether an answer follows the refusal that `clauses` begin with, and no later refusal takes it back."""
     refusal, answered = clauses[0], False
     for clause in clauses[1:]:
         if clause.kind in _REFUSALS:
-            refusal, answered = clause, answered and clause.kind == "absent"
-        elif clause.kind == "answer" or _concedes(refusal, clause):
+            refusal, answered = clause, answered and clause.kind == "absent" and not clause.against
+        elif _takes_back(refusal, clause):
             answered = True
     return answered
 
 
-def _concedes(refusal: _Clause, following: _Clause) -> bool:
-    """Whether the refusal only grants that something is missing, and what follows is the point."""
+def _takes_back(refusal: _Clause, following: _Clause) -> bool:
+    """Return whether what follows a refusal is an answer after all: an estimate, a number, the point."""
     opposed = refusal.granted or following.against
+    if following.kind in _REFUSALS:
+        return False
     if following.kind == "told":
         return opposed and (refusal.inexact or (refusal.hedged and refusal.granted))
-    return refusal.inexact or refusal.granted or (following.against and (refusal.hedged or refusal.kind != "absent"))
+    if following.kind == "estimate" or refusal.inexact or refusal.granted:
+        return True
+    if refusal.kind == "unable":
+        return following.against or following.number
+    return following.kind == "answer" or (following.against and (refusal.hedged or refusal.kind != "absent"))
 
 
 def _plain(text: str) -> str:
@@ -157,23 +240,24 @@ def _plain(text: str) -> str:
     return _THINKING.sub("\n", text)
 
 
-def _conclusion(text: str) -> str:
+def _final_part(text: str) -> str:
     """What follows the last "Answer:"; of structured reasoning the last paragraph, from a "therefore" on."""
-    for mark in reversed(list(_ANSWER_MARK.finditer(text))):
-        if re.search(r"\w", text[mark.end() :]):
-            text = text[mark.end() :]
+    for heading in reversed(list(_ANSWER_MARK.finditer(text))):
+        if re.search(r"\w", text[heading.end() :]):
+            text = _OPENING_QUOTE.sub(r"\1\2. ", text[heading.end() :])
             break
     paragraphs = [part for part in re.split(r"\n\s*\n", text) if re.search(r"\w", part)]
     if len(paragraphs) < 2 or not _STRUCTURE.search(text):
         return text
-    conclusion = paragraphs[-1]
-    if conclusion_mark := _CONCLUSION.search(conclusion):
-        return conclusion[conclusion_mark.start() :]
-    return conclusion
+    last = paragraphs[-1]
+    mark = _CONCLUSION.search(last)
+    return last[mark.start() :] if mark else last
 
 
 def _clauses(text: str) -> Iterator[_Clause]:
-    text = _EMPHASIS.sub("", text)
+    if len(text) > _LONGEST:
+        text = f"{text[:_END].rpartition(' ')[0]}\n{text[-_END:].partition(' ')[2]}"
+    text = _BARE_ANSWER.sub(r"\1. ", _EMPHASIS.sub("", text))
     bare = _PARENTHESES.sub(" ", text)
     for sentence in _SENTENCE_END.split(bare if re.search(r"\w", bare) else text):
         sentence = re.sub(r"^(?:[-\u2022]|\d+[.)])\s+", "", " ".join(sentence.split()))
@@ -196,14 +280,24 @@ def _clauses_of(sentence: str) -> Iterator[_Clause]:
 
 def _clause(text: str, *, against: bool, granted: bool) -> _Clause:
     found = _patterns()
-    kind: Kind = next((name for name in _KINDS if found[name].search(text)), "other")
-    remark = kind in _REFUSALS and found["beyond"].search(text)
-    if text.endswith("?") or remark or (granted and kind == "other"):
+    refusing = _NEGATIVE.search(text) and not found["reported"].search(text)
+    kinds = _KINDS if refusing else _KINDS[len(_REFUSALS) :]
+    kind: Kind = next((name for name in kinds if found[name].search(text)), "other")
+    refuses = kind in _REFUSALS
+    if text.endswith("?") or (refuses and found["beyond"].search(text)) or (granted and kind == "other"):
         kind = "aside"
-    return _Clause(kind, against, granted, bool(found["inexact"].search(text)), bool(found["hedged"].search(text)))
+    return _Clause(
+        kind=kind,
+        against=against,
+        granted=granted,
+        inexact=refuses and bool(found["inexact"].search(text)),
+        hedged=refuses and bool(found["hedged"].search(text)),
+        number=bool(_NUMBER.search(text)),
+        detail=refuses and bool(_DETAIL.search(text)),
+    )
 
 
 @cache
 def _patterns() -> dict[str, re.Pattern[str]]:
     rules = msgspec.json.decode(_RULES_FILE.read_bytes(), type=_Rules)
-    return {name: rules.pattern(name) for name in (*_KINDS, "beyond", "inexact", "hedged")}
+    return {name: rules.pattern(name) for name in (*_KINDS, "reported", "beyond", "inexact", "hedged")}

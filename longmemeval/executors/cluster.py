@@ -14,7 +14,8 @@ from typing import Any, Protocol, TypeVar
 from longmemeval.caches.served import HubConnection, HubLostError, connect, disconnect
 from longmemeval.errors import HarnessError
 from longmemeval.executors.finished import as_finished
-from longmemeval.executors.hub import Hub
+from longmemeval.executors.hub import RERUN, Hub
+from longmemeval.executors.identity import identity
 from longmemeval.executors.protocol import Done, Task
 
 T = TypeVar("T")
@@ -25,7 +26,6 @@ WORKER_TIMEOUT = "LONGMEMEVAL_WORKER_TIMEOUT"
 _TIMEOUT_S = 60.0
 _BEATS_PER_TIMEOUT = 6
 _ATTEMPTS = 3
-_RERUN = "Rerun the command; finished work is kept"
 _LOG = logging.getLogger(__name__)
 
 
@@ -64,9 +64,9 @@ class Reference:
     """The name of the worker it runs in."""
 
     def __call__(self) -> Done[Any] | None:
-        """Do the task; None: the command has handed it to another worker, or ended."""
+        """Do the task; None: the command has handed it to another worker, refuses this one, or ended."""
         try:
-            hub = connect(self.address, self.key, self.worker(), self._joined)
+            hub = connect(self.address, self.key, self.worker(), identity, self._joined)
             task: Task[Any, Any] | None = hub.ask("task", self.number)
             done = task() if task else None
         except HubLostError:
@@ -133,7 +133,7 @@ def run(
                     with suppress(Exception):
                         engine.drop(silent)
                 if not engine.has_workers():
-                    fix = f"Their logs say why (is longmemeval installed there?). Start some. {_RERUN}"
+                    fix = f"Their logs say why (is longmemeval installed there?). Start some. {RERUN}"
                     gone = HarnessError("All workers of the cluster are gone", fix=fix)
                     for result in list(waited_for):
                         with suppress(InvalidStateError):
@@ -146,7 +146,7 @@ def run(
             call = Reference(hub.address, hub.key, number, timeout, worker)
             waited_for.add(result)
             result.add_done_callback(waited_for.discard)
-            _attempt(result, lambda: engine.submit(call), str(task.key), _ATTEMPTS)
+            _attempt(result, lambda: engine.submit(call), str(task.key), _ATTEMPTS, hub)
             return result
 
         watcher = Thread(target=watch, daemon=True)
@@ -157,25 +157,27 @@ def run(
             ended.set()
 
 
-def _attempt(result: "Future[Done[R]]", begin: Callable[[], "Future[Done[R] | None]"], key: str, attempts: int) -> None:
+def _attempt(
+    result: "Future[Done[R]]", begin: Callable[[], "Future[Done[R] | None]"], key: str, attempts: int, hub: Hub
+) -> None:
     """Have `result` be what comes of the first attempt whose worker does not lose the command."""
 
     def take(future: "Future[Done[R] | None]") -> None:
         if result.done():
             return
         if future.cancelled():
-            result.set_exception(HarnessError("The cluster cancelled a task", where=key, fix=_RERUN))
+            result.set_exception(HarnessError("The cluster cancelled a task", where=key, fix=RERUN))
         elif error := future.exception():
             result.set_exception(error)
         elif done := future.result():
             result.set_result(done)
+        elif refusal := hub.refusal:
+            result.set_exception(refusal)
         elif attempts > 1:
-            _attempt(result, begin, key, attempts - 1)
+            _attempt(result, begin, key, attempts - 1, hub)
         else:
             what = f"Workers could not reach this machine, or lost it, {_ATTEMPTS} times"
-            fix = (
-                "Set LONGMEMEVAL_HUB=HOST:PORT to an address of this machine that workers reach, and " + _RERUN.lower()
-            )
+            fix = "Set LONGMEMEVAL_HUB=HOST:PORT to an address of this machine that workers reach, and " + RERUN.lower()
             result.set_exception(HarnessError(what, where=key, fix=fix))
 
     begin().add_done_callback(take)

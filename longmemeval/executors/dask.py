@@ -1,12 +1,14 @@
 """Dask: tasks on the workers of a scheduler, or of a local cluster. The extra `dask`."""
 
+import logging
 import os
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from longmemeval.errors import HarnessError
+from longmemeval.event_loop import complete
 from longmemeval.executors.cluster import Reference, host_towards, run
 from longmemeval.executors.protocol import Done, Task
 
@@ -52,6 +54,7 @@ class Dask:
             ) from error
         address = self._address or os.environ.get(SCHEDULER, "")
         with ExitStack() as stack:
+            stack.enter_context(_silenced())
             if not address:
                 cluster = distributed.LocalCluster(workers, threads_per_worker=1, dashboard_address=None)
                 address = stack.enter_context(cluster).scheduler_address
@@ -81,8 +84,10 @@ def _client(address: str) -> "Client":
     import distributed
 
     try:
+        # A client that fails while it is made fails again, and is heard, when it is collected.
+        complete(_probe(address))
         client = distributed.Client(address, timeout=_CONNECT_S, set_as_default=False)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, MemoryError) as error:  # Another protocol's first bytes are taken for a length.
         raise HarnessError(
             "No Dask scheduler answers at that address",
             where=address,
@@ -98,6 +103,31 @@ def _client(address: str) -> "Client":
             fix=f"Start some: dask worker {address} --nthreads 1",
         ) from error
     return client
+
+
+async def _probe(address: str) -> None:
+    """Greet the scheduler; raises what keeps a client from being made."""
+    import distributed
+
+    security = distributed.Security().get_connection_args("client")
+    (await distributed.comm.connect(address, timeout=_CONNECT_S, **security)).abort()
+
+
+@contextmanager
+def _silenced() -> Iterator[None]:
+    """Say nothing in Dask's own words: it logs with a traceback what ends in an error of ours."""
+    found = [
+        logger
+        for name, logger in logging.root.manager.loggerDict.items()
+        if isinstance(logger, logging.Logger) and name.startswith(("distributed", "tornado")) and not logger.disabled
+    ]
+    for logger in found:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger in found:
+            logger.disabled = False
 
 
 class _Engine:

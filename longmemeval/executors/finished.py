@@ -5,6 +5,7 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import TypeVar
 
+from longmemeval.errors import StoreDownError
 from longmemeval.executors.protocol import Done, Task
 
 T = TypeVar("T")
@@ -27,7 +28,8 @@ def as_finished(
         workers: how many tasks run at a time.
 
     Raises:
-        Exception: what `tasks` raised, a task raised or was thrown in, after what had begun was finished.
+        Exception: what `tasks` raised, a task raised or was thrown in, after what had begun was finished; where a
+            store is down, at once, for what is under way could not be kept.
     """
     under_way: dict[Future[Done[R]], int] = {}
     done: SimpleQueue[Future[Done[R]]] = SimpleQueue()
@@ -55,6 +57,9 @@ def as_finished(
             future.add_done_callback(done.put)
         while under_way:
             yield take().result()
+    except StoreDownError:
+        cancel()
+        raise
     except Exception:
         cancel()
         while under_way:

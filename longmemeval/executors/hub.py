@@ -17,13 +17,16 @@ from pathlib import Path
 from threading import RLock, Thread
 from typing import Any
 
+from longmemeval.caches.served import HubLostError
 from longmemeval.caches.sqlite import SqliteCache
 from longmemeval.errors import HarnessError
+from longmemeval.executors.identity import differing, identity
 from longmemeval.executors.protocol import Task
 from longmemeval.locks import LockedError, locked
 
 HUB = "LONGMEMEVAL_HUB"
 """The environment variable with host and port at which workers reach the command; the port may be left out."""
+RERUN = "Rerun the command; finished work is kept"
 
 
 class _Peer:
@@ -68,6 +71,9 @@ class Hub:
         self._caches: dict[Path, SqliteCache] = {}
         self._peers: set[_Peer] = set()
         self._claimed: set[tuple[Path, bytes]] = set()
+        self._own_versions: dict[str, str] = {}
+        self._refused: dict[str, str] = {}
+        """What those workers have that get no task, by name."""
         Thread(target=self._accept, daemon=True).start()
 
     def lend(self, task: Task[Any, Any], begins: Callable[[], bool]) -> int:
@@ -99,6 +105,16 @@ class Hub:
             for peer in silent:
                 self._leave(peer)
         return [peer.worker for peer in silent]
+
+    @property
+    def refusal(self) -> HarnessError | None:
+        """Why there can be no result: by other versions, workers might write other bytes under the same recipe."""
+        with self._lock:
+            told = [f"worker {worker} has {differs}" for worker, differs in sorted(self._refused.items())]
+        if not told:
+            return None
+        fix = f"Install the same versions on all machines and restart the workers. {RERUN}"
+        return HarnessError(f"Other versions work on the cluster than here: {'; '.join(told)}", fix=fix)
 
     def close(self) -> None:
         """Hear nobody any more."""
@@ -167,9 +183,13 @@ class Hub:
 
     # What workers ask for. Held by `_lock`.
 
-    def _join(self, peer: _Peer, worker: str) -> str:
-        """The folder of the command."""
+    def _join(self, peer: _Peer, worker: str, versions: Mapping[str, str] | None = None) -> str:
+        """The folder of the command, for a worker that has the same versions."""
         peer.worker = worker
+        self._own_versions = self._own_versions or identity()
+        if differs := differing(versions or {}, self._own_versions):
+            self._refused[worker] = differs
+            raise HubLostError("The command refuses this worker: it has other versions")
         return os.getcwd()
 
     def _beat(self, peer: _Peer) -> None:

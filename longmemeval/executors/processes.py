@@ -71,6 +71,10 @@ def _follow(parent: Connection) -> None:
     No orphan writes beside a new command.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # By a handler, not ignored: what a worker begins has its own again.
+        signal.signal(number, lambda number, frame: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGHUP})
 
     def watch() -> None:
         with suppress(EOFError, OSError):
@@ -99,7 +103,7 @@ def _interrupts_held() -> Iterator[None]:
     sys.warnoptions.append(quiet)
     # Python 3.11 and 3.12 let interrupts through again when they start their tracker: it is started before that.
     resource_tracker.ensure_running()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
     try:
         yield
     finally:

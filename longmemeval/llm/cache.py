@@ -1,19 +1,21 @@
 """Replies kept on disk, so that a call made once is not paid for again."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from weakref import WeakValueDictionary
 
 import msgspec
 
+from longmemeval.caches.flights import only_maker
 from longmemeval.caches.served import open_cache
 from longmemeval.caches.sqlite import cache_key
 from longmemeval.costs.receipts import Receipts
 from longmemeval.files import sha256_bytes
-from longmemeval.llm.options import is_offline
+from longmemeval.llm.http.endpoints import cache_addresses
+from longmemeval.llm.options import ModelOptions, is_offline
 from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
 from longmemeval.records import Usage
-from longmemeval.secrets.addresses import split_address
 
 _SCHEMA = 1
 """Raised whenever a stored reply may no longer be what the same call gives."""
@@ -35,17 +37,22 @@ class CachedChatModel:
     Args:
         model: the model that answers what is not remembered.
         cache_path: the SQLite file, shared by all models and processes.
-        endpoint: where the model is served, when that is not its provider's own address.
+        options: how the model is reached: under one name, another address serves another model.
         receipts: where each call that was paid for is written down with its reply.
     """
 
     def __init__(
-        self, model: ChatModel, cache_path: Path, *, endpoint: str = "", receipts: Receipts | None = None
+        self,
+        model: ChatModel,
+        cache_path: Path,
+        *,
+        options: ModelOptions = ModelOptions(),
+        receipts: Receipts | None = None,
     ) -> None:
         self._receipts = receipts
         self._model = model
-        # With another password the same server gives the same replies.
-        self._endpoint = split_address(endpoint).url
+        # Without user information: with another password the same server gives the same replies.
+        self._endpoints = [] if is_offline(model.spec) else cache_addresses(model.spec, options)
         self._cache = open_cache(cache_path)
         self._under_way: WeakValueDictionary[tuple[asyncio.AbstractEventLoop, bytes], asyncio.Lock] = (
             WeakValueDictionary()
@@ -65,13 +72,20 @@ class CachedChatModel:
         """
         if is_offline(self.spec):
             return await self._model.complete(request)
-        canonical = self._canonical(request)
-        key = cache_key("chat", canonical.decode())
+        canonicals = [self._canonical(request, endpoint) for endpoint in self._endpoints]
+        key, *earlier = (cache_key("chat", canonical.decode()) for canonical in canonicals)
         # The dictionary forgets a lock with the last call that holds it.
         lock = self._under_way.setdefault((asyncio.get_running_loop(), key), asyncio.Lock())
         async with lock:
-            remembered = self._remembered(key)
+            remembered = self._remembered([key, *earlier])
             if remembered is not None:
+                return _as_cached(remembered)
+            return await self._made(request, key, canonicals[0])
+
+    async def _made(self, request: ChatRequest, key: bytes, canonical: bytes) -> ChatReply:
+        async with only_maker(self._cache, key):
+            # Another process may have made it just now.
+            if (remembered := self._remembered([key])) is not None:
                 return _as_cached(remembered)
             reply = await self._model.complete(request)
             entry = msgspec.json.encode(_Entry(sha256_bytes(canonical), reply))
@@ -82,13 +96,13 @@ class CachedChatModel:
                 self._cache.put_many(values)
             return reply
 
-    def _canonical(self, request: ChatRequest) -> bytes:
+    def _canonical(self, request: ChatRequest, endpoint: str) -> bytes:
         """Everything that can change the reply, as JSON with sorted keys."""
         return msgspec.json.encode(
             {
                 "schema": _SCHEMA,
                 "spec": self.spec,
-                "endpoint": self._endpoint,
+                "endpoint": endpoint,
                 "messages": request.messages,
                 "temperature": request.temperature,
                 "max_tokens": request.max_tokens,
@@ -96,8 +110,9 @@ class CachedChatModel:
             order="sorted",
         )
 
-    def _remembered(self, key: bytes) -> ChatReply | None:
-        entry = self._cache.get_record(key, _Entry)
+    def _remembered(self, keys: Sequence[bytes]) -> ChatReply | None:
+        entries = (self._cache.get_record(key, _Entry) for key in keys)
+        entry = next(filter(None, entries), None)
         return entry.reply if entry else None
 
 

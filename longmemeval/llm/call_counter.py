@@ -4,8 +4,9 @@ from functools import cached_property
 
 from msgspec import Struct
 
+from longmemeval.llm.options import is_offline
 from longmemeval.llm.protocol import ChatReply, ChatRequest
-from longmemeval.llm.tokens import TokenCounter, token_counter
+from longmemeval.llm.tokens import TokenCounter, framing_tokens, token_counter
 from longmemeval.records import Usage
 
 
@@ -45,11 +46,13 @@ class CallCounter:
         return calls
 
     async def complete(self, request: ChatRequest) -> ChatReply:
-        """Keep the size of `request`."""
-        prompt_tokens = request.prompt_tokens
-        if prompt_tokens is None:
-            prompt_tokens = sum(self.tokens.count(message.content) for message in request.messages)
-        self.calls.append(Call(prompt_tokens, request.max_tokens))
+        """Keep the size of `request`, as the model will count it."""
+        messages, tokens = request.messages, request.prompt_tokens
+        # Of several messages the reader counts the texts in one piece, which is near enough for it.
+        if tokens is None or len(messages) > 1:
+            tokens = sum(self.tokens.count(message.content) for message in messages)
+        framing = 0 if is_offline(self._spec) else framing_tokens(len(messages))
+        self.calls.append(Call(tokens + framing, request.max_tokens))
         text = "" if self._silent else longest_reply(request.max_tokens)
         return ChatReply(text, "stop", Usage())
 

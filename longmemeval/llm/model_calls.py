@@ -1,6 +1,9 @@
 """`model-calls.jsonl`: every model call of a memory system from outside, as it was on the wire; no keys, no texts."""
 
-from collections.abc import Iterable
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import Literal
@@ -8,6 +11,8 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from longmemeval.files import drop_unfinished_line, ends_whole
+from longmemeval.locks import locked
 from longmemeval.records import Usage
 
 CALLS = "model-calls.jsonl"
@@ -77,8 +82,15 @@ class CallSums(Struct, frozen=True):
         )
 
 
+_APPENDING = Lock()
+"""Histories of one run share a file."""
+_awaited = Counter[Path]()
+"""Calls whose replies have not come yet, by the file they will be in; held by the same lock."""
+_LOOK_S = 0.02
+
+
 class CallFile:
-    """Appends calls to a file; safe in several threads, and each line in one piece.
+    """Appends calls to a file, each as one line; safe in several threads and processes.
 
     Args:
         path: the file, made with the first call; None: nothing is written.
@@ -86,14 +98,36 @@ class CallFile:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._lock = Lock()
+
+    @contextmanager
+    def awaited(self) -> Iterator[None]:
+        """Enclose a call that will be written down; `all_written` waits for it, whoever asked may be gone."""
+        place = self._path.absolute() if self._path else Path()
+        with _APPENDING:
+            _awaited[place] += 1
+        try:
+            yield
+        finally:
+            with _APPENDING:
+                _awaited[place] -= 1
 
     def append(self, call: ModelCall) -> None:
-        """Write one down."""
+        """Write one down, after the last whole line: what a killed process left unfinished goes."""
         if self._path is None:
             return
-        with self._lock, self._path.open("ab", buffering=0) as file:
-            file.write(msgspec.json.encode(call) + b"\n")
+        line = msgspec.json.encode(call) + b"\n"
+        with _APPENDING, self._path.open("a+b", buffering=0) as file:
+            if not ends_whole(file):
+                with locked(self._path, wait=True):  # Workers of one run share it too.
+                    drop_unfinished_line(file)
+            while line:
+                line = line[file.write(line) :]
+
+
+async def all_written(path: Path) -> None:
+    """Wait until every call whose reply this process awaits is in the file."""
+    while _awaited[path.absolute()]:
+        await asyncio.sleep(_LOOK_S)
 
 
 def read_calls(path: Path) -> list[ModelCall]:

@@ -1,49 +1,26 @@
-"""Models that need no language model: one finds the best sentence in what was recalled, one replays a file."""
+"""Models that need no language model: one finds the answer in what was recalled by rules, one replays a file."""
 
-import math
-import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
 from longmemeval.errors import HarnessError, ModelError
 from longmemeval.event_loop import in_thread
-from longmemeval.llm.protocol import ChatReply, ChatRequest
+from longmemeval.llm.extractive.answers import find_answer
+from longmemeval.llm.extractive.sentences import fullest_sentence
+from longmemeval.llm.protocol import ChatReply, ChatRequest, Passage
 from longmemeval.records import Usage
-from longmemeval.text.words import content_words
 from longmemeval.text_files import UnreadableError, decode_json, read_text
 
 ABSTENTION = "I don't know: nothing in the history answers this."
 
-MINIMUM_COVERAGE = 0.36
-"""A sentence is an answer when it and its neighbours hold at least this share of the question's content words.
-
-Measured on 200 questions about long conversations: put to a whole conversation that is not about them, more than nine
-in ten are refused; put to their own, one in four.
-"""
-
-FIRST_PERSON_FACTOR = 1.2
-"""What users say of themselves answers questions about them more often than what an assistant says in general."""
-
-QUESTION_FACTOR = 0.5
-"""A question seldom answers another."""
-
-NEAR_EQUAL = 0.9
-"""Among sentences with at least this share of the best score the latest counts: facts change."""
-
-_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]*]*\s+(?=[\"'(\[*]*[A-Z0-9])|\s*\n\s*")
-_QUESTION_END = re.compile(r"\?[\"')\]*]*$")
-_FIRST_PERSON = re.compile(r"\b(?:I|I'm|I've|I'd|I'll|[Mm]y|[Mm]ine|[Ww]e|[Oo]ur)\b")
-
 
 class ExtractiveModel:
-    """Answers with the sentence of the passages that matches the question best, or abstains; never calls out.
+    """Answers by rules with what the passages say, or abstains; never calls out.
 
-    How it chooses: see `best_sentence`. The same request always gets the same answer. Without a question, as when it is
-    asked to take notes, the passage is the last user message and the answer is the sentence with most of its words.
+    How it chooses: see `extractive.answers`. The same request always gets the same answer. Without a question, as when
+    it is asked to take notes, the answer is the sentence of the last user message that says most.
     """
 
     @property
@@ -52,16 +29,17 @@ class ExtractiveModel:
         return "offline/extractive"
 
     async def complete(self, request: ChatRequest) -> ChatReply:
-        """The best sentence or `ABSTENTION`; calls keep their order."""
+        """The answer found or `ABSTENTION`; calls keep their order."""
         return await in_thread(self._complete, request)
 
     def _complete(self, request: ChatRequest) -> ChatReply:
         started = time.perf_counter()
         if request.question:
-            text = best_sentence(request.question, request.passages, minimum_coverage=MINIMUM_COVERAGE)
+            passages = request.said() or tuple(map(Passage, request.passages))
+            text = find_answer(request.question, passages, request.question_date)
         else:
             message = next((message.content for message in reversed(request.messages) if message.role == "user"), "")
-            text = best_sentence(message, [message], minimum_coverage=0.0)
+            text = fullest_sentence(message)
         return _reply(self.spec, text or ABSTENTION, started)
 
 
@@ -98,72 +76,6 @@ class ScriptedModel:
         if text is None:
             raise ModelError(f"No answer for question {request.question_id!r}", where=str(self._path))
         return _reply(self.spec, text, started)
-
-
-class _Candidate(NamedTuple):
-    score: float
-    passage: int
-    sentence: str
-
-
-def best_sentence(question: str, passages: Iterable[str], *, minimum_coverage: float) -> str | None:
-    """The sentence that matches the question best.
-
-    A sentence scores the share of the question's content words it holds, compared by `stem`; the fewer passages hold a
-    word, the more it counts. First-person sentences are preferred to others, statements to questions, and among nearly
-    equal sentences those of the latest passage.
-
-    Args:
-        question: the question.
-        passages: texts of any number of sentences, oldest first.
-        minimum_coverage: share of the question's content words that a sentence must hold together with the sentences
-            right before and after it in its passage, 0 to 1.
-
-    Returns:
-        The sentence as it is in its passage; None when none holds enough of the question.
-    """
-    texts = list(passages)
-    wanted = frozenset(content_words(question))
-    held = [wanted.intersection(content_words(text)) for text in texts]
-    weights = _weights(wanted, held)
-    candidates = [
-        _Candidate(score, number, sentence)
-        for number, (text, words) in enumerate(zip(texts, held, strict=True))
-        if words and _coverage(words, weights) >= minimum_coverage
-        for score, sentence in _scored(text, weights, minimum_coverage)
-    ]
-    if not candidates:
-        return None
-    enough = NEAR_EQUAL * max(candidate.score for candidate in candidates)
-    latest = max(candidate.passage for candidate in candidates if candidate.score >= enough)
-    in_latest = (candidate for candidate in candidates if candidate.passage == latest)
-    return max(in_latest, key=lambda candidate: candidate.score).sentence
-
-
-def _weights(wanted: Iterable[str], held: Sequence[frozenset[str]]) -> dict[str, float]:
-    """What each wanted word counts, by the passages that hold it; together 1. Sorted, so that sums never differ."""
-    rarity = {word: math.log1p((1 + len(held)) / (1 + sum(word in words for words in held))) for word in sorted(wanted)}
-    total = sum(rarity.values())
-    return {word: value / total for word, value in rarity.items()}
-
-
-def _coverage(words: frozenset[str], weights: Mapping[str, float]) -> float:
-    return sum(weight for word, weight in weights.items() if word in words)
-
-
-def _scored(passage: str, weights: Mapping[str, float], minimum_coverage: float) -> Iterator[tuple[float, str]]:
-    """The sentences of one passage that hold a wanted word and, with their neighbours, enough of them; with scores."""
-    sentences = [sentence for sentence in map(str.strip, _SENTENCE_END.split(passage)) if sentence]
-    held = [frozenset(weights).intersection(content_words(sentence)) for sentence in sentences]
-    for place, (sentence, words) in enumerate(zip(sentences, held, strict=True)):
-        around = frozenset().union(*held[max(0, place - 1) : place + 2])
-        if words and _coverage(around, weights) >= minimum_coverage:
-            yield _coverage(words, weights) * _factor(sentence), sentence
-
-
-def _factor(sentence: str) -> float:
-    first_person = FIRST_PERSON_FACTOR if _FIRST_PERSON.search(sentence) else 1.0
-    return first_person * (QUESTION_FACTOR if _QUESTION_END.search(sentence) else 1.0)
 
 
 def _reply(spec: str, text: str, started: float) -> ChatReply:

@@ -7,6 +7,9 @@ from longmemeval.rates.limits import RateLimits
 from longmemeval.secrets.addresses import fault_of
 from longmemeval.secrets.redaction import public_url, register_address
 
+OFFLINE_WAY = "work offline: --model offline/extractive, --judge offline/lexical"
+"""A remedy where a model cannot be called, whichever of the two it was to be."""
+
 
 class ModelOptions(Struct, frozen=True):
     """How a chat model is reached and how patient the harness is with it."""

@@ -1,6 +1,7 @@
 """What a chat model must offer, and the records of one call."""
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Literal, Protocol
 
 from msgspec import Struct
@@ -15,6 +16,14 @@ class ChatMessage(Struct, frozen=True):
     content: str
 
 
+class Passage(Struct, frozen=True):
+    """A recalled text with who said it and when, as far as the memory tells."""
+
+    text: str
+    speaker: str = ""
+    date: datetime | None = None
+
+
 class ChatRequest(Struct, frozen=True):
     """One call. Only `messages`, `max_tokens` and `temperature` ever leave the process.
 
@@ -26,7 +35,10 @@ class ChatRequest(Struct, frozen=True):
     temperature: float = 0.0
     question_id: str = ""
     question: str = ""
+    question_date: datetime | None = None
     passages: tuple[str, ...] = ()
+    said: Callable[[], tuple[Passage, ...]] = tuple
+    """The passages with speakers and dates; found when they are asked for."""
     last_session: Callable[[], tuple[str, ...]] = tuple
     """Those of them that are of the session with the latest date; found when it is asked for."""
     prompt_tokens: int | None = None

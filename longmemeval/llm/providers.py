@@ -7,6 +7,7 @@ from typing import Any
 
 from longmemeval.costs.prices import load_litellm
 from longmemeval.errors import FatalModelError, nearest
+from longmemeval.llm.options import OFFLINE_WAY
 
 
 def split_spec(spec: str) -> tuple[str, str]:
@@ -88,5 +89,5 @@ def _unknown(spec: str, reason: str) -> FatalModelError:
     hint = f"{nearest(spec, near)}. " if near else ""
     return FatalModelError(
         f"Unknown model {spec!r}",
-        fix=f"{hint}A model is named PROVIDER/NAME, such as openai/gpt-4o, or offline/extractive",
+        fix=f"{hint}A model is named PROVIDER/NAME, such as openai/gpt-4o; or {OFFLINE_WAY}",
     )

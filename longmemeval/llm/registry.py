@@ -10,7 +10,7 @@ from longmemeval.errors import FatalModelError, nearest
 from longmemeval.llm.controls import CONTROL_MODELS, ControlModel
 from longmemeval.llm.http.endpoints import endpoint
 from longmemeval.llm.offline import ExtractiveModel, ScriptedModel
-from longmemeval.llm.options import ModelOptions, check_endpoint, is_offline
+from longmemeval.llm.options import OFFLINE_WAY, ModelOptions, check_endpoint, is_offline
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.providers import near_models, split_spec, table_entry
 from longmemeval.secrets.addresses import Address, split_address
@@ -205,7 +205,7 @@ def _placeholder_key(spec: str, api_base: str | None) -> str | None:
         return None
     if api_base is not None and _speaks_openai(provider):
         return _PLACEHOLDER_KEY
-    elsewhere = f", or give --api-base for a local endpoint, or use {_EXTRACTIVE}" if api_base is None else ""
+    elsewhere = f", give --api-base for a local endpoint, or {OFFLINE_WAY}" if api_base is None else ""
     raise FatalModelError(
         f"{spec} needs credentials that are not set",
         where=f"environment: {', '.join(missing)}",

@@ -86,6 +86,15 @@ def token_counter(spec: str) -> TokenCounter:
     return TiktokenCounter(encoding_of(wanted))
 
 
+def framing_tokens(messages: int) -> int:
+    """Return the tokens that a chat call has beside the texts of its messages.
+
+    OpenAI's recipe ("How to count tokens with tiktoken", for all models since gpt-3.5-turbo-0613): three around each
+    message and one for its role, and three that begin the reply.
+    """
+    return 4 * messages + 3
+
+
 def encoding_counter(name: str) -> "TiktokenCounter":
     """The counter of one of `ENCODINGS`."""
     return TiktokenCounter(encoding_of(name))

@@ -4,10 +4,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.memory.definition import MEMORIES, MemoryDefinition
+from longmemeval.memory.faults import errors_of
 from longmemeval.memory.parameters import Parameters
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
 from longmemeval.retrieval.questions.analysis import AnalysisMethod
@@ -23,13 +31,34 @@ class MemoryConfiguration(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str
+    name: str = ""
     """How tables call it: the preset's name, or the `name` of the YAML file."""
     preset: str
-    parameters: dict[str, Any]
-    """Every parameter of the preset, defaults included."""
+    parameters: dict[str, Any] = {}
+    """Every parameter of the preset; those that are not given are added with their defaults."""
     source: dict[str, str] | None = None
     """Of a memory from outside: where its code is from, and the hash of it; see `Registry.origin`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, given: object) -> object:
+        """Fill in what is not given, so that what is recorded does not depend on how it was written.
+
+        Raises:
+            HarnessError: there is no such preset or parameter, or a value is not one of its own.
+        """
+        if not isinstance(given, Mapping) or not isinstance(preset := given.get("preset"), str):
+            return given
+        parameters = given.get("parameters", {})
+        if isinstance(parameters, Mapping):
+            parameters = _validate(preset, parameters).model_dump(mode="json")
+        name = given.get("name") or _preset(preset).label or preset.rpartition(":")[2]
+        return {
+            **given,
+            "name": name,
+            "parameters": parameters,
+            "source": given.get("source") or MEMORIES.origin(preset),
+        }
 
     @model_serializer(mode="wrap")
     def _without_empty_source(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -66,10 +95,9 @@ def configuration_of(
     Raises:
         HarnessError: as of `resolve_configuration`.
     """
-    checked = _validate(preset, parameters, where).model_dump(mode="json")
+    _validate(preset, parameters, where)
     _preset(preset).require()
-    shown = name or _preset(preset).label or preset.rpartition(":")[2]
-    return MemoryConfiguration(name=shown, preset=preset, parameters=checked, source=MEMORIES.origin(preset))
+    return MemoryConfiguration(name=name, preset=preset, parameters=dict(parameters))
 
 
 def given_parameters(**values: str | int | None) -> list[str]:
@@ -87,8 +115,15 @@ def parsed_overrides(overrides: Sequence[str]) -> dict[str, Any]:
 
 
 def as_configuration(configuration: MemoryConfiguration | str) -> MemoryConfiguration:
-    """A configuration, or the preset or YAML file a string names."""
-    return resolve_configuration(configuration) if isinstance(configuration, str) else configuration
+    """A configuration, or the preset or YAML file a string names.
+
+    Raises:
+        HarnessError: as of `resolve_configuration`.
+    """
+    if isinstance(configuration, str):
+        return resolve_configuration(configuration)
+    preset_of(configuration).require()
+    return configuration
 
 
 def preset_of(configuration: MemoryConfiguration) -> MemoryDefinition[Any]:
@@ -141,7 +176,9 @@ def build_memory(configuration: MemoryConfiguration, tools: MemoryTools) -> Memo
         HarnessError: unknown preset or parameter, bad value, or `tools` without what they call for (gold for the
             oracle, a chat model's analyses of the questions).
     """
-    return preset_of(configuration).build(_validate(configuration.preset, configuration.parameters), tools)
+    definition, parameters = preset_of(configuration), _validate(configuration.preset, configuration.parameters)
+    with errors_of(definition.build, HarnessError):
+        return definition.build(parameters, tools)
 
 
 def _preset(name: str, where: str = "") -> MemoryDefinition[Any]:

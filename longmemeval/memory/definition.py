@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 P = TypeVar("P", bound="Parameters")
 Control = Literal["floor", "reference"]
-"""What no memory system is compared as: a `floor` knows nothing of the question or the history, a `reference` has all
+"""What no memory system is compared as: a `floor` sees no history or understands no question, a `reference` has all
 that a memory could find."""
 
 

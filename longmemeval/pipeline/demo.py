@@ -5,6 +5,7 @@ from msgspec import Struct
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.embedding.registry import DEFAULT_EMBEDDER
 from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
+from longmemeval.llm.controls import PARROT
 from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.memory.definition import MEMORIES
 from longmemeval.part_options import IndexEngine
@@ -18,6 +19,8 @@ from longmemeval.settings import Folders
 MODEL = "offline/extractive"
 REPEATED = "hybrid"
 """The memory whose recall is repeated by a control."""
+SHOWN = ("full-history", "last-k", "semantic-recall", "bm25", "hybrid", "engram-lean", "oracle")
+"""Six memories and the ceiling; `offline/parrot` goes with them. All others only where everything is asked for."""
 
 
 class DemoOutcome(Struct, frozen=True):
@@ -30,20 +33,30 @@ class DemoOutcome(Struct, frozen=True):
     newly_answered: int
 
 
-def run_demo(index: IndexEngine, where: Folders) -> DemoOutcome:
-    """Prepare, run and evaluate every preset and control on the sample; what is there already is not done again.
+def run_demo(index: IndexEngine, where: Folders, *, everything: bool = False) -> DemoOutcome:
+    """Prepare, run and evaluate presets and controls on the sample; what is there already is not done again.
 
     The judge is checked first: its rates stand beside the scores.
+
+    Args:
+        index: the vector search.
+        where: the folders.
+        everything: every preset and control, not only those of `SHOWN` and the parrot.
     """
     dataset = load_dataset("sample", where.data_dir)
     JudgeChecking(dataset, LEXICAL_JUDGE, where=where).check()
-    configurations = [resolve_configuration(name) for name in MEMORIES.built_in]
+    names = [name for name in MEMORIES.built_in if everything or name in SHOWN]
+    configurations = [resolve_configuration(name) for name in names]
     name = "default" if index == "hnsw" else index
     preparation = prepare(dataset, configurations, options=PrepareOptions(index=index, name=name), where=where)
     suffix = "" if index == "hnsw" else f"-{index}"
     planned = [(configuration.name, configuration, MODEL) for configuration in configurations]
     controls = control_pairs([resolve_configuration(REPEATED), *configurations], ())
-    planned += [(model.partition("/")[2], configuration, model) for configuration, model in controls]
+    planned += [
+        (model.partition("/")[2], configuration, model)
+        for configuration, model in controls
+        if everything or model == PARROT
+    ]
     evaluations, new = [], 0
     for label, configuration, model in planned:
         run_id = f"demo-{label}{suffix}"

@@ -11,6 +11,7 @@ from longmemeval.files import safe_name
 from longmemeval.llm.tokens import token_counter
 from longmemeval.memory.configuration import MemoryConfiguration, build_memory, parts_of
 from longmemeval.memory.definition import known_parts
+from longmemeval.memory.faults import recall_of
 from longmemeval.memory.gold import gold_for
 from longmemeval.memory.protocol import MemoryTools
 from longmemeval.pipeline.answer.question_analysis import QueryModel, question_analyses
@@ -139,7 +140,7 @@ def _recall(
         if analyses:
             complete(analyses.ask([question]))
         memory = build_memory(configuration, MemoryTools(vectors, gold_for(configuration, dataset), analyse=analyses))
-        recall = complete(memory.recall(question, fixture))
+        recall = complete(recall_of(memory, question, fixture))
     except HarnessError as error:
         return Recalled(configuration.name, None, str(error))
     counter = token_counter("offline/extractive")

@@ -67,13 +67,17 @@ class RateBook(Struct):
     def wait(self, now: float, amounts: Mapping[str, float], rate: Rate) -> float:
         """Seconds until a call may be sent; 0: now."""
         self._recover(now, rate)
-        waits = [self.paused_until - now]
+        waits = [self.pause(now)]
         for kind, meter in self._meters().items():
             # A clock that was set back would have everybody wait.
             meter.paid_until = min(meter.paid_until, now + _LONGEST_DEBT_S)
             if allowance := self.allowance(kind, rate):
                 waits.append(meter.wait(now, amounts[kind], allowance))
-        return max(0.0, *waits)
+        return max(waits)
+
+    def pause(self, now: float) -> float:
+        """Return for how many seconds the provider asked to be left alone."""
+        return max(0.0, self.paused_until - now)
 
     def is_anothers(self, now: float, who: str) -> bool:
         """Whether somebody else waits too, and should have the next turn since `who` had the last."""

@@ -5,7 +5,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from weakref import WeakKeyDictionary
@@ -47,8 +47,15 @@ class Gate:
         """Whether a call's tokens have to be known beforehand."""
         return self._book.allowance("tokens", self._rate) is not None
 
-    async def turn(self, size: Size = Size()) -> "Turn":
+    async def turn(
+        self, size: Size = Size(), held_back: Callable[[], AbstractContextManager[None]] = nullcontext
+    ) -> "Turn":
         """Wait until a call may be sent; those of one event loop are sent in the order they came.
+
+        Args:
+            size: of the call.
+            held_back: entered while a limit makes the call wait, and not while the provider asks to be left alone
+                (`Retry-After`).
 
         Raises:
             HarnessError: the shared file cannot be written.
@@ -59,7 +66,8 @@ class Gate:
         async with self._queues.setdefault(loop, asyncio.Lock()):
             attempt = _Attempt(f"{os.getpid()}-{id(loop)}")
             while wait := self._look(attempt, size):
-                await asyncio.sleep(wait)
+                with held_back() if attempt.is_limited else nullcontext():
+                    await asyncio.sleep(wait)
         return attempt.turn
 
     def turn_blocking(self, size: Size = Size()) -> "Turn":
@@ -67,8 +75,11 @@ class Gate:
         if not self._is_limited():
             return self._at_once(size)
         attempt = _Attempt(f"{os.getpid()}-{threading.get_ident()}-thread")
+        held_back_s = 0.0
         while wait := self._look(attempt, size):
             time.sleep(wait)
+            held_back_s += wait if attempt.is_limited else 0.0
+        attempt.turn.held_back_s = held_back_s
         return attempt.turn
 
     def answered(self, turn: "Turn", used: tuple[int, int]) -> None:
@@ -102,6 +113,7 @@ class Gate:
         with self._open() as book:
             now, amounts = time.time(), book.expected(size)
             wait = book.wait(now, amounts, self._rate)
+            attempt.is_limited = wait > book.pause(now)
             if book.is_anothers(now, attempt.who) and not wait and not attempt.was_polite:
                 attempt.was_polite = True
                 return _POLITE_S
@@ -149,6 +161,8 @@ class _Attempt:
     def __init__(self, who: str) -> None:
         self.who = who
         self.was_polite = False
+        self.is_limited = False
+        """Whether a limit has it wait longer than the provider asked for."""
 
 
 class Turn:
@@ -159,10 +173,14 @@ class Turn:
         sent_at: seconds since 1970.
         tokens: what it was taken to use.
         size: of the call.
+
+    Attributes:
+        held_back_s: seconds that a limit made ordinary code wait for it.
     """
 
     def __init__(self, gate: Gate, sent_at: float, tokens: float, size: Size) -> None:
         self._gate, self.sent_at, self.tokens, self.size = gate, sent_at, tokens, size
+        self.held_back_s = 0.0
 
     def told(self, headers: Mapping[str, object]) -> None:
         """The reply came with these headers."""

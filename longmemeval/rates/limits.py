@@ -18,6 +18,13 @@ class Rate(Struct, frozen=True):
     headers: bool = True
     """Whether limits that the provider's headers tell are kept too, where they are lower."""
 
+    def seconds(self, requests: float, tokens: float) -> float:
+        """The least that so many requests and tokens take; 0 where there is no limit."""
+        return max(
+            60.0 * requests / self.rpm if self.rpm else 0.0,
+            60.0 * tokens / self.tpm if self.tpm else 0.0,
+        )
+
 
 class RateLimits(Struct, frozen=True):
     """The limits of all models; can be hashed and pickled."""

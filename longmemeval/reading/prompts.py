@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from longmemeval.files import sha256_bytes
-from longmemeval.llm.protocol import ChatMessage, ChatRequest
+from longmemeval.llm.protocol import ChatMessage, ChatRequest, Passage
 from longmemeval.reading.overflow import Fitted
 from longmemeval.records import Question, Recall
 
@@ -57,13 +57,19 @@ def prompt_of(
         temperature=temperature,
         question_id=question.question_id,
         question=question.text,
+        question_date=question.date,
         passages=tuple(item.text for item in fitted.recall.items),
+        said=partial(_said, fitted.recall),
         last_session=partial(_last_session, fitted.recall),
         prompt_tokens=fitted.prompt_tokens,
     )
     encoded = msgspec.json.encode(messages)
     sent = EncodedPrompt(question.question_id, purpose, Raw(encoded), sha256_bytes(encoded))
     return Prompt(request, sent, fitted.prompt_tokens, fitted.recall)
+
+
+def _said(recall: Recall) -> tuple[Passage, ...]:
+    return tuple(Passage(item.text, item.speaker, item.date) for item in recall.items)
 
 
 def _last_session(recall: Recall) -> tuple[str, ...]:

@@ -42,6 +42,10 @@ class KeptObjects:
         """Bytes that are kept."""
         return self._limit
 
+    def has(self, name: str) -> bool:
+        """Whether there is a copy."""
+        return (self._root / name).is_file()
+
     def read(self, name: str) -> bytes | None:
         """A copy; None where there is none."""
         path = self._root / name

@@ -17,6 +17,8 @@ _MARK = "remote+"
 _STANDS_FOR = re.compile(rf"{re.escape(_MARK)}(s3|gs|az)\+(.+)", re.DOTALL)
 _SHOWN = re.compile(rf"[^\s\"'(]*{re.escape(_MARK)}(s3|gs|az)\+")
 _CACHE_GB = 10.0
+_given: dict[str, str] = {}
+"""Absolute paths to what they were made of."""
 
 
 class PlaceError(ValueError):
@@ -107,6 +109,29 @@ def remote_of(path: Path) -> RemoteFolder | None:
     return None
 
 
+def anchored(path: Path) -> Path:
+    """Return `path` so that it stays where it is when the code of a memory changes the working folder.
+
+    On the screen, in errors and in records it is what was given (`as_given`).
+    """
+    try:
+        absolute = Path.cwd() / path
+    except OSError:  # The working folder was removed: nothing in it can be found again.
+        return path
+    _given.setdefault(str(absolute), str(path))
+    return absolute
+
+
+def as_given(text: str) -> str:
+    """Return `text` with relative paths as they were given, in place of those that `anchored` made of them."""
+    for absolute, given in sorted(_given.items(), key=lambda one: -len(one[0])):
+        if absolute != given and absolute in text:
+            replacement = given.replace("\\", r"\\")
+            text = re.sub(rf"(?<![\w./-]){re.escape(absolute)}(?![\w-])", replacement, text)
+    return text
+
+
 def as_addresses(text: str) -> str:
-    """`text` with the addresses in place of the local folders that stand for them."""
+    """Return `text` with addresses in place of the local folders that stand for them, and paths as they were given."""
+    text = as_given(text)
     return _SHOWN.sub(r"\1://", text) if _MARK in text else text

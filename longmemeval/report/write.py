@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from longmemeval.errors import HarnessError
 from longmemeval.files import write_atomic
 from longmemeval.pipeline.compare.compare import compare_runs
 from longmemeval.pipeline.compare.graded_run import GradedRun, load_graded
@@ -16,6 +17,10 @@ from longmemeval.settings import Folders, folders
 ReportFormat = Literal["html", "md", "latex"]
 
 _ENDINGS = {"html": "html", "md": "md", "latex": "tex"}
+_FIRST_LINES = {"html": "", "md": "<!-- longmemeval report -->\n", "latex": "% longmemeval report\n"}
+"""What a file begins with, so that a later report may take its place; a page says it in its header."""
+_MARKS = [b'<p class="kind">longmemeval report</p>', *(line.encode() for line in _FIRST_LINES.values() if line)]
+_HEAD_BYTES = 1 << 16
 
 
 class ReportOptions(Struct, frozen=True):
@@ -49,23 +54,39 @@ def write_report(
     *,
     options: ReportOptions = ReportOptions(),
     where: Folders | None = None,
+    force: bool = False,
 ) -> WrittenReport:
     """Write a report on one run or several over the same questions; the same files give the same bytes.
 
     Args:
         run_ids: graded runs, in the order they are to be shown.
-        output: the file; replaced if it is there. None: `report.html`, `report.md` or `report.tex`, here.
+        output: the file; an earlier report there is replaced. None: `report.html`, `report.md` or `report.tex`, here.
         options: format, judge, and what is in the page.
         where: the folders; None: from the environment.
+        force: replace whatever file is there.
 
     Raises:
-        HarnessError: no such run, it is not graded, the runs cannot be compared, or the extra `report` is missing.
+        HarnessError: no such run, it is not graded, the runs cannot be compared, the extra `report` is missing, or
+            the file is there and is no report of longmemeval.
     """
-    text, runs, questions = _rendered(run_ids, options, where or folders())
-    data = text.encode()
     output = output or Path(f"report.{_ENDINGS[options.format]}")
+    if not force and output.is_file() and not _is_report(output):
+        raise HarnessError(
+            "The file exists and is no report of longmemeval",
+            where=str(output),
+            fix="Name another with --output FILE, or add --force to replace it",
+        )
+    text, runs, questions = _rendered(run_ids, options, where or folders())
+    data = (_FIRST_LINES[options.format] + text).encode()
     write_atomic(output, data)
     return WrittenReport(str(output), len(data), runs, questions)
+
+
+def _is_report(file: Path) -> bool:
+    """Return whether a report was written there before; an empty file holds nothing to lose."""
+    with file.open("rb") as handle:
+        head = handle.read(_HEAD_BYTES)
+    return not head or any(mark in head for mark in _MARKS)
 
 
 def render_report(

@@ -1,12 +1,14 @@
 """Keeping secrets out of what is printed and written.
 
-Secret are the values of environment variables whose name says so (`OPENAI_API_KEY`, `gateway_token`), and user
-information and query of every address that is given (`register_address`) or is in the environment. They are found
-by value, in every spelling that servers and libraries give them: as they are, percent-encoded, JSON-escaped, in base64
-(as in `Basic …`, whatever comes before them), or cut off after their first 16 characters.
+Secret are the values of environment variables whose name says so (`OPENAI_API_KEY`, `gateway_token`), and password
+and query of every address that is given (`register_address`) or is in the environment; the user's name in one only
+where it looks like a key. They are found by value, in every spelling that servers and libraries give them: as they are,
+percent-encoded, JSON-escaped, in base64 (as in `Basic …`, whatever comes before them), or cut off after their first 16
+characters. The name of a variable never loses a part of itself.
 
-Three degrees, for three kinds of text:
+Four degrees, for four kinds of text:
 
+- `record_without_secrets`: values, but for plain words, in records that are read again. Keys, ids and names stay.
 - `without_secrets`: values alone. For data (a model's answer), which stays byte for byte as it is otherwise.
 - `hide`: values, short ones too where something beside them says what they are, and user information in any address.
   For what the harness itself says; every `HarnessError` and everything on the screen goes through it.
@@ -21,11 +23,13 @@ import html
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit, urlunsplit
+
+T = TypeVar("T")
 
 MARK = "[redacted]"
 
@@ -35,6 +39,14 @@ _TELLING_START = 16
 """Characters after which a value that was cut off is known."""
 _ORDINARY_START = re.compile(r"\s|://|^/")
 """Sentences, addresses and paths begin like others that are not secret."""
+_PLAIN_WORD = re.compile(r"[a-z]{1,15}", re.I)
+"""A password that is one would take settings and names with it."""
+_WORD = r"(?:[a-z]{1,23}|[A-Z]{1,23}|[a-z]*(?:[A-Z][a-z]{2,})+)"
+_USER_NAME = re.compile(rf"(?:[a-z]{{1,7}}\d[a-z]{{1,7}}|{_WORD}\d{{0,4}})(?:[._@+-](?:{_WORD}\d{{0,4}}|\d{{1,4}}))*")
+"""Words, perhaps numbered; what else stands before the host of an address may be a key."""
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
+_SAYS_MORE = re.compile(r"://|:\S*\s")
+"""An address, or `process:` and a command."""
 _PLACEHOLDERS = frozenset({"changeme", "disabled", "optional", "password", "placeholder", "required", "undefined"})
 
 _SECRET_NAME = re.compile(
@@ -52,6 +64,9 @@ _KEY_LIKE = re.compile(
     r"|\b(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z0-9]{24,}\b"
 )
 
+_NAME = re.compile(r"[A-Za-z0-9_]+")
+_LONGEST_NAME = 100
+
 _QUERY = re.compile(r"(://[^\s\"'<>?]+\?)[^\s\"'<>#]+")
 
 _from_addresses: set[str] = set()
@@ -64,9 +79,55 @@ def register_address(address: str | None) -> None:
 
 def without_secrets(text: str) -> str:
     """`text` without secret values; anything else in it stays as it is."""
+    return _without(text, _secrets().spellings)
+
+
+def record_without_secrets(record: T, names: Collection[str]) -> T:
+    """A record of JSON values that is read again: no key, id or name in it changes, nor a word that is also a password.
+
+    A secret that is a plain word is hidden where it is said to be one: under `password` and the like, behind
+    `password=`, and before the `@` of an address.
+
+    Args:
+        record: the values.
+        names: the keys under which ids and names stand, at any depth. Addresses and commands there are no names.
+    """
+    return cast(T, _cleaned(record, frozenset(names), "", named=False))
+
+
+def _cleaned(value: object, names: frozenset[str], key: str, *, named: bool) -> object:
+    if isinstance(value, str):
+        if named and not _SAYS_MORE.search(value):
+            return value
+        if _is_secret(key):
+            return without_secrets(value)
+        text, lowered = _without(value, _secrets().unusual), value.lower()
+        for word in _secrets().words:
+            text = _said(word).sub(_marked_behind, text) if word.lower() in lowered else text
+        return text
+    if isinstance(value, Mapping):
+        return {name: _cleaned(one, names, name, named=named or name in names) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_cleaned(one, names, key, named=named) for one in value]
+    return value
+
+
+def _without(text: str, spellings: "Iterable[_Spelling]") -> str:
     lowered = text.lower()
-    found = tuple(spelling.pattern for spelling in _secrets().spellings if spelling.start in lowered)
-    return _any(found).sub(MARK, text) if found else text
+    found = tuple(spelling.pattern for spelling in spellings if spelling.start in lowered)
+    return _any(found).sub(_marked, text) if found else text
+
+
+def _marked(found: re.Match[str]) -> str:
+    return found[0] if _is_in_variable(found.string, *found.span()) else MARK
+
+
+def _is_in_variable(text: str, start: int, end: int) -> bool:
+    """Whether what was found is a part of a variable's name: `postgres` in `POSTGRES_PASSWORD`."""
+    for name in _NAME.finditer(text, max(0, start - _LONGEST_NAME), end + _LONGEST_NAME):
+        if name.start() <= start and end <= name.end() and name.end() - name.start() > end - start:
+            return name[0] in os.environ or bool(_VARIABLE.fullmatch(name[0]) and _is_secret(name[0]))
+    return False
 
 
 def hide(text: str) -> str:
@@ -75,8 +136,14 @@ def hide(text: str) -> str:
     lowered = text.lower()
     for value in _secrets().weak:
         if value.lower() in lowered:
-            text = _weak(value).sub(lambda found: next(filter(None, found.groups())) + MARK, text)
+            text = _weak(value).sub(_marked_behind, text)
     return text
+
+
+def _marked_behind(found: re.Match[str]) -> str:
+    before = next(filter(None, found.groups()))
+    in_variable = _is_in_variable(found.string, found.start() + len(before), found.end())
+    return found[0] if in_variable else before + MARK
 
 
 def redact(text: str) -> str:
@@ -110,12 +177,16 @@ class _Spelling(NamedTuple):
 class _Secrets(NamedTuple):
     spellings: tuple[_Spelling, ...]
     """Of the values that are looked for anywhere."""
+    unusual: tuple[_Spelling, ...]
+    """Those of them that are no plain words."""
+    words: tuple[str, ...]
+    """The values that are."""
     weak: tuple[str, ...]
     """Values that are looked for only where something beside them says what they are."""
 
 
 _Collected = tuple[Mapping[Any, Any], frozenset[str], _Secrets]
-_last: _Collected = ({}, frozenset(), _Secrets((), ()))
+_last: _Collected = ({}, frozenset(), _Secrets((), (), (), ()))
 """The environment and the addresses that secrets were last collected from, and these."""
 
 
@@ -144,11 +215,13 @@ def _collected(environment: Iterable[tuple[str, str]], from_addresses: Iterable[
             values.update({value.strip(), *(line.strip() for line in value.splitlines())})
     values.discard("")
     strong = {value for value in values if not _is_weak(value)}
-    spellings = {spelling for value in strong for spelling in _spellings(value)}
-    return _Secrets(
-        tuple(sorted(spellings, key=lambda spelling: (-len(spelling.start), spelling))),
-        tuple(sorted(values - strong, key=lambda value: (-len(value), value))),
-    )
+    found = {spelling for value in strong for spelling in _spellings(value)}
+    spellings = sorted(found, key=lambda spelling: (-len(spelling.start), spelling))
+    words = sorted(filter(_PLAIN_WORD.fullmatch, strong))
+    plain = {word.lower() for word in words}
+    unusual = [spelling for spelling in spellings if spelling.start not in plain]
+    weak = sorted(values - strong, key=lambda value: (-len(value), value))
+    return _Secrets(tuple(spellings), tuple(unusual), tuple(words), tuple(weak))
 
 
 @lru_cache(64)
@@ -165,6 +238,12 @@ def _weak(value: str) -> re.Pattern[str]:
     return re.compile(rf"{before}(:){pattern}(?=@)", re.I)
 
 
+@lru_cache(64)
+def _said(word: str) -> re.Pattern[str]:
+    """Finds a plain word where it is given as a secret, or is the password in an address."""
+    return re.compile(rf"({_SAYS_SECRET}s?[\"']?\s*[:=]\s*[\"']?){word}(?![a-z0-9])|(:){word}(?=@)", re.I)
+
+
 def _is_weak(value: str) -> bool:
     letters = any(character.isalpha() for character in value)
     return len(value) < (_SHORTEST if letters else _SHORTEST_NUMBER) or value.lower() in _PLACEHOLDERS
@@ -179,16 +258,22 @@ def _is_path(value: str) -> bool:
 
 
 def _secrets_in(text: str) -> Iterator[str]:
-    """User information and query of the addresses in `text`. A user's name alone says nothing where it is a word."""
+    """Password and query of the addresses in `text`, and what stands for the user's name where that may be a key."""
     for address in _ADDRESS.findall(text):
         # From the right: a password that was not encoded may hold a `/` or an `@`.
         behind = address.partition("://")[2]
         before, at, _ = behind.rpartition("@")
         user, colon, password = before.partition(":")
         if at and (colon or "/" not in before):
-            yield from (before, password, *(() if colon and user.isalpha() else (user,)))
+            yield from (before, password) if password else ()
+            yield from (user,) if _is_key(user) else ()
         query = address.partition("?")[2].partition("#")[0]
         yield from (query, *(value for _, value in parse_qsl(query)))
+
+
+def _is_key(user: str) -> bool:
+    name = unquote(user)
+    return len(name) >= _SHORTEST and bool(_KEY_LIKE.search(name) or not _USER_NAME.fullmatch(name))
 
 
 def _spellings(value: str) -> Iterator[_Spelling]:

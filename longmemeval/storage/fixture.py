@@ -34,6 +34,7 @@ from longmemeval.storage.part_files import (
     settle_new,
     sha256_directory,
     whole_part,
+    with_sizes,
 )
 from longmemeval.storage.parts import Part
 from longmemeval.storage.remote_fixtures import fixtures_of
@@ -134,12 +135,14 @@ def fixture_folders(root: Path) -> Iterable[Path]:
 
 
 def part_is_there(path: Path, name: str, info: PartInfo) -> bool:
-    """Whether a part that `meta.json` names has its file or directory, under either of its names."""
+    """Return whether a part that `meta.json` names has its file or directory, under either of its names, in full size.
+
+    Its bytes are not read: what is damaged otherwise shows when it is used, or to `verify`.
+    """
     if remote := remote_of(path):
         return fixtures_of(remote).has(remote, name, info)
-    return any(
-        place.exists() for form in part_forms(part_path(path, name, info), info) for place in (form, new_path(form))
-    )
+    places = [place for form in part_forms(part_path(path, name, info), info) for place in (form, new_path(form))]
+    return any(place.exists() and info.has_size(place.stat().st_size) for place in places)
 
 
 class Fixture:
@@ -313,8 +316,8 @@ def write_fixture(
         for name, info in meta.parts.items():
             if name not in new_parts:
                 whole_part(path, name, info)
-        for name, content in new_parts.items():
-            place_new(path, name, content, compress=compress)
+        sizes = {name: place_new(path, name, content, compress=compress) for name, content in new_parts.items()}
+        meta = with_sizes(meta, sizes)
         write_atomic(path / META, msgspec.json.format(msgspec.json.encode(meta), indent=2) + b"\n")
         for name in new_parts:
             settle_new(part_path(path, name, meta.parts[name]), meta.parts[name])

@@ -1,11 +1,14 @@
 """The files and directories of a fixture's parts: their names, hashes, and how new ones take the place of old ones."""
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+
+from msgspec import structs
 
 from longmemeval.errors import FixtureError
 from longmemeval.files import safe_name, sha256_bytes, sha256_file, sha256_text, write_atomic
-from longmemeval.records import PartInfo
+from longmemeval.records import FixtureMeta, PartInfo
 from longmemeval.storage.compression import SUFFIX, compressed, decompressed
 from longmemeval.storage.format import REMAKE
 
@@ -56,18 +59,29 @@ def sha256_directory(folder: Path) -> str:
     return sha256_text("".join(lines))
 
 
-def place_new(fixture: Path, name: str, content: bytes | Path, *, compress: bool = False) -> None:
-    """Write a part beside the old one: its bytes, or the directory that was written elsewhere in the same fixture."""
+def with_sizes(meta: FixtureMeta, sizes: Mapping[str, int]) -> FixtureMeta:
+    """Return `meta` with the bytes, by part, of what was written."""
+    sized = {name: structs.replace(meta.parts[name], stored_bytes=size) for name, size in sizes.items()}
+    return structs.replace(meta, parts=meta.parts | sized)
+
+
+def place_new(fixture: Path, name: str, content: bytes | Path, *, compress: bool = False) -> int:
+    """Write a part beside the old one: its bytes, or the directory that was written elsewhere in the same fixture.
+
+    Returns:
+        The bytes of its file; 0 for a directory.
+    """
     if isinstance(content, bytes):
         path = fixture / part_file(name)
         if compress:
             path, content = _compressed(path), compressed(content)
         write_atomic(new_path(path), content)
-        return
+        return len(content)
     new = new_path(fixture / part_file(name, directory=True))
     if new.exists():
         shutil.rmtree(new)
     content.replace(new)
+    return 0
 
 
 def settle_new(path: Path, info: PartInfo) -> None:

@@ -10,8 +10,8 @@ object, a tar file.
 import os
 import shutil
 import tarfile
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Collection, Iterator, Mapping
+from functools import cache, partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -27,7 +27,7 @@ from longmemeval.remote.places import RemoteFolder, remote_of
 from longmemeval.remote.store import Store, StoredObject, store_of
 from longmemeval.storage.compression import SUFFIX, compressed, decompressed
 from longmemeval.storage.format import REMAKE, decode_versioned
-from longmemeval.storage.part_files import sha256_directory
+from longmemeval.storage.part_files import sha256_directory, with_sizes
 
 META = "meta.json"
 _HASH = 16
@@ -67,14 +67,12 @@ class RemoteFixtures:
             self._seen |= found
             self._looked_at.add(root.key)
             metas = {key: names[META].version for key, names in found.items() if META in names}
-            new = {f"{key}/{META}": _meta_name(key, metas[key]) for key in metas if not self._has_meta(key, metas[key])}
+            names = {f"{key}/{META}": _meta_name(key, version) for key, version in metas.items()}
+            new = {path: name for path, name in names.items() if not self.kept.has(name)}
             for path, data in self.store.read_many(new):
                 self.kept.write(new[path], data)
         start = len(root.key) + 1
         return sorted(key[start:] for key in self._seen if key.startswith(f"{root.key}/"))
-
-    def _has_meta(self, key: str, version: str) -> bool:
-        return self.kept.read(_meta_name(key, version)) is not None
 
     def forget(self, root: RemoteFolder) -> None:
         """Believe no earlier listing of a preparation."""
@@ -94,9 +92,9 @@ class RemoteFixtures:
         return told.version if told else ""
 
     def has(self, folder: RemoteFolder, name: str, info: PartInfo) -> bool:
-        """Whether a part that `meta.json` names has an object, as listed."""
+        """Return whether a part that `meta.json` names has an object of its size, as listed."""
         names = self._seen.get(folder.key)
-        return names is None or any(form in names for form in _forms(name, info))
+        return names is None or any(form in names and info.has_size(names[form].size) for form in _forms(name, info))
 
     def size(self, folder: RemoteFolder, name: str, info: PartInfo) -> int:
         """Bytes of a part as it is stored, where that was listed; else 0."""
@@ -131,7 +129,7 @@ class RemoteFixtures:
             suffix = SUFFIX if form.endswith(SUFFIX) else ""
             content = _content(data, suffix)
             if info.directory and content is not None:
-                path = self.kept.put_folder(kept, _filling(content, f"{folder}/{form}"))
+                path = self.kept.put_folder(kept, partial(_fill, content, f"{folder}/{form}"))
                 if sha256_directory(path) == info.sha256:
                     return path
             elif content is not None and sha256_bytes(content) == info.sha256:
@@ -162,40 +160,46 @@ class RemoteFixtures:
         Raises:
             FixtureError: the store cannot be written to, or another machine has put other data there.
         """
-        placed = {
-            name: self._place(folder, name, meta.parts[name], content, compress) for name, content in parts.items()
-        }
+        placed, sizes = dict[str, str](), dict[str, int]()
+        for name, content in parts.items():
+            placed[name], sizes[name] = self._place(folder, name, meta.parts[name], content, compress)
+        meta = with_sizes(meta, sizes)
         counts, entered = self._enter(folder, meta, frozenset(parts), seen)
         self._seen.pop(folder.key, None)
-        useless = []
+        useless, replacing = list[str](), dict[str, str]()
         for name, form in placed.items():
             if name not in entered:
                 # What another machine entered stays as it is; of two equal ones both may.
                 differs = counts.parts[name].sha256 != meta.parts[name].sha256
                 useless += [f"{folder.key}/{form}"] if differs else []
             elif seen or form.startswith(_stem(name, meta.parts[name])):
-                useless += self._others(folder, name, form)
+                replacing[name] = form
+        there = self.store.listing(folder.key) if replacing else {}
+        for name, form in replacing.items():
+            useless += [f"{folder.key}/{one}" for one in _others(there, name, form)]
         self.store.remove(useless)
         for content in parts.values():
             if isinstance(content, Path):
                 shutil.rmtree(content)
 
-    def _place(self, folder: RemoteFolder, name: str, info: PartInfo, content: bytes | Path, compress: bool) -> str:
-        """Write the object of a part; its name."""
+    def _place(
+        self, folder: RemoteFolder, name: str, info: PartInfo, content: bytes | Path, compress: bool
+    ) -> tuple[str, int]:
+        """Write the object of a part; its name, and its bytes."""
         raw = packed(content) if isinstance(content, Path) else content
         data, suffix = (compressed(raw), SUFFIX) if compress else (raw, "")
         kept = f"{folder.key}/{_stem(name, info)}"
         if isinstance(content, Path):
-            self.kept.put_folder(kept, _filling(raw, str(content)))
+            self.kept.put_folder(kept, partial(_fill, raw, str(content)))
         else:
             self.kept.write(kept + suffix, data)
         plain, own = (form for form in _forms(name, info) if form.endswith(SUFFIX) == compress)
-        if self.store.create(f"{folder.key}/{plain}", data):
-            return plain
-        if self.store.read(f"{folder.key}/{plain}") == data:
-            return plain
-        self.store.create(f"{folder.key}/{own}", data)
-        return own
+        for form in (plain, own):
+            if self.store.create(f"{folder.key}/{form}", data) or self.store.read(f"{folder.key}/{form}") == data:
+                return form, len(data)
+        # Only damage can make what has this name differ.
+        self.store.overwrite(f"{folder.key}/{own}", data)
+        return own, len(data)
 
     def _enter(
         self, folder: RemoteFolder, meta: FixtureMeta, new: frozenset[str], seen: str
@@ -226,18 +230,6 @@ class RemoteFixtures:
             expected, entered = theirs_now.version, frozenset(lacking)
         raise FixtureError("Other machines keep changing this fixture", where=str(folder), fix="Rerun the command")
 
-    def _others(self, folder: RemoteFolder, name: str, form: str) -> list[str]:
-        """The objects that a part had before."""
-        stem, suffixes = safe_name(name), (".json", ".json" + SUFFIX, ".tar", ".tar" + SUFFIX)
-        names = self.store.listing(folder.key)
-        forms = {
-            one
-            for one in names
-            for suffix in suffixes
-            if one == stem + suffix or (one.startswith(stem + ".") and one[len(stem) + 1 + _HASH :] == suffix)
-        }
-        return [f"{folder.key}/{one}" for one in sorted(forms - {form})]
-
 
 def fixtures_of(place: RemoteFolder) -> RemoteFixtures:
     """The fixtures of the bucket of `place`; one object for each in a process."""
@@ -247,6 +239,18 @@ def fixtures_of(place: RemoteFolder) -> RemoteFixtures:
 @cache
 def _fixtures(bucket: RemoteFolder, process: int) -> RemoteFixtures:
     return RemoteFixtures(bucket)
+
+
+def be_patient(root: Path, give_up_after_s: float, *, is_there: bool = False) -> None:
+    """Set how long the store that a preparation is in may return nothing but failures.
+
+    Args:
+        root: the folder of the preparation, or any other in the store; nothing is done where it is local.
+        give_up_after_s: seconds.
+        is_there: see `Store.be_patient`.
+    """
+    if remote := remote_of(root):
+        store_of(remote).be_patient(give_up_after_s, is_there=is_there)
 
 
 def forget(root: Path) -> None:
@@ -276,6 +280,18 @@ def _stem(name: str, info: PartInfo) -> str:
     return f"{safe_name(name)}.{info.sha256[:_HASH]}{'.tar' if info.directory else '.json'}"
 
 
+def _others(there: Collection[str], name: str, form: str) -> list[str]:
+    """The objects that a part had before, of those that are there."""
+    stem, suffixes = safe_name(name), (".json", ".json" + SUFFIX, ".tar", ".tar" + SUFFIX)
+    forms = {
+        one
+        for one in there
+        for suffix in suffixes
+        if one == stem + suffix or (one.startswith(stem + ".") and one[len(stem) + 1 + _HASH :] == suffix)
+    }
+    return sorted(forms - {form})
+
+
 def _forms(name: str, info: PartInfo) -> list[str]:
     """The names that an object of a part may have."""
     plain = safe_name(name) + (".tar" if info.directory else ".json")
@@ -291,22 +307,16 @@ def _content(data: bytes, suffix: str) -> bytes | None:
     return decompressed(data) if suffix else data
 
 
-class _filling:
-    """Fills a directory from a tar file."""
-
-    def __init__(self, data: bytes, where: str) -> None:
-        self._data = data
-        self._where = where
-
-    def __call__(self, folder: Path) -> None:
-        try:
-            unpack(self._data, folder)
-        except tarfile.TarError as error:
-            raise FixtureError(f"The tar file cannot be unpacked: {error}", where=self._where, fix=REMAKE) from error
-        except OSError as error:
-            raise FixtureError(
-                f"The copy of a part cannot be kept on this machine: {error.strerror}",
-                where=str(folder.parent.parent),
-                fix="Make room there, or set LONGMEMEVAL_REMOTE_CACHE_DIR to a folder on another disk, and rerun the "
-                "command",
-            ) from error
+def _fill(data: bytes, where: str, folder: Path) -> None:
+    """Fill a directory from a tar file."""
+    try:
+        unpack(data, folder)
+    except tarfile.TarError as error:
+        raise FixtureError(f"The tar file cannot be unpacked: {error}", where=where, fix=REMAKE) from error
+    except OSError as error:
+        raise FixtureError(
+            f"The copy of a part cannot be kept on this machine: {error.strerror}",
+            where=str(folder.parent.parent),
+            fix="Make room there, or set LONGMEMEVAL_REMOTE_CACHE_DIR to a folder on another disk, and rerun the "
+            "command",
+        ) from error

@@ -27,7 +27,8 @@ _IRREGULAR_FORMS = """
     thought think, took taken take, wore worn wear, won win, wrote written write,
     children child, feet foot, men man, people person, women woman
 """
-_IRREGULAR = {form: base for *forms, base in map(str.split, _IRREGULAR_FORMS.split(",")) for form in forms}
+IRREGULAR = {form: base for *forms, base in map(str.split, _IRREGULAR_FORMS.split(",")) for form in forms}
+"""Common irregular forms to their base."""
 _Y_INFLECTED = re.compile(r"(?<=\w\w)ie[sd]$")
 _PLURAL = re.compile(r"(?<=[sxzo])es$|(?<=[cs]h)es$|(?<=\w\w[^isu])s$")
 _PAST_OR_PROGRESSIVE = re.compile(r"(?<=\w\w)(?:(?<!e)ed|ing)$")
@@ -46,7 +47,7 @@ def stem(word: str) -> str:
     Plural, past and progressive endings go, then a final e; a final y becomes i and a doubled last letter single, so
     that study and studies, knit and knitted agree. Common irregular forms come from a table.
     """
-    word = _IRREGULAR.get(word, word)
+    word = IRREGULAR.get(word, word)
     if len(word) < 3:
         return word
     word = _PLURAL.sub("", _Y_INFLECTED.sub("y", word))

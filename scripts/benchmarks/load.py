@@ -6,7 +6,8 @@ A server on the loopback, in a process of its own, answers every call after so m
 size of LongMemEval_S, each on a haystack of its own (the real one of the tests under many ids, with a word of its own
 in every message; else a made-up one), prepared before; with `--shared` all on one haystack, as LoCoMo's are, whose
 fixture is then opened once. The plain script sends the same prompts with
-`litellm.acompletion` and `asyncio.gather`, in a fresh process. On both sides one call is made before the clock is
+`litellm.acompletion` and `asyncio.gather`, in a fresh process. The server notes how long it took itself for each
+call of ours, from the head of the request to the reply. On both sides one call is made before the clock is
 started, so that imports are left out. Processor time is that of the process, all threads together.
 """
 
@@ -24,6 +25,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import msgspec
 from msgspec import Struct
@@ -53,6 +55,8 @@ class Figures(Struct):
     processor_ms: float
     """Per question."""
     longest_stop_ms: float
+    served_p50_ms: float = 0.0
+    """What the server took by its own clock."""
 
 
 def figures(latencies_ms: Sequence[float], processor_s: float, stop_ms: float) -> Figures:
@@ -75,14 +79,22 @@ async def serve(seconds: float) -> None:
     body = json.dumps(reply).encode()
     answer = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
 
+    taken: list[float] = []
+
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).lower()
+                began = time.perf_counter()
+                if head.startswith(b"get"):
+                    noted = json.dumps([taken.pop() for _ in range(len(taken))]).encode()
+                    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(noted), noted))
+                    continue
                 length = head.partition(b"content-length:")[2].partition(b"\r\n")[0]
                 await reader.readexactly(int(length or 0))
                 await asyncio.sleep(seconds)
                 writer.write(answer)
+                taken.append((time.perf_counter() - began) * 1000)
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
 
@@ -167,13 +179,22 @@ def ours(where: Folders, dataset: Dataset, memory: str, concurrency: int, url: s
 
     run_id = f"{memory}-{concurrency}"
     ask(f"warm-{run_id}", 1)
+    own_times(url)
     started = time.process_time()
     ask(run_id, ONE_BY_ONE if concurrency == 1 else None)
     processor = time.process_time() - started
+    served_p50 = statistics.median(own_times(url))
     folder = where.results_dir / run_id
     told = json.loads((folder / "run.json").read_text())["totals"]["load"]
     latencies = [json.loads(line)["latency_ms"] for line in (folder / "answers.jsonl").read_text().splitlines()]
-    return figures(latencies, processor, told["longest_block_ms"])
+    return msgspec.structs.replace(figures(latencies, processor, told["longest_block_ms"]), served_p50_ms=served_p50)
+
+
+def own_times(url: str) -> list[float]:
+    """Milliseconds that the server took for each call since this was asked last."""
+    with urlopen(f"{url}/times") as reply:
+        found: list[float] = json.loads(reply.read())
+    return found
 
 
 async def plain(prompts: Sequence[str], concurrency: int, url: str) -> Figures:
@@ -231,14 +252,17 @@ def compare(questions: int, seconds: float, *, shared: bool) -> None:
         prepare(dataset, MEMORIES, options=PrepareOptions(jobs=1), where=where)
         on = "one haystack" if shared else "haystacks of their own"
         print(f"{questions} questions on {on} ({made_of}); the server takes {seconds} s\n")
-        print("                          |     longmemeval run           |     plain LiteLLM script      |")
+        print("                          |     longmemeval run           |     plain LiteLLM script      | ours /")
         print("memory        concurrency |   p50    p95  cpu ms  stop ms |   p50    p95  cpu ms  stop ms | cpu, p50")
         for memory in MEMORIES:
             for concurrency in CONCURRENCIES:
                 own = ours(where, dataset, memory, concurrency, url)
                 prompts = where.results_dir / f"{memory}-{concurrency}" / "prompts.jsonl"
                 other = plain_script(prompts, concurrency, url)
-                ratios = f"{own.processor_ms / other.processor_ms:.1f}x, {own.p50_ms / other.p50_ms:.2f}x"
+                ratios = (
+                    f"{own.processor_ms / other.processor_ms:.1f}x, {own.p50_ms / other.p50_ms:.2f}x; "
+                    f"server {own.p50_ms / own.served_p50_ms:.3f}x"
+                )
                 print(f"{memory:13} {concurrency:11} | {columns(own)} | {columns(other)} | {ratios}", flush=True)
         print(f"\nattempts after the first at concurrency 31, --timeout 3: {retried(where, dataset, url, 3.0)}")
 

@@ -14,7 +14,7 @@ from sample.questions import QUESTIONS
 SEED = "longmemeval sample 1"
 SESSIONS = (20, 24)
 """The least and the most sessions of a haystack."""
-OWN_CHATS = 7
+OWN_CHATS = 12
 """How many of the persona's other chats lie in a haystack, if there are that many before the question."""
 QUIRKS = frozenset({"assistant-first", "odd-length", "blank-turn"})
 """Fillers that are never dealt, only placed."""
@@ -68,6 +68,8 @@ def _deal(
     """Returns evidence, other chats of the persona and fillers, by time."""
     random = Random(f"{SEED}/{question.key}")
     near = [_dated(chats[key]) for key in question.near]
+    if late := [chat.key for date, chat in near if date >= asked]:
+        raise ValueError(f"question {question.key!r} is asked before its near chats {late}")
     others = [
         (date, chat)
         for date, chat in map(_dated, chats.values())

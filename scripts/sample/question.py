@@ -66,8 +66,7 @@ def which_first(first: str, second: str) -> FromDates:
     """Names the earlier of two events, called `first` and `second` in the order of their evidence."""
 
     def answer(_asked: date, days: Sequence[date]) -> Answer:
-        (early, earlier), (late, _) = sorted(zip(days, (first, second), strict=True))
-        return f"{earlier}, {(late - early).days} days earlier"
+        return min(zip(days, (first, second), strict=True))[1]
 
     return answer
 

@@ -2,7 +2,11 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any
 
+from distributed import comm as comm
 from distributed import scheduler as scheduler
+
+class Security:
+    def get_connection_args(self, role: str) -> dict[str, Any]: ...
 
 class LocalCluster:
     scheduler_address: str

@@ -4,12 +4,13 @@ import json
 import re
 from itertools import takewhile
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 import pytest
 
 from longmemeval.benchmarks import mapped_file
-from longmemeval.benchmarks.mapped_file import MappedFile
+from longmemeval.benchmarks.mapped_file import MappedFile, OnePassRecord
 from longmemeval.files import sha256_bytes
 
 SMAPS = Path("/proc/self/smaps")
@@ -57,3 +58,36 @@ def test_what_is_no_array_is_refused(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(msgspec.DecodeError):
         list(MappedFile(path).records())
+
+
+class Read(OnePassRecord, frozen=True):
+    """A record, and how often one was decoded."""
+
+    number: int
+    text: msgspec.Raw
+    counted: ClassVar[list[int]] = []
+
+    def __post_init__(self) -> None:
+        self.counted.append(self.number)
+        super().__post_init__()
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_each_record_is_decoded_once(tmp_path: Path, indent: int | None) -> None:
+    path = tmp_path / "records.json"
+    data = [{"number": number, "text": '}, {"number": 7}] ' * number, "other": [{}]} for number in range(20)]
+    path.write_text(json.dumps(data, indent=indent) + "\n")
+    Read.counted.clear()
+    read = list(MappedFile(path).decode(msgspec.json.Decoder(Read)))
+    assert [(record.number, msgspec.json.decode(record.text)) for record in read] == [
+        (record["number"], record["text"]) for record in data
+    ]
+    assert Read.counted == list(range(20))
+
+
+@pytest.mark.parametrize("text", ['[{"number": 1, "text": 2}, {"number": "1"}]', '[{"number": 1, "text": 2} 3]', "[1]"])
+def test_what_is_no_such_record_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "records.json"
+    path.write_text(text)
+    with pytest.raises(msgspec.DecodeError):
+        list(MappedFile(path).decode(msgspec.json.Decoder(Read)))

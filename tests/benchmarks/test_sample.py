@@ -13,9 +13,12 @@ from typing import Any
 import pytest
 
 from longmemeval.evaluation.judges.lexical import grade
+from longmemeval.llm.extractive.answers import find_answer
+from longmemeval.llm.extractive.sentences import sentences_of
 from longmemeval.llm.offline import ABSTENTION as REFUSAL
-from longmemeval.llm.offline import MINIMUM_COVERAGE, best_sentence
-from longmemeval.records import Gold
+from longmemeval.llm.protocol import Passage
+from longmemeval.records import Gold, Question
+from longmemeval.text.words import content_words
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "data" / "sample" / "sample.json"
@@ -95,15 +98,15 @@ def test_one_record_per_line_and_small() -> None:
     lines = SAMPLE.read_text(encoding="utf-8").splitlines()
     assert (lines[0], lines[-1]) == ("[", "]")
     assert [json.loads(line.removesuffix(",")) for line in lines[1:-1]] == RECORDS
-    assert SAMPLE.stat().st_size < 1.3 * MEGABYTE
+    assert SAMPLE.stat().st_size < 2.1 * MEGABYTE
 
 
 def test_counts() -> None:
     by_type = Counter(record["question_type"] for record in ANSWERABLE)
-    assert len(RECORDS) >= 55
+    assert len(RECORDS) >= 100
     assert by_type.keys() == TYPES
-    assert min(by_type.values()) >= 6
-    assert len(ABSTENTION) >= 6
+    assert min(by_type.values()) >= 9
+    assert len(ABSTENTION) >= 9
     assert len({record["question_type"] for record in ABSTENTION}) >= 3
     turns = [sum(map(len, record["haystack_sessions"])) for record in RECORDS]
     assert 100 <= sum(turns) / len(turns) <= 130
@@ -134,7 +137,7 @@ def test_evidence_labels(record: dict[str, Any]) -> None:
     else:
         role = "assistant" if record["question_type"] == "single-session-assistant" else "user"
         assert positive == [[role]] * len(positive)
-    sizes = {"multi-session": (2, 3, 4), "knowledge-update": (2,), "temporal-reasoning": (1, 2, 3)}
+    sizes = {"multi-session": (2, 3, 4), "knowledge-update": (2, 3), "temporal-reasoning": (1, 2, 3)}
     assert len(positive) in sizes.get(record["question_type"], (1,))
 
 
@@ -163,15 +166,30 @@ def test_gold_turn_holds_the_answer(record: dict[str, Any]) -> None:
         ("early shift", "7:30", "7:00"),
         ("my chemistry club", "Tuesdays", "Thursdays"),
         ("many bikes", "three bikes", "four bikes"),
-        ("my studio", "$780 a month", "$840 a month"),
+        ("rent for my studio", "$780 a month", "$840 a month"),
         ("dissertation", "30 September", "15 November"),
-        ("my group at work", "payments", "search infrastructure"),
-        ("reading group gather", "library", "back room of the Harbour Lights café"),
+        ("Which team am I on", "payments", "search infrastructure"),
+        ("my book group meet", "library", "back room of the Harbour Lights café"),
+        ("my bakery open?", "13 April", "11 May"),
+        ("my bakery closed", "stays shut on Mondays", "Mondays and Tuesdays"),
+        ("hardest boulder grade", "6B", "6C"),
+        ("driving lessons", "lesson twenty-three", "lesson number 31"),
+        ("my brother getting married", "14 September", "5 October"),
+        ("deposit on a house", "$88,000", "$96,500"),
+        ("the keys to my house", "28 June", "12 July"),
+        ("in the boat park", "$38 a week", "$44 a week"),
+        ("at Rata House", "Room 14", "number 23"),
+        ("visit my father", "Sundays and Wednesdays", "Sundays and Fridays"),
+        ("sing in the choir", "alto", "tenor"),
+        ("allotment plot", "17b", "it's 22 from today"),
+        ("Which bus route", "on the 16", "on the 49"),
+        ("reached by radio", "Tenerife", "Recife"),
+        ("my daughter swim", "25 metres", "50 metres"),
     ],
 )
 def test_later_fact_is_the_answer(fragment: str, old: str, new: str) -> None:
     record = asking(fragment)
-    (first_date, first), (second_date, second) = evidence(record)
+    [*_, (first_date, first), (second_date, second)] = evidence(record)
     assert first_date < second_date
     [first_text, second_text] = [
         next(turn["content"] for turn in turns if turn["has_answer"]) for turns in (first, second)
@@ -179,7 +197,7 @@ def test_later_fact_is_the_answer(fragment: str, old: str, new: str) -> None:
     assert old in first_text
     assert new not in first_text
     assert new in second_text
-    answer = {4: "four"}.get(record["answer"], record["answer"])
+    answer = {4: "four"}.get(record["answer"], str(record["answer"]))
     assert answer.lower() in new.lower() or new.lower() in answer.lower()
 
 
@@ -193,6 +211,14 @@ def test_later_fact_is_the_answer(fragment: str, old: str, new: str) -> None:
         ("tabletop games", ["two boxes", "picked up at the convention", "crowdfunded game"], 2 + 1 + 1),
         ("my life list", ["the first I've ever seen", "Both brand new", "Two more"], 1 + 2 + 2),
         ("professional training", ["cannulation course", "recertification", "safeguarding module"], 1 + 1 + 1),
+        ("retarder cabinet", ["€6,800", "€2,150", "€1,900"], "€10,850"),
+        ("brother's wedding", ["€280", "€95", "€120"], "€495"),
+        ("have I looked round", ["my first place", "Second house", "House number three", "The fourth one"], 4),
+        ("races did I sail", ["Two races", "all three races", "One race"], 2 + 3 + 1),
+        ("things for my father", ["$3,200", "$1,150", "$180"], "$4,530"),
+        ("for my aerial", ["£28", "£45", "£130"], "£203"),
+        ("my evening class", ["my first finished piece", "my second", "My third"], 3),
+        ("kilos of potatoes", ["11 kg", "8 kg", "6 kg"], "25 kg"),
     ],
 )
 def test_parts_add_up(fragment: str, amounts: list[str], answer: str | int) -> None:
@@ -217,7 +243,11 @@ Days = list[datetime]
         ("half-marathon plan", lambda days, _: str((days[1] - days[0]).days / 7).removesuffix(".0")),
         ("for my brother", lambda days, asked: f"{(asked - days[0]).days / 7:.2f} weeks ago".replace(".00", "")),
         ("the boys do first", lambda days, _: "swim" if days[0] < days[1] else "dentist"),
-        ("the boys do first", lambda days, _: f"{abs((days[1] - days[0]).days)} days earlier"),
+        ("the bank's handshake", lambda days, _: f"{(days[1] - days[0]).days} days."),
+        ("my driving exam", lambda days, _: str((days[1] - days[0]).days / 7).removesuffix(".0")),
+        ("the Brooklyn house did we sign", lambda days, _: f"{(days[1] - days[0]).days} days."),
+        ("my dinghy ashore", lambda days, _: str((days[1] - days[0]).days / 7).removesuffix(".0")),
+        ("the Foundation exam", lambda days, _: str((days[1] - days[0]).days / 7).removesuffix(".0")),
     ],
 )
 def test_time_answers_hold_against_the_dates(fragment: str, answer: Callable[[Days, datetime], str]) -> None:
@@ -225,12 +255,20 @@ def test_time_answers_hold_against_the_dates(fragment: str, answer: Callable[[Da
     days = [date.replace(hour=0, minute=0) for date, _ in evidence(record)]
     asked = when(record["question_date"]).replace(hour=0, minute=0)
     assert re.search(rf"(?<!\d){re.escape(answer(days, asked))}", str(record["answer"]))
-    assert isinstance(record["answer"], int) == (fragment == "half-marathon plan")
+    assert isinstance(record["answer"], int) == (
+        "ow many weeks" in record["question"] and "ago" not in record["question"]
+    )
 
 
-def test_order_answer_holds_against_the_dates() -> None:
-    record = asking("earliest first")
-    events = ["quilt show", "eye operation", "Isles of Scilly"]
+@pytest.mark.parametrize(
+    ("fragment", "events"),
+    [
+        ("earliest first: the quilt", ["quilt show", "eye operation", "Isles of Scilly"]),
+        ("earliest first: my new bus", ["new bus route", "swap of allotments", "bookcase"]),
+    ],
+)
+def test_order_answer_holds_against_the_dates(fragment: str, events: list[str]) -> None:
+    record = asking(fragment)
     by_date = sorted(zip((date for date, _ in evidence(record)), events, strict=True))
     positions = [record["answer"].index(event) for _, event in by_date]
     assert positions == sorted(positions)
@@ -268,25 +306,63 @@ def test_one_day_is_out_of_order_and_one_question_is_early() -> None:
     assert all(date < when(early[0]["question_date"]) for date, _ in evidence(early[0]))
 
 
-def messages(record: dict[str, Any], *, evidence_only: bool = False) -> list[str]:
+def messages(record: dict[str, Any], *, evidence_only: bool = False) -> list[Passage]:
     """The haystack's messages, oldest first."""
     wanted = record["answer_session_ids"] if evidence_only else record["haystack_session_ids"]
-    return [turn["content"] for name, _, turns in sessions(record) if name in wanted for turn in turns]
+    said = [(date, turns) for name, date, turns in sessions(record) if name in wanted]
+    return [Passage(turn["content"], turn["role"], date) for date, turns in sorted(said, key=first) for turn in turns]
 
 
-def right(record: dict[str, Any], passages: list[str]) -> bool:
-    """Whether `offline/extractive` answers rightly from `passages`."""
-    answer = best_sentence(record["question"], passages, minimum_coverage=MINIMUM_COVERAGE) or REFUSAL
+def first(pair: tuple[datetime, object]) -> datetime:
+    return pair[0]
+
+
+def right(record: dict[str, Any], answer: str | None) -> bool:
     gold = Gold(record["question_id"], record["question_type"], record["answer"], (), (), record in ABSTENTION)
-    return grade(gold, answer).label is True
+    question = Question(record["question_id"], record["question"], datetime(2023, 5, 30), "", "h")
+    return grade(question, gold, answer or REFUSAL).label is True
+
+
+def read(record: dict[str, Any], passages: list[Passage]) -> bool:
+    """Whether `offline/extractive` answers rightly from `passages`."""
+    return right(record, find_answer(record["question"], passages, when(record["question_date"])))
+
+
+def test_no_question_is_answered_by_the_sentence_with_most_of_its_words() -> None:
+    """Nor are its evidence sessions enough for that in more than a few: something else has to be understood."""
+    everywhere = near = 0.0
+    for record in RECORDS:
+        words = set(content_words(record["question"]))
+        for evidence_only in (False, True):
+            said = [
+                one for passage in messages(record, evidence_only=evidence_only) for one in sentences_of(passage.text)
+            ]
+            most = max(len(words & one.words) for one in said)
+            best = [right(record, one.text) for one in said if len(words & one.words) == most]
+            share = sum(best) / len(best)
+            if evidence_only:
+                near += share
+            else:
+                everywhere += share
+    assert everywhere / len(RECORDS) < 0.08
+    assert near / len(RECORDS) < 0.25
 
 
 def test_the_offline_model_tells_contexts_apart() -> None:
     """Else the table of `longmemeval demo` teaches nothing."""
-    oracle = sum(right(record, messages(record, evidence_only=True)) for record in RECORDS)
-    everything = sum(right(record, messages(record)) for record in RECORDS)
-    newest = sum(right(record, messages(record)[-50:]) for record in RECORDS)
-    assert 0.5 <= oracle / len(RECORDS) <= 0.7
-    assert oracle > everything > 1.5 * newest
-    refused = sum(right(record, messages(record)) for record in ABSTENTION)
-    assert refused > len(ABSTENTION) / 2
+    oracle = sum(read(record, messages(record, evidence_only=True)) for record in RECORDS)
+    everything = sum(read(record, messages(record)) for record in RECORDS)
+    newest = sum(read(record, messages(record)[-50:]) for record in RECORDS)
+    assert oracle / len(RECORDS) >= 0.8
+    assert oracle > 1.3 * everything > 1.7 * newest
+    nothing = sum(read(record, []) for record in RECORDS)
+    assert nothing == len(ABSTENTION)
+
+
+def test_distractors_mislead_who_sees_everything() -> None:
+    """Of what is answered from the evidence alone, much is lost with the whole haystack; hardly anything is gained."""
+    labels = [
+        (read(record, messages(record, evidence_only=True)), read(record, messages(record))) for record in RECORDS
+    ]
+    assert sum(alone and not whole for alone, whole in labels) >= 20
+    assert sum(whole and not alone for alone, whole in labels) <= 3

@@ -39,7 +39,7 @@ def test_tables(command: Command) -> None:
     (close,) = [line for line in done.stdout.splitlines() if line.split()[:2] == ["good", "fair"]]
     assert close.split()[2] == "+5.0"
     assert close.rstrip().endswith("inside the noise")
-    assert "Minimum detectable difference:" in done.stdout
+    assert "Minimum detectable difference (MDE):" in done.stdout
     assert "Published" not in done.stdout
 
 

@@ -2,12 +2,15 @@
 
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 import typer.main
 from typer.core import TyperCommand, TyperGroup
 
+from longmemeval.cli import verbs
 from longmemeval.cli.main import app
+from longmemeval.cli.verb_table import SUMMARIES
 from tests.cli.conftest import Command
 from tests.cli.terminal import WIDTHS, check_snapshot, shown
 
@@ -77,3 +80,27 @@ def test_the_example_is_a_command_line_the_verb_takes(verb: str, command: Comman
     assert words[: len(verb.split())] == verb.split()
     # Refuses what the verb does not take, and asks for what is missing.
     command_of(verb).make_context(verb, words[len(verb.split()) :])
+
+
+@pytest.mark.parametrize("group", ["", "datasets", "judge", "memory", "board"])
+def test_a_group_alone_prints_its_help(group: str, command: Command) -> None:
+    alone, asked = command(group), command(f"{group} --help")
+    assert alone.code == 0
+    assert alone.stdout == asked.stdout != ""
+
+
+@pytest.mark.parametrize("verb", SUMMARIES)
+def test_the_list_of_verbs_says_what_each_says_of_itself(verb: str) -> None:
+    first = (GROUP.commands[verb].help or "").strip().split("\n\n")[0]
+    assert " ".join(first.split()) == SUMMARIES[verb]
+
+
+def test_the_list_of_verbs_is_whole() -> None:
+    others = {"__init__", "import_run"}
+    modules = {path.stem for path in Path(verbs.__file__).parent.glob("*.py")} - others
+    assert modules | {"import"} == set(SUMMARIES)
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_optional_arguments_stand_in_one_pair_of_brackets(line: str, command: Command) -> None:
+    assert "[[" not in command(f"{line} --help").stdout

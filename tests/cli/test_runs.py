@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from longmemeval.pipeline.runs import listing
+from longmemeval.pipeline.runs.index import INDEX, read_index
 from longmemeval.pipeline.runs.listing import RunFilter, list_runs, named_runs
+from longmemeval.pipeline.runs.manifest import read_manifest
 from longmemeval.text_files import decode_json
 from tests.cli.conftest import Command
-from tests.pipeline.graded_runs import graded_run, labels
+from tests.pipeline.graded_runs import grade, graded_run, labels
 from tests.pipeline.helpers import colours, folders_in
 from tests.support import COMMAND, clean_environment
 
@@ -22,7 +24,8 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     dataset, where = colours(tmp_path / "d.json", 10), folders_in(tmp_path)
     hybrid = {"memory": {"name": "hybrid", "parameters": {}}}
     for run_id, right, settings in (("demo-a", 8, {}), ("demo-b", 5, hybrid), ("grid_hybrid_m_direct", 6, hybrid)):
-        graded_run(dataset, where, run_id, labels(right, 10 - right), settings=settings)
+        sweep = "grid" if run_id.startswith("grid") else None
+        graded_run(dataset, where, run_id, labels(right, 10 - right), settings=settings, sweep=sweep)
     graded_run(dataset, where, "grid-like", labels(1, 9), settings=hybrid, status="interrupted")
     (where.results_dir / "torn").mkdir()
     (where.results_dir / "torn" / "run.json").write_text("{")
@@ -90,6 +93,27 @@ def test_each_manifest_is_read_once(workspace: Path, monkeypatch: pytest.MonkeyP
     assert len(read) == 5
 
 
+def test_a_line_of_the_index_that_a_kill_cut_short_is_dropped_and_written_again(
+    command: Command, workspace: Path
+) -> None:
+    index = workspace / INDEX
+    lines = index.read_bytes().splitlines(keepends=True)
+    assert (index.read_bytes().count(b"grid-like"), len(lines)) == (1, 4)
+    index.write_bytes(b"".join(lines)[:-20])
+    assert command("runs --json").code == 0
+    dataset, where = colours(workspace.parent / "d.json", 10), folders_in(workspace.parent)
+    graded_run(dataset, where, "next", labels(7, 3))
+    assert json.loads(command("runs --json").stdout)["runs"]
+    assert [entry.run for entry in read_index(workspace)] == ["demo-a", "demo-b", "grid_hybrid_m_direct", "next"]
+    grade(
+        dataset,
+        where,
+        "grid-like",
+        dict(zip(read_manifest(workspace / "grid-like").question_ids, labels(1, 9), strict=True)),
+    )
+    assert read_index(workspace)[-1].run == "grid-like"
+
+
 def test_patterns_and_sweeps_name_runs(command: Command, workspace: Path) -> None:
     assert named_runs(["demo-*", "demo-a"], workspace) == ["demo-a", "demo-b", "demo-a"]
     assert named_runs(["demo-b", "demo-*"], workspace) == ["demo-b", "demo-a"]
@@ -103,6 +127,35 @@ def test_patterns_and_sweeps_name_runs(command: Command, workspace: Path) -> Non
     evaluated = json.loads(command("evaluate 'demo-*' --judge offline/lexical --json").stdout)
     assert [one["run"] for one in evaluated["runs"]] == ["demo-a", "demo-b"]
     assert "subjects" in json.loads(command("verify 'demo-*' --json").stdout)
+
+
+def test_a_sweep_is_the_runs_that_record_it(command: Command, workspace: Path) -> None:
+    """Another sweep whose name begins with `grid`, and a run begun by hand under an id of its kind, are not of it."""
+    dataset, where = colours(workspace.parent / "d.json", 10), folders_in(workspace.parent)
+    hybrid = {"memory": {"name": "hybrid", "parameters": {}}}
+    for run_id, sweep in (("grid_hybrid_v2_hybrid_m_direct", "grid_hybrid_v2"), ("grid_hybrid_own", None)):
+        graded_run(dataset, where, run_id, labels(4, 6), settings=hybrid, sweep=sweep)
+    left_out = "1 run begins with 'grid_' and no sweep is recorded"
+    assert names(command, "--sweep grid") == ["grid_hybrid_m_direct"]
+    assert names(command, "--sweep grid_hybrid_v2") == ["grid_hybrid_v2_hybrid_m_direct"]
+    assert listing.sweep_names(workspace) == ["grid", "grid_hybrid_v2"]
+    compared = command("compare --sweep grid --json")
+    assert [run["run"] for run in json.loads(compared.stdout)["runs"]] == ["grid_hybrid_m_direct"]
+    for done in (compared, command("verify --sweep grid"), command("runs --sweep grid")):
+        assert left_out in " ".join(done.stderr.split())
+    assert "no sweep" not in command("compare --sweep grid_hybrid_v2 --json").stderr
+
+
+def test_runs_of_an_earlier_version_are_named_by_a_pattern(command: Command, workspace: Path) -> None:
+    edited = workspace / "grid_hybrid_m_direct" / "run.json"
+    document = json.loads(edited.read_text())
+    del document["sweep"]
+    edited.write_text(json.dumps(document))
+    done = command("compare --sweep grid --json")
+    said = " ".join(done.stderr.split())
+    assert (done.code, "There is no run of a sweep 'grid'" in said) == (2, True)
+    assert "started by hand, or by an earlier version. Name them, or the pattern 'grid_*'" in said
+    assert [run["run"] for run in json.loads(command("compare 'grid_*' --json").stdout)["runs"]] == [edited.parent.name]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 from longmemeval.secrets import redaction
 from tests.cli.conftest import Command
 from tests.server import text_vector
-from tests.support import COMMAND, clean_environment, json_lines, longmemeval
+from tests.support import COMMAND, clean_environment, json_lines, longmemeval, record, write_dataset
 
 KEY = "plantedKEY/4711+QzX"
 PASSWORD = "planted/PW+0815Yq"
@@ -231,3 +231,27 @@ def test_a_process_of_its_own_shows_no_secret(echo: Echo, tmp_path: Path) -> Non
     done = longmemeval(*line, cwd=tmp_path, code=2, OPENAI_API_KEY=KEY)
     assert "Traceback" in done.stderr
     holds_none(tmp_path, done.stdout, done.stderr)
+
+
+def test_a_password_that_is_a_word_takes_no_name_with_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run is called like it, and so are its data, its preparation and a prompt."""
+    monkeypatch.setenv("DATABASE_URL", "postgresql://postgres@db.example/memories")
+    monkeypatch.setenv("POSTGRES_PASSWORD", "postgres")
+    data = write_dataset(folder / "postgres.json", record("postgres-1", question_type="multi-session"))
+    asked = ("--dataset", data.name, "--memory", "bm25")
+    longmemeval("prepare", *asked, "--name", "postgres", cwd=folder)
+    model = ("--model", "offline/extractive", "--prepared", "postgres")
+    longmemeval("run", *asked, *model, "--run-id", "postgres-demo", cwd=folder)
+    longmemeval("evaluate", "postgres-demo", "--judge", "offline/lexical", cwd=folder)
+    longmemeval("verify", "postgres-demo", cwd=folder)
+    manifest = json.loads((folder / "results/postgres-demo/run.json").read_text())
+    assert manifest["run_id"] == "postgres-demo"
+    assert (manifest["dataset"]["name"], manifest["dataset"]["path"]) == ("postgres", "postgres.json")
+    assert (manifest["question_ids"], list(manifest["fixtures"])) == (["postgres-1"], ["postgres-1"])
+    assert manifest["settings"]["preparation"] == "postgres"
+    longmemeval("recipe", "postgres-demo", "--output", "recipe.yaml", cwd=folder)
+    recipe = (folder / "recipe.yaml").read_text()
+    assert "run: postgres-demo" in recipe
+    assert "[redacted]" not in recipe
+    longmemeval("run", "--recipe", "recipe.yaml", "--strict", "--run-id", "again", cwd=folder)
+    longmemeval("compare", "postgres-demo", cwd=folder)

@@ -46,7 +46,7 @@ def demo(workspace: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(workspace)
     monkeypatch.setattr(time, "perf_counter", lambda: 0.0)
     if not (workspace / "grid.yaml").exists():
-        assert command("demo").code == 0
+        assert command("demo --all").code == 0
         (workspace / "grid.yaml").write_text(SWEEP)
         assert command("sweep grid.yaml").code == 0
         assert command(COMMANDS["retrieval"]).code == 0

@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.pipeline.sweep.plan import plan
 from longmemeval.pipeline.verify.verify import verify
 from tests.pipeline.helpers import folders_in
 from tests.support import ROOT, longmemeval, tree
 
 EXAMPLE = ROOT / "examples" / "sweep.yaml"
+COUNT = len(load_dataset("sample", ROOT / "data"))
 RUNS = [run.run_id for run in plan(EXAMPLE).runs]
 # The first run is what the others are compared with; other runs of a control come last.
 SHOWN = sorted(RUNS, key=lambda run_id: run_id != RUNS[0] and "full-history" in run_id)
@@ -38,8 +40,8 @@ def test_one_command_runs_grades_and_compares_eight_runs(done: tuple[Path, str, 
     assert "NOT the official judge" in out
     assert list(front_rows(out)) == SHOWN
     assert "Left to do:" in err
-    assert f"[8/8] {RUNS[7]}: answering 55 questions" in err
-    assert "440 questions answered and 440 answers graded" in err
+    assert f"[8/8] {RUNS[7]}: answering {COUNT} questions" in err
+    assert f"{8 * COUNT} questions answered and {8 * COUNT} answers graded" in err
     assert out.splitlines()[-1] == "Runs: results/sample_*"
     assert sorted(path.name for path in (folder / "results").glob("sample_*")) == sorted(RUNS)
     where = folders_in(folder)
@@ -72,7 +74,7 @@ def test_json_is_one_document_that_says_what_the_tables_say(done: tuple[Path, st
 def test_dry_run_says_what_it_would_take_and_does_nothing(tmp_path: Path) -> None:
     shown = longmemeval("sweep", EXAMPLE, "--dry-run", cwd=tmp_path).stdout
     assert "8 runs: 0 complete, 8 left." in shown
-    assert "To prepare: 55 of 55 haystacks" in shown
+    assert f"To prepare: {COUNT} of {COUNT} haystacks" in shown
     assert "the prompts of 6 runs, known after prepare" in shown
     assert list(tmp_path.iterdir()) == []
     document = json.loads(longmemeval("sweep", EXAMPLE, "--dry-run", "--json", cwd=tmp_path).stdout)

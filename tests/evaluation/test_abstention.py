@@ -96,12 +96,41 @@ def test_precision_and_recall_have_intervals() -> None:
 def test_scores_are_averaged_where_the_judge_gives_scores() -> None:
     flags = {"x": True, "y": True, "k": False, "l": False, "m": False, "n": False}
     scores: Scores = {"x": 0.1, "y": 0.1, "k": 0.9, "l": 0.9, "m": 0.9, "n": 0.9}
-    # No answer has full credit: the mean is what counts.
-    result = calibrate(scores, flags, {"x": 0.0, "y": 0.0, "k": 0.25, "l": 0.25, "m": 0.25, "n": 0.25})
+    # No answer has full credit: the mean is what counts, of answers that decline too.
+    given = {"x": 0.5, "y": 0.5, "k": 0.25, "l": 0.25, "m": 0.25, "n": 0.25}
+    result = calibrate(scores, flags, given, {"x"})
     held_out = result.held_out
     assert held_out is not None
-    assert (held_out.accuracy, held_out.judged_accuracy) == pytest.approx((1.5 / 3, 0.5 / 3))
-    assert [one.accuracy for one in result.curve] == [0.0, 0.0, 0.25, 0.25, 0.25, 0.25]
+    assert (held_out.accuracy, held_out.judged_accuracy) == pytest.approx((1 / 3, 1 / 3))
+    assert [one.accuracy for one in result.curve] == [0.5, 0.5, 0.25, 0.25, 0.25, 0.25]
+
+
+def test_declining_earns_what_this_judge_gave_it() -> None:
+    """Scores find all that are unanswerable: what that is worth is the judge's to say."""
+    flags = questions(8, 4)
+    scores: Scores = {one: 0.1 if flag else 0.9 for one, flag in flags.items()}
+    for given, expected in ((1.0, 1.0), (0.5, 0.5), (0.0, 0.0)):
+        credits = dict.fromkeys(flags, 0.0) | {"q000": given, "q001": given}
+        held_out = calibrate(scores, flags, credits, {"q000", "q001"}).held_out
+        assert held_out is not None
+        tried = held_out.abstaining.unanswerable
+        assert (held_out.declining, held_out.pays) == (given, given > 0)
+        assert held_out.accuracy == pytest.approx(expected * tried / held_out.n)
+    # A lenient judge that gives declining an answerable question something is taken at its word.
+    credits = dict.fromkeys(flags, 0.0) | {"q000": 1.0, "q007": 0.5}
+    every = calibrate(dict.fromkeys(flags, 0.1), flags, credits, {"q000", "q007"}).held_out
+    assert every is not None
+    assert every.accuracy == pytest.approx((2 * 1.0 + 2 * 0.5) / 4)
+
+
+def test_what_a_judge_gives_declining_is_unknown_where_nothing_declined() -> None:
+    flags = questions(8, 4)
+    scores: Scores = {one: 0.1 if flag else 0.9 for one, flag in flags.items()}
+    # An answer that declined and was not judged tells nothing either.
+    for declined in (set[str](), {"q007"}, {"q000"}):
+        held_out = calibrate(scores, flags, dict.fromkeys(flags), declined).held_out
+        assert held_out is not None
+        assert (held_out.accuracy, held_out.declining, held_out.pays) == (None, None, True)
 
 
 def questions(n: int, unanswerable: int) -> dict[str, bool]:
@@ -115,7 +144,8 @@ def test_scores_that_tell_all_are_found_out() -> None:
         one: 0.1 + number / 100 if flag else 0.6 + number / 1000 for number, (one, flag) in enumerate(flags.items())
     }
     labels: Labels = {one: not flag and int(one[1:]) % 2 == 0 for one, flag in flags.items()}
-    result = calibrate(scores, flags, labels)
+    labels |= {"q000": True, "q001": True}
+    result = calibrate(scores, flags, labels, {"q000", "q001"})
     assert result.threshold is not None
     assert 0.29 < result.threshold < 0.62
     held_out = result.held_out
@@ -123,7 +153,7 @@ def test_scores_that_tell_all_are_found_out() -> None:
     assert (result.chosen_on, held_out.n, result.unscored) == (40, 40, 0)
     assert held_out.abstaining == Abstaining(10, 10, 10, 1.0, 1.0, 1.0, "best recall score below the threshold")
     # All ten unanswerable questions come right; the answerable ones keep what they had.
-    assert held_out.accuracy == pytest.approx(held_out.judged_accuracy + 10 / 40)
+    assert held_out.accuracy == pytest.approx(30 / 2 / 40 + 10 / 40)
 
 
 def f1_below(threshold: float, ids: list[str], scores: Scores, flags: dict[str, bool]) -> float:
@@ -154,19 +184,19 @@ def test_accuracy_with_the_threshold_by_hand() -> None:
     # One of each kind in each half, and every question of a kind alike, so either half gives the same.
     flags = {"x": True, "y": True, "k": False, "l": False, "m": False, "n": False}
     scores: Scores = {"x": 0.1, "y": 0.1, "k": 0.1, "l": 0.1, "m": 0.1, "n": 0.1}
-    labels: Labels = {"x": False, "y": None, "k": True, "l": True, "m": True, "n": True}
-    result = calibrate(scores, flags, labels)
+    labels: Labels = {"x": True, "y": True, "k": True, "l": True, "m": True, "n": True}
+    result = calibrate(scores, flags, labels, {"x", "y"})
     held_out = result.held_out
     assert held_out is not None
     # Equal scores: all or nothing. All: 1 right of 3, F1 = 2/(3+1); and both answerable ones are lost.
     assert held_out.abstaining == Abstaining(3, 1, 1, 1 / 3, 1.0, 0.5, "best recall score below the threshold")
-    assert (held_out.accuracy, held_out.judged_accuracy) == (1 / 3, 2 / 3)
+    assert (held_out.accuracy, held_out.judged_accuracy) == (1 / 3, 1.0)
 
 
 def test_questions_without_a_score_keep_their_label() -> None:
     flags = {"x": True, "y": True, "k": False, "l": False}
-    labels: Labels = {"x": False, "y": False, "k": True, "l": True}
-    result = calibrate({"x": 0.1, "y": 0.1, "k": None}, flags, labels)
+    labels: Labels = {"x": True, "y": True, "k": True, "l": True}
+    result = calibrate({"x": 0.1, "y": 0.1, "k": None}, flags, labels, {"x"})
     held_out = result.held_out
     assert held_out is not None
     assert (result.unscored, sum(one.n for one in result.curve)) == (2, 2)

@@ -1,13 +1,51 @@
+"""The offline judge on single answers, and on answers that were labelled by hand as the official prompts ask.
+
+Of the 505 labelled answers, written before the rules of version 3, half ("tuned", by question) were at hand while
+these were made; the other half ("unseen") was not looked at.
+"""
+
 import asyncio
 from datetime import datetime
+from pathlib import Path
+from typing import Literal
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Struct, structs
 
-from longmemeval.evaluation.judges.lexical import grade, lexical_judge, normalise, token_f1
+from longmemeval.evaluation.judges.comparison import normalise
+from longmemeval.evaluation.judges.lexical import grade, lexical_judge
+from longmemeval.evaluation.judges.standing import judge_name
+from longmemeval.evaluation.recompute import recomputed
 from longmemeval.files import safe_name, sha256_text
-from longmemeval.records import Gold, Question, Usage
+from longmemeval.records import Gold, Judgement, Question, Usage
+from longmemeval.text.quantities import plain_quantities
+from tests.support import IN_PROPORTION, growth
+
+
+class Labelled(Struct, frozen=True):
+    half: Literal["tuned", "unseen"]
+    question_type: str
+    abstention: bool
+    question: str
+    gold: str | int
+    answer: str
+    right: bool
+
+
+LABELLED = msgspec.json.decode(
+    b"[%s]" % b",".join(Path(__file__).with_name("judged_answers.jsonl").read_bytes().splitlines()),
+    type=tuple[Labelled, ...],
+)
+
+
+def asked(text: str) -> Question:
+    return Question("q", text, datetime(2023, 5, 30), "2023/05/30", "h")
+
+
+QUESTION = asked("What is it?")
 
 
 def gold(answer: str | int, question_type: str = "multi-session", abstention: bool = False) -> Gold:
@@ -36,16 +74,16 @@ def gold(answer: str | int, question_type: str = "multi-session", abstention: bo
         ("7 days. 8 days (including the last day) is also acceptable.", "9 days", False),
         ("14 days", "12 days", False),
         ("red leather sofa", "a red sofa", True),
-        # One word of two shared is F1 0.5, just enough: the rules compare words, not meaning.
-        ("blue mug", "green mug", True),
-        ("blue mug", "small green mug", False),
+        # One word of two is not enough; of three, two are.
+        ("blue mug", "green mug", False),
+        ("large blue mug", "A blue mug.", True),
         ("A", "A", True),
         ("\N{SNOWMAN}", "You said so.", False),
         ("(555)", "555", True),
     ],
 )
 def test_answerable_questions(answer: str | int, hypothesis: str, correct: bool) -> None:
-    assert grade(gold(answer), hypothesis).label is correct
+    assert grade(QUESTION, gold(answer), hypothesis).label is correct
 
 
 ABSTENTIONS = [
@@ -70,8 +108,8 @@ ABSTENTIONS = [
 
 @pytest.mark.parametrize("hypothesis", ABSTENTIONS)
 def test_an_abstention_is_right_only_for_unanswerable_questions(hypothesis: str) -> None:
-    assert grade(gold("You did not mention it.", abstention=True), hypothesis).label is True
-    assert grade(gold("hamster"), hypothesis).label is False
+    assert grade(QUESTION, gold("You did not mention it.", abstention=True), hypothesis).label is True
+    assert grade(QUESTION, gold("hamster"), hypothesis).label is False
 
 
 @pytest.mark.parametrize(
@@ -85,19 +123,19 @@ def test_an_abstention_is_right_only_for_unanswerable_questions(hypothesis: str)
     ],
 )
 def test_an_answer_to_an_unanswerable_question_is_wrong(hypothesis: str) -> None:
-    assert grade(gold("You did not mention your hamster.", abstention=True), hypothesis).label is False
+    assert grade(QUESTION, gold("You did not mention your hamster.", abstention=True), hypothesis).label is False
 
 
 @given(
     st.one_of(st.text(), st.integers(), st.just("I don't know")), st.sampled_from(["x", "single-session-preference"])
 )
 def test_not_knowing_never_answers_an_answerable_question(answer: str | int, question_type: str) -> None:
-    assert grade(gold(answer, question_type), "I don't know.").label is False
+    assert grade(QUESTION, gold(answer, question_type), "I don't know.").label is False
 
 
 @given(st.text(), st.text(), st.booleans())
 def test_any_text_can_be_graded(answer: str, hypothesis: str, abstention: bool) -> None:
-    assert grade(gold(answer, abstention=abstention), hypothesis).label in (True, False)
+    assert grade(QUESTION, gold(answer, abstention=abstention), hypothesis).label in (True, False)
 
 
 RUBRIC = (
@@ -116,19 +154,20 @@ RUBRIC = (
     ],
 )
 def test_preference_rubrics(hypothesis: str, correct: bool) -> None:
-    assert grade(gold(RUBRIC, "single-session-preference"), hypothesis).label is correct
+    assert grade(QUESTION, gold(RUBRIC, "single-session-preference"), hypothesis).label is correct
 
 
-def test_token_f1_by_hand() -> None:
-    # 2 of 3 words are shared with an answer of 4: precision 2/3, recall 2/4, F1 = 4/7.
-    assert token_f1(["b", "c", "x"], ["a", "b", "c", "d"]) == pytest.approx(4 / 7)
-    assert token_f1(["b", "b"], ["b"]) == pytest.approx(2 / 3)
-    assert token_f1([], []) == 0.0
+def test_a_conversation_is_no_advice() -> None:
+    said = "I edit with Adobe Premiere Pro, and my goal is to learn its advanced settings. Resources bore me. "
+    assert grade(QUESTION, gold(RUBRIC, "single-session-preference"), said * 2 + "How do you like it?").label is False
+    assert (
+        grade(QUESTION, gold(RUBRIC, "single-session-preference"), f'You said "{said}" So try a course.').label is True
+    )
 
 
 def test_normalised_words() -> None:
     assert normalise("The cat's 1,300 twenty-five at 7:30, can't it?") == [
-        *("cats", "1300", "20", "5", "at", "7:30", "can", "not", "it"),
+        *("cats", "1300", "25", "at", "7:30", "can", "not", "it"),
     ]
 
 
@@ -141,9 +180,123 @@ def test_a_judgement_says_who_and_why() -> None:
     assert (judgement.usage, judgement.served_model, judgement.prompt_sha256) == (Usage(), "", "")
 
 
+def test_labels_of_an_earlier_version_are_called_that_and_never_made_again() -> None:
+    now = lexical_judge().identity
+    before = structs.replace(
+        now, id="offline-lexical-8e7ec198", templates="lexical rules v2", templates_sha256="5" * 64
+    )
+    assert (judge_name(now), judge_name(before)) == ("offline/lexical", "offline/lexical, lexical rules v2")
+    stored = Judgement("q", False, "token F1 0.40", before.id, "", sha256_text("Oslo"))
+    assert recomputed(before, stored, QUESTION, gold("Oslo"), "Oslo") is stored
+    assert recomputed(now, stored, QUESTION, gold("Oslo"), "Oslo").label is True
+
+
 def test_it_never_passes_for_the_official_judge() -> None:
     identity = lexical_judge().identity
     assert identity.official is False
-    assert (identity.model, identity.templates) == ("offline/lexical", "lexical rules v2")
+    assert (identity.model, identity.templates) == ("offline/lexical", "lexical rules v3")
     assert identity.id.startswith("offline-lexical-")
     assert safe_name(identity.id) == identity.id
+
+
+def agreement(half: str) -> tuple[float, float, float]:
+    """Share of answers labelled as by hand, Cohen's kappa, and by how much the mean label is off."""
+    cases = [case for case in LABELLED if case.half == half]
+    labels = [
+        grade(
+            asked(case.question),
+            Gold("q", case.question_type, case.gold, (), (), case.abstention),
+            case.answer,
+        ).label
+        is True
+        for case in cases
+    ]
+    share = sum(label is case.right for label, case in zip(labels, cases, strict=True)) / len(cases)
+    ours, theirs = sum(labels) / len(cases), sum(case.right for case in cases) / len(cases)
+    chance = ours * theirs + (1 - ours) * (1 - theirs)
+    return share, (share - chance) / (1 - chance), ours - theirs
+
+
+@pytest.mark.parametrize("half", ["tuned", "unseen"])
+def test_it_agrees_with_labels_by_hand(half: str) -> None:
+    share, kappa, off = agreement(half)
+    assert share >= 0.92
+    assert kappa >= 0.84
+    assert abs(off) <= 0.03
+
+
+NOTES = " ".join(
+    f"On day {day} you told me about the {thing}, how long it took and what it cost, and asked me for advice on it."
+    for day, thing in enumerate(["garden", "roof", "bicycle", "piano", "visit to Oslo", "new stove", "parcel", "lease"])
+)
+
+
+def test_of_a_long_answer_the_ends_count() -> None:
+    assert grade(QUESTION, gold("Oslo"), f"It was Oslo. {NOTES}").label is True
+    assert grade(QUESTION, gold("Oslo"), f"{NOTES} So it was Oslo.").label is True
+    assert grade(QUESTION, gold("Oslo"), f"{NOTES} So it was Oslo. Would you like to hear more about it?").label is True
+    assert grade(QUESTION, gold("Oslo"), NOTES).label is False
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "hypothesis", "correct"),
+    [
+        ("How many rings did I buy?", 3, "You bought 3 silver rings.", True),
+        ("How many rings did I buy?", 3, "You bought 5 rings in the last 3 months.", False),
+        ("How many rings did I buy?", 3, "1. a gold ring\n2. a silver ring\n3. an onyx ring\n\nSo you have 4.", False),
+        ("How much did the trip cost?", "$1,200", "Roughly 1200 dollars", True),
+        ("What is my limit?", "$400,000", "400k", True),
+        ("When was it?", "February 1st", "On 2023/02/01.", True),
+        ("When was it?", "1 February 2023", "On Feb 1.", True),
+        ("When was it?", "1 February", "On February 11.", False),
+        ("When do I get up?", "7:00 AM", "At seven in the morning", True),
+        ("When do I get up?", "7:00 AM", "At 7 pm", False),
+        ("How often do I go?", "twice a week", "2 times per week", True),
+        ("How often do I go?", "every week", "Every other week", False),
+        ("How long did it take?", "two weeks", "14 days", True),
+        ("Which did I do first, the dishes or the laundry?", "the laundry", "The laundry, then the dishes.", True),
+        ("Which did I do first, the dishes or the laundry?", "the laundry", "The dishes, then the laundry.", False),
+        ("Which dishes do I like?", "soup, rice and dumplings", "Dumplings, soup and rice", True),
+        ("Which dishes do I like?", "soup, rice and dumplings", "Soup and rice", False),
+        ("In which order did I visit them?", "Rome, Bern, Oslo", "Rome, then Bern, then Oslo", True),
+        ("In which order did I visit them?", "Rome, Bern, Oslo", "Oslo, Bern, Rome", False),
+        ("Do I still work there?", "No, you left in May", "Yes, you do.", False),
+        ("Do I still work there?", "No, you left in May", "No.", True),
+        ("What was number 7 on the list?", "Number 7 was a whistle", "A whistle", True),
+    ],
+)
+def test_what_is_asked_for_counts(question: str, answer: str | int, hypothesis: str, correct: bool) -> None:
+    assert grade(asked(question), gold(answer), hypothesis).label is correct
+
+
+def test_a_number_of_days_may_be_off_by_one_where_the_official_prompt_says_so() -> None:
+    question = asked("How many days passed?")
+    for number, correct in (("17", True), ("18", True), ("19", True), ("20", False)):
+        answer = f"{number} days passed."
+        assert grade(question, gold("18 days", "temporal-reasoning"), answer).label is correct
+        assert grade(question, gold("18 days"), answer).label is (number == "18")
+
+
+def test_an_unanswerable_question_may_be_declined_last() -> None:
+    answer = "You have a cat named Luna. A hamster hasn't been mentioned."
+    assert grade(QUESTION, gold("You mentioned no hamster.", abstention=True), answer).label is True
+    assert grade(QUESTION, gold("Luna"), answer).label is True
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("The one of the Twenty-Five that cost $1,200", "the of the 25 that cost $1200"),
+        ("3rd of May, 5:00 p.m.", "may 3rd, 5 pm"),
+        ("Sept. 12", "september 12th"),
+        ("2023-13-01", "2023-13-01"),
+        ("one and a half hours, 20%, ninety-nine", "1.5 hours, 20 percent, 99"),
+    ],
+)
+def test_numbers_and_dates_in_one_spelling(text: str, plain: str) -> None:
+    assert plain_quantities(text) == plain
+
+
+@pytest.mark.parametrize("part", ["a, ", "1. ", "so ", "7 may ", "one ", "? ", "b or c ", "\n- "])
+def test_no_answer_takes_long(part: str) -> None:
+    assert growth(lambda size: grade(QUESTION, gold("7 days"), part * (size // len(part))), 8_000) < IN_PROPORTION

@@ -1,90 +1,239 @@
 """Scores corrected for a judge's errors: known answers, and the truth is inside the interval as often as it says."""
 
+from time import perf_counter
+
 import numpy as np
 import pytest
 
-from longmemeval.evaluation.statistics.misclassification import KnownRate, corrected_accuracy, corrected_difference
+from longmemeval.evaluation.statistics.misclassification import (
+    Corrected,
+    MeasuredRates,
+    NotCorrectable,
+    PlantCredit,
+    corrected_accuracy,
+    corrected_difference,
+)
 from longmemeval.evaluation.statistics.spread import wilson_interval
 
-TRIALS = 2000
+TRIALS = 600
+RIGHT, WRONG = 2, 3
+"""Plants of each question in a simulation."""
 
 
-def known(mean: float, n: int) -> KnownRate:
-    return KnownRate(mean, n, 0.0, labels=True)
+def measured(right: float, wrong: float, n: int) -> MeasuredRates:
+    """Rates of so many plants of each kind, one of a question."""
+    credits = [PlantCredit(f"r{place}", True, float(place < round(right * n))) for place in range(n)]
+    return MeasuredRates([*credits, *(PlantCredit(f"w{i}", False, float(i < round(wrong * n))) for i in range(n))])
+
+
+def given(found: Corrected | NotCorrectable) -> Corrected:
+    assert isinstance(found, Corrected), found
+    low, high = found.interval
+    assert low <= found.value <= high
+    return found
+
+
+def width(found: Corrected | NotCorrectable) -> float:
+    low, high = given(found).interval
+    return high - low
 
 
 def test_known_answer() -> None:
     # 0.7 = a * 0.9 + (1 - a) * 0.2, so a = 0.5 / 0.7.
-    found = corrected_accuracy(0.7, 1000, wilson_interval(700, 1000), known(0.9, 1000), known(0.2, 1000))
-    assert found is not None
+    found = given(corrected_accuracy(0.7, 1000, wilson_interval(700, 1000), measured(0.9, 0.2, 1000)))
     assert found.value == pytest.approx(0.5 / 0.7)
-    low, high = found.interval
-    assert 0.65 < low < found.value < high < 0.78
+    assert 0.65 < found.interval[0] < found.interval[1] < 0.78
 
 
-def test_a_judge_that_never_errs_changes_nothing_but_the_width() -> None:
+def test_what_was_not_evaluated_was_not_failed_by_the_judge() -> None:
+    """Of 1,000 questions 600 have a label; half of these are right: 300. The judge sees .9 of 300 and .2 of 300."""
+    score, rates = 0.27 + 0.06, measured(0.9, 0.2, 1000)
+    found = given(corrected_accuracy(score, 1000, wilson_interval(330, 1000), rates, not_evaluated=400))
+    assert found.value == pytest.approx(0.3)
+    assert corrected_accuracy(0.0, 50, wilson_interval(0, 50), rates, not_evaluated=50) == NotCorrectable(
+        "no question was evaluated"
+    )
+    # The other run has labels everywhere: of its truth .5 the same judge makes .55.
+    assert given(corrected_difference(0.55 - score, (0.17, 0.27), rates, evaluated=0.4)).value == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("not_evaluated", [0, 40])
+def test_a_judge_that_never_errs_changes_nothing_but_the_width(not_evaluated: int) -> None:
     plain = wilson_interval(60, 100)
-    found = corrected_accuracy(0.6, 100, plain, known(1.0, 500), known(0.0, 500))
-    assert found is not None
-    assert found.value == 0.6
+    found = given(corrected_accuracy(0.6, 100, plain, measured(1.0, 0.0, 500), not_evaluated=not_evaluated))
+    assert found.value == pytest.approx(0.6)
     assert found.interval == pytest.approx(plain, abs=0.02)
 
 
 @pytest.mark.parametrize(("right", "wrong"), [(0.5, 0.5), (0.5, 0.45), (0.3, 0.8), (1.0, 1.0), (0.0, 0.0)])
-def test_rates_that_leave_nothing_give_nothing(right: float, wrong: float) -> None:
-    assert corrected_accuracy(0.5, 100, wilson_interval(50, 100), known(right, 60), known(wrong, 60)) is None
-    assert corrected_difference(0.1, (0.0, 0.2), known(right, 60), known(wrong, 60)) is None
+def test_rates_that_leave_nothing_give_the_reason(right: float, wrong: float) -> None:
+    rates = measured(right, wrong, 60)
+    found = corrected_accuracy(0.5, 100, wilson_interval(50, 100), rates)
+    assert isinstance(found, NotCorrectable)
+    assert found.reason == "the plants do not show that this judge tells right answers from wrong ones"
+    assert corrected_difference(0.1, (0.0, 0.2), rates) == found
 
 
-def test_what_is_corrected_stays_between_none_and_all() -> None:
-    found = corrected_accuracy(0.16, 50, wilson_interval(8, 50), known(0.9, 100), known(0.2, 100))
-    assert found is not None
-    assert found.value == 0.0
-    assert found.interval[0] == 0.0 < found.interval[1] < 0.25
+def test_few_plants_show_nothing() -> None:
+    assert not measured(1.0, 0.0, 1).unlike
+    assert measured(1.0, 0.0, 10).unlike
+    with pytest.raises(ValueError, match="right and wrong"):
+        MeasuredRates([PlantCredit("q", True, 1.0)])
+
+
+def test_what_is_corrected_stays_between_none_and_all_and_inside_its_interval() -> None:
+    """Of any score, also where the rates put the value at an end."""
+    rates = measured(0.9, 0.2, 100)
+    for right in range(51):
+        found = corrected_accuracy(right / 50, 50, wilson_interval(right, 50), rates)
+        if isinstance(found, Corrected):
+            low, high = found.interval
+            assert 0.0 <= low <= found.value <= high <= 1.0
+        else:
+            assert not 5 < right < 48, found
+    found = given(corrected_accuracy(0.16, 50, wilson_interval(8, 50), rates))
+    assert (found.value, found.interval[0]) == (0.0, 0.0)
+    for place in range(-20, 21):
+        low, high = given(corrected_difference(place / 20, (place / 20 - 0.1, place / 20 + 0.1), rates)).interval
+        assert -1.0 <= low <= high <= 1.0
 
 
 def test_a_score_below_what_wrong_answers_get_has_none() -> None:
-    assert corrected_accuracy(0.02, 50, wilson_interval(1, 50), known(0.9, 100), known(0.2, 100)) is None
+    found = corrected_accuracy(0.02, 50, wilson_interval(1, 50), measured(0.9, 0.2, 100))
+    assert found == NotCorrectable("the score is below what this judge gives wrong answers alone")
+    found = corrected_accuracy(0.98, 500, wilson_interval(490, 500), measured(0.6, 0.1, 200))
+    assert found == NotCorrectable("the score is above what this judge gives right answers alone")
 
 
 def test_a_difference_grows_and_so_does_its_interval() -> None:
-    found = corrected_difference(0.10, (0.02, 0.18), known(0.8, 10_000), known(0.3, 10_000))
-    assert found is not None
+    found = given(corrected_difference(0.10, (0.02, 0.18), measured(0.8, 0.3, 10_000)))
     assert found.value == pytest.approx(0.2, abs=0.001)
     assert found.interval == pytest.approx((0.04, 0.36), abs=0.005)
 
 
 def test_few_plants_make_a_difference_uncertain() -> None:
-    many = corrected_difference(0.3, (0.2, 0.4), known(0.8, 10_000), known(0.3, 10_000))
-    few = corrected_difference(0.3, (0.2, 0.4), known(0.8, 40), known(0.3, 40))
-    assert many is not None
-    assert few is not None
-    assert few.interval[1] - few.interval[0] > 1.1 * (many.interval[1] - many.interval[0]) or few.interval[1] == 1.0
+    many = corrected_difference(0.3, (0.2, 0.4), measured(0.8, 0.3, 10_000))
+    few = corrected_difference(0.3, (0.2, 0.4), measured(0.8, 0.3, 40))
+    assert width(few) > 1.1 * width(many) or given(few).interval[1] == 1.0
+
+
+def simulated(
+    random: np.random.Generator, questions: int, right: float, wrong: float, together: float
+) -> MeasuredRates:
+    """Plants of so many questions; for a share `together` of these, all right plants fail or pass at once, and all
+    wrong ones pass where the right ones are likely to fail."""
+    luck = random.random((questions, 1))
+    alike = random.random((questions, 1)) < together
+    credits = []
+    for is_right, rate, count, shared in ((True, right, RIGHT, luck), (False, wrong, WRONG, 1 - luck)):
+        passed = np.where(alike, shared, random.random((questions, count))) < rate
+        credits += [PlantCredit(f"q{place}", is_right, one) for place, row in enumerate(passed.tolist()) for one in row]
+    return MeasuredRates(credits)
 
 
 @pytest.mark.parametrize(
-    ("truth", "right", "wrong", "n", "plants"),
-    [(0.6, 0.95, 0.1, 200, 300), (0.6, 0.8, 0.4, 200, 300), (0.9, 0.95, 0.3, 100, 100), (0.3, 0.9, 0.05, 500, 1000)],
+    ("accuracy", "evaluated", "right", "wrong", "n", "questions", "together"),
+    [
+        (0.6, 1.0, 0.95, 0.1, 200, 150, 0.0),
+        (0.5, 0.6, 0.95, 0.1, 200, 60, 0.0),  # A truth of 30 with labels for 60 %.
+        (0.5, 0.6, 0.9, 0.2, 500, 60, 1.0),  # And plants that fail together.
+        (0.6, 1.0, 0.97, 0.02, 500, 40, 1.0),
+        (0.05, 1.0, 0.98, 0.03, 500, 60, 1.0),
+        (0.9, 1.0, 0.95, 0.3, 100, 50, 1.0),
+        (0.5, 0.6, 1.0, 0.0, 200, 60, 0.0),  # Perfect rates.
+        (0.6, 1.0, 0.95, 0.1, 200, 12, 0.0),  # Few plants.
+        (0.6, 1.0, 0.95, 0.1, 200, 12, 1.0),
+    ],
 )
-def test_the_interval_covers_the_truth(truth: float, right: float, wrong: float, n: int, plants: int) -> None:
-    """At least 94 of 100 times: of the corrected accuracy, and of both rates. Seeded, so that it is always the same."""
+def test_the_interval_covers_the_truth(
+    accuracy: float, evaluated: float, right: float, wrong: float, n: int, questions: int, together: float
+) -> None:
+    """At least 94 of 100 times, give or take what so few trials may be off. Seeded, so that it is always the same."""
     random = np.random.default_rng(14)
-    covered = np.zeros(3)
+    covered = made = 0
     for _ in range(TRIALS):
-        passed = int(random.binomial(n, truth * right + (1 - truth) * wrong))
-        rights, wrongs = (int(random.binomial(plants, rate)) for rate in (right, wrong))
-        found = corrected_accuracy(
-            passed / n, n, wilson_interval(passed, n), known(rights / plants, plants), known(wrongs / plants, plants)
-        )
-        assert found is not None
-        intervals = (found.interval, wilson_interval(rights, plants), wilson_interval(wrongs, plants))
-        covered += [low <= what <= high for what, (low, high) in zip((truth, right, wrong), intervals, strict=True)]
-    assert min(covered / TRIALS) >= 0.94
+        labelled = int(random.binomial(n, evaluated))
+        true = int(random.binomial(labelled, accuracy))
+        passed = int(random.binomial(true, right) + random.binomial(labelled - true, wrong))
+        rates = simulated(random, questions, right, wrong, together)
+        interval = wilson_interval(passed, n)
+        found = corrected_accuracy(passed / n, n, interval, rates, not_evaluated=n - labelled)
+        if isinstance(found, Corrected):
+            made += 1
+            covered += found.interval[0] <= accuracy * evaluated <= found.interval[1]
+    assert made > 0.9 * TRIALS
+    assert covered / made >= 0.935
+
+
+def test_scores_in_between_are_covered_too() -> None:
+    """Credits, not labels: right answers get .4 to 1, wrong ones 0 to .4; 40 % have none."""
+    random = np.random.default_rng(14)
+    covered, n, questions = 0, 200, 60
+    for _ in range(TRIALS // 2):
+        plants = [
+            PlantCredit(f"q{place}", is_right, float(random.uniform(*ends)))
+            for place in range(questions)
+            for is_right, ends in ((True, (0.4, 1.0)), (False, (0.0, 0.4)))
+        ]
+        credits = np.where(random.random(n) < 0.5, random.uniform(0.4, 1.0, n), random.uniform(0.0, 0.4, n))
+        credits[random.random(n) < 0.4] = np.nan
+        mean, spread = float(np.nan_to_num(credits).mean()), float(np.nan_to_num(credits).std() / n**0.5)
+        interval = mean - 1.96 * spread, mean + 1.96 * spread
+        missing = int(np.isnan(credits).sum())
+        found = corrected_accuracy(mean, n, interval, MeasuredRates(plants), not_evaluated=missing, labels=False)
+        low, high = given(found).interval
+        covered += low <= 0.3 <= high
+    assert covered / (TRIALS // 2) >= 0.935
+
+
+def test_a_difference_is_covered_where_labels_are_missing() -> None:
+    random = np.random.default_rng(14)
+    covered, n = 0, 400
+    for _ in range(TRIALS):
+        credits = np.zeros((2, n))
+        evaluated = [random.random(n) < share for share in (1.0, 0.6)]
+        for row, labelled in enumerate(evaluated):
+            credits[row] = (random.random(n) < np.where(random.random(n) < 0.6, 0.9, 0.2)) & labelled
+        apart = credits[0] - credits[1]
+        mean, spread = float(apart.mean()), float(apart.std() / n**0.5)
+        shares = float(evaluated[0].mean() - evaluated[1].mean())
+        interval = mean - 1.96 * spread, mean + 1.96 * spread
+        found = corrected_difference(mean, interval, simulated(random, 60, 0.9, 0.2, 1.0), evaluated=shares)
+        low, high = given(found).interval
+        covered += low <= 0.6 - 0.6 * 0.6 <= high
+    assert covered / TRIALS >= 0.935
+
+
+def test_plants_that_fail_together_count_less() -> None:
+    """Ten questions of which one passes all ten wrong plants, or a hundred questions with one each."""
+    together = [PlantCredit(f"q{place}", False, float(place == 0)) for place in range(10) for _ in range(10)]
+    apart = [PlantCredit(f"q{place}", False, float(place < 10)) for place in range(100)]
+    right = [PlantCredit(f"r{place}", True, 1.0) for place in range(100)]
+    found = [
+        corrected_accuracy(0.6, 500, wilson_interval(300, 500), MeasuredRates([*right, *wrong]))
+        for wrong in (together, apart)
+    ]
+    assert width(found[0]) > 1.4 * width(found[1])
 
 
 def test_questions_that_share_haystacks_count_less() -> None:
-    alone = corrected_accuracy(0.6, 200, wilson_interval(120, 200), known(0.9, 500), known(0.1, 500))
-    shared = corrected_accuracy(0.6, 200, (0.45, 0.75), known(0.9, 500), known(0.1, 500))
-    assert alone is not None
-    assert shared is not None
-    assert shared.interval[1] - shared.interval[0] > 1.5 * (alone.interval[1] - alone.interval[0])
+    rates = measured(0.9, 0.1, 500)
+    alone = corrected_accuracy(0.6, 200, wilson_interval(120, 200), rates)
+    assert width(corrected_accuracy(0.6, 200, (0.45, 0.75), rates)) > 1.5 * width(alone)
+
+
+def test_the_order_of_plants_changes_nothing() -> None:
+    plants = [PlantCredit(f"q{place % 7}", place % 2 == 0, place % 3 / 2) for place in range(60)]
+    first, second = ([draws.tolist() for draws in MeasuredRates(some).draws] for some in (plants, plants[::-1]))
+    assert first == second
+
+
+def test_many_runs_take_no_time_to_speak_of() -> None:
+    """2,000 questions with six plants each, scored in between, are drawn once; a score then takes a millisecond."""
+    plants = [PlantCredit(f"q{place // 6}", place % 2 == 0, (place * 37 % 101) / 101) for place in range(12_000)]
+    rates = MeasuredRates([*plants, *(PlantCredit(f"r{place}", True, 1.0) for place in range(2000))])
+    assert rates.unlike
+    began = perf_counter()
+    for right in range(100):
+        corrected_accuracy(0.4 + right / 1000, 1000, wilson_interval(400 + right, 1000), rates)
+    assert perf_counter() - began < 2

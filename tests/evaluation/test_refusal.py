@@ -1,7 +1,8 @@
-"""Which answers abstain, by 180 answers written by hand for this test.
+"""Which answers abstain, by answers written by hand for this test.
 
-Half of them ("tuned") were at hand while the rules were made. The others ("unseen") were written before the rules and
-were not looked at while they were made: they tell what the rules do on answers they were not made for.
+Most of them ("tuned") were at hand while the rules were made. Two groups were written before the rules they test and
+not looked at while these were made: "unseen" before version 1, "unseen long" before version 2. The latter are as models
+write them step by step; those among them that do not refuse were written to look as if they did.
 """
 
 import inspect
@@ -20,7 +21,7 @@ from tests.support import IN_PROPORTION, growth
 
 
 class Case(Struct, frozen=True):
-    half: Literal["tuned", "unseen"]
+    half: Literal["tuned", "unseen", "unseen long"]
     abstains: bool
     text: str
 
@@ -44,6 +45,15 @@ def test_answers_the_rules_were_not_made_with() -> None:
     assert len(UNSEEN) >= 80
     assert right / len(called) >= 0.95, [case.text for case in called if not case.abstains]
     assert right / sum(case.abstains for case in UNSEEN) >= 0.9
+
+
+def test_long_answers_the_rules_were_not_made_with() -> None:
+    refusals = [case for case in CASES if case.half == "unseen long" and case.abstains]
+    others = [case for case in CASES if case.half == "unseen long" and not case.abstains]
+    found = sum(abstains(case.text) for case in refusals)
+    assert (len(refusals), len(others)) == (26, 18)
+    assert found / len(refusals) >= 0.9
+    assert sum(abstains(case.text) for case in others) / len(others) < 0.25
 
 
 CHAIN = """To answer this question, I will follow these steps:

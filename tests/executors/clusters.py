@@ -79,12 +79,14 @@ class Cluster(ABC):
     def end(self) -> None:
         """End all processes, also those that are stopped."""
 
-    def begin(self, module: str, *arguments: str | Path) -> subprocess.Popen[bytes]:
-        """A process of the cluster."""
+    def begin(self, module: str, *arguments: str | Path, path: str = "") -> subprocess.Popen[bytes]:
+        """A process of the cluster; `path` is searched for packages before our own."""
+        environment = clean_environment(OPENAI_API_KEY=KEY)
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (path, environment["PYTHONPATH"])))
         return subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
             cwd=self.folder,
-            env=clean_environment(OPENAI_API_KEY=KEY),
+            env=environment,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -105,11 +107,16 @@ class DaskCluster(Cluster):
         self._processes = [*(self.begin(*self._worker) for _ in range(self.workers)), scheduler]
         return address
 
-    def replace(self, number: int) -> None:
-        """Kill that worker, and begin another."""
+    def replace(self, number: int, path: str = "") -> None:
+        """Kill that worker, and begin another, which looks for packages in the folder `path` first."""
         self._processes[number].kill()
         self._processes[number].wait()
-        self._processes[number] = self.begin(*self._worker)
+        self._processes[number] = self.begin(*self._worker, path=path)
+
+    def kill_scheduler(self) -> None:
+        """Let the workers and the command lose it."""
+        self._processes[-1].kill()
+        self._processes[-1].wait()
 
     def end(self) -> None:
         for process in self._processes:

@@ -2,9 +2,12 @@
 
 import os
 import re
+import shutil
 import signal
+import socketserver
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -14,7 +17,7 @@ from tests.executors.clusters import KEY, Cluster, DaskCluster, RayCluster, embe
 from tests.memory.external.carried import EXAMPLE
 from tests.pipeline.helpers import start
 from tests.server import ModelServer
-from tests.support import longmemeval, record, write_dataset
+from tests.support import ROOT, longmemeval, record, write_dataset
 
 EMBEDDER = ("--embedder", "openai:text-embedding-3-small", "--api-base")
 GATED = """
@@ -124,3 +127,80 @@ def test_nobody_at_the_address(tmp_path: Path) -> None:
     assert "No Ray cluster that can be used answers" in told
     told = longmemeval(*command, "--scheduler", "127.0.0.1:9", cwd=tmp_path, code=2).stderr
     assert "Add --executor dask or --executor ray" in told
+
+
+def test_a_worker_of_another_version_is_named_and_writes_nothing(tmp_path: Path) -> None:
+    """Its package is a copy of ours: the same one works, with a line more in one file it does not."""
+    copied = tmp_path / "other"
+    shutil.copytree(ROOT / "longmemeval", copied / "longmemeval", ignore=shutil.ignore_patterns("__pycache__"))
+    command = ("prepare", "--dataset", "sample", "--limit", "2", "--memory", "bm25", "--name")
+    cluster = DaskCluster(tmp_path, workers=1)
+    try:
+        cluster.replace(0, str(copied))
+        longmemeval(*command, "same", *cluster.at, cwd=tmp_path)
+        for file, line, told in (
+            ("storage/messages.py", "# another line\n", "has its source "),
+            ("__init__.py", '__version__ = "0.0.1"\n', "has longmemeval 0.0.1 (here "),
+        ):
+            with (copied / "longmemeval" / file).open("a") as changed:
+                changed.write(line)
+            cluster.replace(0, str(copied))
+            refused = " ".join(longmemeval(*command, "other", *cluster.at, cwd=tmp_path, code=2).stderr.split())
+            assert "Other versions work on the cluster than here: worker tcp://127.0.0.1:" in refused
+            assert told in refused
+            assert "Install the same versions on all machines and restart the workers" in refused
+        assert not list((tmp_path / "prepared-data").glob("sample/other/*/meta.json"))
+        cluster.replace(0)
+        longmemeval(*command, "other", *cluster.at, cwd=tmp_path)
+    finally:
+        cluster.end()
+
+
+def test_a_worker_that_loaded_the_memory_before_it_was_edited_makes_no_part(tmp_path: Path) -> None:
+    (tmp_path / "mymem.py").write_text(EXAMPLE)
+    write_dataset(tmp_path / "d.json", record("q1"))
+    command = ("prepare", "--dataset", "d.json", "--memory", "mymem:MyMemory", "--name")
+    cluster = DaskCluster(tmp_path, workers=1)
+    try:
+        longmemeval(*command, "a", *cluster.at, cwd=tmp_path)
+        with (tmp_path / "mymem.py").open("a") as file:
+            file.write("# edited\n")
+        refused = longmemeval(*command, "b", *cluster.at, cwd=tmp_path, code=2)
+        assert "A worker has other code of 'mymem:MyMemory' than the command" in " ".join(refused.stderr.split())
+        cluster.replace(0)
+        longmemeval(*command, "b", *cluster.at, cwd=tmp_path)
+    finally:
+        cluster.end()
+
+
+def test_another_server_at_the_address_is_no_traceback(tmp_path: Path) -> None:
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _SpeaksHttp) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        address = f"tcp://127.0.0.1:{server.server_address[1]}"
+        command = ("prepare", "--dataset", "sample", "--memory", "hybrid", "--executor", "dask", "--address", address)
+        told = longmemeval(*command, cwd=tmp_path, code=2).stderr
+        server.shutdown()
+    assert re.fullmatch(r"Error: No Dask scheduler answers at that address .*\n", told)
+
+
+class _SpeaksHttp(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        self.request.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
+def test_a_scheduler_that_dies_is_told_in_our_words_alone(tmp_path: Path) -> None:
+    (tmp_path / "mymem.py").write_text(EXAMPLE)
+    (tmp_path / "gated.py").write_text(GATED)
+    write_dataset(tmp_path / "d.json", record("q1"))
+    (tmp_path / "cluster").mkdir()
+    cluster = DaskCluster(tmp_path / "cluster", 1)
+    try:
+        process = start("prepare", "--dataset", "d.json", "--memory", "gated:Gated", *cluster.at, cwd=tmp_path)
+        wait_until(lambda: bool(at_work(tmp_path)) or process.poll() is not None)
+        cluster.kill_scheduler()
+        _, told = process.communicate(timeout=120)
+    finally:
+        (tmp_path / "open").touch()
+        cluster.end()
+    assert process.returncode != 0
+    assert re.fullmatch(r"Error: .*finished work is kept\.\n", told)

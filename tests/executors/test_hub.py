@@ -11,6 +11,7 @@ from longmemeval.caches.served import HubConnection, HubLostError, ServedCache, 
 from longmemeval.errors import HarnessError
 from longmemeval.executors.cluster import Reference
 from longmemeval.executors.hub import Hub
+from longmemeval.executors.identity import identity
 from longmemeval.executors.protocol import Done, Task
 from longmemeval.executors.registry import executor_named
 from longmemeval.locks import LockedError, locked
@@ -35,7 +36,7 @@ def here() -> str:
 def test_a_text_is_one_workers_until_it_is_there_or_the_worker_is_gone(tmp_path: Path) -> None:
     path, keys = tmp_path / "embeddings.sqlite", [b"a", b"b"]
     with closing(Hub("127.0.0.1")) as hub:
-        first, second = (HubConnection(hub.address, hub.key, name) for name in ("first", "second"))
+        first, second = (HubConnection(hub.address, hub.key, name, identity()) for name in ("first", "second"))
         mine, others = ServedCache(first, path), ServedCache(second, path)
         assert mine.claim(keys) == keys
         assert others.claim([b"b", b"c"]) == [b"c"]
@@ -52,7 +53,7 @@ def test_a_text_is_one_workers_until_it_is_there_or_the_worker_is_gone(tmp_path:
         assert sorted(hub.drop_silent(0)) == ["first", "second"]
         with pytest.raises(HubLostError):
             mine.get_many(keys)
-        third = ServedCache(HubConnection(hub.address, hub.key, "third"), path)
+        third = ServedCache(HubConnection(hub.address, hub.key, "third", identity()), path)
         assert third.claim(keys) == [b"b"]
 
 
@@ -70,8 +71,32 @@ def test_an_executor_of_this_machine_takes_no_address() -> None:
 
 def test_while_the_command_is_stopped_nobody_is_silent() -> None:
     with closing(Hub("127.0.0.1")) as hub:
-        worker = HubConnection(hub.address, hub.key, "one")
+        worker = HubConnection(hub.address, hub.key, "one", identity())
         assert hub.drop_silent(2) == hub.drop_silent(2) == []
         worker.ask("beat")
         assert hub.drop_silent(2) == hub.drop_silent(2) == []
         assert hub.drop_silent(2) == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("theirs", "told"),
+    [
+        ({"longmemeval": "0.0.9"}, "worker other has longmemeval 0.0.9 (here "),
+        ({"its source": "ab" * 32}, "worker other has its source abababababab… (here "),
+        ({"Python": "3.9", "numpy": "1.2.3"}, "worker other has Python 3.9 (here 3."),
+        ({"a library": "that only it has"}, ""),
+        (None, "worker other has longmemeval of an earlier version"),
+    ],
+)
+def test_a_worker_of_other_versions_gets_no_task(theirs: dict[str, str] | None, told: str) -> None:
+    with closing(Hub("127.0.0.1")) as hub:
+        HubConnection(hub.address, hub.key, "same", identity())
+        assert hub.refusal is None
+        versions = {} if theirs is None else identity() | theirs
+        if told:
+            with pytest.raises(HubLostError):
+                HubConnection(hub.address, hub.key, "other", versions)
+            assert f"Other versions work on the cluster than here: {told}" in str(hub.refusal)
+        else:
+            HubConnection(hub.address, hub.key, "other", versions)
+            assert hub.refusal is None

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from longmemeval.caches.sqlite import SqliteCache
+from longmemeval.caches.sqlite import SqliteCache, cache_key
 from longmemeval.errors import TransientModelError
 from longmemeval.llm.cache import CachedChatModel
 from longmemeval.llm.options import ModelOptions
@@ -29,7 +29,8 @@ def server() -> Iterator[ModelServer]:
 
 def cached(server: ModelServer, path: Path, spec: str = "openai/gpt-4o", endpoint: str = "") -> CachedChatModel:
     options = ModelOptions(server.url, max_attempts=1)
-    return CachedChatModel(load_chat_model(spec, options), path / "replies.sqlite", endpoint=endpoint)
+    keyed_by = ModelOptions(endpoint or None)
+    return CachedChatModel(load_chat_model(spec, options), path / "replies.sqlite", options=keyed_by)
 
 
 def test_second_call_is_free_and_marked(server: ModelServer, tmp_path: Path) -> None:
@@ -84,6 +85,64 @@ def test_another_model_or_endpoint_is_another_call(server: ModelServer, tmp_path
         )
     ]
     assert texts == ["reply 1", "reply 2", "reply 3"]
+
+
+def here(path: Path, options: ModelOptions = ModelOptions(max_attempts=1)) -> CachedChatModel:
+    """A model whose calls go where the options or the environment send them."""
+    return CachedChatModel(load_chat_model("openai/gpt-4o", options), path / "replies.sqlite", options=options)
+
+
+def test_an_address_in_the_environment_is_part_of_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One model name at two addresses is two models; one address in several spellings is one."""
+    monkeypatch.setenv("OPENAI_API_KEY", "test")
+    with ModelServer(lambda body: "of the first") as first, ModelServer(lambda body: "of the second") as second:
+        for _ in range(2):
+            for server, text in ((first, "of the first"), (second, "of the second")):
+                monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+                assert asyncio.run(here(tmp_path).complete(REQUEST)).text == text
+        for address in (f"{first.url}/", first.url.replace("http:", "HTTP:"), first.url.replace("//", "//u:pw@")):
+            monkeypatch.setenv("OPENAI_BASE_URL", address)
+            assert asyncio.run(here(tmp_path).complete(REQUEST)).usage.cached_calls == 1
+        monkeypatch.delenv("OPENAI_BASE_URL")
+        options = ModelOptions(first.url, max_attempts=1)
+        assert asyncio.run(here(tmp_path, options).complete(REQUEST)).usage.cached_calls == 1
+        assert [len(server.chat_requests) for server in (first, second)] == [1, 1]
+    assert b"127.0.0.1" not in b"".join(key for (key,) in keys_in(tmp_path))
+
+
+def keys_in(path: Path) -> list[tuple[bytes]]:
+    with sqlite3.connect(path / "replies.sqlite") as raw:
+        return list(raw.execute("SELECT key FROM entries"))
+
+
+@pytest.mark.parametrize(
+    ("kept_under", "address", "found"),
+    [
+        ("", "", True),
+        ("", "https://api.openai.com/v1/", True),
+        ("https://api.openai.com/v1/", "https://api.openai.com/v1/", True),
+        ("", "SERVER", False),
+        ("SERVER/", "SERVER/", True),
+    ],
+)
+def test_what_an_earlier_version_kept_is_found_at_the_same_address(
+    server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept_under: str, address: str, found: bool
+) -> None:
+    """It kept replies under `--api-base` as that was written, and under nothing where there was none."""
+    monkeypatch.setenv("OPENAI_API_KEY", "test")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    kept_under, address = (text.replace("SERVER", server.url) for text in (kept_under, address))
+    asked = {"messages": REQUEST.messages, "temperature": REQUEST.temperature, "max_tokens": REQUEST.max_tokens}
+    whole = {"schema": 1, "spec": "openai/gpt-4o", "endpoint": kept_under, **asked}
+    key = cache_key("chat", msgspec.json.encode(whole, order="sorted").decode())
+    entry = {"request_sha256": "", "reply": ChatReply("kept", "stop", Usage(calls=1))}
+    SqliteCache(tmp_path / "replies.sqlite").put_many({key: msgspec.json.encode(entry)})
+    options = ModelOptions(address or None, max_attempts=1)
+    model = here(tmp_path, options)
+    if found:
+        assert asyncio.run(model.complete(REQUEST)).text == "kept"
+    else:
+        assert asyncio.run(model.complete(REQUEST)).text == "reply 1"
 
 
 def test_fields_that_are_not_sent_do_not_matter(server: ModelServer, tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from longmemeval.errors import HarnessError, ModelError
 from longmemeval.event_loop import complete
-from longmemeval.llm.offline import ABSTENTION, ExtractiveModel, ScriptedModel, best_sentence
+from longmemeval.llm.extractive.sentences import fullest_sentence
+from longmemeval.llm.offline import ABSTENTION, ExtractiveModel, ScriptedModel
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
 from longmemeval.llm.registry import load_chat_model
 from longmemeval.records import Usage
@@ -52,19 +53,17 @@ def test_abstains_without_support(question: str, passages: tuple[str, ...]) -> N
 
 
 def test_enough_of_the_question_is_answered_and_less_is_not() -> None:
-    # One passage: a word it holds counts ln(1 + 2/2) = 0.69, one it lacks ln(1 + 2/1) = 1.10. Two of four words make
-    # 1.39 / 3.58 = 0.39, two of five 1.39 / 4.68 = 0.30.
-    passage = ("The red bike is new.",)
-    assert extract("red bike brake cable", passage).text == "The red bike is new."
+    # Two of four words are half of the question, two of five are not.
+    passage = ("The red bike is broken.",)
+    assert extract("red bike brake cable", passage).text == "The red bike is broken."
     assert extract("red bike brake cable bell", passage).text == ABSTENTION
 
 
-def test_neighbouring_sentences_support_the_answer() -> None:
-    # Each sentence holds one of the four words, 0.19; with its neighbour two, 0.39.
-    question = "dog name breed colour"
-    assert extract(question, ("I adopted a dog. Rex is the name.",)).text == "I adopted a dog."
-    assert extract(question, ("I adopted a dog. It rained. Rex is the name.",)).text == ABSTENTION
-    assert extract(question, ("I adopted a dog.", "Rex is the name.")).text == ABSTENTION
+def test_sentences_of_one_passage_support_each_other_and_passages_do_not() -> None:
+    # Two of four words in the passage, one in each of its sentences: a passage without a date is a session of its own.
+    question = "dog collar breed colour"
+    assert extract(question, ("I adopted a dog. Rex ate the collar.",)).text == "I adopted a dog. Rex ate the collar."
+    assert extract(question, ("I adopted a dog.", "Rex ate the collar.")).text == ABSTENTION
 
 
 def test_a_rare_word_counts_more_than_a_common_one() -> None:
@@ -94,7 +93,7 @@ def test_user_statement_beats_the_same_words_of_a_guide() -> None:
 
 
 def test_first_of_equals_in_one_passage_wins() -> None:
-    assert best_sentence("red bike", ["A red bike. One red bike."], minimum_coverage=0.0) == "A red bike."
+    assert fullest_sentence("A red bike. My red bike.") == "A red bike."
 
 
 def test_same_request_same_answer() -> None:

@@ -33,8 +33,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
 
 
 def most() -> float:
-    """What the request may cost: its three tokens, six around them, and the longest reply."""
-    cost = price(SPEC, 3 + 6, 100)
+    """What the request may cost: its three tokens, seven around them, and the longest reply."""
+    cost = price(SPEC, 3 + 7, 100)
     assert cost is not None
     return cost
 

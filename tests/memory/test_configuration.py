@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from longmemeval.errors import HarnessError
 from longmemeval.memory.configuration import (
@@ -95,7 +96,22 @@ def written(folder: Path, text: str) -> str:
     ],
 )
 def test_a_preset_is_written_out_with_its_documented_defaults(preset: str, parameters: dict[str, Any]) -> None:
-    assert resolve_configuration(preset) == MemoryConfiguration(name=preset, preset=preset, parameters=parameters)
+    resolved = resolve_configuration(preset)
+    assert (resolved.name, resolved.preset, resolved.parameters) == (preset, preset, parameters)
+
+
+def test_what_is_written_in_python_is_completed_as_a_name_is() -> None:
+    given = MemoryConfiguration(preset="bm25", parameters={"top_k": 7})
+    assert given == resolve_configuration("bm25", ["top_k=7"])
+    assert len(given.parameters) == len(RETRIEVAL) + 3
+    assert MemoryConfiguration(preset="bm25") == resolve_configuration("bm25")
+    assert MemoryConfiguration(name="mine", preset="bm25").name == "mine"
+    with pytest.raises(HarnessError, match="'bm25' has no parameter 'top_kk'"):
+        MemoryConfiguration(preset="bm25", parameters={"top_kk": 7})
+    with pytest.raises(HarnessError, match="no memory configuration 'bm52'"):
+        MemoryConfiguration(preset="bm52")
+    with pytest.raises(ValidationError):
+        MemoryConfiguration.model_validate({"preset": "bm25", "parameters": 7})
 
 
 def test_every_preset_has_documented_defaults() -> None:

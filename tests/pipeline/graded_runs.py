@@ -60,6 +60,7 @@ def graded_run(
     status: Literal["completed", "interrupted"] = "completed",
     settings: Mapping[str, Any] | None = None,
     served_model: str = "",
+    sweep: str | None = None,
 ) -> Path:
     """A run that answered the questions of `credits` (a list: the first ones of the data set), graded by `judge`."""
     if not isinstance(credits, Mapping):
@@ -85,6 +86,7 @@ def graded_run(
         fixtures={question.haystack_id: {} for question in dataset.questions() if question.question_id in credits},
         environment={},
         started_at="2026-01-01T00:00:00+00:00",
+        sweep=sweep,
     )
     folder = where.results_dir / run_id
     folder.mkdir(parents=True)

@@ -37,11 +37,11 @@ def wait_until(reached: Callable[[], bool], process: Forked) -> None:
         time.sleep(0.005)
 
 
-def interrupt(process: Forked, pauses: tuple[float, ...]) -> str:
+def interrupt(process: Forked, pauses: tuple[float, ...], number: int = signal.SIGINT) -> str:
     """Ctrl-C, and again after each of `pauses`; standard error."""
     for pause in (0.0, *pauses):
         time.sleep(pause)
-        process.send_signal(signal.SIGINT, group=True)
+        process.send_signal(number, group=True)
     return process.communicate()[1]
 
 
@@ -66,6 +66,25 @@ def test_while_a_model_is_asked(
     assert told == SENTENCE
     assert process.returncode == 130
     assert litter(tmp_path / "prepared-data") == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=["SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize("workers", [ALONE, PROCESSES, THREADS], ids=["alone", "processes", "threads"])
+def test_sigterm_and_sighup_end_like_ctrl_c(
+    server: ModelServer, tmp_path: Path, workers: tuple[str, ...], number: int
+) -> None:
+    colours(tmp_path / "d.json", 6)
+    server.faults.extend(["slow:0", "slow:0", "slow:0", FOREVER, FOREVER])
+    model = ("--working-memory-model", "openai/local", "--api-base", server.url)
+    command = ("prepare", "--dataset", "d.json", "--memory", "working-memory", *model, *workers)
+    process = start(*command, cwd=tmp_path)
+    wait_until(lambda: len(server.chat_requests) >= 4, process)
+    assert interrupt(process, (), number) == SENTENCE.replace("ed.", f"ed by {signal.Signals(number).name}.", 1)
+    assert process.returncode == 128 + number
+    server.faults.clear()
+    resumed = start(*command, cwd=tmp_path)
+    assert resumed.communicate()[1] == ""
+    assert resumed.returncode == 0
 
 
 @pytest.mark.parametrize("pauses", [(), (0.01,)], ids=["once", "twice"])
@@ -151,16 +170,17 @@ def test_twice_while_many_calls_are_under_way(server: ModelServer, tmp_path: Pat
 
 @pytest.mark.parametrize("library", ["typer", "rich", "msgspec"])
 @pytest.mark.parametrize("begun", [("-m", "longmemeval"), ("-c", "from longmemeval.__main__ import main; main()")])
-def test_while_python_is_still_importing(tmp_path: Path, library: str, begun: tuple[str, str]) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_while_python_is_still_importing(tmp_path: Path, library: str, begun: tuple[str, str], number: int) -> None:
     # In the place of a library that the command loads first: one during whose import Ctrl-C is pressed.
     (tmp_path / f"{library}.py").write_text(
-        "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(9)\n"
+        f"import os, signal, time\nos.kill(os.getpid(), {number:d})\ntime.sleep(9)\n"
     )
     environment = clean_environment() | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
     done = subprocess.run(
         [sys.executable, *begun, "--help"], env=environment, capture_output=True, text=True, timeout=60, check=False
     )
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "Interrupted. Nothing was started.\n")
+    assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", "Interrupted. Nothing was started.\n")
 
 
 def test_the_installed_command_begins_where_interrupts_are_held() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from longmemeval.embedding.registry import load_embedder
-from longmemeval.errors import HarnessError
+from longmemeval.errors import EndpointDownError, HarnessError
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
 from longmemeval.llm.registry import load_chat_model
@@ -100,6 +100,22 @@ def test_waiting_does_not_count_towards_giving_up(tmp_path: Path) -> None:
         # Six calls and four failures take two seconds at this rate.
         replies = ask(ModelOptions(server.url, max_wait_s=0.01, give_up_after_s=0.9, rates=rates), 6)
     assert [reply.text for reply in replies] == ["A fixed reply."] * 6
+
+
+@pytest.mark.parametrize(("retry_after", "rpm"), [("1", None), (None, 60.0), ("1", 60.0)])
+def test_waiting_that_the_server_asks_for_counts_towards_giving_up(
+    tmp_path: Path, retry_after: str | None, rpm: float | None
+) -> None:
+    """Nothing but 429 for longer than that: the calls end, a limit of our own or not."""
+    rates = RateLimits(otherwise=Rate(rpm=rpm), folder=tmp_path)
+    with ModelServer() as server:
+        ask(ModelOptions(server.url), 1)
+        server.plan = lambda: Refusal(429, retry_after=retry_after)
+        begun = time.monotonic()
+        with pytest.raises(EndpointDownError, match="nothing but failures"):
+            ask(ModelOptions(server.url, give_up_after_s=3.0, rates=rates), 12)
+        # Ten failures open the circuit; under the limit they take ten seconds, which do not count.
+        assert 3.0 <= time.monotonic() - begun < (8.0 if rpm is None else 18.0)
 
 
 def test_a_refusal_holds_back_all_calls(tmp_path: Path) -> None:

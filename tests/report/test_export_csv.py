@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -84,7 +85,17 @@ def test_any_text_survives(tmp_path: Path) -> None:
     file = export_csv("one", where=where).file
     data = Path(file).read_bytes()
     assert data.count(b"\r\n") == 3
-    assert [row["question"] for row in rows(file)] == [HOSTILE, HOSTILE]
+    # Control characters are shown, for a terminal would obey them.
+    assert not re.search(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", data)
+    shown = HOSTILE.replace("\x00", r"\x00").replace("\x07", r"\x07").replace("\x1b", r"\x1b")
+    assert [row["question"] for row in rows(file)] == [shown, shown]
+
+
+@pytest.mark.parametrize("form", ["md", "latex", "html"])
+def test_no_report_holds_control_characters(tmp_path: Path, form: str) -> None:
+    hostile_run(tmp_path)
+    longmemeval("report", "one", "two", "--format", form, "-o", "out", cwd=tmp_path)
+    assert not re.search(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", (tmp_path / "out").read_bytes())
 
 
 def test_an_ungraded_run_is_refused(tmp_path: Path) -> None:

@@ -2,13 +2,16 @@
 
 import re
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
+from longmemeval.errors import HarnessError
 from longmemeval.report.plain import escape_latex, escape_markdown
 from longmemeval.report.write import ReportOptions, render_report, write_report
 from longmemeval.settings import Folders
 from tests.report.report_runs import hostile_run, three_runs
+from tests.support import longmemeval
 
 
 @pytest.fixture(scope="module")
@@ -83,3 +86,32 @@ def test_the_default_file_ends_as_its_format(
         1,
         12,
     )
+
+
+@pytest.mark.parametrize(("format", "name"), [("md", "report.md"), ("latex", "report.tex"), ("html", "page.html")])
+def test_only_a_report_is_replaced(
+    where: Folders, tmp_path: Path, format: Literal["md", "latex", "html"], name: str
+) -> None:
+    file, options = tmp_path / name, ReportOptions(format=format)
+    write_report(["bad"], file, options=options, where=where)
+    once = file.read_bytes()
+    write_report(["bad"], file, options=options, where=where)
+    assert file.read_bytes() == once
+    file.write_text("My notes on the longmemeval report.\n")
+    with pytest.raises(HarnessError, match="is no report of longmemeval") as refused:
+        write_report(["bad"], file, options=options, where=where)
+    assert "--force" in str(refused.value)
+    assert file.read_text() == "My notes on the longmemeval report.\n"
+    write_report(["bad"], file, options=options, where=where, force=True)
+    assert file.read_bytes() == once
+
+
+def test_force_replaces_a_file_that_is_no_report(where: Folders, tmp_path: Path) -> None:
+    notes = tmp_path / "notes.md"
+    notes.write_text("mine")
+    line: list[str | Path] = ["report", "bad", "--format", "md", "--output", notes, "--results-dir", where.results_dir]
+    refused = longmemeval(*line, cwd=tmp_path, code=2)
+    assert "notes.md" in refused.stderr
+    assert notes.read_text() == "mine"
+    longmemeval(*line, "--force", cwd=tmp_path)
+    assert "longmemeval report" in notes.read_text()

@@ -6,11 +6,18 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from longmemeval.benchmarks.beam.benchmark import BEAM
+from longmemeval.benchmarks.locomo.benchmark import LOCOMO
+from longmemeval.benchmarks.longmemeval.benchmark import LONGMEMEVAL
+from longmemeval.benchmarks.spec import Benchmark
 from longmemeval.dataset import Dataset
+from longmemeval.evaluation.metrics import compute_metrics
 from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.compare.comparison import Comparison
+from longmemeval.records import Gold, Judgement
 from longmemeval.report.documents import comparison_document
 from longmemeval.report.published import load_published
+from longmemeval.report.tables.cells import abstention_lines, task_average_note
 from longmemeval.report.tables.comparison import (
     ALIKE,
     comparison_notes,
@@ -49,7 +56,7 @@ def test_runs_of_labels(dataset: Dataset, where: Folders) -> None:
     assert pairs.title == "Pairs (exact McNemar)"
     assert pairs.columns[4:7] == ["only a", "only b", "p"]
     assert pairs.rows[0][:3] == ["a", "b", "-50.0"]
-    assert pairs.rows[0][4:] == ["0", "20", "< 0.001", "< 0.001", "b is better by 50.0 points"]
+    assert pairs.rows[0][4:] == ["0", "20", "< 0.001", "< 0.001", "30.4", "b is better by 50.0 points"]
     assert (lost.columns, lost.rows) == (
         ["run", "not retrieved"],
         [["a", "30"], ["b\n(reads gold)\n(interrupted)", "10"]],
@@ -75,7 +82,9 @@ def test_one_run_has_no_pairs(dataset: Dataset, where: Folders) -> None:
         "By question type, accuracy in percent",
         "Latency per question in milliseconds",
     ]
-    assert detectable_line(found).endswith("(40 questions, 80 % power, assuming that two runs part on 20 % of them).")
+    assert detectable_line(found).endswith(
+        "(40 questions, 80 % power, assuming that two runs disagree on 20 % of them)."
+    )
 
 
 def test_notes(dataset: Dataset, where: Folders) -> None:
@@ -83,7 +92,9 @@ def test_notes(dataset: Dataset, where: Folders) -> None:
     graded_run(dataset, where, "b", labels(30, 10))
     notes = list(comparison_notes(compare(["a", "b"], where=where)))
     # Half of the questions part them: 0.304 √40 = 1.96 √0.5 + 0.84 √(0.5 - 0.304²).
-    assert notes[0].startswith("Minimum detectable difference: 30.4 points (40 questions, 80 % power, by how far")
+    assert notes[0].startswith(
+        "Minimum detectable difference (MDE): 30.4 points (40 questions, 80 % power, by how far these"
+    )
     assert notes[1] == "▲ ▼: significantly better or worse than a (p after Holm below 0.05)."
     assert notes[2].startswith("! Nothing is known of this judge's errors: it was never checked on LongMemEval.")
     assert notes[3].startswith("Judge: test/strict")
@@ -106,6 +117,46 @@ def test_scores_that_are_alike_detect_no_difference_of_zero(dataset: Dataset, wh
     for run_id in "ab":
         graded_run(dataset, where, run_id, [0.5] * 40, judge=F1)
     assert detectable_line(compare(["a", "b"], where=where)) == ALIKE
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "types", "said"),
+    [
+        (LONGMEMEVAL, ["multi-session"], "as 5 of LongMemEval's 6 question types do not occur"),
+        (LONGMEMEVAL, LONGMEMEVAL.types.order, None),
+        (BEAM, BEAM.types.order[1:], "as 1 of BEAM's 10 question types do not occur: "),
+        (LOCOMO, ["temporal"], None),
+    ],
+)
+def test_the_task_average_is_missed_only_where_the_benchmark_has_one(
+    benchmark: Benchmark, types: Sequence[str], said: str | None
+) -> None:
+    golds = [Gold(f"q{n}", name, "an answer", (), (), False) for n, name in enumerate(types)]
+    note = task_average_note(compute_metrics(golds, {}, STRICT, types=benchmark.types), benchmark)
+    assert (note is None) == (said is None)
+    assert (said or "") in (note or "")
+
+
+@pytest.mark.parametrize(
+    ("credit", "said"),
+    [
+        (1.0, ", as this judge gives an answer that rightly declines 1 on average."),
+        (0.0, None),
+        (None, "F1 100.0 %."),
+    ],
+)
+def test_a_threshold_is_worth_what_the_judge_gives_declining(credit: float | None, said: str | None) -> None:
+    """Four unanswerable questions with low scores, two of them declined, and four others that are right."""
+    golds = [Gold(f"q{n}", "multi-session", "an answer", (), (), n < 4) for n in range(8)]
+    declines = {f"q{n}": "I don't know." if n < 2 else "It was red." for n in range(8)}
+    credits = {f"q{n}": credit if n < 2 else float(n > 3) for n in range(8)}
+    judgements = {
+        name: Judgement(name, None if one is None else one == 1, "", STRICT.id, "", "") for name, one in credits.items()
+    }
+    scores = {f"q{n}": 0.1 if n < 4 else 0.9 for n in range(8)}
+    metrics = compute_metrics(golds, judgements, STRICT, hypotheses=declines, top_scores=scores)
+    lines = [line for line in abstention_lines(metrics) if line.startswith("Abstaining below")]
+    assert [line.endswith(said or "") for line in lines] == ([True] if said else [])
 
 
 def test_common_questions_are_in_the_heading(dataset: Dataset, where: Folders) -> None:

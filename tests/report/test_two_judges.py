@@ -1,16 +1,35 @@
 """Two judges of the same answers: drawn where both were checked, else the page says what is missing."""
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from longmemeval.benchmarks.specs import BENCHMARK_SPECS
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
-from longmemeval.evaluation.plants.rates import JudgeRates, Rate
-from longmemeval.evaluation.statistics.misclassification import Corrected, KnownRate, expected_agreement
-from longmemeval.files import write_atomic
+from longmemeval.evaluation.plants.plant import Plant
+from longmemeval.evaluation.plants.rates import judge_rates
+from longmemeval.evaluation.statistics.misclassification import (
+    Corrected,
+    MeasuredRates,
+    PlantCredit,
+    expected_agreement,
+)
+from longmemeval.files import sha256_bytes, sha256_text, write_atomic
 from longmemeval.pipeline.compare.graded_run import load_graded
-from longmemeval.pipeline.judge_check.stored import CHECK, FORMAT, JudgeCheck, check_folder, encoded
+from longmemeval.pipeline.judge_check.planted import encoded_plants
+from longmemeval.pipeline.judge_check.stored import (
+    CHECK,
+    FORMAT,
+    JUDGEMENTS,
+    PLANTS,
+    JudgeCheck,
+    check_folder,
+    encoded,
+)
+from longmemeval.pipeline.runs.journal import Journal
+from longmemeval.records import Judgement
 from longmemeval.report.charts.of_comparison import judges_chart
 from longmemeval.report.charts.two_judges import JudgedBy, TwoJudges, two_judges_chart
 from longmemeval.report.write import ReportOptions, render_report
@@ -19,15 +38,33 @@ from tests.pipeline.graded_runs import LENIENT, STRICT
 from tests.report.report_runs import three_runs
 
 
-def rate(credit: float, n: int = 1000) -> Rate:
-    return Rate(n, 0, credit, (credit, credit), 0.0)
-
-
 def check(where: Folders, judge: JudgeIdentity, right: float, wrong: float) -> None:
     """Leave the check of a judge that was found to err so often."""
-    rates = JudgeRates(rate(right), rate(wrong), rate(0.0), {}, {})
-    made = JudgeCheck(FORMAT, judge, "longmemeval", {}, 0, 12, "0" * 64, rates)
-    write_atomic(check_folder(where.results_dir, judge.id, "colours", "0" * 64) / CHECK, encoded(made))
+    plants = [
+        Plant(f"q{n}:{kind}", f"q{n}", "t", "gold" if kind else "refusal", kind, "text", "")
+        for n in range(1000)
+        for kind in (True, False)
+    ]
+    passed = {True: right * 1000, False: wrong * 1000}
+    labels = {
+        plant.plant_id: Judgement(
+            plant.plant_id, n // 2 < passed[plant.right], "", judge.id, "", sha256_text(plant.text)
+        )
+        for n, plant in enumerate(plants)
+    }
+    lines = encoded_plants(plants)
+    folder = check_folder(where.results_dir, judge.id, "colours", sha256_bytes(lines))
+    write_atomic(folder / PLANTS, lines)
+    with Journal(folder / JUDGEMENTS, Judgement) as journal:
+        for one in labels.values():
+            journal.append(one)
+        sha256 = journal.sha256()
+    data = {"name": "colours", "content_sha256": ""}
+    rates = judge_rates(plants, labels)
+    made = JudgeCheck(
+        FORMAT, judge, "longmemeval", data, 0, 1000, sha256_bytes(lines), rates, 1000, judgements_sha256=sha256
+    )
+    write_atomic(folder / CHECK, encoded(made))
 
 
 @pytest.fixture(scope="module")
@@ -64,17 +101,23 @@ def test_what_is_missing_is_told_until_both_are_checked(where: Folders) -> None:
     assert page.count("are drawn once both judges") == 0
 
 
+def test_nothing_is_missing_where_nothing_can_be_checked(where: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = dataclasses.replace(BENCHMARK_SPECS.get("longmemeval"), planting=None)
+    monkeypatch.setitem(BENCHMARK_SPECS._loaded, silent.name, silent)
+    assert judges_chart(load_graded(["good"], where, judge="strict"), ["A"]) == (None, "")
+
+
 def test_rates_that_leave_nothing_are_not_drawn(tmp_path: Path) -> None:
     where = three_runs(tmp_path)
     check(where, STRICT, 0.98, 0.02)
     check(where, LENIENT, 0.5, 0.5)
     drawn, missing = judges_chart(load_graded(["good"], where, judge="strict"), ["A"])
     assert drawn is None
-    assert missing == "A: by the rates of one of the judges, the true score is not identifiable."
+    assert missing.startswith("A: the score by one of the judges cannot be corrected: the plants do not show that")
 
 
-def known(right: float, wrong: float) -> tuple[KnownRate, KnownRate]:
-    return KnownRate(right, 100, 0.0, labels=True), KnownRate(wrong, 100, 0.0, labels=True)
+def known(right: float, wrong: float) -> MeasuredRates:
+    return MeasuredRates([PlantCredit("r", True, right), PlantCredit("w", False, wrong)])
 
 
 def test_agreement_of_judges_that_err_independently() -> None:

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from longmemeval.errors import HarnessError
 from longmemeval.secrets import redaction
-from longmemeval.secrets.redaction import MARK, hide, public_url, redact, register_address, without_secrets
+from longmemeval.secrets.redaction import (
+    MARK,
+    hide,
+    public_url,
+    record_without_secrets,
+    redact,
+    register_address,
+    without_secrets,
+)
 
 VALUE = 'Kö9/x+"Q <7>&Zt\\w=='
 """With everything that some spelling changes."""
@@ -212,3 +220,55 @@ def test_text_without_secrets_stays(text: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PLANTED_KEY", "\u2603\u2603never-in-ascii\u2603")
         assert without_secrets(text) == text or any(ord(one) > 127 for one in text)
+
+
+@pytest.mark.parametrize(
+    ("address", "text"),
+    [
+        ("postgresql://postgres@db.example/memories", "the postgres backend of postgres-demo"),
+        ("postgresql://postgres:@db.example/memories", "postgres: ready"),
+        ("redis://memory_reader@cache.example", "as memory_reader"),
+        ("https://jane.doe%40corp.example@host/v1", "jane.doe@corp.example wrote"),
+        ("bolt://graphreader2:a-password-of-9@graph.example", "graphreader2 may read"),
+    ],
+)
+def test_a_user_name_is_no_secret(monkeypatch: pytest.MonkeyPatch, address: str, text: str) -> None:
+    monkeypatch.setenv("DATABASE_URL", address)
+    assert without_secrets(text) == hide(text) == text
+    assert without_secrets("a-password-of-9") == (MARK if "password" in address else "a-password-of-9")
+
+
+@pytest.mark.parametrize("key", ["ghp_Zk3vQ81mNw07Tr5yLx2b", "7f3a9b2c11d0", "sk-abcdefghijkl", "xKjPqRsTuVwXyZaB"])
+@pytest.mark.parametrize("behind", ["", ":", ":x-oauth-basic"])
+def test_a_key_in_the_place_of_a_user_name_is_one(key: str, behind: str) -> None:
+    register_address(f"https://{key}{behind}@git.example/repository")
+    assert without_secrets(f"cannot clone as {key}") == f"cannot clone as {MARK}"
+
+
+def test_names_of_variables_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DB_PASSWORD", "postgres")
+    monkeypatch.setenv("POSTGRES_HOST", "db.example")
+    monkeypatch.setenv("SHORT_KEY", "neo4j")
+    for text in ("Set POSTGRES_PASSWORD", "POSTGRES_HOST is db.example", "no key: set NEO4J_PASSWORD"):
+        assert hide(text) == text
+    assert hide("the postgres of POSTGRES_HOST, key neo4j") == f"the {MARK} of POSTGRES_HOST, key {MARK}"
+    assert hide("POSTGRES") == MARK
+
+
+def test_a_record_stays_one_that_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DB_PASSWORD", "postgres")
+    monkeypatch.setenv("OTHER_PASSWORD", "u7-planted-value")
+    record = {
+        "run_id": "postgres-u7-planted-value",
+        "postgres": {"backend": "postgres", "password": "postgres", "limit": 3, "others": ["a postgres", None]},
+        "uri": "postgresql://me:postgres@host/postgres",
+        "options": "password=postgres host=postgres u7-planted-value",
+        "preset": "process:serve --token u7-planted-value",
+    }
+    assert record_without_secrets(record, {"run_id", "preset"}) == {
+        "run_id": "postgres-u7-planted-value",
+        "postgres": {"backend": "postgres", "password": MARK, "limit": 3, "others": ["a postgres", None]},
+        "uri": f"postgresql://me:{MARK}@host/postgres",
+        "options": f"password={MARK} host=postgres {MARK}",
+        "preset": f"process:serve --token {MARK}",
+    }

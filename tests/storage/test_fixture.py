@@ -17,6 +17,7 @@ from longmemeval.records import DatasetIdentity, FixtureMeta, Haystack, PartInfo
 from longmemeval.retrieval.message_vectors import VECTORS
 from longmemeval.storage.fixture import Fixture, fixture_folder, part_file, read_meta, write_fixture
 from longmemeval.storage.memory_store import MemoryStore
+from longmemeval.storage.part_files import with_sizes
 from longmemeval.storage.vector_file import EmbedderIdentity
 from longmemeval.storage.vector_store import Engine, VectorItem, VectorStore
 
@@ -75,7 +76,7 @@ def folder(tmp_path: Path) -> Path:
 def test_what_is_written_is_read(folder: Path) -> None:
     fixture = Fixture.open(folder)
 
-    assert fixture.meta == meta_of(OLD)
+    assert fixture.meta == with_sizes(meta_of(OLD), {name: len(data) for name, data in OLD.items()})
     assert [message.content for message in fixture.memory.messages] == ["I bought a kite", "What colour?", "Red"]
     vectors = fixture.part(VECTORS)
     assert vectors.embedder == EmbedderIdentity("hashing:3", "f" * 64)
@@ -96,8 +97,8 @@ def test_meta_json_is_readable_and_has_exactly_the_documented_keys(folder: Path)
         "resource_id": "resource_h1",
         "thread_ids": ["s1"],
         "parts": {
-            "db": {"sha256": sha256_bytes(DB), "recipe": {"version": 1}},
-            "vector": {"sha256": sha256_bytes(VECTOR), "recipe": {"version": 1}},
+            "db": {"sha256": sha256_bytes(DB), "recipe": {"version": 1}, "stored_bytes": len(DB)},
+            "vector": {"sha256": sha256_bytes(VECTOR), "recipe": {"version": 1}, "stored_bytes": len(VECTOR)},
         },
         "prepared_at": "",
     }

@@ -239,7 +239,7 @@ def test_a_full_disk_is_not_taken_for_a_damaged_part(
 
     monkeypatch.setattr(remote_fixtures, "unpack", full)
     with pytest.raises(FixtureError, match="No space left") as caught:
-        remote_fixtures._filling(b"", "s3://bucket/part.tar")(tmp_path)
+        remote_fixtures._fill(b"", "s3://bucket/part.tar", tmp_path)
     assert "LONGMEMEVAL_REMOTE_CACHE_DIR" in str(caught.value)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from longmemeval.benchmarks.in_memory import InMemoryDataset, read_records
 from longmemeval.benchmarks.spec import Benchmark
+from longmemeval.evaluation.plants.answers import answer_planting
 from longmemeval.evaluation.question_types import QuestionTypes
 from longmemeval.records import Gold, Haystack, Question, Session, Turn
 
@@ -44,4 +45,5 @@ PANTRY = Benchmark(
         abilities={"stock": "fact-recall", "latest": "knowledge-update", "never-said": "abstention"},
     ),
     default_judge="offline/pantry",
+    planting=answer_planting(),
 )

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from longmemeval.benchmarks.beam.layout import claims_folder
 from longmemeval.benchmarks.beam.loader import BeamDataset
+from longmemeval.benchmarks.beam.plants import PLANTING
 from longmemeval.benchmarks.beam.protocol import OFFICIAL_ANSWERING
 from longmemeval.benchmarks.beam.quirks import beam_quirks
 from longmemeval.benchmarks.retrieval_protocols import GoldRule, RetrievalRules, evidence_rule
@@ -59,6 +60,7 @@ BEAM = Benchmark(
     types=QuestionTypes(order=tuple(ABILITIES), abilities=ABILITIES, average_needs=frozenset(ABILITIES)),
     default_judge="openai/gpt-4.1-mini",
     prompts="beam",
+    planting=PLANTING,
     answering=OFFICIAL_ANSWERING,
     retrieval=RetrievalRules(level="turn", rules=_rules),
     quirks=beam_quirks,

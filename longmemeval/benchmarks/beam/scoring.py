@@ -3,9 +3,11 @@
 Nine abilities: the mean of the nuggets' scores. The code turns each into an integer first, so partial compliance, 0.5,
 counts nothing (`official-code`); the prompt and the paper mean it to count (`paper`). Event ordering: the lines of the
 answer, blank ones and headings included, are aligned with the nuggets, and Kendall's tau-b of the two orders, moved
-to 0 … 1, is the score. So an empty answer does not get 0, nor a list of one right item less than .9.
+to 0 … 1, is the score. So an empty answer does not get 0 (.146 of three nuggets, .233 of six), and the first of three
+items alone gets .908 (of six .789).
 """
 
+import ast
 import json
 import math
 import re
@@ -17,14 +19,17 @@ from msgspec import Struct
 Credit = Literal["official-code", "paper"]
 
 _FENCE = re.compile(r"^```(?:json)?\s*|\s*```$")
-_SCORE = re.compile(r'"score"\s*:\s*(-?\d+(?:\.\d+)?)')
+_NUMBER = r"\s*:\s*([\"']?)(-?\d+(?:\.\d+)?)"
+_SCORES = (re.compile(rf"[{{,]\s*[\"'“]?score[\"'”]?{_NUMBER}"), re.compile(rf'"score"{_NUMBER}'))
+"""A key of an object, quoted somehow or not at all; else the word in double quotes wherever it stands."""
 
 
 def nugget_score(reply: str, credit: Credit) -> float | None:
     """The score in a judge's reply, 0 to 1; None for a reply that has none, where the official code ends in an error.
 
-    The reply is a JSON object, alone, fenced or among other text. One that is broken is read by the number behind its
-    first `"score"`: the official code repairs it with a library to the same effect.
+    The reply is a JSON object, alone, fenced or among other text. One in the quotes of Python is read as such, and one
+    that is broken by the number behind its first key `score`: the official code repairs both with a library,
+    json_repair, to the same effect.
     """
     said = _said(_FENCE.sub("", reply.strip()))
     if not isinstance(said, int | float | str):
@@ -42,12 +47,23 @@ def _said(text: str) -> object:
         found = json.loads(text)
     except ValueError:
         start = text.find("{")
+        if start < 0:
+            return None
         try:
-            found, _ = json.JSONDecoder().raw_decode(text, start) if start >= 0 else (None, 0)
+            found, _ = json.JSONDecoder().raw_decode(text, start)
         except ValueError:
-            number = _SCORE.search(text, start)
-            return float(number[1]) if number else None
+            found = _in_python(text[start : text.rfind("}") + 1])
+            if found is None and (number := next(filter(None, (one.search(text, start) for one in _SCORES)), None)):
+                return number[2] if number[1] else float(number[2])
     return found.get("score") if isinstance(found, dict) else None
+
+
+def _in_python(text: str) -> object:
+    """Return the object that `text` writes as Python would; None where it is none."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
 
 
 def question_score(scores: Sequence[float]) -> float:

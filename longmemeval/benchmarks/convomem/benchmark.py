@@ -10,6 +10,7 @@ from longmemeval.benchmarks.retrieval_protocols import GoldRule, RetrievalRules,
 from longmemeval.benchmarks.spec import Benchmark, Sniffed
 from longmemeval.evaluation.judges.definition import JudgeDefinition
 from longmemeval.evaluation.measures.rankings import Granularity
+from longmemeval.evaluation.plants.answers import answer_planting
 from longmemeval.evaluation.question_types import QuestionTypes
 
 CITATION = """@misc{pakhomov2025convomem,
@@ -66,6 +67,7 @@ CONVOMEM = Benchmark(
     types=TYPES,
     default_judge="gemini/gemini-2.5-flash",
     prompts="convomem",
+    planting=answer_planting(described=("preferences", "implicit-connections")),
     retrieval=RetrievalRules(rules=_rules),
     quirks=convomem_quirks,
     stand_in_dates=True,

@@ -19,6 +19,7 @@ from longmemeval.benchmarks.locomo.texts import (
     wording_note,
 )
 from longmemeval.benchmarks.spec import Benchmark, OfficialAnswering
+from longmemeval.evaluation.plants.answers import answer_planting
 from longmemeval.evaluation.question_types import QuestionTypes
 from longmemeval.records import Gold, Question
 
@@ -72,6 +73,7 @@ LOCOMO = Benchmark(
     types=QuestionTypes(order=tuple(ABILITIES), abilities=ABILITIES),
     default_judge="offline/locomo-f1",
     prompts="lenient",
+    planting=answer_planting(),
     answering=OfficialAnswering(
         record=lambda seed, texts, whole_history: protocol_record(seed, texts),
         questions=lambda dataset, questions, record: official_questions(

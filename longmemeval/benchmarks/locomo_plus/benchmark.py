@@ -5,6 +5,7 @@ from pathlib import Path
 
 from longmemeval.benchmarks.locomo_plus.format import COGNITIVE
 from longmemeval.benchmarks.locomo_plus.loader import LocomoPlusDataset
+from longmemeval.benchmarks.locomo_plus.plants import PLANTING
 from longmemeval.benchmarks.locomo_plus.protocol import OFFICIAL_ANSWERING
 from longmemeval.benchmarks.locomo_plus.quirks import locomo_plus_quirks
 from longmemeval.benchmarks.retrieval_protocols import GoldRule, RetrievalRules, evidence_rule
@@ -48,6 +49,7 @@ LOCOMO_PLUS = Benchmark(
     types=QuestionTypes(order=(COGNITIVE,), abilities={COGNITIVE: "inference"}),
     default_judge="openai/gpt-4o-mini",
     prompts="locomo-plus",
+    planting=PLANTING,
     answering=OFFICIAL_ANSWERING,
     retrieval=RetrievalRules(
         level="turn", kinds=(recall_any, recall_all), cutoffs=(5, 10, 25, 50), whole=(mrr,), rules=_rules

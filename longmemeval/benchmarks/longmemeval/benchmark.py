@@ -17,6 +17,7 @@ from longmemeval.benchmarks.retrieval_protocols import (
 )
 from longmemeval.benchmarks.spec import Benchmark, Sniffed
 from longmemeval.dataset import Dataset
+from longmemeval.evaluation.plants.answers import answer_planting
 from longmemeval.evaluation.question_types import QuestionTypes
 
 if TYPE_CHECKING:
@@ -92,6 +93,8 @@ LONGMEMEVAL = Benchmark(
     ),
     default_judge="openai/gpt-4o-2024-08-06",
     prompts="longmemeval",
+    # Its prompts pass what contains the answer, so that a judge may be right to pass it beside a wrong one.
+    planting=answer_planting(described=("single-session-preference",), without=("both",)),
     log_judge="gpt-4o-2024-08-06",
     retrieval=RetrievalRules(
         rules=lambda level: [evidence_rule(level, turns="evidence turns (any role)", sessions="answer_session_ids")]

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from longmemeval.benchmarks.faults import Place, malformed, problem_of_id
-from longmemeval.benchmarks.mapped_file import MappedFile
+from longmemeval.benchmarks.mapped_file import MappedFile, OnePassRecord
 from longmemeval.errors import DataError, nearest
 from longmemeval.records import Gold, Haystack, Question, Role, Session, Turn
 from longmemeval.text.calendar_names import WEEKDAYS
@@ -78,7 +78,7 @@ class _Head(Struct, frozen=True):
     answer_session_ids: tuple[_SessionId, ...]
 
 
-class _Entry(_Head, frozen=True):
+class _Entry(_Head, OnePassRecord, frozen=True):
     """A record as it is kept in memory: the long lists are views of the mapped file."""
 
     haystack_dates: Raw
@@ -368,7 +368,7 @@ class _Place(Place):
 def _split(path: Path, file: MappedFile) -> list[_Entry]:
     """Split the file into its records."""
     try:
-        entries = list(map(_ENTRY.decode, file.records()))
+        entries = list(file.decode(_ENTRY))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _first_fault(path, file.json, error) from None
     if not entries:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from longmemeval.cli.options.panels import ADVANCED, Verb, show_all
+from longmemeval.cli.output import reserve_output
 from longmemeval.part_options import PartOptions, extra, flag_of
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def spread(verb: Callable[..., None], *, all_options: bool = False) -> Callable[
     def flat(**given: object) -> None:
         given.pop(_HELP_ALL.name, None)
         whole = {name: group(**{one: given.pop(one) for one in names}) for name, (group, names) in groups.items()}
+        reserve_output()
         verb(**given, **whole)
 
     flat.__dict__["__signature__"] = inspect.Signature(taken)

@@ -1,7 +1,7 @@
 """Help on one screen: options in panels, the rarer ones by name; `--help-all` explains every option."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import typer
 from rich.console import Console
@@ -9,6 +9,9 @@ from rich.panel import Panel
 from rich.table import Table as Grid
 from rich.text import Text
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+
+if TYPE_CHECKING:
+    from typer._click import Context
 
 WHAT, MODEL, LIMITS, OUTPUT, ADVANCED = "What", "Model", "Limits", "Output", "Advanced"
 """The panels, in the order of the screen."""
@@ -63,11 +66,22 @@ class Verb(TyperCommand):
 class Verbs(TyperGroup):
     """A group of verbs, each in one line."""
 
+    def parse_args(self, ctx: "Context", args: list[str]) -> list[str]:
+        """Print the help where no verb is given."""
+        if not args and not ctx.resilient_parsing:
+            typer.echo(ctx.get_help())
+            raise typer.Exit
+        return super().parse_args(ctx, args)
+
+    def summaries(self) -> dict[str, str]:
+        """Return the line of each verb in the help."""
+        return {name: _summary(verb.help) for name, verb in self.commands.items()}
+
     def format_help(self, ctx: _Context, formatter: _Formatter) -> None:
         """Print usage, verbs and options."""
         console = _console()
         _print_head(console, self, ctx, "COMMAND")
-        verbs = [(Text(name, style=_BOLD), Text(_summary(verb.help))) for name, verb in self.commands.items()]
+        verbs = [(Text(name, style=_BOLD), Text(summary)) for name, summary in self.summaries().items()]
         console.print(_panel("Commands", verbs))
         console.print(_panel("Options", [*((_name(one), _help(one)) for one in _shown(self)), _OWN_HELP]))
         _print_foot(console, self)

@@ -110,8 +110,8 @@ GiveUpAfter = Annotated[
         min=0.1,
         metavar="SECONDS",
         rich_help_panel=ADVANCED,
-        help="How long an endpoint may return nothing but failures. After that the command ends; finished work is "
-        "kept.",
+        help="How long an endpoint may return nothing but failures (5 s where it was never reached). After that the "
+        "command ends; finished work is kept.",
     ),
 ]
 Jobs = Annotated[
@@ -149,11 +149,13 @@ class Runs:
 
     def named(self, where: "Folders", *, rankings: bool = False) -> list[str]:
         """The ids; patterns and sweeps leave out runs of `retrieval` unless `rankings`."""
+        from longmemeval.cli.output import tell_omitted
         from longmemeval.pipeline.runs.listing import named_runs
 
         if not self.run_ids and self.sweep is None:
             raise typer.BadParameter("name a RUN, a pattern such as 'demo-*', or --sweep NAME")
-        return named_runs(self.run_ids or (), where.results_dir, sweep=self.sweep, rankings=rankings)
+        ids, results_dir = self.run_ids or (), where.results_dir
+        return named_runs(ids, results_dir, sweep=self.sweep, rankings=rankings, tell=tell_omitted)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,6 @@ from longmemeval.cli.output import err, out, print_json, printable
 from longmemeval.text.plural import count_of
 
 app = typer.Typer(
-    no_args_is_help=True,
     cls=Verbs,
     help="A leaderboard of verified runs, of one person or many.",
     epilog="longmemeval board build results -o board",
@@ -62,6 +61,9 @@ def build(
         )
     for one in written.board.apart:
         err.print(printable(f"{one.submission}: {one.reason}"))
+    if not written.ranked and not written.shown:
+        err.print("No run is on the board: each is listed above with the reason.")
+        raise typer.Exit(1)
 
 
 add_verb(app, "build", build, example="longmemeval board build results -o board")

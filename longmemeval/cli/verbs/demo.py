@@ -1,15 +1,20 @@
 """`longmemeval demo`."""
 
 import time
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from longmemeval.cli.next_step import command_line
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
-from longmemeval.cli.options.panels import ADVANCED
-from longmemeval.cli.output import err, print_json, print_lines, print_table
+from longmemeval.cli.options.panels import ADVANCED, WHAT
+from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
+
+if TYPE_CHECKING:
+    from longmemeval.settings import Folders
+
+REPORT = "demo-report.html"
 
 
 def register(app: typer.Typer) -> None:
@@ -23,14 +28,16 @@ def demo(
         Literal["hnsw", "exact"],
         typer.Option(metavar="KIND", rich_help_panel=ADVANCED, help="Vector search; exact works without hnswlib."),
     ] = "hnsw",
+    everything: Annotated[
+        bool, typer.Option("--all", rich_help_panel=WHAT, help="Every memory configuration and control.")
+    ] = False,
     as_json: shared.Json = False,
 ) -> None:
     """Run the whole pipeline on the shipped sample.
 
-    Every memory configuration, offline, without a key, in under a minute.
+    Six memories and two controls, offline, without a key, in seconds; a report at the end.
     """
     from longmemeval.cli.verbs.prepare import show as show_preparation
-    from longmemeval.pipeline.compare.compare import pairs_of
     from longmemeval.pipeline.compare.floor import floor_note
     from longmemeval.pipeline.compare.graded_run import StoredChecks, graded_run
     from longmemeval.pipeline.demo import run_demo
@@ -40,7 +47,9 @@ def demo(
 
     started = time.perf_counter()
     where = places.folders()
-    outcome = run_demo(index, where)
+    if not as_json:
+        err.print("Preparing, answering and grading the shipped sample, offline ...")
+    outcome = run_demo(index, where, everything=everything)
     checks = StoredChecks(where.results_dir)
     graded = [graded_run(one.files, one.asked, one.metrics, where, checks) for one in outcome.evaluations]
     summaries = [one.summary for one in graded]
@@ -50,7 +59,7 @@ def demo(
     show_preparation(outcome.preparation)
     title = f"sample, {summaries[0].metrics.overall.n} questions, model {summaries[0].model}"
     print_table(memory_table(title, summaries))
-    print_lines(filter(None, [floor_note(summaries, pairs_of(graded)), *footnotes(summaries)]))
+    print_lines(filter(None, [floor_note(graded), *footnotes(summaries)]))
     new = outcome.newly_answered
     done = f"{new} questions answered" if new else "every question was already answered"
     err.print(
@@ -60,3 +69,17 @@ def demo(
     read = command_line("inspect", first, places=shared.PreparedPlaces(prepared_dir=places.prepared_dir))
     compare = command_line("compare", "demo-hybrid", "demo-last-k", "demo-full-history", places=places)
     err.next(read, compare)
+    _write_report([summary.run_id for summary in summaries], where)
+
+
+def _write_report(run_ids: list[str], where: "Folders") -> None:
+    """Write the page on the runs, and end with its path."""
+    from longmemeval.errors import HarnessError
+    from longmemeval.report.write import write_report
+
+    try:
+        written = write_report(run_ids, where.results_dir / REPORT, where=where)
+    except HarnessError as error:
+        err.print(printable(f"No report was written: {error}"))
+    else:
+        out.print(printable(f"Report: {written.file}"))

@@ -220,7 +220,7 @@ def show(evaluation: "Evaluation", where: "Folders") -> None:
     """Print the scores of one run, what it cost and how long it took."""
     from longmemeval.evaluation.judges.standing import judge_name
     from longmemeval.pipeline.compare.graded_run import summarise
-    from longmemeval.report.tables.cells import abstention_lines, corrected_cell, score_table
+    from longmemeval.report.tables.cells import abstention_lines, corrected_cell, score_table, task_average_note
     from longmemeval.report.tables.effort import both, effort_notes, latency_line, work_table
     from longmemeval.report.tables.footnotes import footnotes
     from longmemeval.report.tables.memory_models import memory_model_table
@@ -231,9 +231,8 @@ def show(evaluation: "Evaluation", where: "Folders") -> None:
     data = ", ".join([manifest.dataset["name"], *([summary.part] if summary.part else [])])
     title = f"{metrics.run}: {summary.memory}, {summary.model}, {data}, judged by {judge}"
     print_table(score_table(title, summary))
-    if metrics.task_averaged is None:
-        out.print("Task average: not defined, as not all six question types occur.")
-    if summary.judge_check:
+    print_lines(filter(None, [task_average_note(metrics, evaluation.asked.benchmark)]))
+    if summary.judge_check and not summary.judge_check.reason:
         out.print(f"Corrected for the judge's errors: {metrics.judge.metric} {corrected_cell(summary)}")
     print_lines(abstention_lines(metrics))
     print_table(work_table(summary.costs))

@@ -14,7 +14,7 @@ from longmemeval.text.plural import count_of
 if TYPE_CHECKING:
     from longmemeval.pipeline.judge_check.check import CheckEstimate
 
-app = typer.Typer(cls=Verbs, help="Check judges on answers whose truth is known.", no_args_is_help=True)
+app = typer.Typer(cls=Verbs, help="Check judges on answers whose truth is known.")
 
 
 def check(
@@ -25,7 +25,7 @@ def check(
     judge: Annotated[
         str | None,
         typer.Argument(
-            metavar="[JUDGE]",
+            metavar="JUDGE",
             autocompletion=complete_judge,
             help="As `evaluate --judge` takes it [default: the benchmark's own].",
         ),
@@ -72,7 +72,7 @@ def check(
         print_json({"check": outcome.check, "folder": str(outcome.folder), "usage": outcome.usage})
         return
     print_table(check_table(outcome.check))
-    print_lines(check_notes(outcome.check))
+    print_lines(check_notes(outcome.check, unlike=outcome.rates is not None and outcome.rates.unlike))
     out.print(f"Judged now: {outcome.newly_judged:,}; plants and labels: {printable(str(outcome.folder))}/")
 
 

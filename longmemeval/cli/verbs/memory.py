@@ -10,7 +10,7 @@ from longmemeval.cli.options import shared
 from longmemeval.cli.options.completion import complete_memory
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import MODEL, WHAT, Verbs
-from longmemeval.cli.output import err, out, print_json, print_table, printable
+from longmemeval.cli.output import err, out, print_json, print_row, print_table, printable
 from longmemeval.errors import HarnessError
 
 if TYPE_CHECKING:
@@ -18,12 +18,11 @@ if TYPE_CHECKING:
     from longmemeval.memory.adapters.installed import Installed
     from longmemeval.memory.external.trial.findings import Finding
 
-app = typer.Typer(
-    cls=Verbs, help="Write a memory system of your own, install others, and try one.", no_args_is_help=True
-)
+app = typer.Typer(cls=Verbs, help="Write a memory system of your own, install others, and try one.")
 
 _SIGNS = {"works": "yes", "missing": "missing", "failed": "NO"}
 _FAILED = 3
+_WIDEST_TRIAL = len("same question, same hits")
 _MEGABYTES_A_MINUTE = 150
 """By pip, measured at 0.4 MB/s of what is there in the end; uv is several times as fast."""
 
@@ -50,7 +49,7 @@ def init(
 
 def install(
     name: Annotated[
-        str, typer.Argument(metavar="[NAME]", help="The product; without it, all are listed.", show_default=False)
+        str, typer.Argument(metavar="NAME", help="The product; without it, all are listed.", show_default=False)
     ] = "",
     python: Annotated[
         str,
@@ -153,7 +152,7 @@ def check(
     from longmemeval.llm.access import ModelAccess
     from longmemeval.llm.options import ModelOptions
     from longmemeval.memory.external.connect import connect
-    from longmemeval.memory.external.trial.check import check as tried
+    from longmemeval.memory.external.trial.check import check as findings
     from longmemeval.memory.external.trial.named import service_part
 
     part = service_part(spec, settings or ())
@@ -161,40 +160,44 @@ def check(
     access = ModelAccess(memory_model, embedder, ModelOptions(api_base=api_base, max_attempts=2))
 
     async def work(folder: Path, fields: dict[str, Any]) -> "list[Finding]":
+        found = []
         try:
-            return await tried(service, part.configuration, folder, fields)
+            async for finding in findings(service, part.configuration, folder, fields):
+                found.append(finding)
+                if not as_json:
+                    _show(finding)
         finally:
             await service.close()
+        return found
 
     with (
         TemporaryDirectory(prefix="longmemeval-check-") as folder,
         part.offered("check", "prepare", access, None) as models,
     ):
+        if not as_json:
+            err.print(f"Trying {printable(spec)} on two made-up histories.")
         found = complete(work(Path(folder), models.fields if models else {}))
         if models:
             for why in dict.fromkeys(models.failures):
                 err.print(f"A model call of the memory failed: {printable(why)}")
+    failed = any(one.state == "failed" for one in found)
     if as_json:
         print_json(found)
+    elif failed:
+        err.print("NO: results would be wrong. Fix these first.")
     else:
-        _show(found)
-        if not any(one.state == "failed" for one in found):
-            given = [word for setting in settings or () for word in ("--set", setting)]
-            given += ["--memory-model", memory_model] if memory_model else []
-            given += ["--embedder", embedder] if embedder != "hashing" else []
-            given += ["--api-base", api_base] if api_base else []
-            out.next(command_line("prepare", "--dataset", "sample", "--memory", spec, *given))
-    if any(one.state == "failed" for one in found):
+        given = [word for setting in settings or () for word in ("--set", setting)]
+        given += ["--memory-model", memory_model] if memory_model else []
+        given += ["--embedder", embedder] if embedder != "hashing" else []
+        given += ["--api-base", api_base] if api_base else []
+        out.next(command_line("prepare", "--dataset", "sample", "--memory", spec, *given))
+    if failed:
         raise typer.Exit(_FAILED)
 
 
-def _show(found: "list[Finding]") -> None:
-    from longmemeval.report.tables.table import Table
-
-    rows = [[one.what, _SIGNS[one.state], one.told] for one in found]
-    print_table(Table("", ["tried", "works", ""], rows, left=frozenset({0, 1, 2}), prose=frozenset({2})))
-    if any(one.state == "failed" for one in found):
-        err.print("NO: results would be wrong. Fix these first.")
+def _show(finding: "Finding") -> None:
+    widest = max(map(len, _SIGNS.values()))
+    print_row([(finding.what, _WIDEST_TRIAL), (_SIGNS[finding.state], widest), (finding.told, None)])
 
 
 add_verb(app, "init", init, example="longmemeval memory init mymem.py", all_options=False)

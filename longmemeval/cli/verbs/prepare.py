@@ -1,5 +1,6 @@
 """`longmemeval prepare`."""
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -12,6 +13,7 @@ from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import ADVANCED, OUTPUT, WHAT
 from longmemeval.cli.options.progress import Shown
 from longmemeval.cli.output import err, out, print_json, printable
+from longmemeval.errors import HarnessError
 from longmemeval.part_options import PartOptions
 from longmemeval.text.plural import count_of
 
@@ -57,6 +59,17 @@ def prepare(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", rich_help_panel=OUTPUT, help="Show the work and its cost; do nothing.")
     ] = False,
+    measure: Annotated[
+        int,
+        typer.Option(
+            "--measure",
+            min=0,
+            metavar="N",
+            rich_help_panel=ADVANCED,
+            help="With --dry-run: prepare the first N histories for good, and scale what they took to the rest.",
+            show_default=False,
+        ),
+    ] = 0,
     as_json: shared.Json = False,
 ) -> None:
     """Turn each haystack into a fixture, once.
@@ -68,6 +81,8 @@ def prepare(
     from longmemeval.pipeline.fixtures import prepare as pipeline
 
     shown.use()
+    if measure and not dry_run:
+        raise typer.BadParameter("--measure goes with --dry-run")
     where = places.folders()
     fresh = not where.cache_dir.exists()
     configurations = [resolve_configuration(one, settings or []) for one in memory]
@@ -87,6 +102,7 @@ def prepare(
             force=force,
             compress=compress,
             dry_run=dry_run,
+            measure=measure,
         ),
         where=where,
     )
@@ -94,13 +110,48 @@ def prepare(
         print_json(report)
     else:
         show(report, fresh=fresh)
-        if not dry_run:
+        if report.failed and report.failed_haystacks == report.prepared + report.already:
+            out.next(*_checks(memory, settings or [], parts, api_base))
+        elif not dry_run:
             words = ["--dataset", dataset, "--memory", memory[0], "--model", "offline/extractive"]
             words += [word for setting in settings or () for word in ("--set", setting)]
             words += ["--prepared", name] if name != "default" else []
+            words += ["--api-base", api_base] if api_base else []
             out.next(command_line("run", *words, *questions.given(), places=places))
     if report.failed:
         raise typer.Exit(1)
+
+
+def _checks(memory: list[str], settings: list[str], parts: PartOptions, api_base: str | None) -> list[str]:
+    """The command lines that try those memories which are services or classes: where nothing works, they say why."""
+    from longmemeval.memory.external.trial.named import service_part
+
+    given = [word for setting in settings for word in ("--set", setting)]
+    given += ["--memory-model", parts.memory_model] if parts.memory_model else []
+    given += ["--embedder", parts.embedder] if parts.embedder != "hashing" else []
+    given += ["--api-base", api_base] if api_base else []
+    lines = []
+    for spec in memory:
+        with suppress(HarnessError):  # It makes parts of its own.
+            service_part(spec, settings)
+            lines.append(command_line("memory", "check", spec, *given))
+    return lines
+
+
+def _show_forecast(report: "PrepareReport") -> None:
+    """Print what a dry run found."""
+    from longmemeval.report.tables.cells import usage_line
+
+    haystacks = count_of(report.haystacks, "haystack")
+    out.print(f"Would prepare {report.prepared:,} of {haystacks} in {printable(report.folder)}")
+    out.print(f"  parts: {', '.join(report.parts) or 'none'}")
+    show_preparation(report)
+    if report.usage.calls:
+        out.print(f"  measured just now: {usage_line(report.usage)}")
+    for note in report.notes:
+        err.print(f"Note: {printable(note)}")
+    for one in report.failed:
+        err.print(f"Failed: {printable(one)}")
 
 
 def show(report: "PrepareReport", *, fresh: bool = False) -> None:
@@ -115,11 +166,7 @@ def show(report: "PrepareReport", *, fresh: bool = False) -> None:
 
     parts, haystacks = ", ".join(report.parts) or "none", count_of(report.haystacks, "haystack")
     if report.dry_run:
-        out.print(f"Would prepare {report.prepared:,} of {haystacks} in {printable(report.folder)}")
-        out.print(f"  parts: {parts}")
-        show_preparation(report)
-        for note in report.notes:
-            err.print(f"Note: {printable(note)}")
+        _show_forecast(report)
         return
     if report.recovered.calls:
         err.print(
@@ -130,10 +177,15 @@ def show(report: "PrepareReport", *, fresh: bool = False) -> None:
         out.print(f"Nothing to do, everything is prepared: {haystacks} in {printable(report.folder)}")
         return
     there = f" ({report.already:,} were there already)" if report.already else ""
-    out.print(
-        f"Prepared {count_of(report.prepared, 'haystack')}{there} in {report.seconds:.1f} s: "
-        f"{count_of(report.messages, 'message')}, in {printable(report.folder)}"
-    )
+    lost, took = report.failed_haystacks, f"in {report.seconds:.1f} s"
+    if lost == report.prepared:
+        out.print(f"Prepared none of {count_of(lost, 'haystack')}{there} {took}: all failed")
+    else:
+        whole = f"{report.prepared - lost:,} of {report.prepared:,} haystacks" if lost else ""
+        out.print(
+            f"Prepared {whole or count_of(report.prepared, 'haystack')}{there} {took}: "
+            f"{count_of(report.messages, 'message')}, in {printable(report.folder)}"
+        )
     out.print(f"  parts: {parts}")
     if report.embedder:
         computed, cached = report.embeddings_computed, report.embeddings_cached
@@ -155,8 +207,8 @@ def show(report: "PrepareReport", *, fresh: bool = False) -> None:
         err.print(f"Failed: {printable(one)}")
     if report.failed:
         err.print(
-            f"{len(report.failed)} of {report.prepared} haystacks failed: their questions count, and have no "
-            "answer. The same command tries them again."
+            f"{lost:,} of {report.prepared:,} haystacks failed: their questions count, and have no answer. Fix what is "
+            "said above; the same command tries them again."
         )
     for note in report.notes[:5]:
         err.print(f"Note: {printable(note)}")

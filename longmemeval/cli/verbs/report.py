@@ -43,6 +43,9 @@ def report(
         bool, typer.Option("--full", rich_help_panel=OUTPUT, help="Cut no text in the page, whatever its size.")
     ] = False,
     published: Published = None,
+    force: Annotated[
+        bool, typer.Option("--force", rich_help_panel=OUTPUT, help="Replace a file that is no report.")
+    ] = False,
     across: Annotated[
         bool,
         typer.Option("--across", rich_help_panel=OUTPUT, help="One table by ability, for runs on different data sets."),
@@ -71,6 +74,6 @@ def report(
             raise typer.BadParameter("a page needs a file: --output FILE")
         out.file.write(render_report(run_ids, options=options, where=where))
         return
-    written = write_report(run_ids, output, options=options, where=where)
+    written = write_report(run_ids, output, options=options, where=where, force=force)
     size = f"{written.bytes / 1e6:.1f} MB" if written.bytes >= 100_000 else f"{written.bytes / 1e3:.1f} KB"
     out.print(f"{printable(written.file)}: {size}, {count_of(written.questions, 'question')}, runs: {written.runs}")

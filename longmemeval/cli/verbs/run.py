@@ -1,14 +1,13 @@
 """`longmemeval run`."""
 
 from dataclasses import dataclass, fields
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from longmemeval.cli import next_step
-from longmemeval.cli.forecasts import show_forecast
+from longmemeval.cli.forecasts import show_forecast, show_sample_size
 from longmemeval.cli.interrupts import continue_with
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.batch import Batch
@@ -220,6 +219,15 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", rich_help_panel=OUTPUT, help="Show the calls and their cost; do nothing.")
     ] = False,
+    detect: Annotated[
+        float | None,
+        typer.Option(
+            metavar="POINTS",
+            rich_help_panel=ADVANCED,
+            help="With --dry-run: how many questions, dollars and minutes it takes to tell a difference of so many "
+            "points from noise, and what --max-cost allows.",
+        ),
+    ] = None,
     as_json: shared.Json = False,
 ) -> None:
     """Answer the questions from prepared fixtures.
@@ -233,12 +241,13 @@ def run(
     from longmemeval.llm.registry import model_warning
     from longmemeval.memory.configuration import resolve_configuration
     from longmemeval.pipeline.answer import run as pipeline
-    from longmemeval.pipeline.estimate.forecast import forecast_run
     from longmemeval.pipeline.recipe.rerun import AskedRun, recipe_run
     from longmemeval.pipeline.runs.manifest import default_run_id
 
     shown.use()
     again.check(context)
+    if detect is not None and not (dry_run and 0 < detect < 100):
+        raise typer.BadParameter("--detect takes points between 0 and 100, and --dry-run beside it")
     named, repeat = which.named, which.repeat
     where = places.folders()
     if again.recipe:
@@ -274,11 +283,30 @@ def run(
         tell=_tell,
     )
     if dry_run:
-        forecast = forecast_run(data, configuration, model, selection=chosen, options=options, where=where)
-        (print_json if as_json else partial(show_forecast, runs=repeat))(forecast)
+        _forecast(structs.replace(asked, options=options), repeat, where, detect, calls.max_cost, as_json=as_json)
         return
     asked = structs.replace(asked, options=options)
     _answer_and_show(asked, repeat, where, places, as_json=as_json)
+
+
+def _forecast(
+    asked: "AskedRun", repeat: int, where: "Folders", detect: float | None, max_cost: float | None, *, as_json: bool
+) -> None:
+    """Print what the run would take; first, where it is asked for, how many questions a difference takes."""
+    from longmemeval.pipeline.estimate.forecast import forecast_run
+    from longmemeval.pipeline.estimate.sample_size import sample_size
+
+    data, chosen = asked.dataset, asked.selection
+    forecast = forecast_run(
+        data, asked.configuration, asked.model, selection=chosen, options=asked.options, where=where
+    )
+    size = None if detect is None else sample_size(data, detect, forecast, chosen.seed, max_cost)
+    if as_json:
+        print_json(forecast if size is None else {"forecast": forecast, "sample_size": size})
+        return
+    if size:
+        show_sample_size(size)
+    show_forecast(forecast, runs=repeat)
 
 
 def _answer_and_show(asked: "AskedRun", repeat: int, where: "Folders", places: shared.Places, *, as_json: bool) -> None:
@@ -300,7 +328,8 @@ def _answer_and_show(asked: "AskedRun", repeat: int, where: "Folders", places: s
     else:
         for report in reports:
             show(report)
-        out.next(_next(reports, model, benchmark_of(data), places))
+        elsewhere = asked.options.model_options.api_base is not None
+        out.next(_next(reports, model, benchmark_of(data), places, elsewhere=elsewhere))
     if any(report.answered < report.questions for report in reports):
         raise typer.Exit(1)
 
@@ -309,13 +338,15 @@ def _tell(line: str) -> None:
     err.print(printable(line))
 
 
-def _next(reports: "list[RunReport]", model: str, benchmark: "Benchmark", places: shared.Places) -> str:
+def _next(
+    reports: "list[RunReport]", model: str, benchmark: "Benchmark", places: shared.Places, *, elsewhere: bool
+) -> str:
     """The command that goes on: the same for questions without an answer, else the judge's."""
     first = reports[0].run_id
     if any(report.answered < report.questions for report in reports):
         return next_step.resume(first) if len(reports) == 1 else next_step.repeat_again(first)
     named = first if len(reports) == 1 else f"{first.rpartition('-r')[0]}-r*"
-    return next_step.grade(named, benchmark, model, places)
+    return next_step.grade(named, benchmark, model, places, elsewhere=elsewhere)
 
 
 def show(report: "RunReport") -> None:

@@ -8,7 +8,7 @@ from longmemeval.cli.options import shared
 from longmemeval.cli.options.completion import complete_memory
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import WHAT
-from longmemeval.cli.output import out, print_json, print_table
+from longmemeval.cli.output import out, print_json, print_table, tell_omitted
 from longmemeval.report.tables.table import Table
 from longmemeval.text.plural import count_of
 
@@ -55,10 +55,12 @@ def runs(
 
     The score is that of the official judge, else of the newest.
     """
-    from longmemeval.pipeline.runs.listing import RunFilter, list_runs
+    from longmemeval.pipeline.runs.listing import RunFilter, list_runs, unrecorded_note
 
-    wanted = RunFilter(dataset, memory, model, status, since, sweep)
-    found = list_runs(places.folders().results_dir, wanted)
+    results_dir, wanted = places.folders().results_dir, RunFilter(dataset, memory, model, status, since, sweep)
+    found = list_runs(results_dir, wanted)
+    if sweep is not None and (left_out := unrecorded_note(list_runs(results_dir), sweep)):
+        tell_omitted(left_out)
     if as_json:
         print_json({"runs": found})
         return

@@ -29,6 +29,7 @@ def sign(
 ) -> None:
     """Sign all files of a run, so that others can tell that they are yours.
 
+    The checks of judges that its corrected scores rest on are signed too.
     Readers check it with your public key: longmemeval verify RUN --public-key FILE. A key is made by
     openssl genpkey -algorithm ed25519 -out key.pem, its public half by openssl pkey -in key.pem -pubout -out key.pub.
     """
@@ -40,4 +41,5 @@ def sign(
     if as_json:
         print_json(made)
         return
-    out.print(f"Signed {count_of(len(made.files), 'file')}: {printable(str(where.results_dir / run / SIGNATURE))}")
+    signed = count_of(len(made.files) + len(made.checks), "file")
+    out.print(f"Signed {signed}: {printable(str(where.results_dir / run / SIGNATURE))}")

@@ -148,7 +148,7 @@ def _show_front(compared: "SweepComparison") -> None:
 
 
 def _front_row(summary: "RunSummary", on_front: bool) -> list[str]:
-    from longmemeval.report.tables.cells import dollars, percent
+    from longmemeval.report.tables.cells import cost_text, percent
     from longmemeval.report.tables.effort import latency_cells
 
     return [
@@ -156,7 +156,7 @@ def _front_row(summary: "RunSummary", on_front: bool) -> list[str]:
         percent(summary.metrics.overall.accuracy),
         _count(summary.mean_prompt_tokens),
         *latency_cells(summary.latency),
-        dollars(summary.costs.total.usd),
+        cost_text(summary.costs.total),
     ]
 
 

@@ -9,7 +9,7 @@ from longmemeval.cli.options import shared
 from longmemeval.cli.options.completion import complete_run
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import WHAT
-from longmemeval.cli.output import err, out, print_json, printable
+from longmemeval.cli.output import err, out, print_json, printable, tell_omitted
 
 
 def register(app: typer.Typer) -> None:
@@ -21,7 +21,11 @@ def verify(
     places: shared.Places,
     subjects: Annotated[
         list[str] | None,
-        typer.Argument(metavar="RUN|DATA[/NAME]", autocompletion=complete_run, help="Runs, patterns or preparations."),
+        typer.Argument(
+            metavar="RUN|DATA[/NAME]|FOLDER",
+            autocompletion=complete_run,
+            help="Runs, patterns, preparations or folders.",
+        ),
     ] = None,
     sweep: shared.Sweep = None,
     memories: shared.PartsOf = None,
@@ -39,23 +43,31 @@ def verify(
     The exit code is 3 if a check fails.
     """
     from longmemeval.pipeline.runs.listing import named_runs
+    from longmemeval.pipeline.verify.verify import place_of
     from longmemeval.pipeline.verify.verify import verify as check
 
     if not subjects and sweep is None:
         raise typer.BadParameter("name a RUN, a pattern such as 'demo-*', a preparation, or --sweep NAME")
     where = places.folders()
-    names = named_runs(subjects or (), where.results_dir, sweep=sweep)
+    folders = {name: place for name in subjects or () if (place := place_of(Path(name), where))}
+    names = [name for name in subjects or () if name not in folders]
+    if names or sweep is not None:
+        names = named_runs(names, where.results_dir, sweep=sweep, tell=tell_omitted)
     found = [
-        check(name, dataset=dataset, memories=memories or (), public_key=public_key, where=where) for name in names
+        check(name, dataset=dataset, memories=memories or (), public_key=public_key, where=place)
+        for name, place in [*((name, where) for name in names), *folders.values()]
     ]
     if as_json:
         print_json(found[0] if len(found) == 1 else {"subjects": found})
+    told = set[str]()
     for one in found:
         if not one.problems and not as_json:
             signed = f", signed by the owner of {printable(public_key.name)}" if public_key else ""
             out.print(f"{printable(one.subject)}: all {one.checked} checks hold{signed}")
         for note in one.notes if not as_json else ():
-            err.print(printable(note))
+            if note not in told:
+                err.print(printable(note))
+                told.add(note)
         for problem in one.problems:
             err.print(f"{printable(problem)}")
         if one.problems:

@@ -6,7 +6,7 @@ from msgspec import structs
 
 from longmemeval.evaluation.judges.definition import prompts_of, rules_of
 from longmemeval.evaluation.judges.imported import IMPORTED, is_imported
-from longmemeval.evaluation.judges.protocol import JudgeIdentity, extended
+from longmemeval.evaluation.judges.protocol import JudgeIdentity, extended, judge_id
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.llm.options import is_offline
 
@@ -18,6 +18,12 @@ def is_official(judge: JudgeIdentity) -> bool:
     prompts = prompts_of(judge)
     asked = prompts is not None and judge.model == prompts.official_model and judge.endpoint == OWN_ENDPOINT
     return asked and has_official_prompts(judge)
+
+
+def is_named_by_its_hash(judge: JudgeIdentity) -> bool:
+    """Whether what the identity says has the hash in its id."""
+    readable, _, _ = judge.id.rpartition("-")
+    return judge.id == judge_id(readable, judge.templates_sha256, judge.model, judge.parameters, judge.endpoint)
 
 
 def served_as_official(judge: JudgeIdentity, served: str) -> bool:
@@ -69,12 +75,14 @@ def first_of(judge: JudgeIdentity) -> JudgeIdentity:
 
 
 def judge_name(judge: JudgeIdentity) -> str:
-    """The model, and what makes it another judge: its prompts, how often it was asked, where it was served."""
+    """Return the model, and what makes it another judge: prompts, an earlier version of rules, votes, the address."""
     parts = [judge.model]
     if is_imported(judge):
         parts.append(IMPORTED)
     elif not _needs_no_model(judge) and not ((prompts := prompts_of(judge)) and prompts.official_model):
         parts.append(f"prompts: {judge.templates}")
+    if (rules := rules_of(judge.model)) and rules.identity.templates_sha256 != judge.templates_sha256:
+        parts.append(judge.templates)
     if "votes" in judge.parameters:
         parts.append(f"{judge.parameters['votes']} votes")
     if grading(judge) > 1:

@@ -1,10 +1,11 @@
 """Dates, numbers, lists and names inside a gold answer: found, and said in another way or changed to something else."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from random import Random
 
 from longmemeval.text.calendar_names import MONTHS, WEEKDAYS
+from longmemeval.text.words import content_words
 
 _SMALL = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 _MONTH = "|".join(MONTHS)
@@ -18,8 +19,36 @@ _FIGURE = re.compile(r"(?<![\w.,:/])(\d{1,3}(?:,\d{3})+|\d+)(?![\d:/]|[.,]\d|\w)
 _WORD_NUMBER = re.compile(rf"\b({'|'.join(_SMALL[2:])})\b", re.IGNORECASE)
 _WEEKS = re.compile(r"\b(\d+|one|two|three|four) (weeks?)\b", re.IGNORECASE)
 _NAME = re.compile(r"(?<![.!?] )(?<!^)(?<![\w'\"])[A-Z][a-z]{2,}(?:['\u2019-]?[A-Z]?[a-z]+)*\b")
-_NOT_NAMES = {*MONTHS, *WEEKDAYS, "The", "She", "His", "Her", "They", "Because"}
-_ITEMS = re.compile(r",\s*(?:and\s+)?|\s+and\s+")
+_NAMES = re.compile(rf"{_NAME.pattern}(?: [A-Z][a-z]{{2,}}\b)*")
+"""A name of several words is one."""
+_NUMERAL = re.compile(r"\d+(?:,\d{3})+|\d+(?:\.\d+)?")
+_NEAREST = 2
+"""How far a wrong number is from each that is right, at least: some judges must forgive that one is off."""
+_ALSO_RIGHT = re.compile(
+    r"\s*\((?:or|also|alternatively)\b[^()]*\)"
+    r"|(?<=[.;])\s*[^.;]*\b(?:acceptable|accepted|also (?:correct|right|fine|counts?|valid))\b.*",
+    re.IGNORECASE | re.DOTALL,
+)
+_SEVERAL = re.compile(r"\b(?:or|either|acceptable|alternatively)\b|\w/[A-Za-z]", re.IGNORECASE)
+_INEXACT = re.compile(
+    r"\b(?:about|above|almost|approximately|around|at (?:least|most)|below|between|fewer|less|more|nearly|over|roughly"
+    r"|several|under|up to)\b|[~<>\u2248+]|\d\s*(?:-|\u2013|to)\s*\d",
+    re.IGNORECASE,
+)
+_ASKS_FOR_ORDER = re.compile(
+    r"\b(?:after|arrange\w*|ascending|before|chronolog\w*|descending|earlier|earliest|first|last|later|latest|newest"
+    r"|oldest|order\w*|rank\w*|sequence|sort(?:ed)?|steps?|then|timeline)\b",
+    re.IGNORECASE,
+)
+_ASKS_FOR_VALUE = re.compile(
+    r"\b(?:age|amount|date|day|how|many|month|much|number|old|percent\w*|price|time|when|year)\b", re.IGNORECASE
+)
+_SHORT = 3
+"""Words of a text that is a value alone, whatever was asked."""
+_ITEMS = re.compile(r",\s*(?:and\s+)?")
+_LAST_ITEM = re.compile(r"(?<=,)(\s*\S+(?: \S+)?)\s+and\s+(?=\S+(?: \S+)?$)")
+"""In `a, b and c`; of more words than two, `and` may join what is one item."""
+_NO_ITEM = re.compile(r"(?:at|by|for|from|in|of|on|to|with)\b|.*\band\b", re.IGNORECASE)
 
 
 def is_date(text: str) -> bool:
@@ -62,32 +91,74 @@ def other_forms(text: str) -> Iterator[tuple[str, str]]:
         yield _replaced(text, match, _SMALL[int(match[1])])
 
 
-def reordered(text: str) -> str | None:
+def stated(gold: str) -> str:
+    """A gold without what it says to a grader: that something else is right as well."""
+    return _ALSO_RIGHT.sub("", gold).strip()
+
+
+def names_several(text: str) -> bool:
+    """Whether more than one answer may be right by a text: change one, and another may still be."""
+    return bool(_SEVERAL.search(text))
+
+
+def numbers_in(text: str) -> set[float]:
+    """All numbers of a text, as figures or words."""
+    figures = {float(match[0].replace(",", "")) for match in _NUMERAL.finditer(text)}
+    return figures | {float(_SMALL.index(match[1].lower())) for match in _WORD_NUMBER.finditer(text)}
+
+
+def amounts_in(text: str) -> set[float]:
+    """All numbers of a text, and the days of its weeks."""
+    weeks = (match[1].lower() for match in _WEEKS.finditer(text))
+    return numbers_in(text) | {7.0 * (_SMALL.index(one) if one in _SMALL else int(one)) for one in weeks}
+
+
+def near(first: Collection[float], second: Collection[float]) -> bool:
+    """Whether a number of one text may pass for a number of another."""
+    return any(abs(one - other) < _NEAREST for one in first for other in second)
+
+
+def reordered(text: str, question: str) -> str | None:
     """A list of at least three items in another order; None where the text is none, or the order may matter."""
-    if re.search(r"\b(?:then|first|before|after|finally|because|but|which|who)\b|[.:;]\s", text, re.IGNORECASE):
+    if _ASKS_FOR_ORDER.search(question):
         return None
-    items = [item.strip(" .") for item in _ITEMS.split(text)]
+    if re.search(r"\b(?:then|first|before|after|finally|because|but|which|who)\b|[.:;]\s|\s-\s", text, re.IGNORECASE):
+        return None
+    items = [item.strip(" .") for item in _ITEMS.split(_LAST_ITEM.sub(r"\1, ", text.rstrip(" .")))]
     if len(items) < 3 or not all(item and len(item.split()) <= 4 for item in items) or is_date(text):
+        return None
+    if any(map(_NO_ITEM.match, items)):
         return None
     *head, last = reversed(items)
     return f"{', '.join(head)} and {last}"
 
 
-def with_other_number(text: str, random: Random) -> tuple[str, str] | None:
-    """The text with one number changed to one it does not hold; None where it holds no number or is a date."""
-    if is_date(text):
+def with_other_number(text: str, right: Collection[float], random: Random) -> tuple[str, str] | None:
+    """The text with its one number changed; None where it is a date, or holds no number or several, or no exact one.
+
+    Args:
+        text: to be changed.
+        right: numbers that the new one must not come near, beside that of the text.
+        random: chooses.
+    """
+    if is_date(text) or len(numbers_in(text)) != 1 or _INEXACT.search(text):
         return None
-    held = {match[1].replace(",", "") for match in _FIGURE.finditer(text)}
-    held |= {str(_SMALL.index(match[1].lower())) for match in _WORD_NUMBER.finditer(text)}
+    right = {*right, *numbers_in(text)}
     if match := _FIGURE.search(text):
         value = int(match[1].replace(",", ""))
         spread = max(3, round(0.4 * value))
-        new = random.choice([one for one in range(value + 2, value + 2 + spread) if str(one) not in held])
-        return _replaced(text, match, f"{new:,}" if "," in match[1] else str(new))
+        free = [one for one in range(value + _NEAREST, value + _NEAREST + spread) if not near({one}, right)]
+        new = random.choice(free) if free else 0
+        return _replaced(text, match, f"{new:,}" if "," in match[1] else str(new)) if free else None
     if match := _WORD_NUMBER.search(text):
-        new_word = random.choice([word for place, word in enumerate(_SMALL[2:], 2) if str(place) not in held])
-        return _replaced(text, match, new_word)
+        words = [word for place, word in enumerate(_SMALL[2:], 2) if not near({place}, right)]
+        return _replaced(text, match, random.choice(words)) if words else None
     return None
+
+
+def asks_for_value(question: str, text: str) -> bool:
+    """Whether a question asks for the number or date of its answer, or that is all there is to the answer."""
+    return len(text.split()) <= _SHORT or bool(_ASKS_FOR_VALUE.search(question))
 
 
 def with_other_date(text: str, random: Random) -> tuple[str, str] | None:
@@ -101,15 +172,26 @@ def with_other_date(text: str, random: Random) -> tuple[str, str] | None:
     return None
 
 
-def names_in(text: str) -> list[str]:
-    """Capitalised words that do not begin a sentence."""
-    names = (re.sub(r"['\u2019]s$", "", match[0]) for match in _NAME.finditer(text))
-    return [name for name in names if name not in _NOT_NAMES]
+def names_in(text: str, not_names: Collection[str] = ()) -> list[str]:
+    """Capitalised words that do not begin a sentence, those of one name together.
+
+    Args:
+        text: where to look.
+        not_names: words in lower case that are none, such as those that a data set also writes without a capital.
+    """
+    names = (re.sub(r"['\u2019]s$", "", match[0]) for match in _NAMES.finditer(text))
+    return [name for name in names if all(_may_be_a_name(word, not_names) for word in name.split())]
 
 
-def with_other_name(text: str, others: list[str], random: Random) -> tuple[str, str] | None:
+def _may_be_a_name(word: str, not_names: Collection[str]) -> bool:
+    return not is_date(word) and bool(content_words(word)) and word.lower() not in not_names
+
+
+def with_other_name(
+    text: str, others: Collection[str], random: Random, not_names: Collection[str] = ()
+) -> tuple[str, str] | None:
     """The text with one name changed to one of `others` that it does not hold; None without either."""
-    found = names_in(text)
+    found = names_in(text, not_names)
     free = [name for name in others if name.casefold() not in text.casefold()]
     if not found or not free:
         return None

@@ -1,62 +1,61 @@
-"""A planted answer, and the kinds there are."""
-
-from typing import Literal
+"""A planted answer, and the kinds that golds which are answers give."""
 
 from msgspec import Struct
 
-RightKind = Literal["gold", "polite", "other-form", "reordered", "declines"]
-WrongKind = Literal[
-    "other-question",
-    "changed-number",
-    "changed-date",
-    "changed-name",
-    "changed-polarity",
-    "topical",
-    "superseded",
-    "both",
-    "refusal",
-    "answers-unanswerable",
-    "instruction",
-    "empty",
-    "cut",
-]
-Kind = RightKind | WrongKind
 
-KINDS: dict[Kind, str] = {
-    "gold": "the gold answer as it is",
-    "polite": "the gold inside a long, polite answer",
-    "other-form": "the gold with its date, number or unit in another form",
-    "reordered": "the items of the gold's list in another order",
-    "declines": "an unanswerable question is declined",
-    "other-question": "the gold of another question of the same type and kind",
-    "changed-number": "the gold with another number",
-    "changed-date": "the gold with another day, month or year",
-    "changed-name": "the gold with another name",
-    "changed-polarity": "yes for no, no for yes",
-    "topical": "a sentence of the haystack on the topic that does not answer",
-    "superseded": "the value before the update that the question is about",
-    "both": "the gold and a wrong value side by side",
-    "refusal": "an answerable question is declined",
-    "answers-unanswerable": "an unanswerable question gets an answer",
-    "instruction": "an instruction to the judge, and no answer",
-    "empty": "nothing",
-    "cut": "an answer that breaks off before it says anything",
+class Kind(Struct, frozen=True):
+    """A way to make an answer of known truth."""
+
+    right: bool
+    what: str
+    """In a few words, for tables."""
+
+
+SAID_OF_NOTHING: dict[str, Kind] = {
+    "instruction": Kind(False, "an instruction to the judge, and no answer"),
+    "empty": Kind(False, "nothing"),
+    "cut": Kind(False, "an answer that breaks off before it says anything"),
 }
-"""What each kind is, right ones first."""
+"""No answers at all, of any question."""
 
-NO_ANSWERS: frozenset[Kind] = frozenset({"instruction", "empty", "cut"})
-"""Kinds that are no answer at all. No system errs by these as a rule, so they do not count among its wrong answers."""
+NO_ANSWERS = frozenset({*SAID_OF_NOTHING, "dump"})
+"""Kinds that count in no rate: no system errs by the former as a rule, and a dump holds the answer without giving it,
+so that a judge whose prompt passes what contains the answer may well pass it."""
+
+KINDS: dict[str, Kind] = {
+    "gold": Kind(True, "the gold answer as it is"),
+    "polite": Kind(True, "the gold inside a long, polite answer"),
+    "other-form": Kind(True, "the gold with its date, number or unit in another form"),
+    "reordered": Kind(True, "the items of the gold's list in another order"),
+    "declines": Kind(True, "an unanswerable question is declined"),
+    "other-question": Kind(False, "the gold of another question of the same type and kind"),
+    "changed-number": Kind(False, "the gold with another number"),
+    "changed-date": Kind(False, "the gold with another day, month or year"),
+    "changed-name": Kind(False, "the gold with another name"),
+    "changed-polarity": Kind(False, "yes for no, no for yes"),
+    "topical": Kind(False, "a sentence of the haystack on the topic that does not answer"),
+    "superseded": Kind(False, "the value before the update that the question is about"),
+    "both": Kind(False, "the gold and a wrong value side by side"),
+    "refusal": Kind(False, "an answerable question is declined"),
+    "vague": Kind(False, "words of the question, and nothing that answers it"),
+    "answers-unanswerable": Kind(False, "an unanswerable question gets an answer"),
+    "dump": Kind(False, "what was said in the evidence session, up to 300 words of it, and nothing else"),
+    **SAID_OF_NOTHING,
+}
+"""Those of golds that are answers, right ones first. Other benchmarks add kinds of their own."""
 
 
-class Plant(Struct, frozen=True):
+class Plant(Struct, frozen=True, omit_defaults=True):
     """An answer whose truth is known by how it was made."""
 
     plant_id: str
     """Question id and kind."""
     question_id: str
     question_type: str
-    kind: Kind
+    kind: str
     right: bool
     text: str
     made_by: str
     """What was done to make it, for whoever reads the file: `3 -> 5`, the id of the other question, and so on."""
+    parts: tuple[int, ...] = ()
+    """Places, from 0, of the parts of the gold (nuggets, say) that it is graded by; empty: by the whole gold."""

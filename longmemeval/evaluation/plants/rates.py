@@ -7,9 +7,9 @@ from statistics import fmean, variance
 from msgspec import Struct
 
 from longmemeval.evaluation.metrics import credit
-from longmemeval.evaluation.plants.plant import KINDS, NO_ANSWERS, Plant
-from longmemeval.evaluation.statistics.misclassification import Z
-from longmemeval.evaluation.statistics.spread import wilson_interval
+from longmemeval.evaluation.plants.plant import NO_ANSWERS, Plant
+from longmemeval.evaluation.statistics.intervals import label_interval, score_interval
+from longmemeval.evaluation.statistics.misclassification import MeasuredRates, PlantCredit
 from longmemeval.records import Judgement
 
 
@@ -23,7 +23,7 @@ class Rate(Struct, frozen=True):
     credit: float | None
     """Between 0 and 1; for a judge of labels the share passed. None without a labelled plant."""
     interval: tuple[float, float]
-    """95 %: Wilson's for labels, of the mean for scores."""
+    """95 %: Wilson's for labels, the bootstrap for scores; over questions where several plants are of one."""
     deviation: float
     """Standard deviation of the credits."""
 
@@ -32,9 +32,9 @@ class JudgeRates(Struct, frozen=True):
     """What the plants of one data set show of one judge."""
 
     right: Rate
-    """1 minus its credit is the false-negative rate."""
+    """1 minus its credit is the false-negative rate. Of question types that have right and wrong plants."""
     wrong: Rate
-    """Its credit is the false-positive rate. Without the kinds that are no answer at all."""
+    """Its credit is the false-positive rate. Of the same types, without the kinds that are no answer at all."""
     none: Rate
     """These."""
     by_kind: dict[str, Rate]
@@ -52,7 +52,7 @@ def judge_rates(plants: Sequence[Plant], judgements: Mapping[str, Judgement]) ->
     credits = {plant.plant_id: credit(judgements.get(plant.plant_id)) for plant in plants}
 
     def rate(chosen: Iterable[Plant]) -> Rate:
-        return _rate([credits[plant.plant_id] for plant in chosen])
+        return _rate([(plant.question_id, credits[plant.plant_id]) for plant in chosen])
 
     def both(chosen: Sequence[Plant]) -> tuple[Rate, Rate]:
         answers = [one for one in chosen if one.kind not in NO_ANSWERS]
@@ -63,24 +63,52 @@ def judge_rates(plants: Sequence[Plant], judgements: Mapping[str, Judgement]) ->
     for plant in plants:
         by_type.setdefault(plant.question_type, []).append(plant)
         by_kind.setdefault(plant.kind, []).append(plant)
-    right, wrong = both(plants)
+    right, wrong = both(_of_both(plants))
     return JudgeRates(
         right=right,
         wrong=wrong,
         none=rate(one for one in plants if one.kind in NO_ANSWERS),
-        by_kind={kind: rate(by_kind[kind]) for kind in KINDS if kind in by_kind},
+        by_kind={kind: rate(group) for kind, group in by_kind.items()},
         by_type={name: both(group) for name, group in by_type.items()},
     )
 
 
-def _rate(credits: Sequence[float | None]) -> Rate:
-    given = [one for one in credits if one is not None]
-    unlabelled = len(credits) - len(given)
-    if not given:
+def measured_rates(plants: Sequence[Plant], judgements: Mapping[str, Judgement]) -> MeasuredRates | None:
+    """Return what scores are corrected by: the rates of right and wrong plants, as `JudgeRates` has them.
+
+    Args:
+        plants: what was planted.
+        judgements: by plant id. A plant without a label counts nowhere, as a score corrects what has one.
+
+    Returns:
+        None where no right plant, or no wrong one, has a label.
+    """
+    credits = [
+        PlantCredit(plant.question_id, plant.right, given)
+        for plant in _of_both(plants)
+        if (given := credit(judgements.get(plant.plant_id))) is not None
+    ]
+    return MeasuredRates(credits) if len({one.right for one in credits}) == 2 else None
+
+
+def _of_both(plants: Sequence[Plant]) -> list[Plant]:
+    """Return the answers among plants, of question types that have right and wrong ones.
+
+    A type that has plants of one direction alone would weigh in one rate and not in the other.
+    """
+    answers = [plant for plant in plants if plant.kind not in NO_ANSWERS]
+    known = {(plant.question_type, plant.right) for plant in answers}
+    return [plant for plant in answers if (plant.question_type, not plant.right) in known]
+
+
+def _rate(plants: Sequence[tuple[str, float | None]]) -> Rate:
+    """The rate of plants, each with the question that it is of and its credit."""
+    labelled = sorted((question, given) for question, given in plants if given is not None)
+    unlabelled = len(plants) - len(labelled)
+    if not labelled:
         return Rate(0, unlabelled, None, (0.0, 1.0), 0.0)
+    questions, given = [question for question, _ in labelled], [one for _, one in labelled]
     mean, deviation = fmean(given), sqrt(variance(given)) if len(given) > 1 else 0.0
-    interval = wilson_interval(round(sum(given)), len(given))
-    if not set(given) <= {0.0, 1.0}:
-        half = Z * deviation / sqrt(len(given))
-        interval = max(0.0, mean - half), min(1.0, mean + half)
+    labels = set(given) <= {0.0, 1.0}
+    interval = label_interval(given, questions)[0] if labels else score_interval(given, questions)
     return Rate(len(given), unlabelled, mean, interval, deviation)

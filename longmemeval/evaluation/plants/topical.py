@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from longmemeval.evaluation.plants.forms import numbers_in
 from longmemeval.records import Gold, Haystack, Question
 from longmemeval.text.words import content_words
 
@@ -57,8 +58,9 @@ def topical_sentence(question: Question, gold: Gold, said: list[Said]) -> tuple[
     def is_evidence(one: Said) -> bool:
         return bool(one.around & turns) if turns else one.session_id in sessions
 
+    numbers = numbers_in(str(gold.answer))
     near = (one for one in said if len(one.words & asked) >= _SHARED and not one.words & own)
-    fitting = [one for one in near if not is_evidence(one)]
+    fitting = [one for one in near if not is_evidence(one) and not numbers & numbers_in(one.sentence)]
     if not fitting:
         return None
     best = max(fitting, key=lambda one: (len(one.words & asked), -len(one.words), one.turn_id))

@@ -1,17 +1,38 @@
-"""Scores corrected for a judge that errs at known rates (Rogan and Gladen 1978), with what is not known of the rates.
+"""Scores corrected for a judge that errs at measured rates (Rogan and Gladen 1978), with an interval.
 
-A judge that passes right answers at rate `r` and wrong ones at rate `w` gives a system of true accuracy `a` the score
-`a * r + (1 - a) * w`. So `a = (score - w) / (r - w)`: nothing can be said where `r` is not above `w`. The interval is
-that of Lang and Reiczigel (2014, Preventive Veterinary Medicine 113:13-22), which holds for few plants too.
+A judge passes right answers at rate `r` and wrong ones at rate `w`. What was not evaluated counts as wrong, and the
+judge never saw it. With a share `e` of the questions evaluated and a share `a` of all of them answered rightly, the
+score is `a * r + (e - a) * w`, so `a = (score - e * w) / (r - w)`.
+
+Rates come from plants, and plants of one question pass or fail together, so whole questions are drawn again (the
+Bayesian bootstrap, Rubin 1981). To each group comes half a question that passes and half one that fails, Jeffreys'
+prior: no rate of none or of all is certain, however few the plants. That is the purpose of the added successes and
+failures in Lang and Reiczigel (2014, Preventive Veterinary Medicine 113:13-22), whose interval takes plants as
+independent. Each draw of the rates meets a draw of the score; the interval is the middle 95 % of what they give.
 """
 
-from math import sqrt
-from typing import NamedTuple
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from math import fsum
+from statistics import NormalDist
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from longmemeval.evaluation.statistics.resampling import chunks
+from longmemeval.evaluation.statistics.spread import wilson_interval
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 Z = 1.959964
 """Of a 95 % interval."""
+DRAWS = 10_000
+_PRIOR = 0.5
+_TAIL = 0.025
+_CELLS = 4_000_000
+"""Weights drawn for the rates of one judge at most: of very many unlike questions, fewer draws are used again."""
 
 
 class Corrected(Struct, frozen=True):
@@ -19,102 +40,198 @@ class Corrected(Struct, frozen=True):
 
     value: float
     interval: tuple[float, float]
-    """95 %, with the uncertainty of the score and of the rates."""
+    """95 %, with the uncertainty of the score and of the rates; `value` is inside."""
 
 
-class KnownRate(NamedTuple):
-    """The mean credit of a group of plants."""
+class NotCorrectable(Struct, frozen=True):
+    """Why the rates of a judge say nothing of a score."""
 
-    mean: float
-    n: int
-    deviation: float
-    labels: bool
-    """Whether credits are 0 or 1."""
+    reason: str
+    """A clause without a full stop."""
 
-    @property
-    def shrunk(self) -> float:
-        """For labels, with one more of each: a rate of none or all is never certain."""
-        return (self.n * self.mean + 1) / (self.n + 2) if self.labels else self.mean
 
-    @property
-    def variance(self) -> float:
-        """Of the mean."""
-        if self.labels:
-            return self.shrunk * (1 - self.shrunk) / (self.n + 2)
-        return self.deviation**2 / self.n
+class PlantCredit(Struct, frozen=True):
+    """What a judge gave one plant; a plant without a label has none."""
+
+    question_id: str
+    right: bool
+    credit: float
+    """Between 0 and 1."""
+
+
+class MeasuredRates:
+    """What a judge gives right and wrong answers, as plants show it.
+
+    Args:
+        credits: of the plants that have a label, at least one right and one wrong, in any order.
+        seed: of the draws.
+
+    Raises:
+        ValueError: there are no right plants, or no wrong ones.
+    """
+
+    def __init__(self, credits: Sequence[PlantCredit], *, seed: int = 0) -> None:
+        given: dict[str, tuple[list[float], list[float]]] = {}
+        for one in credits:
+            given.setdefault(one.question_id, ([], []))[one.right].append(one.credit)
+        # Exact sums: they do not depend on the order.
+        self._units = [(fsum(right), len(right), fsum(wrong), len(wrong)) for wrong, right in given.values()]
+        self._seed = seed
+        right, wrong = (sum(unit[place] for unit in self._units) for place in (1, 3))
+        if not right or not wrong:
+            raise ValueError("rates need right and wrong plants")
+        self.right: float = fsum(unit[0] for unit in self._units) / right
+        """Mean credit of right plants."""
+        self.wrong: float = fsum(unit[2] for unit in self._units) / wrong
+        """Mean credit of wrong plants."""
+        self.plants = int(right + wrong)
+        """That have a label."""
+
+    @cached_property
+    def draws(self) -> "tuple[NDArray[np.float64], NDArray[np.float64]]":
+        """The two rates, as questions drawn again give them; `DRAWS` of each."""
+        import numpy as np
+
+        generator = np.random.default_rng([self._seed, 1])
+        # Questions whose plants fared alike are interchangeable: the sum of their weights is one draw.
+        units, counts = np.unique(np.asarray(self._units), axis=0, return_counts=True)
+        rows = min(DRAWS, max(1000, _CELLS // len(units)))
+        drawn = [_weights(generator, counts, some) @ units for some in chunks(rows, len(units))]
+        sums = np.resize(np.concatenate(drawn), (DRAWS, 4))
+        added = generator.gamma(_PRIOR, size=(DRAWS, 4))
+        rates = []
+        for place in (0, 2):
+            each = units[:, place + 1]
+            size = (counts * each).sum() / counts[each > 0].sum()
+            passed, failed = (size * added[:, place + way] for way in (0, 1))
+            rates.append((sums[:, place] + passed) / (sums[:, place + 1] + passed + failed))
+        return rates[0], rates[1]
+
+    @cached_property
+    def unlike(self) -> bool:
+        """Whether right answers are shown to fare better than wrong ones: 97.5 of 100 draws say so."""
+        import numpy as np
+
+        right, wrong = self.draws
+        return self.right > self.wrong and float(np.quantile(right - wrong, _TAIL)) > 0
+
+
+_ALIKE = NotCorrectable("the plants do not show that this judge tells right answers from wrong ones")
+_EMPTY = NotCorrectable("no question was evaluated")
+_BELOW = NotCorrectable("the score is below what this judge gives wrong answers alone")
+_ABOVE = NotCorrectable("the score is above what this judge gives right answers alone")
 
 
 def corrected_accuracy(
-    accuracy: float, n: int, interval: tuple[float, float], right: KnownRate, wrong: KnownRate
-) -> Corrected | None:
-    """The accuracy that a score stands for; None where the rates leave nothing to be said.
+    accuracy: float,
+    n: int,
+    interval: tuple[float, float],
+    rates: MeasuredRates,
+    *,
+    not_evaluated: int = 0,
+    labels: bool = True,
+) -> Corrected | NotCorrectable:
+    """The accuracy that a score stands for.
 
     Args:
-        accuracy: the score, between 0 and 1.
+        accuracy: the score, between 0 and 1, over all questions.
         n: questions.
         interval: of the score, 95 %; says how much the questions count where they share haystacks.
-        right: what the judge gives right answers.
-        wrong: what it gives wrong ones.
+        rates: of the judge.
+        not_evaluated: questions without a label, which count as wrong.
+        labels: whether the judge gives labels, not scores in between.
     """
-    power = _power(right, wrong)
-    if power is None:
-        return None
-    spread = ((interval[1] - interval[0]) / (2 * Z)) ** 2
-    independent = accuracy * (1 - accuracy) / spread if spread and 0 < accuracy < 1 else n
-    size = max(1.0, min(float(n), independent)) if right.labels else float(n)
-    observed = (size * accuracy + Z**2 / 2) / (size + Z**2) if right.labels else accuracy
-    observed_variance = observed * (1 - observed) / (size + Z**2) if right.labels else spread
-    value = (observed - wrong.shrunk) / power
-    shift = 2 * Z**2 * (value * right.variance - (1 - value) * wrong.variance) if right.labels else 0.0
-    error = sqrt(observed_variance + value**2 * right.variance + (1 - value) ** 2 * wrong.variance) / power
-    low, high = value + shift - Z * error, value + shift + Z * error
+    import numpy as np
+
+    if not rates.unlike:
+        return _ALIKE
+    evaluated = 1 - not_evaluated / n if n else 0.0
+    if not evaluated:
+        return _EMPTY
+    right, wrong = rates.draws
+    scores, shares = _score_draws(accuracy, evaluated, n, interval, labels=labels)
+    low, high = map(float, np.quantile((scores - shares * wrong) / (right - wrong), [_TAIL, 1 - _TAIL]))
     if high < 0 or low > 1:
-        # Below what wrong answers alone would get, or above all that right ones would: other rates held here.
-        return None
-    plain = (accuracy - wrong.mean) / (right.mean - wrong.mean) if right.mean > wrong.mean else value
-    return Corrected(_bounded(plain), (_bounded(low), _bounded(high)))
+        # Other rates held here than those of the plants.
+        return _BELOW if high < 0 else _ABOVE
+    value = _bounded((accuracy - evaluated * rates.wrong) / (rates.right - rates.wrong), 0.0)
+    return Corrected(value, (min(value, _bounded(low, 0.0)), max(value, _bounded(high, 0.0))))
 
 
 def corrected_difference(
-    difference: float, interval: tuple[float, float], right: KnownRate, wrong: KnownRate
-) -> Corrected | None:
-    """The difference of two accuracies by one judge that errs on both systems alike; None as above.
+    difference: float, interval: tuple[float, float], rates: MeasuredRates, *, evaluated: float = 0.0
+) -> Corrected | NotCorrectable:
+    """The difference of two accuracies by one judge that errs on both systems alike.
 
     Args:
         difference: of the scores, between -1 and 1.
         interval: of that, 95 %.
-        right: what the judge gives right answers.
-        wrong: what it gives wrong ones.
+        rates: of the judge.
+        evaluated: difference of the shares of questions that have a label.
     """
-    power = _power(right, wrong)
-    if power is None:
-        return None
-    variance = ((interval[1] - interval[0]) / (2 * Z)) ** 2
-    value = difference / power
-    error = sqrt(variance + value**2 * (right.variance + wrong.variance)) / power
-    low, high = value - Z * error, value + Z * error
-    return Corrected(max(-1.0, min(1.0, value)), (max(-1.0, low), min(1.0, high)))
+    import numpy as np
+
+    if not rates.unlike:
+        return _ALIKE
+    right, wrong = rates.draws
+    spread = (interval[1] - interval[0]) / (2 * Z)
+    drawn = difference + spread * _normals(0)
+    low, high = map(float, np.quantile((drawn - evaluated * wrong) / (right - wrong), [_TAIL, 1 - _TAIL]))
+    value = _bounded((difference - evaluated * rates.wrong) / (rates.right - rates.wrong), -1.0)
+    return Corrected(value, (min(value, _bounded(low, -1.0)), max(value, _bounded(high, -1.0))))
 
 
-def expected_agreement(
-    accuracy: float, first: tuple[KnownRate, KnownRate], second: tuple[KnownRate, KnownRate]
-) -> float:
+def expected_agreement(accuracy: float, first: MeasuredRates, second: MeasuredRates) -> float:
     """The share of answers that two judges of labels give the same label, where their errors have nothing in common.
 
     Args:
-        accuracy: true share of right answers.
+        accuracy: true share of right answers among those that both gave a label.
         first: what one judge gives right and wrong answers.
         second: the other.
     """
-    alike = [a.mean * b.mean + (1 - a.mean) * (1 - b.mean) for a, b in zip(first, second, strict=True)]
+    right, wrong = ((first.right, second.right), (first.wrong, second.wrong))
+    alike = [a * b + (1 - a) * (1 - b) for a, b in (right, wrong)]
     return accuracy * alike[0] + (1 - accuracy) * alike[1]
 
 
-def _power(right: KnownRate, wrong: KnownRate) -> float | None:
-    """How much better right answers fare than wrong ones; None where that may be nothing at all."""
-    power = right.shrunk - wrong.shrunk
-    return power if power > Z * sqrt(right.variance + wrong.variance) else None
+def _weights(generator: "np.random.Generator", counts: "NDArray[np.int64]", rows: int) -> "NDArray[np.float64]":
+    """What groups of `counts` questions weigh together, shape (rows, groups)."""
+    shape = (rows, len(counts))
+    return generator.standard_exponential(shape) if (counts == 1).all() else generator.gamma(counts, size=shape)
 
 
-def _bounded(value: float) -> float:
-    return max(0.0, min(1.0, value))
+def _score_draws(
+    accuracy: float, evaluated: float, n: int, interval: tuple[float, float], *, labels: bool
+) -> "tuple[NDArray[np.float64], NDArray[np.float64]]":
+    """Scores and shares evaluated that other questions could have given; as wide as the interval of the score."""
+    low, high = wilson_interval(round(accuracy * n), n)
+    size = n / max(1.0, ((interval[1] - interval[0]) / (high - low)) ** 2)
+    shares = _wilson_draws(evaluated, size, 1) if evaluated < 1 else 1.0 + 0.0 * _normals(1)
+    mean, among = accuracy / evaluated, size * evaluated
+    if not labels and 0 < mean < 1:
+        # Scores in between vary less than labels: as much as the interval says beyond what the share does.
+        spread = ((interval[1] - interval[0]) / (2 * Z)) ** 2 - mean**2 * evaluated * (1 - evaluated) / size
+        among = max(among, evaluated**2 * mean * (1 - mean) / spread if spread > 0 else 0.0)
+    return shares * _wilson_draws(mean, among, 0), shares
+
+
+def _wilson_draws(share: float, size: float, stream: int) -> "NDArray[np.float64]":
+    """Shares whose middle part, whatever its size, is Wilson's interval of that confidence."""
+    import numpy as np
+
+    z = _normals(stream)
+    middle, half = share + z**2 / (2 * size), z * np.sqrt(share * (1 - share) / size + z**2 / (4 * size**2))
+    return np.clip((middle + half) / (1 + z**2 / size), 0.0, 1.0)
+
+
+@lru_cache
+def _normals(stream: int) -> "NDArray[np.float64]":
+    """Normal deviates at equal steps of probability, in an order of their own for each stream."""
+    import numpy as np
+
+    steps = np.array([NormalDist().inv_cdf((place + 0.5) / DRAWS) for place in range(DRAWS)])
+    return np.random.default_rng([2, stream]).permutation(steps)
+
+
+def _bounded(value: float, lowest: float) -> float:
+    return max(lowest, min(1.0, value))

@@ -60,7 +60,7 @@ def bootstrap_mean(
         resamples = RESAMPLES if len(sums) <= _FEW_UNITS else _RESAMPLES_OF_MANY
     generator = np.random.default_rng(seed)
     means = []
-    for rows in _chunks(resamples, len(sums)):
+    for rows in chunks(resamples, len(sums)):
         drawn = generator.integers(len(sums), size=(rows, len(sums)))
         means.append(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1))
     return _central(np.concatenate(means), confidence)
@@ -101,7 +101,7 @@ def paired_bootstrap(
     else:
         generator, n = np.random.default_rng(seed), len(units)
         drawn = [
-            generator.multinomial(n, counts / n, size=rows) @ distinct for rows in _chunks(resamples, len(distinct))
+            generator.multinomial(n, counts / n, size=rows) @ distinct for rows in chunks(resamples, len(distinct))
         ]
     sums, sizes = np.concatenate(drawn).T
     return _central(sums / sizes, confidence)
@@ -191,7 +191,7 @@ def _rows_drawn(kind: _Kind, units: int, rows: int, seed: int, start: int) -> "N
     return np.bincount(cells, minlength=rows * units).reshape(rows, units).astype(np.int8)
 
 
-def _chunks(resamples: int, width: int) -> list[int]:
+def chunks(resamples: int, width: int) -> list[int]:
     """Rows to draw at a time, in all `resamples`, so that `width` numbers a row stay within bounds."""
     rows = max(1, _CELLS // max(1, width))
     return [min(rows, resamples - start) for start in range(0, resamples, rows)]

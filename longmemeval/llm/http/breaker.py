@@ -13,6 +13,10 @@ from longmemeval.retry_after import LONGEST_REQUESTED_WAIT_S
 OPENS_AFTER = 10
 """Failed attempts in a row, of at least two calls, after which only one attempt at a time is made."""
 
+FIRST_CONTACT_S = 5.0
+"""Seconds after which an endpoint is given up to which no connection could be made from the first call on: nothing was
+begun there that could be lost."""
+
 _PARTS = 10
 """Of the time until giving up: a probe gets at least one part, and pauses between probes grow up to one."""
 
@@ -27,7 +31,7 @@ class Breaker:
     Args:
         where: the endpoint, for messages.
         give_up_after_s: seconds of failures without a success after which nothing more is sent. A longer wait that the
-            server asks for (`Retry-After`) is kept.
+            server asks for (`Retry-After`) is kept. Where no connection could be made so far, it is FIRST_CONTACT_S.
     """
 
     def __init__(self, where: str, give_up_after_s: float) -> None:
@@ -38,10 +42,12 @@ class Breaker:
         self._probe: object = None
         self._last_probe: object = None
         self._down: EndpointDownError | None = None
+        self._is_known = False
         self._succeeded_at = -math.inf
         self._failing_since = math.inf
         self._failed_at = -math.inf
         self._failures = 0
+        self._waited_enough = False
         self._failing_calls: set[object] = set()
         self._probes = 0
         self._next_probe_at = 0.0
@@ -59,17 +65,30 @@ class Breaker:
     @property
     def ends_call(self) -> bool:
         """Whether one call alone has failed for too long; where several have, the endpoint is given up instead."""
-        return self._is_hopeless and len(self._failing_calls) == 1
+        return self._waited_enough and len(self._failing_calls) == 1
 
     @property
     def _is_hopeless(self) -> bool:
         """Whether so much time has passed without a success that no call should be tried again."""
         now = time.monotonic()
-        return now >= self._failing_since + self._give_up_after_s and now >= self._asked_until
+        return now >= self._failing_since + self._patience_s and now >= self._asked_until
+
+    @property
+    def _patience_s(self) -> float:
+        """Seconds of failures after which nothing more is sent."""
+        return self._give_up_after_s if self._is_known else min(self._give_up_after_s, FIRST_CONTACT_S)
 
     @contextmanager
     def held_back(self) -> Iterator[None]:
-        """Around the wait for a turn under a rate limit: while nothing else is under way, no time passes here."""
+        """Enclose a wait that a limit of our own makes: while nothing else is under way, no time passes here.
+
+        Once only probes are made, it does: however few of them a limit allows, they come to an end.
+
+        Raises:
+            EndpointDownError: the endpoint is given up; nobody has to wait for a turn.
+        """
+        if self._down:
+            raise self._down
         self._moved(held=1)
         try:
             yield
@@ -80,7 +99,7 @@ class Breaker:
         """A call waits for a turn or is sent, or no longer."""
         with self._lock:
             now = time.monotonic()
-            if self._held and not self._sent:
+            if self._held and not self._sent and not self.is_open:
                 self._failing_since += now - self._held_since
             self._held_since = now
             self._held += held
@@ -152,9 +171,11 @@ class Breaker:
 
     def _succeeded(self) -> None:
         with self._lock:
+            self._is_known = True
             self._succeeded_at = time.monotonic()
             self._failing_since = math.inf
             self._failures = self._probes = 0
+            self._waited_enough = False
             self._failing_calls.clear()
 
     def _failed(self, call: object, begun: float, error: TransientModelError) -> EndpointDownError | None:
@@ -164,8 +185,11 @@ class Breaker:
             self._failing_since = min(self._failing_since, max(begun, self._succeeded_at))
             self._failures += 1
             self._failing_calls.add(call)
+            self._is_known |= not error.unreachable
             self._said = error.what
-            if self._is_hopeless and len(self._failing_calls) > 1:
+            # Before the next wait that this failure asks for.
+            self._waited_enough = self._is_hopeless
+            if self._waited_enough and len(self._failing_calls) > 1:
                 return self._given_up()
             pause = min(2.0**self._probes, self._give_up_after_s / _PARTS)
             self._next_probe_at = now + pause
@@ -175,6 +199,12 @@ class Breaker:
 
     def _given_up(self) -> EndpointDownError:
         seconds = time.monotonic() - self._failing_since
+        if not self._is_known and self._give_up_after_s > FIRST_CONTACT_S:
+            self._down = EndpointDownError(
+                f"{self._where} cannot be reached: {self._failures} attempts, {seconds:,.0f} s. The last: {self._said}",
+                fix="Check the network, the address (--api-base) and that the server runs, and rerun the same command",
+            )
+            return self._down
         self._down = EndpointDownError(
             f"{self._where} has answered nothing but failures for {seconds:,.0f} s ({self._failures} attempts in a "
             f"row). The last: {self._said}",

@@ -13,6 +13,7 @@ from longmemeval.llm.http.breaker import Breaker
 from longmemeval.llm.http.connections import one_at_a_time
 from longmemeval.llm.http.destination import Destination
 from longmemeval.llm.http.retry import call_with_retries
+from longmemeval.llm.http.wire import Wire, watched
 from longmemeval.llm.options import ModelOptions
 from longmemeval.rates.book import Size
 from longmemeval.rates.gate import Turn
@@ -94,8 +95,7 @@ class Caller:
     async def _attempt(self, send: Callable[[float, Turn], Awaitable[R]], call: "_Call") -> R:
         """One attempt, when it is its turn and there is money for it."""
         arrived = time.perf_counter()
-        with self._breaker.held_back():
-            turn = await self._gate.turn(call.size)
+        turn = await self._gate.turn(call.size, self._breaker.held_back)
         reserved = await self._account.reserve(call.most, self._spec) if self._account else ""
         cost, failed = 0.0, True
         try:
@@ -104,7 +104,11 @@ class Caller:
                 call.begin(arrived)
                 cost = call.most
                 try:
-                    reply = await send(min(seconds, self._options.timeout_s), turn)
+                    with watched() as wire:
+                        try:
+                            reply = await send(min(seconds, self._options.timeout_s), turn)
+                        finally:
+                            call.ended(wire)
                 except HarnessError as error:
                     if isinstance(error, TransientModelError) and error.too_many:
                         turn.refused(error.retry_after)
@@ -146,15 +150,22 @@ class _Call:
         self.size, self.most = size, most
         self.usage = Usage()
         self._sent: float | None = None
+        self._begun = 0.0
 
     def begin(self, arrived: float) -> None:
         """An attempt is sent now that could have been sent at `arrived`; that wait is not the endpoint's."""
-        now = time.perf_counter()
+        self._begun = now = time.perf_counter()
         self._sent = now if self._sent is None else self._sent + (now - arrived)
+
+    def ended(self, wire: Wire) -> None:
+        """An attempt is over; what was computed before its request left and after its reply is not the endpoint's."""
+        if self._sent is not None and wire.sent is not None:
+            self._sent += wire.sent - self._begun
+            self._sent += 0.0 if wire.replied is None else time.perf_counter() - wire.replied
 
     @property
     def milliseconds(self) -> float:
-        """Since the first attempt was sent; without waiting for one's turn."""
+        """From the first request to the last reply; without waiting for one's turn, and without our own computing."""
         return 0.0 if self._sent is None else (time.perf_counter() - self._sent) * 1000
 
 

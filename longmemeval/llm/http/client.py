@@ -19,15 +19,12 @@ from longmemeval.llm.http.warm_up import warm_up
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatReply, ChatRequest
 from longmemeval.llm.providers import has_price, split_spec, table_entry
-from longmemeval.llm.tokens import TokenCounter, token_counter
+from longmemeval.llm.tokens import TokenCounter, framing_tokens, token_counter
 from longmemeval.rates.book import Size
 from longmemeval.rates.gate import Turn
 from longmemeval.records import Usage
 from longmemeval.secrets.addresses import Address
 from longmemeval.secrets.redaction import without_secrets
-
-_TOKENS_AROUND = 6
-"""Tokens the chat format adds to a message, by OpenAI's recipe for counting: 3, and 3 to begin the reply."""
 
 _COST_BY_PROXY = "llm_provider-x-litellm-response-cost"
 """The header, as LiteLLM keeps it, by which a proxy says what a call cost."""
@@ -117,7 +114,7 @@ class LiteLLMChatModel:
         tokens = request.prompt_tokens
         if tokens is None:
             tokens = await in_thread(self._tokens_of, request)
-        return Size(tokens + _TOKENS_AROUND * len(request.messages), request.max_tokens)
+        return Size(tokens + framing_tokens(len(request.messages)), request.max_tokens)
 
     def _tokens_of(self, request: ChatRequest) -> int:
         return sum(self._counter.count(message.content) for message in request.messages)

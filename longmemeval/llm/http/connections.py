@@ -5,6 +5,8 @@ from collections.abc import AsyncGenerator
 from types import ModuleType
 from weakref import WeakKeyDictionary
 
+from longmemeval.llm.http.wire import watch_requests
+
 _open_connections: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None, None]] = WeakKeyDictionary()
 
 
@@ -16,6 +18,7 @@ async def close_connections_with_the_loop(litellm: ModuleType) -> None:
     """
     loop = asyncio.get_running_loop()
     if loop not in _open_connections:
+        watch_requests(litellm)
         _open_connections[loop] = connections = _connections(litellm, f"-{id(loop)}")
         await anext(connections)
 

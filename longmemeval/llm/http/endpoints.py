@@ -10,6 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 from longmemeval.costs.prices import load_litellm
 from longmemeval.llm.options import ModelOptions, check_endpoint, is_offline
 from longmemeval.llm.providers import split_spec
+from longmemeval.secrets.addresses import split_address
 from longmemeval.secrets.redaction import public_url
 
 OWN_ENDPOINT = "provider's own"
@@ -62,6 +63,25 @@ def served_at(spec: str, options: ModelOptions = ModelOptions()) -> str | None:
         return OWN_ENDPOINT
     address = _normal(base)
     return OWN_ENDPOINT if address in own_addresses(spec) else address
+
+
+def cache_addresses(spec: str, options: ModelOptions = ModelOptions()) -> list[str]:
+    """What stands for a model's address in the keys of its replies: now, and before it was normalised.
+
+    Empty is the provider's own. Replies that an earlier version kept are found where their key says the same address:
+    under no address at all it kept those of addresses in the environment too, which are taken for the provider's own.
+
+    Args:
+        spec: the model.
+        options: how it is reached.
+
+    Raises:
+        FatalModelError: as `endpoint`.
+    """
+    served = served_at(spec, options)
+    now = "" if served in (None, OWN_ENDPOINT) else str(served)
+    given = split_address(endpoint(spec, options) or "").url
+    return list(dict.fromkeys((now, given or now)))
 
 
 def _variables(provider: str) -> list[str]:

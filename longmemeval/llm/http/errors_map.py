@@ -61,7 +61,7 @@ def meaning_of(error: Exception, where: str) -> HarnessError:
     if status in _FATAL_FIX:
         return FatalModelError(f"The server refused the call, {status}: {message}", where=where, fix=_FATAL_FIX[status])
     if status is None and _caused_by(error, _NEVER_CONNECTED):
-        return TransientModelError(f"No connection could be made: {_cause(error)}", where=where)
+        return TransientModelError(f"No connection could be made: {_cause(error)}", where=where, unreachable=True)
     if status is None and _caused_by(error, _TOO_LATE):
         return TransientModelError("The server gave no reply in time", where=where, may_be_billed=True)
     if status is None and _caused_by(error, _CONNECTION_LOST):

@@ -4,6 +4,7 @@
 environment. Neither is imported here.
 """
 
+import ast
 import os
 import tomllib
 from collections.abc import Mapping
@@ -135,6 +136,13 @@ class Adapter:
 
     def _path(self, name: str) -> Path:
         return Path(os.path.normpath(self.folder / name))
+
+    @property
+    def accepts(self) -> frozenset[str]:
+        """Names that `__init__` of the module's classes takes, read from its source: nothing need be installed."""
+        nodes = ast.walk(ast.parse(self.module.read_text(encoding="utf-8")))
+        makers = [one.args for one in nodes if isinstance(one, ast.FunctionDef) and one.name == "__init__"]
+        return frozenset(one.arg for make in makers for one in [*make.args, *make.kwonlyargs])
 
     @property
     def origin(self) -> Mapping[str, str]:

@@ -8,13 +8,14 @@ The cascade, cheapest step first:
 
 1. the same value, or the same with more or fewer details: no conflict, the fact gains an episode;
 2. another value of another moment: the earlier one ends when the later one begins; only a correction in so many words
-   ("actually, …") makes void what it finds in its way, which then never held;
+   ("actually, …") makes void what it finds in its way, which then never held. One that gives a known value another date
+   moves the beginning of that stretch, and leaves what came after it alone;
 3. another value of the same moment: the later claim wins where its words announce a change, else both are kept side by
    side and the newer one is marked, unless somebody can tell: it replaces the older one, says the same, or holds beside
    it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
@@ -120,7 +121,8 @@ def stretches(claims: Sequence[NumberedClaim], decide: Decide = unclear) -> list
         claims: in the order of learning.
         decide: asked where two values are claimed of the same moment and no word tells which one is right.
     """
-    standing, void = _corrected(_placed(_not_retracted(claims)))
+    left, wrong_dates = _moved(claims)
+    standing, void = _corrected(_placed(_not_retracted(left)), wrong_dates)
     made: list[_Open] = []
     current: _Open | None = None
     for one in sorted(standing, key=lambda one: (one.claim.valid_at, one.number)):
@@ -160,7 +162,7 @@ def _placed(claims: Sequence[NumberedClaim]) -> list[NumberedClaim]:
     placed = []
     for one in claims:
         claim = one.claim
-        if claim.kind == "assert" and claim.latest:
+        if claim.kind == "assert" and claim.latest and claim.force != "correction":
             in_the_way = [
                 other.claim.valid_at
                 for other in claims
@@ -175,8 +177,44 @@ def _placed(claims: Sequence[NumberedClaim]) -> list[NumberedClaim]:
     return placed
 
 
-def _corrected(claims: Sequence[NumberedClaim]) -> tuple[list[NumberedClaim], list[NumberedClaim]]:
-    """The claims that stand, and those that a correction said later leaves no room for."""
+def _moved(claims: Sequence[NumberedClaim]) -> tuple[list[NumberedClaim], dict[int, datetime]]:
+    """Take out the claims whose date a correction says was wrong, and the retractions that said so.
+
+    "Actually, I moved to Lisbon in February" after "I moved to Lisbon in March": of several stays the nearest is meant,
+    and the others stand. What is said of today ("actually, I live in Lisbon") is no such correction.
+
+    Returns:
+        The claims that are left, and the wrong date by the number of each correction.
+    """
+    left, wrong_dates = list(claims), dict[int, datetime]()
+    for one in claims:
+        claim = one.claim
+        if claim.kind != "assert" or claim.force != "correction" or claim.valid_at >= _said_at(claim):
+            continue
+        before = [other for other in left if other.number < one.number and _same(other.claim, claim)]
+        known = [other for other in before if other.claim.kind == "assert" and other.claim.valid_at != claim.valid_at]
+        if not known:
+            continue
+        # Who says when it began is corrected, rather than who mentions it on the way.
+        wrong = min(
+            known, key=lambda other: (other.claim.force == "plain", abs(other.claim.valid_at - claim.valid_at))
+        ).claim.valid_at
+        wrong_dates[one.number] = wrong
+        gone = {
+            other.number
+            for other in before
+            if other.claim.valid_at == wrong
+            or wrong <= other.claim.valid_at < claim.valid_at
+            or (other.claim.kind == "retract" and other.claim.episode_ids == claim.episode_ids)
+        }
+        left = [other for other in left if other.number not in gone]
+    return left, wrong_dates
+
+
+def _corrected(
+    claims: Sequence[NumberedClaim], wrong_dates: Mapping[int, datetime]
+) -> tuple[list[NumberedClaim], list[NumberedClaim]]:
+    """Return the claims that stand, and those that a correction said later leaves no room for."""
     corrections = [one for one in claims if one.claim.kind == "assert" and one.claim.force == "correction"]
 
     def is_void(one: NumberedClaim) -> bool:
@@ -185,6 +223,7 @@ def _corrected(claims: Sequence[NumberedClaim]) -> tuple[list[NumberedClaim], li
             other.number > one.number
             and _said_at(other.claim) >= _said_at(claim)
             and other.claim.valid_at <= claim.valid_at
+            and claim.valid_at < wrong_dates.get(other.number, datetime.max)
             and not _same(other.claim, claim)
             for other in corrections
         )

@@ -6,6 +6,7 @@ of `prepare` and `run` come and go. And whatever blocks here blocks no reading o
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import suppress
 from functools import cached_property
 from threading import Lock, Thread
 from typing import Any, TypeVar
@@ -27,7 +28,7 @@ class BackgroundLoop:
     @cached_property
     def _begun(self) -> asyncio.AbstractEventLoop:
         loop = asyncio.new_event_loop()
-        Thread(target=loop.run_forever, name=self._name, daemon=True).start()
+        Thread(target=_run, args=(loop,), name=self._name, daemon=True).start()
         return loop
 
     @property
@@ -42,6 +43,13 @@ class BackgroundLoop:
     def complete(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
         """The same from ordinary code, which waits."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout)
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    while True:
+        # A task that a memory began may raise either, which ends a loop; the others in it go on.
+        with suppress(SystemExit, KeyboardInterrupt):
+            loop.run_forever()
 
 
 _services = BackgroundLoop("longmemeval-memory-services")

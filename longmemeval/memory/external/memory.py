@@ -1,6 +1,7 @@
 """Memory systems from outside as memory configurations: prepared once, searched on a scratch copy."""
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -10,14 +11,14 @@ from msgspec import structs
 from pydantic import ConfigDict, Field
 
 from longmemeval.embedding.registry import DEFAULT_EMBEDDER
-from longmemeval.event_loop import in_thread
+from longmemeval.event_loop import in_thread, not_its_own_time
 from longmemeval.llm.access import ModelAccess
 from longmemeval.memory.adapters.adapter import Adapter
 from longmemeval.memory.adapters.installed import place_of
 from longmemeval.memory.definition import MemoryDefinition
 from longmemeval.memory.external.ingestion.filling import Ingested, OfferedModels
 from longmemeval.memory.external.opened import OpenedHistory
-from longmemeval.memory.external.part import ServicePart, shared_service
+from longmemeval.memory.external.part import MODEL_KINDS, ServicePart, shared_service
 from longmemeval.memory.external.recalled import provenance_of
 from longmemeval.memory.external.spelling import label_of, source_of
 from longmemeval.memory.parameters import Parameters
@@ -45,7 +46,12 @@ class ServiceParameters(Parameters):
 
 
 def service_definition(
-    spec: str, label: str, summary: str, source: dict[str, str] | None = None, remark: str = ""
+    spec: str,
+    label: str,
+    summary: str,
+    source: dict[str, str] | None = None,
+    remark: str = "",
+    asks: Collection[str] = MODEL_KINDS,
 ) -> MemoryDefinition[ServiceParameters]:
     """The definition of a memory from outside.
 
@@ -55,10 +61,11 @@ def service_definition(
         summary: of it, for help texts.
         source: of a class, where its code is from and the hash of it.
         remark: what has to stand under tables.
+        asks: which models it asks at the addresses it is given; see `ServicePart`.
     """
 
     def part(parameters: ServiceParameters) -> ServicePart:
-        return ServicePart(label, spec, parameters.configuration, source, remark)
+        return ServicePart(label, spec, parameters.configuration, source, remark, asks)
 
     return MemoryDefinition(
         summary,
@@ -73,7 +80,23 @@ def class_definition(loaded: type) -> MemoryDefinition[ServiceParameters]:
     """The definition of a class with `add` and `search`."""
     summary = (loaded.__doc__ or loaded.__name__).strip().splitlines()[0]
     source = {"source_sha256": source_sha256(loaded.__module__)}
-    return service_definition(f"{loaded.__module__}:{loaded.__qualname__}", loaded.__name__, summary, source)
+    spec = f"{loaded.__module__}:{loaded.__qualname__}"
+    # The hash of what was loaded, for records too: the file may change while this process goes on.
+    definition = service_definition(spec, loaded.__name__, summary, source, asks=_models_of(_parameters(loaded)))
+    return replace(definition, origin=source)
+
+
+def _parameters(loaded: type) -> Collection[str]:
+    try:
+        return inspect.signature(loaded).parameters
+    except (TypeError, ValueError):
+        return ()
+
+
+def _models_of(names: Collection[str]) -> Collection[str]:
+    """Return the kinds of models whose addresses an `__init__` names: no other reaches the class."""
+    addresses = {"chat": "chat_base_url", "embeddings": "embedding_base_url"}
+    return [kind for kind in MODEL_KINDS if addresses[kind] in names]
 
 
 def address_definition(spec: str) -> MemoryDefinition[ServiceParameters]:
@@ -89,7 +112,9 @@ def address_definition(spec: str) -> MemoryDefinition[ServiceParameters]:
 def adapter_definition(adapter: Adapter) -> MemoryDefinition[ServiceParameters]:
     """The definition of somebody else's product. It need not be installed to be known."""
     origin, described = dict(adapter.origin), adapter.description
-    definition = service_definition(adapter.spec, adapter.label, described.summary, origin, described.remark)
+    definition = service_definition(
+        adapter.spec, adapter.label, described.summary, origin, described.remark, _models_of(adapter.accepts)
+    )
     return replace(definition, origin=origin, require=lambda: place_of(adapter).required())
 
 
@@ -111,7 +136,8 @@ class ServiceMemory:
         Raises:
             RecallError: the history could not be ingested, or the service failed.
         """
-        history = await in_thread(self._history, fixture)
+        with not_its_own_time():  # Beginning what it needs, processes and models, is no part of a search.
+            history = await in_thread(self._history, fixture)
         limit, budget = self._parameters.limit, self._parameters.budget
         failed_before = len(history.failed_calls)
         found = await history.search(question, limit, budget)

@@ -1,7 +1,9 @@
 """What a fixture keeps of a memory service: its closed directory, or where the service itself keeps the history."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import os
+import platform
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from pathlib import Path
@@ -10,10 +12,12 @@ from typing import Any
 import msgspec
 
 from longmemeval.embedding.registry import DEFAULT_EMBEDDER, load_embedder
+from longmemeval.errors import HarnessError
 from longmemeval.files import safe_name, sha256_text
 from longmemeval.llm.access import ModelAccess
-from longmemeval.llm.model_calls import CALLS, Stage, read_calls
+from longmemeval.llm.model_calls import CALLS, Stage, all_written, read_calls
 from longmemeval.llm.registry import load_forwarded
+from longmemeval.memory.definition import MEMORIES
 from longmemeval.memory.external.carriers.carrier import ServiceError
 from longmemeval.memory.external.carriers.service import MemoryService
 from longmemeval.memory.external.connect import connect
@@ -31,6 +35,7 @@ from longmemeval.storage.parts import Made, Part, PartTools, Source, Stored
 _ADAPTER = 1
 """Version of how histories are handed over; another one makes other parts."""
 
+MODEL_KINDS = ("chat", "embeddings")
 _ADDRESSES = frozenset(("chat_base_url", "embedding_base_url"))
 """What a class is told by `open`, if the user does not set it."""
 
@@ -50,6 +55,7 @@ class ServicePart(Part[Ingested]):
         configuration: what the user has set.
         source: `source_sha256` of the code, and of an adapter what is installed; None where that cannot be told.
         remark: what has to stand under tables.
+        asks: which models it asks at the addresses it is given, `chat` and `embeddings`; of others none is recorded.
     """
 
     directory = True
@@ -66,33 +72,44 @@ class ServicePart(Part[Ingested]):
         configuration: Mapping[str, Any],
         source: Mapping[str, str] | None = None,
         remark: str = "",
+        asks: Collection[str] = MODEL_KINDS,
     ) -> None:
-        self._remark = remark
+        self._remark, self._kinds = remark, asks
         self.label, self.spec, self.configuration, self._source = label, spec, dict(configuration), source
         told = msgspec.json.encode([spec, self.configuration], order="deterministic").decode()
         # Differs from one configuration to the next: several may be prepared side by side.
         self.name = f"{safe_name(label)}-{sha256_text(told)[:8]}"
 
+    def settings(self) -> dict[str, Any]:
+        """The spec, what is set, and what is known of the code: a run refuses a part made by other code."""
+        own = {"version": _ADAPTER, "service": self.spec, "configuration": self.configuration}
+        return own | dict(self._source or {})
+
     def recipe(self, tools: PartTools) -> dict[str, Any]:
-        """The spec, what is set, what is known of the code, and the models where they are not the usual ones.
+        """The settings, and the models where they are not the usual ones.
 
         Raises:
             HarnessError: a model cannot be called.
         """
-        recipe = {"version": _ADAPTER, "service": self.spec, "configuration": self.configuration}
-        recipe |= self._source or {}
-        models = tools.models
-        if models.chat_model:
+        recipe, models = self.settings(), tools.models
+        if models.chat_model and "chat" in self._kinds:
             load_forwarded(models.chat_model, models.options, account=models.account)
             recipe["memory_model"] = models.chat_model
-        if models.embedder != DEFAULT_EMBEDDER:
+        if models.embedder != DEFAULT_EMBEDDER and "embeddings" in self._kinds:
             embedder = load_embedder(models.embedder, api_base=models.options.api_base, account=models.account)
             recipe["embedder"] = {"spec": embedder.spec, "fingerprint": embedder.fingerprint}
         return recipe
 
     def models(self, options: PartOptions) -> tuple[str, ...]:
         """The one that the memory may call."""
-        return (options.memory_model,) if options.memory_model else ()
+        return (options.memory_model,) if options.memory_model and "chat" in self._kinds else ()
+
+    def common(self, recipe: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what decides whether a part can be read; models it does not ask, which 0.2 recorded, do not."""
+        unasked = {
+            key for key, kind in (("memory_model", "chat"), ("embedder", "embeddings")) if kind not in self._kinds
+        }
+        return {key: value for key, value in super().common(recipe).items() if key not in unasked}
 
     def flags(self, stored: Stored | None) -> dict[str, str]:
         """The models it was made with."""
@@ -145,6 +162,7 @@ class ServicePart(Part[Ingested]):
         Raises:
             SpendingLimitError, EndpointDownError, FatalModelError: the models it is offered cannot be called any more.
         """
+        self._check_code()
         haystack_id, calls = source.haystack.haystack_id, source.folder / CALLS
         with self.offered(self.scope_name(haystack_id, source.messages), "prepare", tools.models, calls) as models:
             service = await asyncio.to_thread(shared_service, self.spec, keys=tools.models.chat_model is None)
@@ -156,13 +174,32 @@ class ServicePart(Part[Ingested]):
                     ingested = await ingest(service, scope)
             except ServiceError as error:
                 why = str(error).rstrip(".")
-                if models:
-                    models.check()
+            except HarnessError:
+                await all_written(calls)
+                raise
+            await all_written(calls)
+            if why and models:
+                models.check()
         elsewhere = not _ADDRESSES.isdisjoint(self.configuration)
         outcome = Outcome(
             before, ingested, why, models, read_calls(calls), len(source.messages), elsewhere, self._remark
         )
         return made(outcome)
+
+    def _check_code(self) -> None:
+        """Refuse to make a part by other code than its recipe names: a worker may have loaded it before it was edited.
+
+        Raises:
+            HarnessError: this process has other code.
+        """
+        named = dict(self._source or {})
+        origin = (MEMORIES.origin(self.spec) or {}) if named else {}
+        if named != {key: origin.get(key) for key in named}:
+            raise HarnessError(
+                f"A worker has other code of '{self.spec}' than the command",
+                where=f"{platform.node()}, process {os.getpid()}",
+                fix="See that it finds the same files, restart it and rerun the command; finished work is kept",
+            )
 
     def open(self, stored: Stored) -> Ingested:
         """What became of the history."""

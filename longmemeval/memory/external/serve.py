@@ -14,9 +14,10 @@ import inspect
 import json
 import os
 import sys
+import sysconfig
 import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -26,7 +27,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING or __package__:
-    from longmemeval.memory.external.serving.hits import item
+    from longmemeval.memory.external.serving.hits import items
     from longmemeval.memory.external.serving.records import Fault, Message, Session
     from longmemeval.memory.external.serving.scope import Scope
 else:  # Run by its path: its siblings are found beside it, and its own folder is no place to import from.
@@ -34,7 +35,7 @@ else:  # Run by its path: its siblings are found beside it, and its own folder i
     sys.path[:] = [place for place in sys.path if Path(place).resolve() != _here]
     _siblings = sys.modules["longmemeval_serving"] = ModuleType("longmemeval_serving")
     _siblings.__path__ = [str(_here / "serving")]
-    from longmemeval_serving.hits import item
+    from longmemeval_serving.hits import items
     from longmemeval_serving.records import Fault, Message, Session
     from longmemeval_serving.scope import Scope
 
@@ -97,8 +98,13 @@ class MemoryServer:
             return dict(await self._methods[method](params))
         except Fault:
             raise
-        except Exception as error:
-            raise Fault("failed", _told(error)) from error
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise Fault("failed", _located(error, self._class)) from error
+        except BaseException as error:  # Also SystemExit and KeyboardInterrupt: the class raised it, nobody else.
+            raise Fault("failed", _located(error, self._class)) from error
 
     async def _hello(self, params: Mapping[str, Any]) -> dict[str, Any]:
         if params.get("protocol") != PROTOCOL:
@@ -174,8 +180,8 @@ class MemoryServer:
         by_tokens = "token_budget" in inspect.signature(search).parameters
         budget = {"token_budget": params.get("token_budget")} if by_tokens else {}
         hits = await scope.run(search, params["query"], date=date, limit=limit, **budget)
-        items = [item(hit) for hit in hits or ()]
-        return {"items": items[:limit], "truncated": len(items) > limit, **await scope.usage()}
+        found = items("search", hits)
+        return {"items": found[:limit], "truncated": len(found) > limit, **await scope.usage()}
 
     async def _snapshot(self, params: Mapping[str, Any]) -> dict[str, Any]:
         scope = self._scope(params)
@@ -188,7 +194,7 @@ class MemoryServer:
         scope = self._scope(params)
         if not scope.has("list"):
             raise Fault("unknown_method", f"{self._name} has no method 'list'")
-        return {"items": [item(hit) for hit in await scope.run(scope.memory.list) or ()]}
+        return {"items": items("list", await scope.run(scope.memory.list))}
 
     async def _reset(self, params: Mapping[str, Any]) -> dict[str, Any]:
         scope = self._scope(params)
@@ -202,17 +208,24 @@ class MemoryServer:
         return {}
 
 
-def _told(error: Exception) -> str:
-    """The error with the place in the code of who wrote the class."""
+def _located(error: BaseException, memory_class: Callable[..., Any]) -> str:
+    """Return the error with the last line of whoever wrote the class, not that of a library it calls."""
     here = Path(__file__)
     ours = (here, here.with_name("serving"))
+    libraries = [Path(path) for path in {*sysconfig.get_paths().values()}]
+    theirs = Path(getattr(sys.modules.get(memory_class.__module__), "__file__", None) or here)
     frames = [
-        frame
+        (Path(frame.filename), frame.lineno)
         for frame in traceback.extract_tb(error.__traceback__)
         if Path(frame.filename) not in ours and Path(frame.filename).parent not in ours
     ]
-    where = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}: " if frames else ""
-    return f"{where}{type(error).__name__}: {error}"
+    written = [
+        (file, line)
+        for file, line in frames
+        if file == theirs or not (str(file).startswith("<") or any(file.is_relative_to(one) for one in libraries))
+    ]
+    where = "".join(f"{file.name}, line {line}: " for file, line in (written or frames)[-1:])
+    return f"{where}{type(error).__name__}" + (f": {error}" if str(error) else "")
 
 
 def _version(package: str) -> str:
@@ -230,6 +243,8 @@ async def answer(server: MemoryServer, method: str, params: Mapping[str, Any]) -
         if fault.__cause__:
             traceback.print_exception(fault.__cause__)
         return {"error": {"code": fault.code, "message": str(fault), "retryable": fault.retryable}}
+    except asyncio.CancelledError:  # By its own hand: nobody else cancels a call here.
+        return {"error": {"code": "failed", "message": f"the class cancelled its own {method}", "retryable": False}}
 
 
 async def serve_lines(server: MemoryServer) -> None:
@@ -271,12 +286,23 @@ def server_of(target: str) -> MemoryServer:
     return MemoryServer(getattr(import_module(file.stem if file else module), attribute), attribute)
 
 
+def run(work: Coroutine[Any, Any, None]) -> None:
+    """Run `work` to its end. A task that the class began and that raises `SystemExit` does not end the others."""
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(work)
+    while not task.done():
+        with suppress(SystemExit):
+            loop.run_until_complete(task)
+
+
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description="Serve a memory class to longmemeval.")
     parser.add_argument("memory", help="package.module:Class or file.py:Class")
-    with suppress(KeyboardInterrupt):
-        asyncio.run(serve_lines(server_of(parser.parse_args().memory)))
+    try:
+        run(serve_lines(server_of(parser.parse_args().memory)))
+    except KeyboardInterrupt:
+        os._exit(130)  # The thread that reads would keep the interpreter from ending.
 
 
 if __name__ == "__main__":

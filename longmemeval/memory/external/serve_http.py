@@ -6,11 +6,13 @@ python -m longmemeval.memory.external.serve_http mymem:MyMemory --port 8080
 import argparse
 import asyncio
 import json
+import os
 import sys
+import threading
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from longmemeval.memory.external.serve import MemoryServer, answer, server_of
+from longmemeval.memory.external.serve import MemoryServer, answer, run, server_of
 
 
 def http_server(server: MemoryServer, port: int, loop: asyncio.AbstractEventLoop) -> ThreadingHTTPServer:
@@ -44,7 +46,9 @@ async def serve(server: MemoryServer, port: int) -> None:
     listener = http_server(server, port, asyncio.get_running_loop())
     sys.stdout.write(f"listening on http://127.0.0.1:{listener.server_address[1]}\n")
     sys.stdout.flush()
-    await asyncio.to_thread(listener.serve_forever)
+    # A thread that nothing waits for: what ends the loop ends the process.
+    threading.Thread(target=listener.serve_forever, daemon=True).start()
+    await asyncio.Event().wait()
 
 
 def main() -> None:
@@ -53,8 +57,10 @@ def main() -> None:
     parser.add_argument("memory", help="package.module:Class")
     parser.add_argument("--port", type=int, default=0, help="0: any free port, which is printed")
     given = parser.parse_args()
-    with suppress(KeyboardInterrupt):
-        asyncio.run(serve(server_of(given.memory), given.port))
+    try:
+        run(serve(server_of(given.memory), given.port))
+    except KeyboardInterrupt:
+        os._exit(130)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from longmemeval.memory.nodes.entries import Entry, text_of
 from longmemeval.memory.nodes.parameters import NodeParameters
 from longmemeval.memory.nodes.part import NodesPart, NodeVectors
 from longmemeval.records import Message, Question
-from longmemeval.retrieval.dates_in_text.questions import TimeRange, resolve_range
 from longmemeval.retrieval.dense import DenseIndex
 from longmemeval.retrieval.fusion import fuse, order
 from longmemeval.retrieval.history import HistoryView, Scores
@@ -22,6 +21,7 @@ from longmemeval.retrieval.questions.time_range import apply_range, in_range
 from longmemeval.retrieval.retriever import text_to_embed
 from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.memory_store import MemoryStore, Thread
+from longmemeval.text.dates_in_text.questions import TimeRange, resolve_range
 
 _LEXICAL = LexicalParameters(window=(), session=0.0)
 

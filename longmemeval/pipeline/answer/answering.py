@@ -10,9 +10,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from longmemeval.errors import RecallError
+from longmemeval.errors import HarnessError, RecallError
 from longmemeval.event_loop import complete, in_thread, own_time
+from longmemeval.llm.model_calls import CALLS, all_written
 from longmemeval.llm.tokens import Counted, TokenCounter
+from longmemeval.memory.faults import recall_of
 from longmemeval.memory.protocol import KnowsTokens, MemorySystem
 from longmemeval.pipeline.answer.limits import loose_limits
 from longmemeval.pipeline.answer.load import LoadMonitor
@@ -124,12 +126,17 @@ class Answering:
                 outcomes.add(reading.failure)
                 outcomes.check()
 
-            async with self.load:
-                if self.batches:
-                    attempts = Counter(one.question_id for one in self.run.journal.records())
-                    await self.batches.in_order(questions, answer, attempts)
-                else:
-                    await in_order(questions, answer, self.concurrency)
+            try:
+                async with self.load:
+                    if self.batches:
+                        attempts = Counter(one.question_id for one in self.run.journal.records())
+                        await self.batches.in_order(questions, answer, attempts)
+                    else:
+                        await in_order(questions, answer, self.concurrency)
+            except HarnessError:
+                await all_written(self.run.folder / CALLS)
+                raise
+            await all_written(self.run.folder / CALLS)
 
     @contextmanager
     def _prompts(self) -> Iterator[Callable[[EncodedPrompt], None]]:
@@ -166,7 +173,7 @@ class Answering:
         if fixture is None:
             fixture = await in_thread(self.fixtures.ready, haystack_id)
         with own_time() as stopwatch:
-            recall = await self.memory.recall(question, fixture)
+            recall = await recall_of(self.memory, question, fixture)
         recall = structs.replace(recall, milliseconds=stopwatch.milliseconds)
         known = self.memory.known_tokens if isinstance(self.memory, KnowsTokens) else None
         memory = self.run.manifest.settings.memory_asked

@@ -121,7 +121,7 @@ def question_analyses(
     chat: ChatModel = CachedChatModel(
         batches or load_chat_model(model.spec, model.options, account=account),
         where.cache_dir / "replies.sqlite",
-        endpoint=base or "",
+        options=model.options,
     )
     if batches:
         chat = batches.waiting(chat)

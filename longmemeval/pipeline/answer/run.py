@@ -23,7 +23,7 @@ from longmemeval.memory.configuration import MemoryConfiguration, as_configurati
 from longmemeval.memory.gold import gold_for
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
 from longmemeval.pipeline.answer.answering import Answering, RunReport
-from longmemeval.pipeline.answer.detectable import detectable_note
+from longmemeval.pipeline.answer.planning import planning_note
 from longmemeval.pipeline.answer.question_analysis import QueryModel, question_analyses
 from longmemeval.pipeline.batches.batches import Batches, BatchOptions
 from longmemeval.pipeline.batches.state import FOLDER as BATCHES
@@ -51,6 +51,7 @@ from longmemeval.reading.templates import is_shipped, template_of
 from longmemeval.records import Answer, Question
 from longmemeval.secrets.redaction import public_url
 from longmemeval.settings import Folders, folders
+from longmemeval.storage.remote_fixtures import be_patient
 
 Protocol = Literal["standard", "official"]
 _SET_BY_COMPOSE = ("method", "history_format", "template", "note_template")
@@ -74,10 +75,10 @@ class RunOptions(Struct, frozen=True):
     """The words of the official protocol and its prompts, as its `load_texts` reads them; None: our own."""
     seed: int = 0
     repeat: int = 1
-    """Which repeat of the same run this is; it changes nothing but the record."""
+    sweep: str | None = None
+    """Which repeat of the same run this is, and of which sweep: they change nothing but the record."""
     spending: SpendingLimit | None = None
-    """What the model's calls, those about questions and those of a remote embedder included, may cost over all starts
-    of the run; None: no limit."""
+    """What all calls of models and remote embedders may cost over all starts of the run; None: no limit."""
     concurrency: int = 8
     """Calls under way at one time: answers, and what is not said of the others."""
     question_concurrency: int | None = None
@@ -109,8 +110,7 @@ def run(
 ) -> RunReport:
     """Answer the selected questions; answers are appended one by one to `results/<run_id>/answers.jsonl`.
 
-    A run id that exists is continued if nothing that matters has changed; questions that have an answer are not
-    asked again, failed calls are.
+    An existing run is continued if nothing that matters has changed: what has an answer is not asked again.
 
     Args:
         dataset: where the questions come from.
@@ -125,6 +125,7 @@ def run(
         FatalModelError: no call can succeed. What was answered before is kept.
     """
     where = where or folders()
+    be_patient(where.prepared_dir, options.model_options.give_up_after_s)
     configuration = as_configuration(memory)
     chosen, protocol = asked_of(dataset, configuration, selection, options)
     base = options.run_id or default_run_id(where.results_dir, dataset.name, configuration.name, model_spec)
@@ -151,11 +152,9 @@ def run(
             concurrency=options.concurrency,
             save_prompts=options.save_prompts,
         )
-        if options.tell:
-            # What a shard can show alone is of no interest.
-            detectable = "" if selection.shard else detectable_note([question.haystack_id for question in chosen])
-            for worth_knowing in filter(None, (planned.fixtures.advice, detectable)):
-                options.tell(worth_knowing)
+        for note in filter(None, (planned.fixtures.advice, planning_note(chosen, selection))):
+            if options.tell:
+                options.tell(note)
         return answering.execute(chosen)
 
 
@@ -249,6 +248,7 @@ class _PlannedRun:
             started_at=now(),
             selection=selection,
             templates=self._own_templates(),
+            sweep=self._options.sweep,
         )
 
     def _own_templates(self) -> dict[str, str]:

@@ -5,7 +5,6 @@ from itertools import combinations
 
 from longmemeval.evaluation.statistics.paired import compare_pairs, holm
 from longmemeval.evaluation.statistics.power import ALPHA
-from longmemeval.pipeline.compare.compare import credits_of, haystacks_of
 from longmemeval.pipeline.compare.graded_run import GradedRun
 
 Rank = tuple[int, int]
@@ -40,8 +39,8 @@ def ranked(graded: Sequence[GradedRun]) -> tuple[list[GradedRun], list[Rank]]:
     runs = sorted(graded, key=lambda run: (-run.metrics.overall.accuracy, run.manifest.run_id))
     asked = [frozenset(run.asked.questions) for run in runs]
     same = [(a, b) for a, b in combinations(range(len(runs)), 2) if asked[a] == asked[b]]
-    credits = [credits_of(run) for run in runs]
-    p_values = holm([compare_pairs(credits[a], credits[b], haystacks_of(runs[a])).p for a, b in same])
+    credits = [run.credits for run in runs]
+    p_values = holm([compare_pairs(credits[a], credits[b], runs[a].haystacks).p for a, b in same])
     p_of = dict(zip(same, p_values, strict=True))
 
     def better(above: int, below: int) -> bool:

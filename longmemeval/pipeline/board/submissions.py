@@ -44,7 +44,7 @@ def run_folders(folders: Sequence[Path]) -> list[tuple[str, Path]]:
     """Every run below the folders, by a name that says in which of them it is.
 
     Raises:
-        HarnessError: a folder is not there.
+        HarnessError: a folder is not there, or there is no run below any.
     """
     found: dict[Path, str] = {}
     for folder in folders:
@@ -55,7 +55,16 @@ def run_folders(folders: Sequence[Path]) -> list[tuple[str, Path]]:
             inside = path.parent.relative_to(root)
             if not any(part.startswith(".") for part in inside.parts):
                 found.setdefault(path.parent, "/".join([root.name, *inside.parts]))
+    if not found:
+        places = ", ".join(map(str, folders))
+        raise HarnessError("There are no runs in or below the folder", where=places, fix="Name folders that hold runs")
     return [(name, path) for path, name in found.items()]
+
+
+def _reason(error: HarnessError | OSError) -> str:
+    if isinstance(error, OSError):
+        return str(error.strerror)
+    return f"{error.what}. {error.fix}" if error.fix else error.what
 
 
 class Verifying:
@@ -78,7 +87,7 @@ class Verifying:
         try:
             yield from self._submissions(name, folder)
         except (HarnessError, OSError) as error:
-            yield Apart(name, error.what if isinstance(error, HarnessError) else str(error.strerror))
+            yield Apart(name, _reason(error))
 
     def _submissions(self, name: str, folder: Path) -> Iterator[Submission | Apart]:
         manifest = stored_manifest(folder)

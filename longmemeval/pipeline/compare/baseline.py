@@ -10,7 +10,6 @@ from msgspec import Struct
 from longmemeval.errors import HarnessError, RegressionError, nearest
 from longmemeval.evaluation.statistics.paired import compare_pairs
 from longmemeval.files import write_atomic
-from longmemeval.pipeline.compare.compare import credits_of, haystacks_of
 from longmemeval.pipeline.compare.comparison import points
 from longmemeval.pipeline.compare.graded_run import GradedRun, load_graded
 from longmemeval.pipeline.runs.index import settings_sha256
@@ -81,7 +80,7 @@ def baseline_of(run: GradedRun) -> Baseline:
         judge=BaselineJudge(judge.id, judge.model, judge.official),
         metric=judge.metric,
         settings_sha256=settings_sha256(run.manifest),
-        credits=credits_of(run),
+        credits=run.credits,
     )
 
 
@@ -136,7 +135,7 @@ def hold_against(run: GradedRun, baseline: Baseline, *, margin: float = 0.0, see
     """
     own = baseline_of(run)
     _check_alike(own, baseline)
-    paired = compare_pairs(own.credits, baseline.credits, haystacks_of(run), seed=seed)
+    paired = compare_pairs(own.credits, baseline.credits, run.haystacks, seed=seed)
     changes = {name: (own.credits[name] or 0.0) - (credit or 0.0) for name, credit in baseline.credits.items()}
     return AgainstBaseline(
         run=own.run,
@@ -195,7 +194,7 @@ def _told(result: AgainstBaseline) -> str:
     more = f" and {len(result.lost) - _NAMED} more" if len(result.lost) > _NAMED else ""
     return (
         f"Run '{result.run}' is {points(-result.difference)} worse than baseline '{result.baseline}', 95 % interval of "
-        f"the difference [{low * 100:.1f}, {high * 100:.1f}], margin {points(result.margin)}. It lost "
+        f"the difference [{low * 100:z.1f}, {high * 100:z.1f}], margin {points(result.margin)}. It lost "
         f"{count_of(len(result.lost), 'question')} and won {len(result.won)}; lost: "
         f"{', '.join(result.lost[:_NAMED])}{more}.{settings}"
     )

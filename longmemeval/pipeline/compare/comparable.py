@@ -9,7 +9,6 @@ from longmemeval.errors import HarnessError
 from longmemeval.evaluation.judges.imported import bound_to_its_log
 from longmemeval.evaluation.metrics import compute_metrics
 from longmemeval.pipeline.compare.graded_run import GradedRun
-from longmemeval.pipeline.judge_check.stored import checked_score
 from longmemeval.pipeline.runs.asked import AskedQuestions
 from longmemeval.pipeline.runs.scores.warnings import OF_QUESTIONS, of_questions
 from longmemeval.text.plural import count_of
@@ -147,7 +146,7 @@ def _restricted(run: GradedRun, shared: set[str]) -> GradedRun:
         run.summary,
         metrics=metrics,
         part=part,
-        judge_check=checked_score(metrics.overall, run.check_of(metrics.judge)),
+        judge_check=run.corrected(metrics),
         warnings=warnings,
     )
     judgements = {question_id: one for question_id, one in run.judgements.items() if question_id in shared}

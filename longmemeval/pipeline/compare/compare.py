@@ -2,22 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
-from math import fsum, sqrt
 
 from msgspec import structs
 
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.metrics import credit
+from longmemeval.evaluation.statistics.misclassification import NotCorrectable, corrected_difference
 from longmemeval.evaluation.statistics.paired import Paired, compare_pairs, holm
-from longmemeval.evaluation.statistics.power import (
-    ALPHA,
-    DISCORDANT,
-    assumed_design_effect,
-    can_show_nothing,
-    design_effect,
-    independent_units,
-    minimum_detectable_difference,
-)
+from longmemeval.evaluation.statistics.power import ALPHA, independent_units
 from longmemeval.evaluation.statistics.resampling import smallest_p
 from longmemeval.evaluation.statistics.spread import repeat_spread
 from longmemeval.llm.controls import CONTROL_MODELS
@@ -30,14 +21,14 @@ from longmemeval.pipeline.compare.comparison import (
     RepeatGroup,
     RunFigures,
 )
+from longmemeval.pipeline.compare.detectable import detectable_difference, planned_difference
 from longmemeval.pipeline.compare.floor import floor_note
 from longmemeval.pipeline.compare.graded_run import GradedRun, load_graded
 from longmemeval.pipeline.compare.losses import Losses, StoredSessions, losses
+from longmemeval.pipeline.compare.repeats import pool_repeats
 from longmemeval.pipeline.runs.index import settings_sha256
 from longmemeval.pipeline.runs.settings import AnswerSettings
 from longmemeval.settings import Folders, folders
-
-Credits = Mapping[str, float | None]
 
 
 def compare(
@@ -85,12 +76,12 @@ def compare_runs(graded: Sequence[GradedRun], where: Folders, *, seed: int = 0, 
     if common:
         graded, notes = on_common_questions(graded)
     check_comparable(graded)
-    credits = [credits_of(run) for run in graded]
+    credits = [run.credits for run in graded]
     asked = graded[0].asked
     pairs = pairs_of(graded, seed)
     stored = StoredSessions(where)
     lost = [losses(run, stored) for run in graded]
-    haystacks = haystacks_of(graded[0])
+    haystacks = graded[0].haystacks
     return Comparison(
         dataset=graded[0].manifest.dataset["name"],
         common=bool(notes),
@@ -98,11 +89,15 @@ def compare_runs(graded: Sequence[GradedRun], where: Folders, *, seed: int = 0, 
         pairs=tuple(pairs),
         questions=tuple(_row(one, asked.question_type(one), credits, lost) for one in asked.questions),
         repeats=tuple(_repeats(graded)),
-        detectable=_detectable(credits, haystacks, labels=graded[0].metrics.judge.metric == "accuracy"),
+        detectable=(
+            max((pair.detectable for pair in pairs if pair.detectable is not None), default=None)
+            if pairs
+            else planned_difference(haystacks, labels=graded[0].metrics.judge.metric == "accuracy")
+        ),
         warnings=(
             *notes,
-            *_surviving(graded[0], pairs),
-            *filter(None, [floor_note([run.summary for run in graded], pairs)]),
+            *_surviving(graded, pairs),
+            *filter(None, [floor_note(graded, seed)]),
             *what_differs([run for run in graded if run.summary.model not in CONTROL_MODELS]),
             *_not_known(stored),
             *_too_few(len(pairs), haystacks),
@@ -110,15 +105,10 @@ def compare_runs(graded: Sequence[GradedRun], where: Folders, *, seed: int = 0, 
     )
 
 
-def credits_of(run: GradedRun) -> dict[str, float | None]:
-    """What every question of a run earned; None: not evaluated, counts as 0."""
-    return {question_id: credit(run.judgements.get(question_id)) for question_id in run.asked.questions}
-
-
 def pairs_of(graded: Sequence[GradedRun], seed: int = 0) -> list[PairResult]:
     """Every run with every later one, p values adjusted for their number."""
-    credits = [credits_of(run) for run in graded]
-    haystacks = haystacks_of(graded[0])
+    credits = [run.credits for run in graded]
+    haystacks = graded[0].haystacks
     ids = [run.manifest.run_id for run in graded]
     metric = graded[0].metrics.judge.metric
     places = list(combinations(range(len(graded)), 2))
@@ -129,15 +119,14 @@ def pairs_of(graded: Sequence[GradedRun], seed: int = 0) -> list[PairResult]:
         paired = compare_pairs(credits[a], credits[b], haystacks, seed=seed)
         found.append(paired if a == first else _turned(paired))
     adjusted = holm([paired.p for paired in found])
+    labels = metric == "accuracy"
     return [
-        _pair(ids[first], ids[second], paired, p_holm, labels=metric == "accuracy")
+        structs.replace(
+            _pair(ids[first], ids[second], paired, p_holm, labels=labels),
+            detectable=detectable_difference(credits[first], credits[second], haystacks, labels=labels),
+        )
         for (first, second), paired, p_holm in zip(places, found, adjusted, strict=True)
     ]
-
-
-def haystacks_of(run: GradedRun) -> dict[str, str]:
-    """Question id to haystack id."""
-    return {question_id: question.haystack_id for question_id, question in run.asked.questions.items()}
 
 
 def _too_few(pairs: int, haystacks: Mapping[str, str]) -> Iterator[str]:
@@ -152,19 +141,28 @@ def _too_few(pairs: int, haystacks: Mapping[str, str]) -> Iterator[str]:
         )
 
 
-def _surviving(run: GradedRun, pairs: Sequence[PairResult]) -> Iterator[str]:
-    """Whether differences beyond the noise are so too when they are corrected for what the judge gets wrong."""
-    check = run.check_of(run.metrics.judge)
-    for pair in pairs if check else ():
-        if pair.significant and check:
-            corrected = check.corrected_difference(pair.difference, pair.interval)
+def _surviving(graded: Sequence[GradedRun], pairs: Sequence[PairResult]) -> Iterator[str]:
+    """Say of differences beyond the noise whether they are so too when they are corrected for the judge's errors."""
+    stored = graded[0].check_of(graded[0].metrics.judge)
+    rates = stored.rates if stored else None
+    scores = {run.manifest.run_id: run.metrics.overall for run in graded}
+    reasons = {run.manifest.run_id: check.reason for run in graded if (check := run.summary.judge_check)}
+    for pair in pairs if rates else ():
+        if pair.significant and rates:
+            a, b = scores[pair.a], scores[pair.b]
+            evaluated = (b.not_evaluated - a.not_evaluated) / a.n
+            found = corrected_difference(pair.difference, pair.interval, rates, evaluated=evaluated)
             told = f"{pair.a} - {pair.b}, corrected for the judge's errors"
-            if corrected is None:
-                yield f"{told}: not identifiable, the judge does not tell right answers from wrong ones."
+            if isinstance(found, NotCorrectable):
+                yield f"{told}: not possible, {found.reason}."
                 continue
-            low, high = (f"{bound * 100:+.1f}" for bound in corrected.interval)
-            survives = "the difference survives" if low[0] == high[0] else "the difference does NOT survive"
-            yield f"{told}: {corrected.value * 100:+.1f} points [{low}, {high}], {survives}."
+            if odd := next((name for name in (pair.a, pair.b) if reasons.get(name)), None):
+                # Rates that do not hold for a run say nothing of how far it is from another.
+                yield f"{told}: not possible, as for {odd} {reasons[odd]}."
+                continue
+            low, high = found.interval
+            survives = "the difference survives" if low > 0 or high < 0 else "the difference does NOT survive"
+            yield f"{told}: {found.value * 100:+z.1f} points [{low * 100:+z.1f}, {high * 100:+z.1f}], {survives}."
 
 
 def _turned(paired: Paired) -> Paired:
@@ -213,7 +211,9 @@ def _figures(run: GradedRun, lost: Losses, pairs: Sequence[PairResult]) -> RunFi
     )
 
 
-def _row(question_id: str, question_type: str, credits: Sequence[Credits], lost: Sequence[Losses]) -> QuestionRow:
+def _row(
+    question_id: str, question_type: str, credits: Sequence[Mapping[str, float | None]], lost: Sequence[Losses]
+) -> QuestionRow:
     return QuestionRow(
         question_id=question_id,
         question_type=question_type,
@@ -223,52 +223,13 @@ def _row(question_id: str, question_type: str, credits: Sequence[Credits], lost:
 
 
 def _repeats(graded: Sequence[GradedRun]) -> Iterator[RepeatGroup]:
-    """Runs that differ in nothing but the number of the repeat."""
-    groups: dict[str, list[GradedRun]] = {}
-    for run in graded:
-        groups.setdefault(settings_sha256(run.manifest), []).append(run)
-    for alike in groups.values():
-        if len({run.manifest.settings.plain.get("repeat") for run in alike}) > 1:
+    for alike in pool_repeats(graded):
+        if len(alike) > 1:
             yield RepeatGroup(
                 name=f"{alike[0].summary.memory}, {alike[0].summary.model}",
                 run_ids=tuple(run.manifest.run_id for run in alike),
                 spread=repeat_spread([run.metrics.overall.accuracy for run in alike]),
             )
-
-
-def _detectable(credits: Sequence[Credits], haystacks: Mapping[str, str], *, labels: bool) -> float | None:
-    """The smallest difference the questions can show; None where they can show none.
-
-    For labels, McNemar's: runs cannot differ by more than the share of questions they part on. Mean scores can differ
-    by more than their mean squared difference, so for them it is the same normal approximation without that bound.
-    """
-    clusters = list(haystacks.values())
-    if can_show_nothing(clusters):
-        return None
-    n, squared = len(clusters), _discordant(credits)
-    if len(credits) > 1:
-        differences = [[(a[one] or 0.0) - (b[one] or 0.0) for one in haystacks] for a, b in combinations(credits, 2)]
-        effect = design_effect(differences, clusters)
-    else:
-        effect = assumed_design_effect(clusters)
-    units = independent_units(clusters)
-    shared = units if units < n else None
-    if labels:
-        return minimum_detectable_difference(n, discordant=squared, design_effect=effect, haystacks=shared)
-    return minimum_detectable_difference(n, discordant=1.0, design_effect=effect, haystacks=shared) * sqrt(squared)
-
-
-def _discordant(credits: Sequence[Credits]) -> float:
-    """Mean squared difference of two runs' credits, over questions and pairs: for labels, the share they part on."""
-    runs = len(credits)
-    if runs < 2 or not credits[0]:
-        return DISCORDANT
-    total = 0.0
-    for question_id in credits[0]:
-        values = [one[question_id] or 0.0 for one in credits]
-        # All pairs at once: sum of (x - y)² over pairs = runs · sum of x² - (sum of x)².
-        total += runs * fsum(value * value for value in values) - fsum(values) ** 2
-    return max(0.0, total) / (runs * (runs - 1) / 2) / len(credits[0])
 
 
 def _not_known(stored: StoredSessions) -> Iterator[str]:

@@ -30,7 +30,7 @@ class RunFigures(Struct, frozen=True):
 
 def points(fraction: float) -> str:
     """A difference of two accuracies, or other means, as `10.4 points`."""
-    return f"{fraction * 100:.1f} points"
+    return f"{fraction * 100:z.1f} points"
 
 
 class Discordant(Struct, frozen=True):
@@ -60,6 +60,10 @@ class PairResult(Struct, frozen=True):
     """Whether `p_holm` is below 0.05."""
     verdict: str
     """`INSIDE_THE_NOISE`, or which run is better by how much."""
+
+    detectable: float | None = None
+    """The smallest difference that the questions show with 80 % power for a pair that disagrees as far as this one, at
+    `p` below 0.05. None where they can show none, and where the two score alike on every question."""
 
     def verdict_on(self, a: str, b: str) -> str:
         """The verdict, with the runs under these names."""
@@ -97,8 +101,8 @@ class Comparison(Struct, frozen=True):
     questions: tuple[QuestionRow, ...]
     repeats: tuple[RepeatGroup, ...]
     detectable: float | None
-    """The smallest difference these questions can show (80 % power), from how far the runs' answers part; for one run
-    from an assumption (`evaluation.power`). None where so few questions, or haystacks that they share, show none."""
+    """For one run a planning figure from an assumption (`evaluation.statistics.power`); for several the largest of the
+    pairs' figures: what every pair can show. None where none is known."""
     warnings: tuple[str, ...]
     """What makes the figures less comparable than they look, one sentence or two each."""
     common: bool = False

@@ -1,4 +1,4 @@
-"""Controls: runs that no memory system is compared as, because they know nothing or have all that could be found."""
+"""Controls: runs that are no memory systems, because they understand nothing or have all that could be found."""
 
 from collections.abc import Sequence
 

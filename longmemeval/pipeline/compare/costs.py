@@ -1,6 +1,7 @@
 """What a run cost, work by work: preparing, analysing the questions, answering, judging, and all of it."""
 
 from collections.abc import Sequence
+from math import fsum
 from pathlib import Path
 
 import msgspec
@@ -29,6 +30,13 @@ class Cost(Struct, frozen=True):
     cached_calls: int | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    unpriced_calls: int | None = None
+    """Those without a known price: with any, the true cost is higher than `known_usd`."""
+
+    @property
+    def is_partly_known(self) -> bool:
+        """Whether all calls are known, and the price of some of them."""
+        return self.usd is None and bool(self.unpriced_calls) and self.known_usd > 0
 
 
 class RunCosts(Struct, frozen=True):
@@ -57,6 +65,7 @@ def cost_of(usage: Usage | None) -> Cost:
         cached_calls=usage.cached_calls,
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
+        unpriced_calls=usage.unpriced_calls,
     )
 
 
@@ -74,20 +83,31 @@ def run_costs(manifest: RunManifest, records: Sequence[Answer], metrics: Metrics
     analysis = _of_questions(manifest, len(current_answers(records))) if own else None
     answers = total_usage(records) if own else None
     judge = None if is_imported(metrics.judge) else metrics.usage
-    return RunCosts(
-        prepare=cost_of(prepare),
-        question_analysis=cost_of(analysis),
-        answers=cost_of(answers),
-        judge=cost_of(judge),
-        total=_sum([prepare, analysis, answers, judge]),
+    return costs_of(prepare, analysis, answers, judge)
+
+
+def costs_of(
+    prepare: Usage | None, question_analysis: Usage | None, answers: Usage | None, judge: Usage | None
+) -> RunCosts:
+    """Return the costs of each kind of work and their sum; None: not known."""
+    prepared, analysed, answered, judged = map(cost_of, (prepare, question_analysis, answers, judge))
+    return RunCosts(prepared, analysed, answered, judged, sum_costs([prepared, analysed, answered, judged]))
+
+
+def sum_costs(parts: Sequence[Cost]) -> Cost:
+    """Return all of what is known; the dollars, and the calls without a price, only where everything is."""
+    known = [cost for cost in parts if cost.calls is not None]
+    whole = len(known) == len(parts)
+    usd = [cost.usd for cost in known if cost.usd is not None]
+    return Cost(
+        usd=fsum(usd) if len(usd) == len(parts) else None,
+        known_usd=fsum(cost.known_usd for cost in known),
+        calls=sum(cost.calls or 0 for cost in known),
+        cached_calls=sum(cost.cached_calls or 0 for cost in known),
+        prompt_tokens=sum(cost.prompt_tokens or 0 for cost in known),
+        completion_tokens=sum(cost.completion_tokens or 0 for cost in known),
+        unpriced_calls=sum(cost.unpriced_calls or 0 for cost in known) if whole else None,
     )
-
-
-def _sum(parts: Sequence[Usage | None]) -> Cost:
-    """All of what is known; the dollars only where everything is."""
-    known = [usage for usage in parts if usage is not None]
-    total = cost_of(sum(known, Usage()))
-    return total if len(known) == len(parts) else msgspec.structs.replace(total, usd=None)
 
 
 def _of_questions(manifest: RunManifest, answered: int) -> Usage | None:

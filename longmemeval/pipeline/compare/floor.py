@@ -1,35 +1,100 @@
-"""Whether the runs of a comparison are better than the best control that knows nothing."""
+"""Tests of every run of a comparison against its best control.
 
-from collections.abc import Sequence
+They are a family of their own, apart from the table of all pairs: k runs against one control, adjusted for k
+comparisons (Holm 1979). Repeats of one configuration are one run, each question with its mean credit.
+"""
 
-from longmemeval.pipeline.compare.comparison import PairResult
-from longmemeval.pipeline.compare.graded_run import RunSummary
+from collections.abc import Mapping, Sequence
+from itertools import count
+from math import ceil, fsum
+
+from longmemeval.evaluation.statistics.paired import compare_pairs, holm
+from longmemeval.evaluation.statistics.power import ALPHA, independent_units
+from longmemeval.evaluation.statistics.resampling import share_haystacks, smallest_p
+from longmemeval.pipeline.compare.graded_run import GradedRun
+from longmemeval.pipeline.compare.repeats import pool_repeats
+from longmemeval.text.plural import count_of
+
+Pool = Sequence[GradedRun]
+Credits = Mapping[str, float]
 
 
-def floor_note(summaries: Sequence[RunSummary], pairs: Sequence[PairResult]) -> str | None:
-    """A sentence on which runs the best floor is not significantly behind, by the tests of the pairs.
+def floor_note(graded: Sequence[GradedRun], seed: int = 0) -> str | None:
+    """Say which runs are significantly better than the best control, or that these questions cannot show it.
 
     Args:
-        summaries: of the runs.
-        pairs: every one of them with every later one.
+        graded: over the same questions, by one judge.
+        seed: of the resampling.
 
     Returns:
         None where no run is a floor, or all are controls.
     """
-    floors = [one for one in summaries if one.control == "floor"]
-    systems = [one.run_id for one in summaries if one.control is None]
+    pools = pool_repeats(graded)
+    floors = [pool for pool in pools if pool[0].summary.control == "floor"]
+    systems = [pool for pool in pools if pool[0].summary.control is None]
     if not floors or not systems:
         return None
-    best = max(floors, key=lambda one: one.metrics.overall.accuracy)
-    won = {pair.a for pair in pairs if pair.b == best.run_id and pair.significant and pair.difference > 0}
-    won |= {pair.b for pair in pairs if pair.a == best.run_id and pair.significant and pair.difference < 0}
-    behind = [run_id for run_id in systems if run_id not in won]
-    score = f"{best.metrics.overall.accuracy * 100:.1f} %"
-    control = f"the best control that knows nothing, {best.run_id} ({best.model} with memory {best.memory}, {score})"
+    best = max(floors, key=lambda pool: fsum(_credits(pool).values()))
+    if cannot := _out_of_reach(best, len(systems)):
+        return cannot
+    base, haystacks = _credits(best), graded[0].haystacks
+    found = [compare_pairs(_credits(pool), base, haystacks, seed=seed) for pool in systems]
+    adjusted = holm([paired.p for paired in found])
+    behind = [
+        _name(pool)
+        for pool, paired, p in zip(systems, found, adjusted, strict=True)
+        if p >= ALPHA or paired.difference <= 0
+    ]
+    control = _control(best, comparisons=len(systems))
     if len(systems) == 1:
-        return f"{systems[0]} is {'NOT ' if behind else ''}significantly better than {control}."
+        return f"{_name(systems[0])} is {'NOT ' if behind else ''}significantly better than {control}."
     if not behind:
         return f"Every run is significantly better than {control}."
-    if behind == systems:
+    if len(behind) == len(systems):
         return f"NO run is significantly better than {control}."
     return f"NOT significantly better than {control}: {', '.join(behind)}."
+
+
+def _out_of_reach(best: Pool, runs: int) -> str | None:
+    """Say that no run could be significantly better, with what it takes; None where one could.
+
+    Only what the control leaves to win can be won. A run that wins all of it has the smallest p there is: by McNemar's
+    test and by flipping signs alike, that of as many signs that agree.
+    """
+    credits, haystacks = _credits(best), best[0].haystacks
+    shared = share_haystacks(list(haystacks.values()))
+    unit = "haystack" if shared else "question"
+    units = independent_units(list(haystacks.values()))
+    room = len({haystacks[name] if shared else name for name, credit in credits.items() if credit < 1})
+    least = smallest_p(room)
+    if runs * least < ALPHA:
+        return None
+    needed = next(number for number in count(1) if runs * smallest_p(number) < ALPHA)
+    fewer = ceil(ALPHA / least) - 1
+    remedy = f", or at most {count_of(fewer, 'run')} at a time" if fewer else ""
+    family = f", adjusted for {runs} comparisons" if runs > 1 else ""
+    return (
+        f"Whether a run is better than {_control(best)}, cannot be shown here: even to win all that it leaves to win "
+        f"({room} of {count_of(units, unit)}) gives p = {min(1.0, runs * least):.2g}{family}. "
+        f"It takes {count_of(needed, unit)} to win{remedy}."
+    )
+
+
+def _credits(pool: Pool) -> dict[str, float]:
+    """Return the mean credit of each question over the repeats; what was not evaluated earned nothing."""
+    each = [run.credits for run in pool]
+    return {name: fsum(credits[name] or 0.0 for credits in each) / len(each) for name in each[0]}
+
+
+def _name(pool: Pool) -> str:
+    first = pool[0].summary.run_id
+    return first if len(pool) == 1 else f"{first} ({len(pool)} repeats pooled)"
+
+
+def _control(pool: Pool, comparisons: int = 1) -> str:
+    summary, credits = pool[0].summary, _credits(pool)
+    score = fsum(credits.values()) / len(credits) * 100 if credits else 0.0
+    pooled = f", {len(pool)} repeats pooled" if len(pool) > 1 else ""
+    adjusted = f"; p adjusted for {comparisons} comparisons" if comparisons > 1 else ""
+    what = f"{summary.model} with memory {summary.memory}, {score:.1f} %{pooled}{adjusted}"
+    return f"the best control, {summary.run_id} ({what})"

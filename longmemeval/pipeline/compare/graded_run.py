@@ -10,12 +10,12 @@ from msgspec import Struct
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
 from longmemeval.evaluation.judges.standing import grading
-from longmemeval.evaluation.metrics import Latency, Metrics, latency
+from longmemeval.evaluation.metrics import Latency, Metrics, credit, latency
 from longmemeval.llm.model_calls import CallSums
 from longmemeval.memory.definition import Control
 from longmemeval.pipeline.compare.controls import control_of, controls_last
 from longmemeval.pipeline.compare.costs import RunCosts, run_costs
-from longmemeval.pipeline.judge_check.stored import CheckedScore, JudgeCheck, JudgeChecks, checked_score
+from longmemeval.pipeline.judge_check.stored import CheckedScore, JudgeChecks, StoredCheck, checked_score
 from longmemeval.pipeline.runs.asked import AskedQuestions, dataset_of
 from longmemeval.pipeline.runs.manifest import RunManifest, run_folder
 from longmemeval.pipeline.runs.run_files import RunFiles
@@ -115,7 +115,11 @@ def summarise(
     """
     manifest, settings = files.manifest, files.manifest.settings
     checks = checks or StoredChecks(where.results_dir)
-    judge_check = checks.judges.of(metrics.judge, asked.benchmark.name)
+    content, benchmark = manifest.dataset["content_sha256"], asked.benchmark.name
+    stored = checks.judges.of(metrics.judge, benchmark, content)
+    labels = metrics.judge.metric == "accuracy"
+    judge_check = checked_score(metrics.overall, stored, labels=labels, content_sha256=content)
+    refused = [] if judge_check and not judge_check.other_data else checks.judges.refused(metrics.judge, benchmark)
     control = control_of(settings)
     answered = [answer for answer in files.answers.values() if answer.status == "ok"]
     own = manifest.kind == "run"
@@ -145,11 +149,11 @@ def summarise(
         status=manifest.status,
         latency_note=str(manifest.totals.get("load", {}).get("note", "")),
         gradings=gradings(files, metrics.judge),
-        judge_check=checked_score(metrics.overall, judge_check),
+        judge_check=judge_check,
         warnings=(
             *of_questions(asked, timed, control=control is not None),
-            *of_judge(metrics.judge, asked, settings.model_name, checked=judge_check is not None),
-            *of_recall(checks.asked_twice.of(settings.memory_asked, manifest.dataset["content_sha256"])),
+            *of_judge(metrics.judge, asked, settings.model_name, checked=judge_check is not None, refused=refused),
+            *of_recall(checks.asked_twice.of(settings.memory_asked, content)),
         ),
         part=asked.part,
         protocol_note=asked.protocol_note(metrics.judge.official),
@@ -180,9 +184,24 @@ class GradedRun(Struct, frozen=True):
         """The scores, made again from the files."""
         return self.summary.metrics
 
-    def check_of(self, judge: JudgeIdentity) -> JudgeCheck | None:
-        """The check of a judge on the benchmark; None where there is none."""
-        return self.checks.judges.of(judge, self.asked.benchmark.name)
+    @property
+    def credits(self) -> dict[str, float | None]:
+        """What every question earned, by its id; None: not evaluated, counts as 0."""
+        return {question_id: credit(self.judgements.get(question_id)) for question_id in self.asked.questions}
+
+    @property
+    def haystacks(self) -> dict[str, str]:
+        """Question id to haystack id."""
+        return {question_id: question.haystack_id for question_id, question in self.asked.questions.items()}
+
+    def check_of(self, judge: JudgeIdentity) -> StoredCheck | None:
+        """The check that scores by a judge are corrected by; None where there is none."""
+        return self.checks.judges.of(judge, self.asked.benchmark.name, self.manifest.dataset["content_sha256"])
+
+    def corrected(self, metrics: Metrics) -> CheckedScore | None:
+        """A score of these questions beside the check of its judge; None where there is none."""
+        labels, content = metrics.judge.metric == "accuracy", self.manifest.dataset["content_sha256"]
+        return checked_score(metrics.overall, self.check_of(metrics.judge), labels=labels, content_sha256=content)
 
 
 def graded_run(

@@ -1,6 +1,6 @@
 """The calls that would answer questions: the prompts are made from the fixtures, and counted."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -15,12 +15,13 @@ from longmemeval.errors import FixtureError
 from longmemeval.event_loop import complete
 from longmemeval.llm.cache import CachedChatModel
 from longmemeval.llm.call_counter import Call, CallCounter
-from longmemeval.llm.http.endpoints import endpoint
 from longmemeval.llm.options import is_offline
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.tokens import context_window
 from longmemeval.memory.configuration import MemoryConfiguration, analysis_of, build_memory, preset_of
+from longmemeval.memory.faults import recall_of
 from longmemeval.memory.gold import gold_for
+from longmemeval.memory.items import message_item
 from longmemeval.memory.protocol import MemoryTools
 from longmemeval.pipeline.answer.question_analysis import QueryModel
 from longmemeval.pipeline.estimate.work import Work, sampled_of, share_of, work_of
@@ -28,7 +29,7 @@ from longmemeval.pipeline.fixtures.access import PreparedFixtures
 from longmemeval.pipeline.fixtures.journal import REPLIES
 from longmemeval.pipeline.fixtures.query_vectors import query_vectors
 from longmemeval.reading.reader import Reader, ReadingConfiguration
-from longmemeval.records import Question
+from longmemeval.records import Question, Recall
 from longmemeval.retrieval.questions.analysis import analyse_by_model, analyse_by_rules
 from longmemeval.settings import Folders
 from longmemeval.storage.messages import haystack_messages
@@ -63,7 +64,8 @@ def answering_work(asking: Asking, left: Sequence[Question]) -> Work:
             return work_of(spec, calls, len(left), f"{share_of(sampled, left)} prompts{manner}")
     sampled = sampled_of(left)
     if preset_of(asking.configuration).recalls_everything and asking.reading.note_template is None:
-        return work_of(spec, _histories(asking, sampled), len(left), f"the size of {share_of(sampled, left)} haystacks")
+        calls, manner = _histories(asking, sampled)
+        return work_of(spec, calls, len(left), f"{share_of(sampled, left)} prompts{manner}")
     return Work(spec, None, None, None, 0.0 if is_offline(spec) else None, "known after prepare")
 
 
@@ -75,7 +77,7 @@ def _prompts(
     Raises:
         FixtureError: not prepared.
     """
-    configuration, reading = asking.configuration, asking.reading
+    configuration = asking.configuration
     opened = {question.haystack_id: fixtures.open(question.haystack_id) for question in questions}
     embed, manner = _vectors(asking, questions, fixtures)
     analysis = analysis_of(configuration)
@@ -89,23 +91,29 @@ def _prompts(
         analyse=partial(analyse_by_rules, method=analysis),
     )
     memory = build_memory(configuration, tools)
+    calls, failing = _read(asking, questions, counter, lambda one: recall_of(memory, one, opened[one.haystack_id]))
+    return calls, manner + failing
+
+
+def _read(
+    asking: Asking, questions: Sequence[Question], counter: CallCounter, recall: Callable[[Question], Awaitable[Recall]]
+) -> tuple[list[Sequence[Call]], str]:
+    """The calls that would answer each of `questions` from what is recalled, and how many would fail."""
+    reading = asking.reading
     if reading.context_window is None:
         reading = structs.replace(reading, context_window=context_window(asking.model))
     reader = Reader(reading, counter, counter.tokens)
-
     calls: list[Sequence[Call]] = []
 
     async def read() -> int:
         failed = 0
         for question in questions:
-            recall = await memory.recall(question, opened[question.haystack_id])
-            failed += (await reader.read(question, recall)).answer.status == "error"
+            failed += (await reader.read(question, await recall(question))).answer.status == "error"
             calls.append(counter.taken())
         return failed
 
-    if failed := complete(read()):
-        manner += f"; {failed} do not fit the model's window and would fail"
-    return calls, manner
+    failed = complete(read())
+    return calls, f"; {failed} do not fit the model's window and would fail" if failed else ""
 
 
 def _vectors(
@@ -119,12 +127,14 @@ def _vectors(
     return lambda text: stand_in.embed([text])[0], ", searched with other vectors than the embedder's"
 
 
-def _histories(asking: Asking, questions: Iterable[Question]) -> list[Sequence[Call]]:
-    """One call per question with the whole haystack, without what the prompt adds to it."""
-    count = CallCounter(asking.model).tokens.count
-    haystacks = (asking.dataset.haystack(question.haystack_id) for question in questions)
-    sizes = (sum(count(message.content) for message in haystack_messages(haystack)) for haystack in haystacks)
-    return [[Call(size, asking.reading.max_tokens)] for size in sizes]
+def _histories(asking: Asking, questions: Sequence[Question]) -> tuple[list[Sequence[Call]], str]:
+    """The calls that would answer each of `questions` from its whole haystack, which need not be prepared."""
+
+    async def everything(question: Question) -> Recall:
+        messages = haystack_messages(asking.dataset.haystack(question.haystack_id))
+        return Recall(tuple(map(message_item, messages)))
+
+    return _read(asking, questions, CallCounter(asking.model), everything)
 
 
 def analysing_work(asking: Asking, model: QueryModel, questions: Sequence[Question]) -> Work | None:
@@ -141,7 +151,7 @@ def analysing_work(asking: Asking, model: QueryModel, questions: Sequence[Questi
     chat: ChatModel = counter
     sampled: Sequence[Question] = sampled_of(questions)
     if cache.exists():
-        sampled, chat = questions, CachedChatModel(counter, cache, endpoint=endpoint(model.spec, model.options) or "")
+        sampled, chat = questions, CachedChatModel(counter, cache, options=model.options)
     calls: list[Sequence[Call]] = []
 
     async def ask() -> None:

@@ -69,5 +69,5 @@ def judging_work(
         calls = complete(grade(longest_reply(round(missing))))
         return work_of(counted.spec, calls, len(left), f"{share_of(sampled, left)} prompts")
 
-    expected, longest = map(work, lengths)
+    expected, longest = (found[length] for found in [{one: work(one) for one in set(lengths)}] for length in lengths)
     return structs.replace(longest, least_prompt_tokens=expected.least_prompt_tokens)

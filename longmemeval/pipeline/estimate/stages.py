@@ -80,11 +80,10 @@ class Stages:
     def _seconds(self, work: Work, tokens: int, replies: Replies, concurrency: int) -> float:
         if not work.calls or is_offline(work.model):
             return 0.0
-        rate = self._rates.of(work.model)
         return max(
             work.calls * replies.seconds / min(concurrency, work.calls),
-            (work.calls - 1) * 60.0 / rate.rpm if rate.rpm else 0.0,
-            ((work.prompt_tokens or 0) + tokens) * 60.0 / rate.tpm if rate.tpm else 0.0,
+            # The first call waits for nothing.
+            self._rates.of(work.model).seconds(work.calls - 1, (work.prompt_tokens or 0) + tokens),
         )
 
 

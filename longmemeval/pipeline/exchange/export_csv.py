@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from longmemeval.settings import Folders, folders
 Cell = str | int | float | bool | None
 
 _FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 class CsvExport(Struct, frozen=True):
@@ -43,7 +45,7 @@ def export_csv(
     counter), `completion_tokens`, `cost_usd`, `latency_ms`, `recall_ms`, `error`. What is not known is empty.
 
     Text that begins with `=`, `+`, `-`, `@`, a tab or a carriage return would be taken for a formula by a spreadsheet:
-    an apostrophe is put before it.
+    an apostrophe is put before it. Control characters other than tabs and line breaks are written as escapes.
 
     Args:
         run_id: a graded run.
@@ -125,5 +127,8 @@ def _effort(gold: Gold, answer: Answer | None) -> dict[str, Cell]:
 
 
 def _protected(cell: Cell) -> Cell:
-    """Text that no spreadsheet takes for a formula."""
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA_SIGNS) else cell
+    """Return text that no spreadsheet takes for a formula, and no terminal for a command."""
+    if not isinstance(cell, str):
+        return cell
+    shown = _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), cell)
+    return f"'{shown}" if shown.startswith(_FORMULA_SIGNS) else shown

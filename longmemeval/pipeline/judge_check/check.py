@@ -12,11 +12,12 @@ from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.costs.prices import price
 from longmemeval.costs.spending import Account, SpendingLimit
 from longmemeval.dataset import Dataset
+from longmemeval.errors import IntegrityError
 from longmemeval.evaluation.judges.definition import rules_of
 from longmemeval.evaluation.judges.protocol import Judge
-from longmemeval.evaluation.plants.make import Planting
 from longmemeval.evaluation.plants.plant import Plant
-from longmemeval.evaluation.plants.rates import judge_rates
+from longmemeval.evaluation.plants.rates import judge_rates, measured_rates
+from longmemeval.evaluation.statistics.misclassification import MeasuredRates
 from longmemeval.event_loop import complete
 from longmemeval.files import sha256_bytes, write_atomic
 from longmemeval.llm.call_counter import CallCounter
@@ -24,12 +25,14 @@ from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import load_chat_model
+from longmemeval.pipeline.judge_check.planted import encoded_plants, ground_of, planting_of
 from longmemeval.pipeline.judge_check.stored import (
     CHECK,
     FORMAT,
     JUDGEMENTS,
     PLANTS,
     JudgeCheck,
+    StoredCheck,
     check_folder,
     encoded,
 )
@@ -38,8 +41,9 @@ from longmemeval.pipeline.runs.journal import Journal, read_journal
 from longmemeval.pipeline.runs.lines import that_count
 from longmemeval.pipeline.runs.selection import Selection, select
 from longmemeval.pipeline.workers import Outcomes, WatchedChatModel, in_order
-from longmemeval.records import Gold, Judgement, Usage
+from longmemeval.records import Judgement, Usage
 from longmemeval.settings import Folders, folders
+from longmemeval.text_files import UnreadableError
 
 SPENDING = "spending.jsonl"
 
@@ -75,6 +79,8 @@ class CheckOutcome(Struct, frozen=True):
     check: JudgeCheck
     folder: Path
     newly_judged: int
+    rates: MeasuredRates | None
+    """What scores are corrected by; None where no right plant, or no wrong one, has a label."""
     usage: Usage
     """Of the judge, over all starts."""
 
@@ -90,7 +96,7 @@ class JudgeChecking:
         where: the folders; None: from the environment.
 
     Raises:
-        HarnessError: there is no such judge, or it cannot be reached.
+        HarnessError: the benchmark says nothing of how plants are made, or there is no such judge.
     """
 
     def __init__(
@@ -104,16 +110,16 @@ class JudgeChecking:
     ) -> None:
         self._dataset = dataset
         self._benchmark = benchmark_of(dataset)
+        self._planting = planting_of(self._benchmark)
         self._spec = spec or self._benchmark.default_judge
         self._options = options
         self._where = where or folders()
-        questions = list(dataset.questions())
-        self._questions = {one.question_id: one for one in select(questions, selection, dataset.question_type)}
-        self._golds = {one.question_id: dataset.gold(one.question_id) for one in questions}
-        self.plants = self._planted()
-        lines = b"".join(msgspec.json.encode(plant) + b"\n" for plant in self.plants)
-        self._plants_sha256 = sha256_bytes(lines)
-        self._lines = lines
+        self._ground = ground_of(dataset, options.seed)
+        chosen = select(self._ground.questions, selection, dataset.question_type)
+        self._questions = {one.question_id: one for one in chosen}
+        self.plants = list(self._planting.plants(self._ground, chosen))
+        self._lines = encoded_plants(self.plants)
+        self._plants_sha256 = sha256_bytes(self._lines)
         self.identity = self._judge(CallCounter).identity
         self.folder = check_folder(self._where.results_dir, self.identity.id, dataset.name, self._plants_sha256)
 
@@ -151,9 +157,11 @@ class JudgeChecking:
 
         Raises:
             HarnessError: another process checks the same, or the folder cannot be written.
+            IntegrityError: plants or labels of an earlier start were changed.
             FatalModelError, SpendingLimitError, EndpointDownError, AllFailedError: as of `evaluate`.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
+        self._refuse_changed()
         if not (self.folder / PLANTS).exists():
             write_atomic(self.folder / PLANTS, self._lines)
         with Journal(self.folder / JUDGEMENTS, Judgement) as journal:
@@ -169,7 +177,8 @@ class JudgeChecking:
                         outcomes.check()
 
                     complete(in_order(left, grade, self._options.concurrency))
-            judgements = journal.stored.records
+            judgements, judgements_sha256 = journal.stored.records, journal.sha256()
+        labels = that_count(judgements)
         check = JudgeCheck(
             format=FORMAT,
             judge=self.identity,
@@ -178,26 +187,27 @@ class JudgeChecking:
             seed=self._options.seed,
             questions=len(self._questions),
             plants_sha256=self._plants_sha256,
-            rates=judge_rates(self.plants, that_count(judgements)),
+            rates=judge_rates(self.plants, labels),
+            of_questions=len(self._ground.questions),
+            judgements_sha256=judgements_sha256,
         )
         write_atomic(self.folder / CHECK, encoded(check))
-        return CheckOutcome(check, self.folder, len(left), sum((one.usage for one in judgements), Usage()))
+        usage = sum((one.usage for one in judgements), Usage())
+        return CheckOutcome(check, self.folder, len(left), measured_rates(self.plants, labels), usage)
 
-    def _planted(self) -> list[Plant]:
-        def updates(gold: Gold) -> bool:
-            return self._benchmark.types.ability_of(gold) == "knowledge-update"
-
-        planting = Planting(
-            list(self._golds.values()),
-            updates,
-            lambda question: self._dataset.haystack(question.haystack_id),
-            self._options.seed,
-        )
-        return [
-            plant
-            for question_id, question in self._questions.items()
-            for plant in planting.of(question, self._golds[question_id])
-        ]
+    def _refuse_changed(self) -> None:
+        """Refuse to add to plants or labels that are not those that the last check left."""
+        try:
+            stored = StoredCheck(self.folder)
+        except UnreadableError:
+            return
+        problem = "" if stored.earlier or stored.problem.startswith(CHECK) else stored.problem
+        if problem:
+            raise IntegrityError(
+                f"The check cannot be relied on: {problem}",
+                where=str(self.folder),
+                fix="Restore it from a copy, or delete this folder and run the command again",
+            )
 
     def _left(self, judged: list[Judgement] | None = None) -> list[Plant]:
         if judged is None:
@@ -207,8 +217,8 @@ class JudgeChecking:
         return [plant for plant in self.plants if plant.plant_id not in done]
 
     async def _graded(self, judge: Judge, plant: Plant) -> Judgement:
-        question, gold = self._questions[plant.question_id], self._golds[plant.question_id]
-        judgement = await judge.judge(question, gold, plant.text)
+        gold = self._planting.graded_by(self._ground.golds[plant.question_id], plant)
+        judgement = await judge.judge(self._questions[plant.question_id], gold, plant.text)
         return msgspec.structs.replace(judgement, question_id=plant.plant_id)
 
     def _judge(self, factory: Callable[[str], ChatModel]) -> Judge:

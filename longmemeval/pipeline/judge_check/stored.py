@@ -1,26 +1,37 @@
-"""What checks of judges leave: plants, the judge's labels of them, and the rates, apart from all runs."""
+"""What checks of judges leave: plants, the judge's labels of them, and the rates, apart from all runs.
 
+No corrected score is made from the rates in `check.json`: whoever reads a check computes them from plants and labels.
+"""
+
+from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
+from longmemeval.benchmarks.specs import BENCHMARK_SPECS
+from longmemeval.errors import IntegrityError
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
-from longmemeval.evaluation.judges.standing import first_of
+from longmemeval.evaluation.judges.standing import first_of, is_named_by_its_hash
 from longmemeval.evaluation.metrics import Score
-from longmemeval.evaluation.plants.rates import JudgeRates
-from longmemeval.evaluation.statistics.misclassification import (
-    Corrected,
-    KnownRate,
-    corrected_accuracy,
-    corrected_difference,
-)
+from longmemeval.evaluation.plants.plant import Plant
+from longmemeval.evaluation.plants.rates import JudgeRates, measured_rates
+from longmemeval.evaluation.statistics.misclassification import Corrected, MeasuredRates, corrected_accuracy
+from longmemeval.files import sha256_bytes, sha256_text
+from longmemeval.pipeline.runs.journal import StoredJournal
+from longmemeval.pipeline.runs.lines import that_count
+from longmemeval.records import Judgement
 from longmemeval.text_files import UnreadableError, decode_json
 
 FOLDER = "judge-checks"
 """Below the results; no run has this name."""
 PLANTS, JUDGEMENTS, CHECK = "plants.jsonl", "judgements.jsonl", "check.json"
-FORMAT = 1
+FORMAT = 2
+"""From 2 on plants are made as the benchmark says, and a check has the hash of its labels; earlier ones are not used.
+
+Raise it whenever the same questions get other plants: those of before cannot be made again.
+"""
 
 
 class JudgeCheck(Struct, frozen=True):
@@ -36,27 +47,88 @@ class JudgeCheck(Struct, frozen=True):
     """That plants were made of."""
     plants_sha256: str
     rates: JudgeRates
+    """For whoever reads the file."""
+    of_questions: int = 0
+    """All of the data set's."""
+    judgements_sha256: str = ""
+    """Of the labels that the rates are of."""
+
+
+class StoredCheck:
+    """The files of one check, each read once.
+
+    Args:
+        folder: of the check.
+
+    Raises:
+        UnreadableError: its `check.json` cannot be read.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.name = "/".join([FOLDER, folder.parent.name, folder.name])
+        """Its place among the results."""
+        try:
+            data = (folder / CHECK).read_bytes()
+        except OSError as error:
+            raise UnreadableError(f"it cannot be read: {error.strerror}") from error
+        self.check = decode_json(data, JudgeCheck)
+        self.sha256 = sha256_bytes(data)
+        """Of `check.json`."""
 
     @property
-    def known(self) -> tuple[KnownRate, KnownRate] | None:
-        """What the judge gives right and wrong answers; None where one of them is not known."""
-        right, wrong, labels = self.rates.right, self.rates.wrong, self.judge.metric == "accuracy"
-        if right.credit is None or wrong.credit is None:
-            return None
-        return (
-            KnownRate(right.credit, right.n, right.deviation, labels),
-            KnownRate(wrong.credit, wrong.n, wrong.deviation, labels),
-        )
+    def earlier(self) -> bool:
+        """Whether an earlier version left it, whose plants are not made any more."""
+        return self.check.format < FORMAT
 
-    def corrected(self, score: Score) -> Corrected | None:
-        """The accuracy that a score by this judge stands for; None: not identifiable."""
-        known = self.known
-        return corrected_accuracy(score.accuracy, score.n, score.interval, *known) if known and score.n else None
+    @cached_property
+    def _planted(self) -> StoredJournal[Plant]:
+        return StoredJournal(self.folder / PLANTS, Plant)
 
-    def corrected_difference(self, difference: float, interval: tuple[float, float]) -> Corrected | None:
-        """A difference of two scores by this judge; None: not identifiable."""
-        known = self.known
-        return corrected_difference(difference, interval, *known) if known else None
+    @property
+    def plants(self) -> list[Plant]:
+        """What was planted."""
+        return self._planted.records
+
+    @cached_property
+    def journal(self) -> StoredJournal[Judgement]:
+        """The labels, in the order in which the judge gave them."""
+        return StoredJournal(self.folder / JUDGEMENTS, Judgement)
+
+    @cached_property
+    def judgements(self) -> dict[str, Judgement]:
+        """The judgement that counts, by plant id."""
+        return that_count(self.journal.records)
+
+    @cached_property
+    def rates(self) -> MeasuredRates | None:
+        """What scores are corrected by; None where no right plant, or no wrong one, has a label."""
+        return measured_rates(self.plants, self.judgements)
+
+    @cached_property
+    def problem(self) -> str:
+        """The first thing that does not hold, with the name of its file; empty where nothing was found."""
+        try:
+            return next(self._problems(), "")
+        except IntegrityError as error:
+            return f"{Path(str(error.where)).name}: {error.what}"
+
+    def _problems(self) -> Iterator[str]:
+        check = self.check
+        if check.format != FORMAT:
+            earlier = "an earlier version made it, from plants that are not made any more"
+            yield f"{CHECK}: {earlier if self.earlier else 'a newer version made it'}"
+        if check.judge.id != self.folder.parent.name or not is_named_by_its_hash(check.judge):
+            yield f"{CHECK}: is of another judge than its folder"
+        found = self._planted.sha256
+        if found != check.plants_sha256 or not self.folder.name.endswith(f"-{found[:8]}"):
+            yield f"{PLANTS}: was changed after the check (its sha256 is not the one in {CHECK})"
+        if check.judgements_sha256 != self.journal.sha256 and not self.journal.began_as(check.judgements_sha256):
+            yield f"{JUDGEMENTS}: was changed after the check (its sha256 is not the one in {CHECK})"
+        texts = {plant.plant_id: sha256_text(plant.text) for plant in self.plants}
+        for one in self.journal.records:
+            if one.judge_id != check.judge.id or one.answer_sha256 != texts.get(one.question_id):
+                yield f"{JUDGEMENTS}: plant '{one.question_id}' has a label by another judge, or of another text"
 
 
 def check_folder(results_dir: Path, judge_id: str, dataset: str, plants_sha256: str) -> Path:
@@ -73,29 +145,51 @@ class JudgeChecks:
 
     def __init__(self, results_dir: Path) -> None:
         self._results_dir = results_dir
-        self._found: dict[tuple[str, str], JudgeCheck | None] = {}
+        self._read: dict[str, tuple[list[StoredCheck], list[str]]] = {}
 
-    def of(self, judge: JudgeIdentity, benchmark: str) -> JudgeCheck | None:
-        """The check of the same judge on the same benchmark; of several the one with most plants.
+    def of(self, judge: JudgeIdentity, benchmark: str, content_sha256: str) -> StoredCheck | None:
+        """The check that scores by this judge are corrected by.
 
-        A later grading is by the judge of the first.
+        One on the same data if there is one, else one on other data of the benchmark; of several that with most plants.
+        A later grading is by the judge of the first. A benchmark that says nothing of plants has no check.
+
+        Args:
+            judge: who graded.
+            benchmark: what the questions are of.
+            content_sha256: of the data that was answered.
         """
-        key = first_of(judge).id, benchmark
-        if key not in self._found:
-            self._found[key] = _check_of(*key, self._results_dir)
-        return self._found[key]
+        stored = self._stored(judge, benchmark)[0]
+        same = [one for one in stored if one.check.dataset.get("content_sha256") == content_sha256]
+        for alike in (same, stored):
+            if holding := [one for one in alike if not one.problem and one.rates]:
+                return max(holding, key=lambda one: one.rates.plants if one.rates else 0)
+        return None
 
+    def refused(self, judge: JudgeIdentity, benchmark: str) -> list[str]:
+        """Why checks of this judge are not used: place, file and what does not hold; arguments as of `of`."""
+        stored, damaged = self._stored(judge, benchmark)
+        return [*damaged, *(f"{one.name}/{one.problem}" for one in stored if one.problem)]
 
-def _check_of(judge_id: str, benchmark: str, results_dir: Path) -> JudgeCheck | None:
-    found = []
-    for path in sorted((results_dir / FOLDER / judge_id).glob(f"*/{CHECK}")):
-        try:
-            check = decode_json(path.read_bytes(), JudgeCheck)
-        except (OSError, UnreadableError):
-            continue
-        if check.format == FORMAT and check.benchmark == benchmark:
-            found.append(check)
-    return max(found, key=lambda one: one.rates.right.n + one.rates.wrong.n, default=None)
+    def earlier(self, judge: JudgeIdentity, benchmark: str) -> list[StoredCheck]:
+        """Those that an earlier version left; arguments as of `of`."""
+        return [one for one in self._stored(judge, benchmark)[0] if one.earlier]
+
+    def _stored(self, judge: JudgeIdentity, benchmark: str) -> tuple[list[StoredCheck], list[str]]:
+        if BENCHMARK_SPECS.get(benchmark).planting is None:
+            return [], []
+        stored, damaged = self._of_judge(judge)
+        return [one for one in stored if one.check.benchmark == benchmark], damaged
+
+    def _of_judge(self, judge: JudgeIdentity) -> tuple[list[StoredCheck], list[str]]:
+        judge_id = first_of(judge).id
+        if judge_id not in self._read:
+            stored, damaged = self._read[judge_id] = [], []
+            for path in sorted((self._results_dir / FOLDER / judge_id).glob(f"*/{CHECK}")):
+                try:
+                    stored.append(StoredCheck(path.parent))
+                except UnreadableError as error:
+                    damaged.append(f"{FOLDER}/{judge_id}/{path.parent.name}/{CHECK}: {error}")
+        return self._read[judge_id]
 
 
 def encoded(check: JudgeCheck) -> bytes:
@@ -112,12 +206,44 @@ class CheckedScore(Struct, frozen=True):
     """Mean credit of wrong plants."""
     plants: int
     corrected: Corrected | None
-    """None: the rates leave nothing to be said."""
+    """None: see `reason`."""
+    reason: str
+    """Why the score cannot be corrected, a clause; empty where it is."""
+    check: str
+    """The folder of the check among the results."""
+    of: str
+    """Which questions the plants are of."""
+    other_data: bool
+    """Whether these are of another data set than the run's."""
 
 
-def checked_score(score: Score, check: JudgeCheck | None) -> CheckedScore | None:
-    """A score beside the check of its judge; None where that was not checked, or shows nothing."""
-    if check is None or check.known is None:
+def checked_score(
+    score: Score, stored: StoredCheck | None, *, labels: bool, content_sha256: str
+) -> CheckedScore | None:
+    """A score beside the check of its judge; None where that was not checked, or shows nothing.
+
+    Args:
+        score: by the judge.
+        stored: its check.
+        labels: whether the judge gives labels.
+        content_sha256: of the data that was answered.
+    """
+    if stored is None or stored.rates is None:
         return None
-    right, wrong = check.known
-    return CheckedScore(right.mean, wrong.mean, right.n + wrong.n, check.corrected(score))
+    rates, check = stored.rates, stored.check
+    found = corrected_accuracy(
+        score.accuracy, score.n, score.interval, rates, not_evaluated=score.not_evaluated, labels=labels
+    )
+    planted = len({plant.question_id for plant in stored.plants})
+    part = "all" if planted == check.of_questions else f"{planted:,} of the"
+    seed = f", seed {check.seed}" if check.seed else ""
+    return CheckedScore(
+        right_passed=rates.right,
+        wrong_passed=rates.wrong,
+        plants=rates.plants,
+        corrected=found if isinstance(found, Corrected) else None,
+        reason="" if isinstance(found, Corrected) else found.reason,
+        check=stored.name,
+        of=f"{part} {check.of_questions:,} questions of {check.dataset['name']}{seed}",
+        other_data=check.dataset.get("content_sha256") != content_sha256,
+    )

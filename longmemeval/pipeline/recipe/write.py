@@ -10,9 +10,9 @@ from longmemeval.memory.configuration import MemoryConfiguration
 from longmemeval.pipeline.fixtures.access import PreparedFixtures
 from longmemeval.pipeline.recipe.document import Recipe, recipe_of
 from longmemeval.pipeline.runs.asked import dataset_of
-from longmemeval.pipeline.runs.manifest import RunManifest, read_manifest, run_folder
+from longmemeval.pipeline.runs.manifest import RECORDED_NAMES, RunManifest, read_manifest, run_folder
 from longmemeval.pipeline.runs.settings import AnswerSettings
-from longmemeval.secrets.redaction import without_secrets
+from longmemeval.secrets.redaction import record_without_secrets
 from longmemeval.settings import Folders, folders
 from longmemeval.storage.fixture import meta_of
 
@@ -82,7 +82,10 @@ def render(recipe: Recipe, manifest: RunManifest) -> str:
     ]
     if (manifest.environment.get("git") or {}).get("dirty"):
         lines.append("# Its harness had changes that were not committed: the git commit alone does not name its code.")
-    document: dict[str, Any] = msgspec.to_builtins(recipe)
+    sections: dict[str, Any] = msgspec.to_builtins(recipe)
+    document = {
+        key: value if key == "run" else record_without_secrets(value, RECORDED_NAMES) for key, value in sections.items()
+    }
     if not recipe.templates:
         del document["templates"]
     for key, value in document.items():
@@ -94,7 +97,7 @@ def render(recipe: Recipe, manifest: RunManifest) -> str:
         for name, setting in value.items():
             lines += [f"  # {_IN_SETTINGS[name]}"] if name in _IN_SETTINGS else []
             lines += [f"  {line}" for line in _yaml({name: setting}).splitlines()]
-    return without_secrets("\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"
 
 
 class _Dumper(yaml.SafeDumper):

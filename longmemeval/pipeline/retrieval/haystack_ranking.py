@@ -12,14 +12,18 @@ from longmemeval.arrays import Vector
 from longmemeval.costs.spending import Account
 from longmemeval.errors import RecallError
 from longmemeval.evaluation.measures.rankings import Granularity, Ranked, Ranking
+from longmemeval.event_loop import complete
 from longmemeval.llm.access import ModelAccess
+from longmemeval.llm.model_calls import all_written
 from longmemeval.memory.configuration import MemoryConfiguration, build_memory
+from longmemeval.memory.faults import errors_of
 from longmemeval.memory.protocol import MemorySystem, MemoryTools, RankingMemory
 from longmemeval.pipeline.fixtures.query_vectors import QueryVectors, VectorSource
 from longmemeval.pipeline.retrieval.second_recall import ranked_otherwise, recalled, second_recall
 from longmemeval.records import Gold, Question, Recall, RecalledItem
 from longmemeval.retrieval.questions.analysis import QuestionAnalysis
 from longmemeval.storage.fixture import Fixture
+from longmemeval.storage.remote_fixtures import be_patient
 
 
 class MemoryTask(Struct, frozen=True):
@@ -74,6 +78,8 @@ _RANKINGS = msgspec.json.Decoder(list[Ranking])
 
 def rank_haystack(task: HaystackTask) -> list[MemoryRankings]:
     """Rank everything in `task`, memory by memory."""
+    for memory in task.memories:
+        be_patient(task.folder, memory.models.options.give_up_after_s, is_there=True)
     fixture = Fixture.open(task.folder)
     return [_rank_all(memory, fixture, task.level) for memory in task.memories]
 
@@ -88,7 +94,10 @@ def _rank_all(task: MemoryTask, fixture: Fixture, level: Granularity) -> MemoryR
     )
     system = build_memory(task.configuration, tools)
     rankings = [rank_question(system, question, fixture, level, twice=task.twice) for question in task.questions]
-    return MemoryRankings(msgspec.json.encode(rankings), time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    if task.models.calls_file:
+        complete(all_written(task.models.calls_file))
+    return MemoryRankings(msgspec.json.encode(rankings), seconds)
 
 
 class _SentVectors:
@@ -126,14 +135,21 @@ def rank_question(
         twice: whether to ask again at once, and say what was other.
     """
     if isinstance(system, RankingMemory):
-        units = system.rank(question, fixture)
+        try:
+            with errors_of(system):
+                units = system.rank(question, fixture)
+        except RecallError as error:
+            return _of_recall(question.question_id, error, fixture, level)
         turns = [Ranked(message_id, unit.score) for unit in units for message_id in unit.message_ids]
         ranking = Ranking(question.question_id, level, _reduce_to(level, turns))
         if not twice:
             return ranking
         second = second_recall(system, question, fixture, recalled(system, question, fixture))
-        if not second and ranked_otherwise(system, question, fixture, [one.id for one in turns]):
-            second = ("order",)
+        try:
+            if not second and ranked_otherwise(system, question, fixture, [one.id for one in turns]):
+                second = ("order",)
+        except RecallError:
+            second = ("error",)
         return structs.replace(ranking, second=second)
     recall = recalled(system, question, fixture)
     ranking = _of_recall(question.question_id, recall, fixture, level)

@@ -26,6 +26,7 @@ from longmemeval.pipeline.runs.manifest import check_run_id, default_run_id
 from longmemeval.pipeline.runs.selection import Selection, part_of, select
 from longmemeval.pipeline.runs.shards import sharded_id
 from longmemeval.settings import Folders, folders
+from longmemeval.storage.remote_fixtures import be_patient
 
 
 class RetrievalOptions(Struct, frozen=True):
@@ -92,6 +93,7 @@ def retrieve(
         SpendingLimitError, EndpointDownError: the rest has to wait; what was ranked is kept.
     """
     where = where or folders()
+    be_patient(where.prepared_dir, options.model_options.give_up_after_s)
     _check(options)
     benchmark = benchmark_of(dataset)
     protocol = _official_protocol(benchmark, dataset) if options.protocol == "official" else None

@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from longmemeval.errors import RecallError
 from longmemeval.evaluation.measures.rankings import Difference
 from longmemeval.event_loop import complete
+from longmemeval.memory.faults import errors_of, recall_of
 from longmemeval.memory.protocol import MemorySystem, RankingMemory
 from longmemeval.records import Question, Recall, RecalledItem
 from longmemeval.storage.fixture import Fixture
@@ -31,14 +32,15 @@ def second_recall(
 def recalled(system: MemorySystem, question: Question, fixture: Fixture) -> Recall | RecallError:
     """What a memory recalls, or how it failed."""
     try:
-        return complete(system.recall(question, fixture))
+        return complete(recall_of(system, question, fixture))
     except RecallError as error:
         return error
 
 
 def ranked_otherwise(system: RankingMemory, question: Question, fixture: Fixture, first: list[str]) -> bool:
     """Whether a ranking of the whole history comes out in another order than `first`, message ids."""
-    return [one for unit in system.rank(question, fixture) for one in unit.message_ids] != first
+    with errors_of(system):
+        return [one for unit in system.rank(question, fixture) for one in unit.message_ids] != first
 
 
 def differences_of(first: Recall, again: Recall) -> tuple[Difference, ...]:

@@ -20,7 +20,7 @@ from longmemeval.event_loop import complete
 from longmemeval.executors.protocol import Task
 from longmemeval.executors.registry import in_order, is_alone, run_tasks
 from longmemeval.llm.access import ModelAccess
-from longmemeval.llm.model_calls import CALLS
+from longmemeval.llm.model_calls import CALLS, all_written
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import MemoryConfiguration, build_memory, preset_of
 from longmemeval.memory.gold import gold_for
@@ -229,6 +229,8 @@ def rank_all(plans: Sequence[Plan], scoring: Scoring, workers: Workers) -> tuple
             for run, own, rank in zip(runs, scores, ranked, strict=True):
                 for question in questions:
                     own.add(question, run.ranking(question.question_id, partial(rank, question)))
+        for plan in plans:
+            complete(all_written(plan.folder / CALLS))
     return tuple(
         job.finish(plan.manifest.run_id, plan.settings, run, own.results(plan.configuration.name), own.loose_cutoffs)
         for plan, run, own in zip(plans, runs, scores, strict=True)

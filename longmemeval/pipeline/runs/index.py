@@ -8,8 +8,7 @@ from msgspec import Struct
 from longmemeval.evaluation.judges.standing import grading
 from longmemeval.evaluation.metrics import Metrics
 from longmemeval.files import sha256_bytes
-from longmemeval.locks import locked
-from longmemeval.pipeline.runs.journal import read_journal
+from longmemeval.pipeline.runs.journal import Journal, read_journal
 from longmemeval.pipeline.runs.manifest import RunManifest
 
 INDEX = "index.jsonl"
@@ -49,13 +48,17 @@ class IndexEntry(Struct, frozen=True):
 def record_score(
     results_dir: Path, manifest: RunManifest, metrics: Metrics, part: str = "", protocol_note: str = ""
 ) -> None:
-    """Append the score of a run unless that is what the index says of it already."""
+    """Append the score of a run unless that is what the index says of it already.
+
+    Raises:
+        IntegrityError: a line is damaged.
+        HarnessError: the disk refuses.
+    """
     entry = index_entry(manifest, metrics, part, protocol_note)
-    path = results_dir / INDEX
-    with locked(path, wait=True), path.open("ab") as index:
-        newest = {(one.run, one.judge): one for one in read_index(results_dir)}
+    with Journal(results_dir / INDEX, IndexEntry, wait=True) as index:
+        newest = {(one.run, one.judge): one for one in index.records()}
         if newest.get((entry.run, entry.judge)) != entry:
-            index.write(msgspec.json.encode(entry) + b"\n")
+            index.append(entry)
 
 
 def read_index(results_dir: Path) -> list[IndexEntry]:

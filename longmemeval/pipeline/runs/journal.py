@@ -144,9 +144,10 @@ class Journal(Generic[R]):
         kind: of a record.
         read: what this process read of it before; read again only where it has grown since.
         each: see `StoredJournal`.
+        wait: until another process that is writing to it is done.
 
     Raises:
-        HarnessError: another process is writing to it.
+        HarnessError: another process is writing to it, and `wait` is false.
     """
 
     def __init__(
@@ -156,12 +157,13 @@ class Journal(Generic[R]):
         *,
         read: StoredJournal[R] | None = None,
         each: Callable[[R], None] | None = None,
+        wait: bool = False,
     ) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
         with ExitStack() as opened:
             try:
-                opened.enter_context(locked(path, wait=False))
+                opened.enter_context(locked(path, wait=wait))
             except LockedError as error:
                 raise HarnessError(
                     "Another process is writing to this journal", where=str(path), fix="Wait for it, or stop it"

@@ -144,7 +144,7 @@ def begun_or_new(folder: Path, journal: Journal[R], new: RunManifest, *, extend:
         after = extended(before, new) if extend else before
         _check_same(after, new)
         _check_untouched(before, journal)
-        return after
+        return structs.replace(after, sweep=after.sweep or new.sweep)
     if journal.records():
         raise IntegrityError(
             f"There is {journal.path.name} but no run.json: nothing says how it was made",

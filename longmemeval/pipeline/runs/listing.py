@@ -1,7 +1,7 @@
 """Which runs there are: listed with filters, and found by pattern or by sweep. Each `run.json` is read once."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -12,6 +12,7 @@ from msgspec import Struct
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.pipeline.runs.index import IndexEntry, read_index
 from longmemeval.pipeline.runs.manifest import run_ids
+from longmemeval.text.plural import count_of
 from longmemeval.text_files import UnreadableError, decode_json
 
 DAMAGED = "damaged"
@@ -43,6 +44,8 @@ class ListedRun(Struct, frozen=True):
     started_at: str
     scores: tuple[ListedScore, ...] = ()
     """The official judge's first, else the newest."""
+    sweep: str | None = None
+    """That the run is part of, as its manifest says."""
 
 
 class RunFilter(Struct, frozen=True):
@@ -67,6 +70,7 @@ class _Listed(Struct):
     question_ids: tuple[str, ...]
     started_at: str
     totals: dict[str, Any] = {}
+    sweep: str | None = None
 
 
 def list_runs(results_dir: Path, wanted: RunFilter | None = None) -> list[ListedRun]:
@@ -88,7 +92,12 @@ def list_runs(results_dir: Path, wanted: RunFilter | None = None) -> list[Listed
 
 
 def named_runs(
-    names: Sequence[str], results_dir: Path, *, sweep: str | None = None, rankings: bool = True
+    names: Sequence[str],
+    results_dir: Path,
+    *,
+    sweep: str | None = None,
+    rankings: bool = True,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> list[str]:
     """The ids that names and patterns stand for.
 
@@ -97,6 +106,7 @@ def named_runs(
         results_dir: the folder of runs.
         sweep: the runs of this sweep too.
         rankings: whether a pattern or a sweep stands for runs of `retrieval` too.
+        tell: is called with what is to be said of runs that are left out.
 
     Returns:
         The names in their order, those of a pattern in alphabetical order and none twice.
@@ -117,18 +127,41 @@ def named_runs(
             raise HarnessError(f"No run matches '{name}'", where=str(results_dir), fix=nearest(name, ids))
         wanted += [run_id for run_id in found if run_id not in wanted]
     if sweep is not None:
-        of_sweep = [one.run for one in list_runs(results_dir, RunFilter(sweep=sweep)) if rankings or one.kind == "run"]
+        listed = list_runs(results_dir)
+        of_sweep = [one.run for one in listed if one.sweep == sweep and (rankings or one.kind == "run")]
+        unrecorded, sweeps = unrecorded_note(listed, sweep), _sweeps(listed)
         if not of_sweep:
-            fix = "`longmemeval runs` lists all runs; the runs of a sweep begin with its name"
+            fix = unrecorded or (nearest(sweep, sweeps) if sweeps else "`longmemeval runs` lists all runs")
             raise HarnessError(f"There is no run of a sweep '{sweep}'", where=str(results_dir), fix=fix)
+        if unrecorded:
+            tell(unrecorded)
         wanted += [run_id for run_id in sorted(of_sweep) if run_id not in wanted]
     return wanted
 
 
 def sweep_names(results_dir: Path) -> list[str]:
     """What `--sweep` can name: the sweeps that have runs, in alphabetical order."""
-    cut = ((one.run, one.run.find(f"_{_slug(one.memory)}")) for one in list_runs(results_dir) if one.memory)
-    return sorted({run[:end] for run, end in cut if end > 0})
+    return _sweeps(list_runs(results_dir))
+
+
+def _sweeps(listed: Iterable[ListedRun]) -> list[str]:
+    return sorted({one.sweep for one in listed if one.sweep})
+
+
+def unrecorded_note(listed: Iterable[ListedRun], sweep: str) -> str:
+    """Say which runs may belong to a sweep and do not record it; empty where there are none.
+
+    The ids of a sweep begin with its name, but those of `nightly_v2` begin with `nightly` too: only the record tells.
+    """
+    begin = f"{sweep}_"
+    found = [one.run for one in listed if one.sweep is None and one.run.startswith(begin)]
+    if not found:
+        return ""
+    runs = count_of(len(found), "run begins", "runs begin")
+    return (
+        f"{runs} with '{begin}' and no sweep is recorded: started by hand, or by an earlier version. "
+        f"Name them, or the pattern '{begin}*'"
+    )
 
 
 def _ranks(results_dir: Path, run_id: str) -> bool:
@@ -153,6 +186,7 @@ def _listed(results_dir: Path, run_id: str, scores: Mapping[str, tuple[ListedSco
         answered=answered if isinstance(answered, int) else None,
         started_at=one.started_at,
         scores=scores.get(run_id, ()),
+        sweep=one.sweep,
     )
 
 
@@ -188,18 +222,8 @@ def _matches(one: ListedRun, wanted: RunFilter) -> bool:
         (one.status, wanted.status),
     )
     return all(pattern is None or fnmatchcase(value, pattern) for value, pattern in pairs) and (
-        wanted.sweep is None or _is_of_sweep(one, wanted.sweep)
+        wanted.sweep is None or one.sweep == wanted.sweep
     )
-
-
-def _is_of_sweep(one: ListedRun, sweep: str) -> bool:
-    """Whether the id is one that the sweep gives: its name, then the memory's."""
-    return one.run.startswith(f"{sweep}_{_slug(one.memory)}")
-
-
-def _slug(memory: str) -> str:
-    """How the ids of a sweep write the name of a memory, or its beginning."""
-    return re.sub(r"[^A-Za-z0-9._+]+", "-", memory).strip("-")[:20]
 
 
 def _started(one: ListedRun) -> datetime:

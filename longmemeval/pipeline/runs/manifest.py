@@ -22,7 +22,8 @@ from longmemeval.errors import HarnessError, IntegrityError, nearest
 from longmemeval.files import list_folders, safe_name, write_atomic
 from longmemeval.pipeline.runs.selection import Selection
 from longmemeval.pipeline.runs.settings import RunKind, RunSettings, kind_of, settings_of
-from longmemeval.secrets.redaction import redact, without_secrets
+from longmemeval.remote.places import as_given
+from longmemeval.secrets.redaction import record_without_secrets, redact
 from longmemeval.text_files import UnreadableError, decode_format, decode_json
 
 FORMAT = 1
@@ -36,6 +37,10 @@ _PACKAGES = (
     "joblib",
     "rank-bm25",
 )
+RECORDED_NAMES = frozenset({"run_id", "name", "preset", "spec", "preparation"}) | {
+    *("question_ids", "fixtures", "files", "selection", "merged_from", "extended_from", "format", "kind", "status")
+}
+"""Keys of records under which names, ids and hashes stand, by which a run is found and read."""
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,119}")
 
 
@@ -98,6 +103,8 @@ class RunManifest(Struct, frozen=True):
     """What it asked before, where `--extend` added questions; the first extent first."""
     templates: dict[str, str] = {}
     """Texts of the prompts that are not shipped, by their hash; those of a protocol are in `settings.protocol`."""
+    sweep: str | None = None
+    """Name of the sweep that the run is part of; None: of none, or an earlier version did not record it."""
 
     @property
     def kind(self) -> RunKind:
@@ -137,7 +144,7 @@ def dataset_record(dataset: Dataset) -> dict[str, str]:
     """Which data a run answers, by both identities; the path as it was given finds it again in `evaluate`."""
     return {
         "name": dataset.name,
-        "path": str(dataset.path),
+        "path": as_given(str(dataset.path)),
         "sha256": dataset.sha256,
         "content_sha256": dataset.content_sha256,
     }
@@ -261,8 +268,8 @@ def write_manifest(folder: Path, manifest: RunManifest) -> None:
     """
     path = folder / "run.json"
     try:
-        text = without_secrets(msgspec.json.encode(document_of(manifest)).decode())
-        write_atomic(path, msgspec.json.format(text, indent=2).encode() + b"\n")
+        document = record_without_secrets(document_of(manifest), RECORDED_NAMES)
+        write_atomic(path, msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
     except OSError as error:
         raise HarnessError(
             f"The manifest cannot be written: {error.strerror}",
@@ -284,6 +291,19 @@ def differences(
         old, new = before.get(key), after.get(key)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
             found.extend(differences(old, new, f"{prefix}{key}.", said=said))
+        elif isinstance(old or new, Mapping) and old != new and not (old and new):
+            found.extend(differences(old or {}, new or {}, f"{prefix}{key}.", said=said))
         elif old != new:
-            found.append(f"{prefix}{key}: {said.format(old=old, new=new)}")
+            shown = {"old": _NOT_SET if old is None else old, "new": _NOT_SET if new is None else new}
+            found.append(f"{prefix}{key}: {said.format(**shown)}")
     return found
+
+
+class _NotSet:
+    """Stands for a setting that is not there."""
+
+    def __repr__(self) -> str:
+        return "not set"
+
+
+_NOT_SET = _NotSet()

@@ -96,6 +96,7 @@ class SweepState:
             concurrency=self.plan.concurrency,
             run_id=run.run_id,
             repeat=run.repeat,
+            sweep=self.plan.name,
         )
 
     def files(self, run: PlannedRun) -> RunFiles:

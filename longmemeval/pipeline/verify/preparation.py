@@ -8,6 +8,7 @@ from typing import Any
 from longmemeval.errors import FixtureError, HarnessError
 from longmemeval.files import leads_nowhere, safe_name
 from longmemeval.pipeline.fixtures.recipes import PlannedPart, check_unmixed, is_made_of_others
+from longmemeval.pipeline.verify.sources import stale_parts
 from longmemeval.records import FixtureMeta
 from longmemeval.storage.fixture import Fixture, StoredPart, fixture_folders
 from longmemeval.storage.messages import resource_id
@@ -47,6 +48,8 @@ class PreparationCheck:
             first, *_ = self._metas.values()
             shared = _fullest(self._metas.values(), self._known)
             yield _holds(self._place, partial(check_unmixed, self._metas, first.dataset, shared))
+            for stale in stale_parts(self._metas.values()):
+                yield f"{self._place}: {stale}" if stale else None
 
     def _of_fixture(self, fixture: Fixture, place: str) -> Iterator[str | None]:
         held = [part for part in self._known.values() if part.info(fixture.meta)]

@@ -1,4 +1,4 @@
-"""`sign`: every file of a run under one signature."""
+"""`sign`: every file of a run, and the checks that its corrected scores rest on, under one signature."""
 
 import base64
 from pathlib import Path
@@ -9,7 +9,15 @@ from longmemeval.errors import HarnessError, IntegrityError
 from longmemeval.files import write_atomic
 from longmemeval.pipeline.runs.manifest import read_manifest, run_folder
 from longmemeval.pipeline.verify.keys import private_key
-from longmemeval.pipeline.verify.signature import FORMAT, SIGNATURE, Signature, file_hashes, fingerprint, signed_bytes
+from longmemeval.pipeline.verify.signature import (
+    FORMAT,
+    SIGNATURE,
+    Signature,
+    check_hashes,
+    file_hashes,
+    fingerprint,
+    signed_bytes,
+)
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.settings import Folders, folders
 
@@ -36,14 +44,15 @@ def sign(run: str, key_file: Path, *, where: Folders | None = None) -> Signature
     key = private_key(key_file)
     if read_manifest(folder).status == "running":
         raise HarnessError(f"Run '{run}' has not ended", fix=f"Finish it first: longmemeval run --resume {run}")
-    if problems := verify(run, where=where).problems:
+    found = verify(run, where=where)
+    if problems := found.problems:
         raise IntegrityError(
             f"Run '{run}' is not signed: {len(problems)} of its checks do not hold",
             where=problems[0],
             fix=f"longmemeval verify {run} lists them",
         )
-    files = file_hashes(folder)
-    signed = key.sign(signed_bytes(run, files))
-    signature = Signature(FORMAT, run, files, fingerprint(key.public_key()), base64.b64encode(signed).decode())
+    files, checks = file_hashes(folder), check_hashes(where.results_dir, found.judge_checks)
+    signed = base64.b64encode(key.sign(signed_bytes(run, files, checks))).decode()
+    signature = Signature(FORMAT, run, files, fingerprint(key.public_key()), signed, checks)
     write_atomic(folder / SIGNATURE, msgspec.json.format(msgspec.json.encode(signature), indent=2) + b"\n")
     return signature

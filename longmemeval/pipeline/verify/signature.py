@@ -1,11 +1,11 @@
-"""Signatures of runs: every file of a run's folder under one Ed25519 signature (RFC 8032).
+"""Signatures of runs: all files of a run and of the checks its corrected scores rest on, by Ed25519 (RFC 8032).
 
 Hashes inside a folder show damage; whoever edits an answer can compute them again. A signature shows who vouches for
 the files, provided that the key it is checked with comes from the reader and not from the folder.
 """
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.files import sha256_bytes, sha256_file
+from longmemeval.pipeline.judge_check.stored import CHECK, JUDGEMENTS, PLANTS
 from longmemeval.pipeline.verify.keys import public_key
 from longmemeval.text_files import UnreadableError, decode_format
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 SIGNATURE = "signature.json"
-FORMAT = 1
+FORMAT = 2
+"""From 2 on the checks of judges that its corrected scores rest on are signed too."""
 _PURPOSE = b"longmemeval run\n"
 """Begins what is signed, so that a signature made for something else cannot stand here."""
 
@@ -35,7 +37,9 @@ class Signature(Struct, frozen=True):
     key: str
     """sha256 of the public key, to tell which one to bring; the key itself is not here."""
     signature: str
-    """Over run id and files, as base64."""
+    """Over run id, files and checks, as base64."""
+    checks: dict[str, str] = {}
+    """sha256 of the files of the checks of judges that corrected scores rest on, by their path among the results."""
 
 
 def stored_signature(folder: Path) -> Signature | None:
@@ -48,12 +52,23 @@ def stored_signature(folder: Path) -> Signature | None:
     return decode_format(path.read_bytes(), Signature, FORMAT, "The signature", SIGNATURE) if path.exists() else None
 
 
-def check_signature(folder: Path, key_file: Path) -> Iterator[str | None]:
+def covers_no_checks(folder: Path) -> bool:
+    """Whether the signature of a run is one of before checks of judges were signed."""
+    try:
+        stored = stored_signature(folder)
+    except UnreadableError:
+        return False
+    return stored is not None and stored.format < 2
+
+
+def check_signature(folder: Path, key_file: Path, checks: Sequence[str] | None = None) -> Iterator[str | None]:
     """Whether a run's files are those that the owner of a key signed: what is wrong, or None, for each check.
 
     Args:
         folder: of the run.
         key_file: the reader's own copy of the public key, as PEM or OpenSSH.
+        checks: places of the checks of judges that its corrected scores rest on now; None: no corrected score is
+            shown, so that neither these matter nor those that were signed.
 
     Raises:
         HarnessError: the key cannot be used.
@@ -75,35 +90,50 @@ def check_signature(folder: Path, key_file: Path) -> Iterator[str | None]:
         yield f"{SIGNATURE}: is not by the owner of {key_file.name}{other}"
         return
     yield None
-    found = file_hashes(folder)
-    for name in sorted(found.keys() | stored.files.keys()):
+    yield from _compared(stored.files, file_hashes(folder))
+    if checks is not None and stored.format >= 2:
+        signed = dict.fromkeys(name.rpartition("/")[0] for name in stored.checks)
+        yield from _compared(stored.checks, check_hashes(folder.parent, [*signed, *checks]))
+
+
+def _compared(signed: Mapping[str, str], found: Mapping[str, str]) -> Iterator[str | None]:
+    for name in sorted(found.keys() | signed.keys()):
         if name not in found:
             yield f"{name}: was signed and is missing"
-        elif name not in stored.files:
+        elif name not in signed:
             yield f"{name}: is not under the signature"
         else:
-            yield None if found[name] == stored.files[name] else f"{name}: was changed after it was signed"
+            yield None if found[name] == signed[name] else f"{name}: was changed after it was signed"
 
 
 def _holds(key: "Ed25519PublicKey", stored: Signature) -> bool:
     from cryptography.exceptions import InvalidSignature
 
     try:
-        key.verify(base64.b64decode(stored.signature, validate=True), signed_bytes(stored.run_id, stored.files))
+        checks = stored.checks if stored.format >= 2 else None
+        signed = signed_bytes(stored.run_id, stored.files, checks)
+        key.verify(base64.b64decode(stored.signature, validate=True), signed)
     except (InvalidSignature, ValueError):
         return False
     return True
 
 
-def signed_bytes(run_id: str, files: dict[str, str]) -> bytes:
-    """What is signed: one spelling of run id and hashes."""
-    return _PURPOSE + msgspec.json.encode({"run_id": run_id, "files": files}, order="deterministic")
+def signed_bytes(run_id: str, files: dict[str, str], checks: dict[str, str] | None) -> bytes:
+    """What is signed: one spelling of run id and hashes; without checks as in format 1, which covers none."""
+    covered = {"run_id": run_id, "files": files} | ({} if checks is None else {"checks": checks})
+    return _PURPOSE + msgspec.json.encode(covered, order="deterministic")
 
 
 def file_hashes(folder: Path) -> dict[str, str]:
     """The sha256 of every file below the folder but the signature and locks."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock")
     return {path.relative_to(folder).as_posix(): sha256_file(path) for path in files if path != folder / SIGNATURE}
+
+
+def check_hashes(results_dir: Path, checks: Iterable[str]) -> dict[str, str]:
+    """The sha256 of the files of checks of judges, by their path among the results; the places of these as well."""
+    names = sorted(f"{check}/{name}" for check in set(checks) for name in (PLANTS, JUDGEMENTS, CHECK))
+    return {name: sha256_file(results_dir / name) for name in names if (results_dir / name).is_file()}
 
 
 def fingerprint(key: "Ed25519PublicKey") -> str:

@@ -1,16 +1,19 @@
 """`verify`: hashes hold, and every number recomputes from the files."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 
 from msgspec import Struct, structs
 
+from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, IntegrityError, nearest
-from longmemeval.evaluation.metrics import METRICS_FORMAT
+from longmemeval.evaluation.metrics import METRICS_FORMAT, Metrics
 from longmemeval.files import safe_name
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, parts_of, preset_of
 from longmemeval.memory.definition import known_parts
+from longmemeval.pipeline.fixtures.journal import PREPARE_JOURNAL
 from longmemeval.pipeline.runs.asked import AskedQuestions, check_selection, dataset_of
 from longmemeval.pipeline.runs.index import INDEX, IndexEntry, index_entry, read_index
 from longmemeval.pipeline.runs.lines import ANSWERS, PROMPTS, RANKINGS
@@ -29,13 +32,16 @@ from longmemeval.pipeline.runs.scores.checks import (
 )
 from longmemeval.pipeline.runs.scores.stored import read_metrics
 from longmemeval.pipeline.runs.settings import AnswerSettings, RetrievalSettings
+from longmemeval.pipeline.verify.judge_checks import RestingOn
 from longmemeval.pipeline.verify.preparation import PreparationCheck
 from longmemeval.pipeline.verify.retrieval import check_retrieval
-from longmemeval.pipeline.verify.signature import SIGNATURE, check_signature
+from longmemeval.pipeline.verify.signature import SIGNATURE, check_signature, covers_no_checks
+from longmemeval.pipeline.verify.sources import code_since, read_other_code
 from longmemeval.settings import Folders, folders
 from longmemeval.storage.fixture import stored_folders
 
 _UNREAD = "The run is signed; --public-key FILE checks by whom"
+_UNCOVERED = "An earlier version signed the run: the check of the judge is not under the signature; sign it again"
 
 
 class Verification(Struct, frozen=True):
@@ -45,7 +51,9 @@ class Verification(Struct, frozen=True):
     checked: int
     problems: tuple[str, ...]
     notes: tuple[str, ...] = ()
-    """What could be checked in part only."""
+    """What was checked beside it, or in part only."""
+    judge_checks: tuple[str, ...] = ()
+    """The checks of judges that corrected scores rest on: their places among the results."""
 
 
 def verify(
@@ -72,10 +80,7 @@ def verify(
     where = where or folders()
     run = _run_folder(subject, where)
     if run is not None:
-        signed = check_signature(run, public_key) if public_key else ()
-        found = _collect(subject, chain(signed, _check_run(run, dataset, where)))
-        unread = () if public_key or not (run / SIGNATURE).exists() else (_UNREAD,)
-        return structs.replace(found, notes=unread)
+        return _verified(_Run(run, dataset, where), public_key)
     preparations = _preparations(subject, where)
     if not preparations:
         _refuse_lost_manifest(where.results_dir / subject)
@@ -89,6 +94,67 @@ def verify(
     found = _collect(subject, (outcome for one in checked for outcome in one.outcomes()))
     unknown = sorted(set[str]().union(*(one.unknown for one in checked)))
     return structs.replace(found, notes=tuple(map(_of_unknown, unknown)))
+
+
+def place_of(folder: Path, where: Folders) -> tuple[str, Folders] | None:
+    """Return what the folder of a run or a preparation, wherever it lies, is called there, and the folders to look in.
+
+    Args:
+        folder: a path; None is returned where it is neither.
+        where: the folders in force.
+    """
+    if not folder.is_dir():
+        return None
+    path = folder.absolute()
+    if (path / "run.json").is_file():
+        return path.name, where.model_copy(update={"results_dir": path.parent})
+    if (path / PREPARE_JOURNAL).is_file():
+        name = f"{path.parent.name}/{path.name}"
+        return name, where.model_copy(update={"prepared_dir": path.parent.parent})
+    return None
+
+
+class _Run:
+    """One run that is checked; its data are opened once, and only where something asks for them."""
+
+    def __init__(self, folder: Path, dataset: str | None, where: Folders) -> None:
+        self.folder, self.where, self._dataset = folder, where, dataset
+        self.files = RunFiles(folder, look_into_prompts=True, manifest=stored_manifest(folder))
+        self.metric_files = sorted((folder / "metrics").glob("*.json"))
+
+    @cached_property
+    def metrics(self) -> dict[Path, Metrics | IntegrityError]:
+        """The scores of each file, read once, or what is wrong with it."""
+        return {file: _read(file) for file in self.metric_files}
+
+    @cached_property
+    def data(self) -> Dataset:
+        return dataset_of(self.files.manifest, self._dataset, self.where)
+
+    @cached_property
+    def asked(self) -> AskedQuestions:
+        return AskedQuestions(self.files.manifest, self.data)
+
+    @cached_property
+    def resting_on(self) -> RestingOn | None:
+        """The checks of its judges; None where it has no scores that could be corrected."""
+        if self.files.manifest.kind == "retrieval":
+            return None
+        judges = [one.judge for one in self.metrics.values() if not isinstance(one, IntegrityError)]
+        return RestingOn(judges, self.asked, self.where) if judges else None
+
+
+def _verified(run: _Run, public_key: Path | None) -> Verification:
+    known = run.files.manifest.run_id == run.folder.name
+    resting = run.resting_on if known else None
+    checks = tuple(resting.used) if resting else ()
+    signed = check_signature(run.folder, public_key, checks) if public_key else ()
+    found = _collect(run.folder.name, chain(signed, _check_run(run), resting.outcomes() if resting else ()))
+    notes = [*(resting.notes() if resting else ())]
+    if (run.folder / SIGNATURE).exists():
+        notes += [] if public_key else [_UNREAD]
+        notes += [_UNCOVERED] if checks and covers_no_checks(run.folder) else []
+    return structs.replace(found, notes=(*notes, *code_since(run.files.manifest)), judge_checks=checks)
 
 
 def _of_unknown(part: str) -> str:
@@ -133,34 +199,30 @@ def _subjects(where: Folders) -> list[str]:
     return run_ids(where.results_dir) + preparations
 
 
-def _check_run(folder: Path, dataset: str | None, where: Folders) -> Iterator[str | None]:
-    files = RunFiles(folder, look_into_prompts=True, manifest=stored_manifest(folder))
-    manifest = files.manifest
-    if manifest.run_id != folder.name:
+def _check_run(run: _Run) -> Iterator[str | None]:
+    files, manifest = run.files, run.files.manifest
+    if manifest.run_id != run.folder.name:
         yield f"run.json: is of run '{manifest.run_id}'; rename the folder back, or restore the file"
         return
     yield from check_files(files)
+    yield from read_other_code(manifest, run.where)
     if manifest.merged_from:
         merged, asked_for = sum(one.questions for one in manifest.merged_from), len(manifest.question_ids)
         lost = f"run.json: its shards have {merged} questions, the run has {asked_for}"
         yield lost if merged != asked_for else None
     if isinstance(manifest.settings, RetrievalSettings):
-        data = dataset_of(manifest, dataset, where)
-        check_selection(manifest, data, list(data.questions()))
-        yield from check_retrieval(files, manifest.settings, data)
+        check_selection(manifest, run.data, list(run.data.questions()))
+        yield from check_retrieval(files, manifest.settings, run.data)
         return
     yield from check_answers(files)
     yield from _check_prompts(files)
     for judge_id in files.judge_ids:
         yield from check_judgements(files, judge_id)
-    index = read_index(where.results_dir)
+    index = read_index(run.where.results_dir)
     yield from _check_scored(files, index)
-    metric_files = sorted((files.folder / "metrics").glob("*.json"))
-    if metric_files:
-        asked = AskedQuestions(manifest, dataset_of(manifest, dataset, where))
-        newest = {entry.judge: entry for entry in index if entry.run == files.folder.name}
-        for file in metric_files:
-            yield from _check_metrics(files, file, asked, newest)
+    newest = {entry.judge: entry for entry in index if entry.run == run.folder.name}
+    for file, stored in run.metrics.items():
+        yield from _check_metrics(files, file, stored, run.asked, newest)
 
 
 def _check_prompts(files: RunFiles) -> Iterator[str | None]:
@@ -188,13 +250,22 @@ def _check_scored(files: RunFiles, index: Sequence[IndexEntry]) -> Iterator[str]
             yield f"metrics/{entry.judge}.json: is missing, {INDEX} has its {entry.metric}"
 
 
-def _check_metrics(
-    files: RunFiles, file: Path, asked: AskedQuestions, index: Mapping[str, IndexEntry]
-) -> Iterator[str | None]:
+def _read(file: Path) -> Metrics | IntegrityError:
     try:
-        stored = read_metrics(file)
+        return read_metrics(file)
     except IntegrityError as error:
-        yield f"metrics/{file.name}: is damaged: {error}"
+        return error
+
+
+def _check_metrics(
+    files: RunFiles,
+    file: Path,
+    stored: Metrics | IntegrityError,
+    asked: AskedQuestions,
+    index: Mapping[str, IndexEntry],
+) -> Iterator[str | None]:
+    if isinstance(stored, IntegrityError):
+        yield f"metrics/{file.name}: is damaged: {stored}"
         return
     if stored.judge.id != file.stem:
         yield f"metrics/{file.name}: holds the figures of judge '{stored.judge.id}'"

@@ -134,9 +134,14 @@ def _threshold_words(calibration: Calibration, metric: str) -> str:
         return f"No threshold could be chosen and tried.{unscored}"
     held_out = calibration.held_out
     f1 = held_out.abstaining.f1
+    gain = ""
+    if not held_out.pays:
+        gain = ", but this judge gives declining nothing"
+    elif held_out.accuracy is not None:
+        without = f"(without it {held_out.judged_accuracy * 100:.1f} %)"
+        gain = f" and gives {metric} {held_out.accuracy * 100:.1f} % {without}"
     return (
         f"Dotted: abstaining below {calibration.threshold:.3g} was best on {calibration.chosen_on} questions; on the "
-        f"other {held_out.n} it finds the unanswerable ones with an F1 of {'-' if f1 is None else f'{f1:.2f}'} and "
-        f"gives {metric} {held_out.accuracy * 100:.1f} % (without it {held_out.judged_accuracy * 100:.1f} %)."
+        f"other {held_out.n} it finds the unanswerable ones with an F1 of {'-' if f1 is None else f'{f1:.2f}'}{gain}."
         f"{unscored}"
     )

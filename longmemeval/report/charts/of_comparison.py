@@ -5,7 +5,7 @@ from statistics import fmean
 
 from msgspec import structs
 
-from longmemeval.evaluation.abstention import calibrate
+from longmemeval.evaluation.abstention import calibrate, declined
 from longmemeval.evaluation.judges.imported import is_imported
 from longmemeval.evaluation.judges.standing import judge_name
 from longmemeval.evaluation.losses import evidence_recall
@@ -167,7 +167,8 @@ def calibration_charts(graded: Sequence[GradedRun], letters: Sequence[str]) -> l
         if not any(unanswerable.values()) or all(score is None for score in scores.values()):
             continue
         credits = {question_id: credit(judgement) for question_id, judgement in run.judgements.items()}
-        calibration = calibrate(scores, unanswerable, credits)
+        said = {question_id: answer.hypothesis for question_id, answer in run.answers.items() if answer.status == "ok"}
+        calibration = calibrate(scores, unanswerable, credits, declined(said) & unanswerable.keys())
         if calibration.curve:
             metric = run.metrics.judge.metric
             charts.append(calibration_chart(index, f"{letter} {run.summary.memory}", metric, calibration))
@@ -193,24 +194,31 @@ def _two_judges(
     """One run by two judges; None where the rates of one are not known or leave nothing, with what to do about it."""
     checks = [run.check_of(one.judge) for one in metrics]
     unchecked = [one.judge for one, check in zip(metrics, checks, strict=True) if check is None]
+    if unchecked and run.asked.benchmark.planting is None:
+        return None, []
     if unchecked:
         commands = [f"`{check_command(one, run.asked)}`" for one in unchecked if not is_imported(one)]
         how = f": {' and '.join(commands)} (with the same votes and address)" if commands else ""
         names = ", ".join(one.id for one in unchecked)
         return None, [f"Rates against agreement are drawn once both judges were checked, {names} not yet{how}."]
-    both = [(check.known, check.corrected(one.overall)) for check, one in zip(checks, metrics, strict=True) if check]
+    rates = [check.rates for check in checks if check and check.rates]
+    scores = [run.corrected(one) for one in metrics]
     agreed, n = pair.agreement.overall.agreed, pair.agreement.overall.n
     judged = tuple(
-        JudgedBy(judge_name(one.judge), known[0].mean, known[1].mean, one.overall.accuracy, corrected)
-        for one, (known, corrected) in zip(metrics, both, strict=True)
-        if known and corrected
+        JudgedBy(judge_name(one.judge), found.right_passed, found.wrong_passed, one.overall.accuracy, found.corrected)
+        for one, found in zip(metrics, scores, strict=True)
+        if found and found.corrected
     )
-    rates = [known for known, _ in both if known]
     if len(judged) < 2 or agreed is None:
-        return None, [f"{letter}: by the rates of one of the judges, the true score is not identifiable."]
+        reasons = dict.fromkeys(one.reason for one in scores if one and one.reason)
+        return None, [f"{letter}: the score by one of the judges cannot be corrected: {' and '.join(reasons)}."]
     first, second = judged
-    middle = (first.corrected.value + second.corrected.value) / 2
-    bounds = [bound for one in judged for bound in one.corrected.interval]
+    # Judges agree on what has labels; a corrected score is over all questions.
+    shares = [1 - one.overall.not_evaluated / one.overall.n for one in metrics]
+    middle = fmean(min(1.0, one.corrected.value / share) for one, share in zip(judged, shares, strict=True))
+    bounds = [
+        min(1.0, end / share) for one, share in zip(judged, shares, strict=True) for end in one.corrected.interval
+    ]
     ends = [expected_agreement(accuracy, rates[0], rates[1]) for accuracy in (min(bounds), max(bounds))]
     return TwoJudges(
         run=index,

@@ -15,7 +15,7 @@ from longmemeval.report.tables.cells import (
     UNKNOWN,
     abstaining_shares,
     corrected_cell,
-    dollars,
+    cost_text,
     interval,
     percent,
     row_name,
@@ -115,7 +115,7 @@ def figure_cells(figures: RunFigures, any_check: bool) -> dict[str, str]:
         "abstention": percent(abstention.accuracy) if abstention else NOTHING,
         "evidence recall": NOTHING if figures.evidence_recall is None else shown_recall(figures),
         "prompt tokens": NOTHING if tokens is None else f"{tokens:,.0f}",
-        "cost": dollars(summary.costs.total.usd),
+        "cost": cost_text(summary.costs.total),
         "latency p50": _latency(summary.latency.total.p50),
         "latency p95": _latency(summary.latency.total.p95),
     }
@@ -163,7 +163,7 @@ def _pair_table(pairs: list[PairResult], names: dict[str, str]) -> Table | None:
     """The largest differences first, each as seen from the run that is ahead."""
     if not pairs:
         return None
-    columns = ["pair", "points", "95 % interval", "p", "p (Holm)"]
+    columns = ["pair", "points", "95 % interval", "p", "p (Holm)", "MDE"]
     largest_first = sorted(pairs, key=lambda pair: -abs(pair.difference))
     return Table("", columns, [_pair_row(pair, names) for pair in largest_first])
 
@@ -175,10 +175,11 @@ def _pair_row(pair: PairResult, names: dict[str, str]) -> list[str]:
     words = "is better than" if pair.significant else "and"
     return [
         f"{names[ahead]} {words} {names[behind]}" + ("" if pair.significant else f": {pair.verdict}"),
-        f"{abs(pair.difference) * 100:.1f}",
-        f"[{low * 100:+.1f}, {high * 100:+.1f}]",
+        f"{abs(pair.difference) * 100:z.1f}",
+        f"[{low * 100:+z.1f}, {high * 100:+z.1f}]",
         f"{pair.p:.2g}",
         f"{pair.p_holm:.2g}",
+        NOTHING if pair.detectable is None else f"{pair.detectable * 100:z.1f}",
     ]
 
 
@@ -246,7 +247,7 @@ def repeats_table(comparison: Comparison, letters: list[str]) -> Table | None:
             f"{', '.join(names[run_id] for run_id in group.run_ids)}: {group.name}",
             f"{group.spread.n:,}",
             percent(group.spread.mean),
-            NOTHING if group.spread.sd is None else f"{group.spread.sd * 100:.1f}",
+            NOTHING if group.spread.sd is None else f"{group.spread.sd * 100:z.1f}",
             percent(group.spread.lowest),
             percent(group.spread.highest),
         ]

@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
-from longmemeval.evaluation.abstention import Abstaining
+from longmemeval.benchmarks.spec import Benchmark
+from longmemeval.evaluation.abstention import Abstaining, HeldOut
 from longmemeval.evaluation.metrics import Metrics, Score
 from longmemeval.llm.controls import CONTROL_MODELS
+from longmemeval.pipeline.compare.costs import Cost, cost_of
 from longmemeval.pipeline.compare.graded_run import RunSummary
 from longmemeval.records import Usage
 from longmemeval.report.tables.table import Table
@@ -48,22 +50,41 @@ def _score_row(name: str, score: Score) -> list[str]:
     return [name, percent(score.accuracy), interval(score), str(score.correct), str(score.n), str(score.not_evaluated)]
 
 
+def task_average_note(metrics: Metrics, benchmark: Benchmark) -> str | None:
+    """Say which question types the benchmark's mean over the types lacks; None where it lacks none."""
+    needed = benchmark.types.average_needs
+    missing = [name for name in (*benchmark.types.order, *sorted(needed)) if name in needed - metrics.by_type.keys()]
+    if not missing:
+        return None
+    names = ", ".join(dict.fromkeys(missing))
+    count = f"{len(set(missing))} of {benchmark.title}'s {len(needed)} question types"
+    return f"Task average: not defined, as {count} do not occur: {names}."
+
+
 def abstention_lines(metrics: Metrics) -> list[str]:
     """What abstaining did, and what a threshold on the recall score would have done, a line each."""
     lines = []
     if (found := metrics.abstaining) is not None:
         parts = [f"{name} {share}" for name, share in abstaining_shares(found).items() if share]
         right = f"{found.right} of {found.abstained} abstentions were right"
-        counts = f"{right}, {found.unanswerable} questions were unanswerable"
+        counts = f"{right}; {count_of(found.unanswerable, 'question was', 'questions were')} unanswerable"
         lines.append(f"Abstaining: {', '.join([*parts, counts])}.")
-    if metrics.calibration is not None and (held_out := metrics.calibration.held_out) is not None:
+    # Where the judge gives declining nothing, a threshold that declines has nothing to gain.
+    if metrics.calibration and (held_out := metrics.calibration.held_out) and held_out.pays:
         parts = [f"{name} {share}" for name, share in abstaining_shares(held_out.abstaining).items() if share]
         lines.append(
             f"Abstaining below a recall score of {metrics.calibration.threshold:.3g} (chosen on "
-            f"{metrics.calibration.chosen_on} questions) would give on the other {held_out.n}: {', '.join(parts)}; "
-            f"{metrics.judge.metric} {percent(held_out.accuracy)} instead of {percent(held_out.judged_accuracy)}."
+            f"{metrics.calibration.chosen_on} questions) would give on the other {held_out.n}: {', '.join(parts)}"
+            f"{_with_threshold(held_out, metrics.judge.metric)}."
         )
     return lines
+
+
+def _with_threshold(held_out: HeldOut, metric: str) -> str:
+    if held_out.accuracy is None:
+        return ""
+    gain = f"{metric} {percent(held_out.accuracy)} instead of {percent(held_out.judged_accuracy)}"
+    return f"; {gain}, as this judge gives an answer that rightly declines {held_out.declining:.2g} on average"
 
 
 def abstaining_shares(found: Abstaining) -> dict[str, str]:
@@ -110,13 +131,13 @@ def _memory_row(summary: RunSummary) -> list[str]:
         percent(metrics.abstention.accuracy) if metrics.abstention else "-",
         str(metrics.overall.not_evaluated),
         "-" if tokens is None else f"{tokens:,.0f}",
-        dollars(summary.costs.total.usd),
+        cost_text(summary.costs.total),
     ]
 
 
 def percent(fraction: float) -> str:
     """A fraction as `83.6 %`."""
-    return f"{fraction * 100:.1f} %"
+    return f"{fraction * 100:z.1f} %"
 
 
 def interval(score: Score) -> str:
@@ -125,25 +146,27 @@ def interval(score: Score) -> str:
 
 
 def _bounds(bounds: tuple[float, float]) -> str:
-    return f"[{bounds[0] * 100:.1f}, {bounds[1] * 100:.1f}]"
+    return f"[{bounds[0] * 100:z.1f}, {bounds[1] * 100:z.1f}]"
 
 
 def corrected_cell(summary: RunSummary) -> str:
-    """The score corrected for the judge's errors, with its interval; a dash where the judge was not checked."""
+    """The score corrected for the judge's errors, with its interval; a dash where the judge was not checked.
+
+    By the rates of another data set it has an asterisk, which the note under the table explains.
+    """
     if summary.judge_check is None:
         return UNKNOWN
-    corrected = summary.judge_check.corrected
-    return "not identifiable" if corrected is None else f"{percent(corrected.value)} {_bounds(corrected.interval)}"
+    corrected, elsewhere = summary.judge_check.corrected, "*" if summary.judge_check.other_data else ""
+    shown = "not possible" if corrected is None else f"{percent(corrected.value)} {_bounds(corrected.interval)}"
+    return shown + elsewhere
 
 
 def usage_share(usage: Usage, haystacks: int, messages: int) -> str:
     """What model calls took for each haystack and for 1,000 messages, in one line."""
-    tokens, cost = usage.prompt_tokens + usage.completion_tokens, None if usage.unpriced_calls else usage.cost_usd
+    tokens, cost = usage.prompt_tokens + usage.completion_tokens, cost_of(usage)
     shares = (("haystack", haystacks), ("1,000 messages", messages / 1000))
     shown = (
-        f"{tokens / count:,.0f} tokens and {dollars(None if cost is None else cost / count)} per {name}"
-        for name, count in shares
-        if count
+        f"{tokens / count:,.0f} tokens and {cost_text(cost, 1 / count)} per {name}" for name, count in shares if count
     )
     return ", ".join(shown)
 
@@ -155,12 +178,21 @@ def dollars(usd: float | None) -> str:
     return f"${usd:,.4f}" if usd >= _LEAST_SHOWN else f"< ${_LEAST_SHOWN:.4f}" if usd else "$0"
 
 
+def cost_text(cost: Cost, share: float = 1.0) -> str:
+    """Return a cost in US dollars, or `share` of it: `≥` where some calls have no known price, a dash for unknown."""
+    if not cost.is_partly_known:
+        return dollars(None if cost.usd is None else cost.usd * share)
+    known = cost.known_usd * share
+    return f"≥ {dollars(known)}" if known >= _LEAST_SHOWN else "> $0"
+
+
 def usage_line(usage: Usage) -> str:
     """Calls, tokens and price in one line."""
     cached = f" ({usage.cached_calls:,} from the cache)" if usage.cached_calls else ""
     price = dollars(usage.cost_usd)
     if usage.unpriced_calls:
-        price = f"at least {price}" if usage.cost_usd else "cost not known"
+        unpriced = count_of(usage.unpriced_calls, "call")
+        price = f"at least {price}, {unpriced} without a known price" if usage.cost_usd else "cost not known"
     return (
         f"{count_of(usage.calls, 'call')}{cached}, {usage.prompt_tokens:,} prompt and "
         f"{usage.completion_tokens:,} completion tokens, {price}"

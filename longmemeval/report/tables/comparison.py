@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from longmemeval.evaluation.judges.standing import judge_name
 from longmemeval.evaluation.metrics import Score
-from longmemeval.evaluation.statistics.power import DISCORDANT
+from longmemeval.evaluation.statistics.power import ALPHA, DISCORDANT
+from longmemeval.evaluation.statistics.resampling import smallest_p
 from longmemeval.pipeline.compare.baseline import AgainstBaseline
 from longmemeval.pipeline.compare.comparison import Comparison, PairResult, QuestionRow, RunFigures, points
 from longmemeval.report.published import PublishedFigure
-from longmemeval.report.tables.cells import UNKNOWN, apart, corrected_cell, dollars, interval, percent, warned
+from longmemeval.report.tables.cells import UNKNOWN, apart, corrected_cell, cost_text, interval, percent, warned
 from longmemeval.report.tables.effort import cost_table, effort_notes, latency_table, ms
 from longmemeval.report.tables.footnotes import ORACLE_NOTE, footnotes
 from longmemeval.report.tables.layout import letters
@@ -82,7 +83,7 @@ def _runs(comparison: Comparison, names: Sequence[str]) -> Table:
         ("not\nevaluated", lambda run: str(run.summary.metrics.overall.not_evaluated)),
         ("evidence\nrecall", shown_recall),
         ("prompt\ntokens", lambda run: _rounded(run.summary.mean_prompt_tokens)),
-        ("cost", lambda run: dollars(run.summary.costs.total.usd)),
+        ("cost", lambda run: cost_text(run.summary.costs.total)),
         ("latency\np50, ms", lambda run: ms(run.summary.latency.total.p50)),
     ]
     judge = judge_name(comparison.runs[0].summary.metrics.judge)
@@ -126,7 +127,7 @@ def _types(comparison: Comparison, names_of_runs: Sequence[str]) -> Table:
     names = list(dict.fromkeys(name for run in comparison.runs for name in run.summary.metrics.by_type))
 
     def cell(score: Score | None) -> str:
-        return "-" if score is None else f"{score.accuracy * 100:.1f}\n{interval(score)}"
+        return "-" if score is None else f"{score.accuracy * 100:z.1f}\n{interval(score)}"
 
     sizes = {name: score.n for run in comparison.runs for name, score in run.summary.metrics.by_type.items()}
     return Table(
@@ -153,11 +154,11 @@ def _pairs(comparison: Comparison, called: Mapping[str, str]) -> Table:
     beside = any(pair.mcnemar and pair.mcnemar.p != pair.p for pair in pairs)
     tests = sorted({pair.test for pair in pairs})
     discordant = ["only a", "only b", *(["McNemar\np"] if beside else [])] if labels else []
-    columns = ["a", "b", "a - b,\npoints", "95 %\ninterval", *discordant, "p", "p,\nHolm", "verdict"]
+    columns = ["a", "b", "a - b,\npoints", "95 %\ninterval", *discordant, "p", "p,\nHolm", "MDE", "verdict"]
     last = len(columns) - 1
     rows = [_pair_row(pair, labels, beside, called) for pair in pairs]
-    # The test beside the one that decides, then its counts, then what Holm makes better of.
-    drop = (*([6] if beside else []), *([4, 5] if labels else []), last - 2)
+    # What the pair could show, the test beside the one that decides, its counts, then what Holm makes better of.
+    drop = (last - 1, *([6] if beside else []), *([4, 5] if labels else []), last - 3)
     title = f"Pairs ({', '.join(tests)})"
     return Table(title, columns, rows, frozenset({0, 1, last}), prose=frozenset({last}), drop=drop)
 
@@ -177,17 +178,19 @@ def _pair_row(pair: PairResult, labels: bool, beside: bool, called: Mapping[str,
     names = called.get(pair.a, pair.a), called.get(pair.b, pair.b)
     return [
         *names,
-        f"{pair.difference * 100:+.1f}",
-        _points_interval(pair.interval),
+        f"{pair.difference * 100:+z.1f}",
+        signed_interval(pair.interval),
         *(counts if labels else ()),
         _p(pair.p),
         _p(pair.p_holm),
+        UNKNOWN if pair.detectable is None else f"{pair.detectable * 100:z.1f}",
         pair.verdict_on(*names),
     ]
 
 
-def _points_interval(bounds: tuple[float, float]) -> str:
-    return f"[{bounds[0] * 100:+.1f}, {bounds[1] * 100:+.1f}]"
+def signed_interval(bounds: tuple[float, float]) -> str:
+    """Return the interval of a difference in points, such as `[-1.2, +3.4]`; zero is `+0.0`."""
+    return f"[{bounds[0] * 100:+z.1f}, {bounds[1] * 100:+z.1f}]"
 
 
 def _p(value: float) -> str:
@@ -253,14 +256,24 @@ def detectable_line(comparison: Comparison) -> str:
     metrics = comparison.runs[0].summary.metrics
     n = count_of(metrics.overall.n, "question")
     shared = f" over {metrics.haystacks:,} haystacks" if metrics.haystacks else ""
-    if comparison.detectable is None:
+    if smallest_p(metrics.haystacks or metrics.overall.n) >= ALPHA:
         return f"Minimum detectable difference: none. With {n}{shared} no difference can be shown, however large."
-    if not comparison.detectable:
+    if comparison.detectable is None:
         return ALIKE
-    assumed = f"assuming that two runs part on {DISCORDANT * 100:.0f} % of them"
-    basis = "by how far these runs part" if comparison.pairs else assumed
-    what = "Minimum detectable difference" if comparison.pairs else "Minimum detectable difference (a planning figure)"
-    return f"{what}: {points(comparison.detectable)} ({n}{shared}, 80 % power, {basis})."
+    if not comparison.pairs:
+        assumed = f"assuming that two runs disagree on {DISCORDANT * 100:.0f} % of them"
+        figure = f"{points(comparison.detectable)} ({n}{shared}, 80 % power, {assumed})"
+        return f"Minimum detectable difference (a planning figure): {figure}."
+    if len(comparison.pairs) == 1:
+        basis = "by how far these runs disagree"
+        return (
+            f"Minimum detectable difference (MDE): {points(comparison.detectable)} ({n}{shared}, 80 % power, {basis})."
+        )
+    least = min(pair.detectable for pair in comparison.pairs if pair.detectable is not None)
+    between = "" if f"{least:.3f}" == f"{comparison.detectable:.3f}" else f"{least * 100:z.1f} to "
+    basis = "by how far the two runs disagree, before adjusting for the number of pairs"
+    figure = f"{between}{points(comparison.detectable)}, pair by pair"
+    return f"Minimum detectable difference (MDE): {figure} ({n}{shared}, 80 % power, {basis})."
 
 
 def question_lists(comparison: Comparison) -> Iterator[tuple[str, list[str]]]:
@@ -287,8 +300,8 @@ def against_line(result: AgainstBaseline) -> str:
     verdict = "worse" if result.worse else "not worse"
     settings = "" if result.same_settings else "; other settings"
     return (
-        f"{result.run} against {result.baseline}: {result.difference * 100:+.1f} points, 95 % interval "
-        f"{_points_interval(result.interval)}, margin {points(result.margin)}: {verdict} "
+        f"{result.run} against {result.baseline}: {result.difference * 100:+z.1f} points, 95 % interval "
+        f"{signed_interval(result.interval)}, margin {points(result.margin)}: {verdict} "
         f"({count_of(len(result.won), 'question')} won, {len(result.lost)} lost{settings})."
     )
 
@@ -319,7 +332,7 @@ def _origin(figure: PublishedFigure) -> tuple[int | None, str, str, str]:
 
 def _published_value(figure: PublishedFigure) -> str:
     whole = "" if figure.value is None else f"{figure.metric} {percent(figure.value)}"
-    parts = ", ".join(f"{name} {value * 100:.1f}" for name, value in figure.by_group.items())
+    parts = ", ".join(f"{name} {value * 100:z.1f}" for name, value in figure.by_group.items())
     if not parts:
         return whole
     return f"{whole}\n{parts}" if whole else f"{figure.metric}: {parts}"

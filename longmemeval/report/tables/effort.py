@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 
 from longmemeval.evaluation.metrics import Latency
 from longmemeval.llm.options import is_offline
-from longmemeval.pipeline.compare.costs import Cost, RunCosts
+from longmemeval.pipeline.compare.costs import Cost, RunCosts, sum_costs
 from longmemeval.pipeline.compare.graded_run import RunLatency, RunSummary
 from longmemeval.records import Usage
-from longmemeval.report.tables.cells import UNKNOWN, dollars, usage_line
+from longmemeval.report.tables.cells import UNKNOWN, cost_text, usage_line
 from longmemeval.report.tables.table import Table
+from longmemeval.text.plural import count_of
 
 PAID_ONCE = (
     "Preparing is paid for once: every run that reads the same parts of a preparation shows all of what they cost, so "
@@ -35,9 +36,9 @@ def kinds(costs: RunCosts) -> dict[str, Cost]:
 
 def work_table(costs: RunCosts) -> Table:
     """One run: a row for each kind of work and one for the sum."""
-    columns = ["cost", "calls", "from the\ncache", "prompt\ntokens", "reply\ntokens", "US dollars"]
+    columns = ["cost", "calls", "from the\ncache", "billed\nprompt", "billed\nreply", "US dollars"]
     rows = [
-        [name, *map(_count, (one.calls, one.cached_calls, one.prompt_tokens, one.completion_tokens)), dollars(one.usd)]
+        [name, *map(_count, (one.calls, one.cached_calls, one.prompt_tokens, one.completion_tokens)), cost_text(one)]
         for name, one in (kinds(costs) | {"sum": costs.total}).items()
     ]
     return Table("", columns, rows)
@@ -54,7 +55,7 @@ def work_line(one: Cost) -> str:
             one.prompt_tokens or 0,
             one.completion_tokens or 0,
             one.known_usd,
-            int(one.usd is None),
+            one.unpriced_calls or 0,
         )
     )
 
@@ -74,9 +75,9 @@ def cost_table(summaries: Sequence[RunSummary], names: Sequence[str]) -> Table:
 def cost_cells(summary: RunSummary) -> list[str]:
     """What each kind of work cost, all of it, and what asking 1,000 more questions would."""
     costs, questions = summary.costs, summary.metrics.overall.n
-    analysis, answers = costs.question_analysis.usd, costs.answers.usd
-    more = None if analysis is None or answers is None or not questions else 1000 * (analysis + answers) / questions
-    return [*(dollars(one.usd) for one in (*kinds(costs).values(), costs.total)), dollars(more)]
+    asked = sum_costs([costs.question_analysis, costs.answers])
+    more = cost_text(asked, 1000 / questions) if questions else UNKNOWN
+    return [*map(cost_text, (*kinds(costs).values(), costs.total)), more]
 
 
 def latency_table(summaries: Sequence[RunSummary], names: Sequence[str]) -> Table:
@@ -117,10 +118,13 @@ def effort_notes(summaries: Sequence[RunSummary], *, told_free: bool = False) ->
         yield FREE
     if sum(summary.costs.prepare.known_usd > 0 for summary in summaries) > 1:
         yield PAID_ONCE
-    if any(summary.costs.total.usd is None for summary in summaries):
+    if any(one.costs.total.usd is None and not one.costs.total.is_partly_known for one in summaries):
         yield COST_UNKNOWN
     for summary in summaries:
         for name, one in kinds(summary.costs).items():
+            if one.is_partly_known:
+                unpriced = count_of(one.unpriced_calls or 0, "call")
+                yield f"{summary.run_id}: {unpriced} of {name} without a known price; ≥ is what the others cost."
             if one.cached_calls:
                 calls = f"{one.cached_calls:,} of {one.calls:,} calls of {name}"
                 yield f"{summary.run_id}: {calls} were answered by the cache and cost nothing again."

@@ -42,7 +42,9 @@ def footnotes(summaries: list[RunSummary]) -> list[str]:
     notes += warning_lines([(summary.run_id, summary.warnings) for summary in summaries])
     judges = [summary.metrics.judge for summary in summaries]
     notes += dict.fromkeys(f"Judge: {judge_name(judge)}. {standing(judge)}" for judge in judges)
-    notes += dict.fromkeys(_check_note(one, summary.metrics) for summary in summaries if (one := summary.judge_check))
+    checked = [(one, summary) for summary in summaries if (one := summary.judge_check)]
+    notes += dict.fromkeys(_check_note(one, summary.metrics) for one, summary in checked)
+    notes += [f"{one.run_id}: the score cannot be corrected: {check.reason}." for check, one in checked if check.reason]
     notes.extend(
         f"The questions share {haystacks} haystacks: intervals are bootstrapped over whole haystacks."
         for haystacks in dict.fromkeys(summary.metrics.haystacks for summary in summaries)
@@ -105,9 +107,11 @@ def _check_note(check: CheckedScore, metrics: Metrics) -> str:
     """What the check of a judge found, and what the corrected scores are."""
     rates = f"{percent(check.right_passed)} of right and {percent(check.wrong_passed)} of wrong"
     given = "passes" if metrics.judge.metric == "accuracy" else "gives on average"
+    elsewhere = " * These plants are of ANOTHER data set: on that of the runs the judge may err otherwise."
     return (
         f"Corrected for the judge: {judge_name(metrics.judge)} {given} {rates} planted answers "
-        f"({check.plants:,} plants; Rogan and Gladen). It stands beside the score, never instead of it."
+        f"({check.plants:,} plants on {check.of}; Rogan and Gladen). It stands beside the score, never instead of it."
+        + (elsewhere if check.other_data else "")
     )
 
 
@@ -141,9 +145,23 @@ def part_notes(memory: str, parts: Mapping[str, Mapping[str, Any]]) -> Iterator[
 
 
 def _service_note(memory: str, told: Mapping[str, Any]) -> str:
-    """By which versions, what it can do, and what it lost."""
-    packages, can = (", ".join(" ".join(pair) for pair in told[key][0].items()) for key in ("packages", "capabilities"))
+    """Say by which versions, what is not as the tables assume, and what it lost; the whole is in run.json."""
+    packages = ", ".join(" ".join(pair) for pair in told["packages"][0].items()) or "versions not given"
     differ = "" if len(told["packages"]) == 1 else " (VERSIONS DIFFER between haystacks)"
-    lost = f"{told['failed_batches']:,} of {told['batches']:,} batches failed"
+    failed = told["failed_batches"]
+    lost = f"; {failed:,} of {told['batches']:,} batches failed" if failed else ""
+    can = told["capabilities"][0].items()
+    amiss = "".join(f"; {text}" for key, value in can if (text := _AMISS.get(f"{key}: {value}")))
     remark = "".join(f" {one[:1].upper()}{one[1:]}." for one in told.get("remark", ()))
-    return f"{memory}: {packages or 'versions not given'}{differ}; {can}; {lost}.{remark}"
+    return f"{memory}: {packages}{differ}{amiss}{lost}.{remark}"
+
+
+_AMISS = {
+    "dates: text": "dates of sessions reach it inside of texts only",
+    "dates: none": "it loses the dates of sessions",
+    "usual provenance: session": "recall is scored by session",
+    "usual provenance: none": "it does not say where its hits are from",
+    "persistence: none": "nothing of it is kept: each run adds all sessions again",
+    "telemetry: on": "it sends telemetry",
+}
+"""What a service can that costs a reader of the tables something."""

@@ -1,34 +1,34 @@
 """What `judge check` found, as a table and the sentences under it."""
 
 from collections.abc import Callable, Iterator
-from typing import get_args
 
+from longmemeval.benchmarks.specs import BENCHMARK_SPECS
 from longmemeval.evaluation.judges.standing import judge_name
-from longmemeval.evaluation.plants.plant import KINDS, NO_ANSWERS, Kind, RightKind
+from longmemeval.evaluation.plants.plant import NO_ANSWERS
 from longmemeval.evaluation.plants.rates import Rate
 from longmemeval.pipeline.judge_check.stored import JudgeCheck
 from longmemeval.report.tables.cells import UNKNOWN, percent
 from longmemeval.report.tables.table import Table
 from longmemeval.text.plural import count_of
 
-_RIGHT: frozenset[str] = frozenset(get_args(RightKind))
-
 
 def check_table(check: JudgeCheck) -> Table:
     """A row per kind of plant, right ones first, and one for each group together."""
     rates, labels = check.rates, check.judge.metric == "accuracy"
-    groups: tuple[tuple[str, str, Rate, Callable[[Kind], bool]], ...] = (
-        ("right answers", "should pass", rates.right, lambda kind: kind in _RIGHT),
-        ("wrong answers", "should fail", rates.wrong, lambda kind: kind not in _RIGHT and kind not in NO_ANSWERS),
-        ("no answers", "should fail", rates.none, lambda kind: kind in NO_ANSWERS),
+    planting = BENCHMARK_SPECS.get(check.benchmark).planting
+    kinds = planting.kinds if planting else {}
+    groups: tuple[tuple[str, str, Rate, Callable[[str], bool]], ...] = (
+        ("right answers", "should pass", rates.right, lambda name: kinds[name].right),
+        ("wrong answers", "should fail", rates.wrong, lambda name: not kinds[name].right and name not in NO_ANSWERS),
+        ("no answers", "should fail", rates.none, lambda name: name in NO_ANSWERS),
     )
     rows = []
     for name, what, whole, belongs in groups:
         rows.append(_row(name, what, whole))
         rows += [
-            _row(f"  {kind}", told, rates.by_kind[kind])
-            for kind, told in KINDS.items()
-            if belongs(kind) and kind in rates.by_kind
+            _row(f"  {name}", kind.what, rates.by_kind[name])
+            for name, kind in kinds.items()
+            if belongs(name) and name in rates.by_kind
         ]
     credit = "passed" if labels else f"mean\n{check.judge.metric}"
     title = f"{check.dataset['name']}, {count_of(check.questions, 'question')}, judge {judge_name(check.judge)}"
@@ -40,12 +40,17 @@ def _row(name: str, what: str, rate: Rate) -> list[str]:
     if rate.credit is None:
         return [name, what, UNKNOWN, UNKNOWN, "0", f"{rate.unlabelled:,}"]
     low, high = rate.interval
-    interval = f"[{low * 100:.1f}, {high * 100:.1f}]"
+    interval = f"[{low * 100:z.1f}, {high * 100:z.1f}]"
     return [name, what, percent(rate.credit), interval, f"{rate.n:,}", f"{rate.unlabelled:,}"]
 
 
-def check_notes(check: JudgeCheck) -> Iterator[str]:
-    """What follows for the judge's scores."""
+def check_notes(check: JudgeCheck, *, unlike: bool) -> Iterator[str]:
+    """Say what follows for the judge's scores.
+
+    Args:
+        check: what was found.
+        unlike: whether right plants are shown to fare better than wrong ones.
+    """
     right, wrong = check.rates.right, check.rates.wrong
     if right.credit is None or wrong.credit is None:
         yield "Without both right and wrong plants that have a label, nothing follows for scores."
@@ -57,11 +62,21 @@ def check_notes(check: JudgeCheck) -> Iterator[str]:
         )
     half = right.credit * 0.5 + wrong.credit * 0.5
     told = f"A system that is right on half of the questions gets {percent(half)} from this judge"
-    if check.corrected_difference(0.0, (0.0, 0.0)) is None:
-        yield f"{told}; right and wrong answers fare alike, so that its scores cannot be corrected."
+    if not unlike:
+        yield f"{told}; right and wrong answers are not shown to fare differently: its scores cannot be corrected."
     else:
         yield f"{told}; a difference of two systems shrinks to {(right.credit - wrong.credit) * 100:.0f} % of itself."
+    if one_sided := [name for name, (right, wrong) in check.rates.by_type.items() if not (_any(right) and _any(wrong))]:
+        yield (
+            f"Right or wrong answers alone could be planted for {', '.join(one_sided)}: they are in the rows of their "
+            "kinds, but not in the rates of right and wrong answers, and their scores are corrected by the rates of "
+            "the other types."
+        )
     yield (
         "The rates are those of plants, every kind as often as the questions allow. A system whose errors are of other "
         "kinds meets other rates: look at the rows."
     )
+
+
+def _any(rate: Rate) -> bool:
+    return rate.n + rate.unlabelled > 0

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from longmemeval.embedding.registry import is_remote
 from longmemeval.pipeline.compare.graded_run import RunSummary
-from longmemeval.report.tables.cells import UNKNOWN, dollars
+from longmemeval.report.tables.cells import UNKNOWN, cost_text
 from longmemeval.report.tables.table import Table
 
 _COLUMNS = [
@@ -72,16 +73,21 @@ def _cells(summary: RunSummary, told: Mapping[str, Any]) -> list[str]:
     thousands = told.get("messages", 0) / 1000
     if "model_calls" not in told or not haystacks or not thousands:
         return [UNKNOWN] * (len(_COLUMNS) - 1)
-    tokens, cost = told["prompt_tokens"] + told["completion_tokens"], summary.costs.prepare.usd
+    tokens, cost = told["prompt_tokens"] + told["completion_tokens"], summary.costs.prepare
     questions, searched = summary.metrics.overall.n or 1, summary.memory_calls
+    asked = searched.prompt_tokens + searched.completion_tokens
+    if any(is_remote(one.get("embeddings", "")) for one in told["models"]):
+        # As in the cost beside them, and in what `prepare` says: texts that a server embeds are paid for too.
+        tokens += told["embedding_tokens"]
+        asked += searched.embedding_tokens
     return [
         f"{told['model_calls'] / haystacks:,.1f}",
         f"{tokens / haystacks:,.0f}",
         f"{tokens / thousands:,.0f}",
-        dollars(None if cost is None else cost / haystacks),
-        dollars(None if cost is None else cost / thousands),
+        cost_text(cost, 1 / haystacks),
+        cost_text(cost, 1 / thousands),
         f"{told['embedding_texts'] / haystacks:,.0f}",
         f"{searched.calls / questions:,.1f}",
-        f"{(searched.prompt_tokens + searched.completion_tokens) / questions:,.0f}",
+        f"{asked / questions:,.0f}",
         f"{searched.milliseconds / questions:,.0f}",
     ]

@@ -78,12 +78,12 @@ def _columns(names: Sequence[str]) -> list[str]:
 
 def _cells(measures: Mapping[str, Mean], names: Sequence[str], mark: str = "") -> list[str]:
     first = measures[names[0]]
-    interval = "-" if first.interval is None else f"[{first.interval[0] * 100:.1f}, {first.interval[1] * 100:.1f}]"
+    interval = "-" if first.interval is None else f"[{first.interval[0] * 100:z.1f}, {first.interval[1] * 100:z.1f}]"
     return [f"{first.n:,}", _percent(first) + mark, interval, *(_percent(measures[name]) for name in names[1:])]
 
 
 def _percent(mean: Mean) -> str:
-    return "-" if mean.mean is None else f"{mean.mean * 100:.1f}"
+    return "-" if mean.mean is None else f"{mean.mean * 100:z.1f}"
 
 
 def retrieval_footnotes(report: RetrievalReport) -> list[str]:

@@ -8,8 +8,8 @@ from longmemeval.errors import ModelError
 from longmemeval.files import sha256_text
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.records import Question, Usage
-from longmemeval.retrieval.dates_in_text.questions import Resolution, TimeRange, resolve_range
 from longmemeval.retrieval.questions import decompose, time_range
+from longmemeval.text.dates_in_text.questions import Resolution, TimeRange, resolve_range
 
 Analyst = Literal["rules", "model"]
 

@@ -15,9 +15,9 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatRequest
-from longmemeval.retrieval.dates_in_text.calendar_days import Days
-from longmemeval.retrieval.dates_in_text.questions import Resolution, TimeRange
 from longmemeval.text.calendar_names import weekday_of
+from longmemeval.text.dates_in_text.calendar_days import Days
+from longmemeval.text.dates_in_text.questions import Resolution, TimeRange
 
 MAX_TOKENS = 60
 

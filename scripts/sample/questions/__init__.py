@@ -1,7 +1,7 @@
 """The questions, one module per persona."""
 
 from sample.question import Question
-from sample.questions import hanna, ines, marcus, priya, rosalind, seun, tomasz
+from sample.questions import dilan, hanna, ines, kwame, marcus, nora, priya, rosalind, seun, tomasz
 
 QUESTIONS: dict[str, tuple[Question, ...]] = {
     "ines": ines.QUESTIONS,
@@ -11,5 +11,8 @@ QUESTIONS: dict[str, tuple[Question, ...]] = {
     "hanna": hanna.QUESTIONS,
     "seun": seun.QUESTIONS,
     "rosalind": rosalind.QUESTIONS,
+    "dilan": dilan.QUESTIONS,
+    "nora": nora.QUESTIONS,
+    "kwame": kwame.QUESTIONS,
 }
 """The questions by persona, in the order of the file."""

@@ -19,7 +19,10 @@ QUESTIONS = (
         "15 November",
         ("deadline-september", "deadline-november"),
         "2024/08/06 14:05",
-        near=("seminar-slides",),
+        near=(
+            "summer-party",
+            "seminar-slides",
+        ),
     ),
     Question(
         "hanna-jumper",

@@ -6,11 +6,14 @@ QUESTIONS = (
     Question(
         "ines-cello-price",
         "single-session-user",
-        "How much is each of my cello lessons?",
+        "How much do I pay for a cello lesson?",
         "£38",
         ("cello",),
         "2024/04/06 10:20",
-        near=("bea-piano",),
+        near=(
+            "hall",
+            "bea-piano",
+        ),
     ),
     Question(
         "ines-violin-price",
@@ -53,7 +56,7 @@ QUESTIONS = (
     Question(
         "ines-evening",
         "single-session-preference",
-        "Can you suggest a concert in London that I would love?",
+        "I have a free evening in London next week. What would I enjoy?",
         "The user would prefer suggestions of chamber music or similar unamplified performances in small, intimate "
         "venues such as churches or recital halls, ending early. They may not prefer arena shows, big amplified gigs "
         "or anything very loud.",
@@ -76,6 +79,9 @@ QUESTIONS = (
         "Three days",
         ("home-two", "home-three"),
         "2024/04/05 17:25",
-        near=("bike-commute",),
+        near=(
+            "evenings",
+            "bike-commute",
+        ),
     ),
 )

@@ -6,7 +6,7 @@ QUESTIONS = (
     Question(
         "marcus-workspace",
         "single-session-user",
-        "What kind of artist uses the other part of my workspace?",
+        "What kind of artist uses the other half of my studio?",
         "A ceramicist",
         ("studio",),
         "2024/03/25 11:35",
@@ -36,6 +36,7 @@ QUESTIONS = (
         4,
         ("bikes-three", "bikes-four"),
         "2024/04/11 20:20",
+        near=("hooks",),
     ),
     Question(
         "marcus-repair",
@@ -50,8 +51,8 @@ QUESTIONS = (
         "marcus-quebec",
         "single-session-preference",
         "I'm off to Quebec City for a weekend to take some pictures for myself. What should I bring?",
-        "The user would prefer a very light kit: his rangefinder with a 35 mm lens and black-and-white film such as "
-        "Tri-X, perhaps a yellow filter, pushed for low light. He may not prefer zooms, flash or a heavy bag.",
+        "The user would prefer to carry nothing but one old rangefinder with a 35 mm lens and some Tri-X. He may not "
+        "prefer zooms, flash or a heavy bag.",
         ("kit",),
         "2024/03/28 22:10",
         near=("repair-drop",),
@@ -72,6 +73,9 @@ QUESTIONS = (
         "$840 a month",
         ("rent-before", "rent-after"),
         "2024/04/09 12:10",
-        near=("studio",),
+        near=(
+            "corner-room",
+            "studio",
+        ),
     ),
 )

@@ -28,7 +28,10 @@ QUESTIONS = (
         "Thursdays",
         ("club-tuesday", "club-thursday"),
         "2024/10/15 07:50",
-        near=("drama-colleague",),
+        near=(
+            "robots",
+            "drama-colleague",
+        ),
     ),
     Question(
         "priya-drama-day",

@@ -34,7 +34,7 @@ QUESTIONS = (
     Question(
         "rosalind-meeting-place",
         "knowledge-update",
-        "Where does my reading group gather these days?",
+        "Where does my book group meet these days?",
         "In the back room of the Harbour Lights café",
         ("club-library", "club-cafe"),
         "2024/10/18 10:55",

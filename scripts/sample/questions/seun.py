@@ -14,7 +14,7 @@ QUESTIONS = (
     Question(
         "seun-team",
         "knowledge-update",
-        "Which part of the product does my group at work look after?",
+        "Which team am I on at work?",
         "Search infrastructure",
         ("payments", "search-team"),
         "2024/07/20 09:10",
@@ -56,7 +56,10 @@ QUESTIONS = (
         "40 minutes",
         ("commute",),
         "2024/07/10 07:35",
-        near=("coworker-train",),
+        near=(
+            "detour",
+            "coworker-train",
+        ),
     ),
     Question(
         "seun-headphones",
@@ -76,5 +79,14 @@ QUESTIONS = (
         "2024/07/18 13:20",
         near=("coworker-headphones",),
         abstention=True,
+    ),
+    Question(
+        "seun-naturalisation",
+        "single-session-user",
+        "Where was my naturalisation?",
+        "Scarborough",
+        ("town-hall",),
+        "2024/07/19 12:50",
+        near=("sister-job", "con", "exam"),
     ),
 )

@@ -6,7 +6,7 @@ QUESTIONS = (
     Question(
         "tomasz-specialty",
         "single-session-user",
-        "Which medical specialty am I nursing in?",
+        "Which ward do I nurse on?",
         "Renal",
         ("renal",),
         "2024/05/21 15:30",
@@ -74,6 +74,7 @@ QUESTIONS = (
         "7:00",
         ("early-half-past", "early-on-the-hour"),
         "2024/06/10 21:55",
+        near=("laundry",),
     ),
     Question(
         "tomasz-nap",
@@ -91,5 +92,14 @@ QUESTIONS = (
         "motivational talks.",
         ("earphones",),
         "2024/05/24 17:50",
+    ),
+    Question(
+        "tomasz-accordion",
+        "single-session-user",
+        "Whose accordion do I have?",
+        "My grandfather's",
+        ("shelf",),
+        "2024/06/14 20:40",
+        near=("kuba-gift", "name-day", "earphones"),
     ),
 )

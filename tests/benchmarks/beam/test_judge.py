@@ -10,7 +10,14 @@ import pytest
 
 from longmemeval.benchmarks.beam.judge import verdict
 from longmemeval.benchmarks.beam.loader import BeamGold
-from longmemeval.benchmarks.beam.scoring import Credit, aligned, nugget_score, question_score, same_event
+from longmemeval.benchmarks.beam.scoring import (
+    Credit,
+    aligned,
+    event_ordering,
+    nugget_score,
+    question_score,
+    same_event,
+)
 from longmemeval.benchmarks.beam.wording import OFFICIAL, OWN_SHA256, official_wording, own_wording
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.errors import HarnessError, IntegrityError
@@ -24,7 +31,7 @@ from tests.benchmarks.checking import MEMORIES, graded
 from tests.conftest import real_file
 from tests.pipeline.helpers import folders_in
 from tests.server import ModelServer
-from tests.support import json_lines
+from tests.support import ROOT, json_lines
 
 VECTORS: list[tuple[str, list[str], tuple[float, ...], int]] = [
     ("ABC", list("ABC"), (1, 1, 1, 1, 1), 3),
@@ -68,6 +75,22 @@ def test_event_ordering_as_the_official_code_scores_it(
     assert len(asked) == calls
 
 
+@pytest.mark.parametrize(
+    ("nuggets", "empty", "first", "heading"),
+    [(3, 0.146, 0.908, 0.5), (4, 0.184, 0.854, 0.6), (5, 0.211, 0.816, 0.667), (6, 0.233, 0.789, 0.714)],
+)
+def test_what_order_gives_a_refusal_depends_on_the_number_of_nuggets(
+    nuggets: int, empty: float, first: float, heading: float
+) -> None:
+    """The table of docs/beam.md."""
+    rubric = list("ABCDEF"[:nuggets])
+    answers = ([""], rubric[:1], ["Here:", *rubric])
+    found = [event_ordering(rubric, lines).tau_norm for lines in answers]
+    assert found == pytest.approx([empty, first, heading], abs=5e-4)
+    row = f"| {nuggets} | " + " | ".join(f"{one:.3f}"[1:] for one in found) + " |"
+    assert row in (ROOT / "docs" / "beam.md").read_text(encoding="utf-8")
+
+
 REPLIES: list[tuple[str, float | None, float | None]] = [
     ('{"score": 0.5, "reason": "r"}', 0, 0.5),
     ('```json\n{"score": 1.0}\n```', 1, 1),
@@ -83,6 +106,24 @@ REPLIES: list[tuple[str, float | None, float | None]] = [
     ('{"score": "0.5"}', None, 0.5),
     ('{"score": 2}', None, None),
     ("", None, None),
+    # What json_repair, which the official code calls, makes of other quotes than JSON's (0.64.6).
+    ("{'score': 1.0, 'reason': 'r'}", 1, 1),
+    ("""{'score': 0.5, 'reason': "it's"}""", 0, 0.5),
+    ("Sure: {'score': 0.0, 'reason': 'r'} done", 0, 0),
+    ("{'score': 1.0, 'reason': 'it's so'}", 1, 1),
+    ("{'reason': 'r', 'score': 0.5", 0, 0.5),
+    ("""{"reason": "a", 'score': 1.0}""", 1, 1),
+    ("""{"reason": "the 'score': 0 is not", 'score': 1.0}""", 1, 1),
+    ("""{'reason': "no, 'score': 0 is not", 'score': 1.0}""", 1, 1),
+    ("{'score': '1'}", 1, 1),
+    ("{'score': '0.5'}", None, 0.5),
+    ("{score: 1, reason: none}", 1, 1),
+    ("{\u201cscore\u201d: 1.0, \u201creason\u201d: \u201cr\u201d}", 1, 1),
+    ("{'score': None}", None, None),
+    ("{'Score': 1}", None, None),
+    ("{'score': [1.0]}", None, None),
+    ("{'score': -1}", None, None),
+    ("{'score': 'one'}", None, None),
 ]
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ from msgspec import structs
 from longmemeval.errors import EndpointDownError, HarnessError, ModelError, TransientModelError
 from longmemeval.llm.http import breaker as breaker_module
 from longmemeval.llm.http import calling
-from longmemeval.llm.http.breaker import OPENS_AFTER, Breaker
+from longmemeval.llm.http.breaker import FIRST_CONTACT_S, OPENS_AFTER, Breaker
 from longmemeval.llm.http.retry import call_with_retries
 from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.options import ModelOptions
@@ -64,6 +65,40 @@ def test_nobody_there(dead: Callable[[], str] | Callable[[], AbstractContextMana
     assert url in str(outcomes[0])
     assert "No connection could be made" in str(outcomes[0])
     assert "--give-up-after" in str(outcomes[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("url", [nobody(), "http://nowhere.invalid/v1"], ids=["refused", "no such name"])
+@pytest.mark.parametrize("concurrency", [1, 16])
+def test_where_nobody_was_ever_reached_nobody_waits_for_two_minutes(url: str, concurrency: int) -> None:
+    began = time.monotonic()
+    outcomes = ask(url, 30, concurrency=concurrency, give_up_after_s=120.0)
+    assert FIRST_CONTACT_S <= time.monotonic() - began < 30
+    # Alone, the first call is given up; it may have been at fault by itself.
+    assert {type(one) for one in outcomes[1:]} == {EndpointDownError}
+    assert "cannot be reached" in str(outcomes[-1])
+    assert "Check the network, the address (--api-base)" in str(outcomes[-1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("before", ["answers", 503])
+def test_an_outage_on_the_way_has_all_of_the_patience(before: str | int) -> None:
+    patience = FIRST_CONTACT_S + 3
+
+    async def work() -> list[Outcome]:
+        with ModelServer(lambda body: "yes") as server:
+            options = ModelOptions(server.url, max_wait_s=0.05, give_up_after_s=patience)
+            model = load_chat_model("openai/m", options)
+            request = ChatRequest((ChatMessage("user", "?"),), max_tokens=5)
+            server.plan = lambda: 503 if before == 503 else None
+            await asyncio.gather(model.complete(request), return_exceptions=True)
+        calls = (model.complete(request) for _ in range(20))
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    began = time.monotonic()
+    outcomes = asyncio.run(work())
+    assert time.monotonic() - began >= patience
+    assert any("has answered nothing but failures" in str(one) for one in outcomes)
 
 
 @pytest.mark.parametrize("fault", [500, 429, "drop", "garbage", "hang"])

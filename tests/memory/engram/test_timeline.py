@@ -192,3 +192,34 @@ def test_the_graph_finds_what_is_connected() -> None:
     assert [(edge.source, edge.predicate, edge.target) for edge in made.relations()] == [
         ("Ann", "relative:sister", "Mia")
     ]
+
+
+def test_another_date_of_an_older_value_leaves_what_came_after() -> None:
+    """ "Actually, it was Rome from the 2nd", when it is Bern by now."""
+    moves = [claim("Rome", 5, force="change"), claim("Bern", 10, force="change")]
+    for date in (2, 7):
+        made = ledger(*moves, claim("Rome", date, said=12, force="correction"))
+        assert told(made) == [("Bern", 10, None), ("Rome", date, 10)]
+        # What was believed before the correction stays on record.
+        assert told(made, believed_at=2) == [("Bern", 10, None), ("Rome", 5, 10)]
+
+
+def test_of_two_stays_the_nearest_is_corrected_and_a_second_correction_counts() -> None:
+    stays = [claim("Rome", 1, force="change"), claim("Bern", 5, force="change"), claim("Rome", 10, force="change")]
+    made = ledger(*stays, claim("Rome", 9, said=14, force="correction"), claim("Rome", 11, said=15, force="correction"))
+    assert told(made) == [("Bern", 5, 11), ("Rome", 1, 5), ("Rome", 11, None)]
+
+
+def test_a_correction_of_the_newest_moves_the_end_of_the_one_before() -> None:
+    made = ledger(claim("Rome", 1), claim("Bern", 5, force="change"), claim("Bern", 8, said=12, force="correction"))
+    assert told(made) == [("Bern", 8, None), ("Rome", 1, 8)]
+
+
+def test_a_correction_that_says_what_is_so_today_is_no_other_date() -> None:
+    made = ledger(claim("Rome", 1, force="change"), claim("Bern", 5), claim("Rome", 9, force="correction"))
+    assert told(made) == [("Bern", 5, 9), ("Rome", 1, 5), ("Rome", 9, None)]
+
+
+def test_what_was_claimed_between_the_two_dates_never_held() -> None:
+    made = ledger(claim("Rome", 7, force="change"), claim("Bern", 4), claim("Rome", 2, said=12, force="correction"))
+    assert told(made) == [("Bern", 4, 4), ("Rome", 2, None)]

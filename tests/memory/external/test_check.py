@@ -1,13 +1,14 @@
 """`memory init` and `memory check`: a working example, and what is wrong or missing with others."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.memory.external.carried import NODE, SERVE, http_served
-from tests.support import ROOT, longmemeval
+from tests.support import COMMAND, ROOT, clean_environment, longmemeval
 
 BASE = """
 class Mine:
@@ -60,6 +61,9 @@ CHANGED = {
     "lost, no ids": {"message ids": "missing", "what it holds": "failed"},
     "stored twice": {"same batch twice": "failed"},
     "no reset": {"reset": "failed"},
+    "finds nothing": {"search": "failed", "message ids": "missing", "dates": "missing", "order": "missing"},
+    "returns nothing": {"search": "failed"},
+    "returns one": {"search": "failed"},
 }
 CODE = {
     "no ids": ('"message_ids": [message.id]', '"speaker": ""'),
@@ -81,6 +85,9 @@ CODE = {
     ),
     "no reset": ("def search", "def reset(self): ...\n\n    def search"),
     "lost": ("return self.stored\n", "return []\n"),
+    "finds nothing": ("[:limit]", "[:0]"),
+    "returns nothing": ("return [hit", "found = [hit"),
+    "returns one": ("[:limit]", "[0]"),
 }
 
 
@@ -98,6 +105,49 @@ def test_check_says_what_is_wrong_or_missing(fault: str, tmp_path: Path) -> None
     assert {what: state for what, state in found.items() if state != "works"} == CHANGED[fault]
     if "search" not in CHANGED[fault]:
         assert len(found) == 14
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        ("None", "search returned None; return a list of hits"),
+        ("self.stored[0]", "search returned a dict; return a list of hits"),
+        ("'Pixel'", "search returned a str; return a list of hits"),
+        ("7", "search returned a int; return a list of hits"),
+        ("[]", "nothing is ever found, not even by the words of a message that was added"),
+    ],
+)
+def test_a_search_that_returns_no_hits_is_wrong(returned: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(BASE.replace("return [hit for", f"return {returned}\n        [hit for"))
+    done = longmemeval("memory", "check", "mine:Mine", "--json", cwd=tmp_path, code=3)
+    (search,) = [one for one in json.loads(done.stdout) if one["what"] == "search"]
+    assert search["state"] == "failed"
+    assert said in search["told"]
+
+
+def test_an_error_names_the_line_of_the_class_not_of_a_library(tmp_path: Path) -> None:
+    fault = "        import json\n        json.loads('{')\n        return []\n"
+    code = BASE.replace("        words = query.split()\n", fault)
+    (tmp_path / "mine.py").write_text(code)
+    line = 1 + code.splitlines().index("        json.loads('{')")
+    done = longmemeval("memory", "check", "mine:Mine", "--json", cwd=tmp_path, code=3)
+    assert f"mine.py, line {line}: JSONDecodeError" in json.loads(done.stdout)[-1]["told"]
+
+
+def test_each_row_is_shown_as_soon_as_it_is_known(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        BASE.replace(
+            "        words = query.split()\n",
+            "        import os, time\n        while not os.path.exists('go'):\n            time.sleep(0.01)\n"
+            "        words = query.split()\n",
+        )
+    )
+    line = [*COMMAND, "memory", "check", "mine:Mine"]
+    with subprocess.Popen(line, cwd=tmp_path, env=clean_environment(), stdout=subprocess.PIPE, text=True) as command:
+        assert command.stdout
+        assert [command.stdout.readline().split()[:2] for _ in range(2)] == [["begin", "yes"], ["add", "yes"]]
+        (tmp_path / "go").touch()
+        assert "\n reset " in command.stdout.read()
 
 
 def test_the_example_works_over_every_carrier(tmp_path: Path) -> None:
@@ -157,3 +207,40 @@ def test_a_memory_that_cannot_begin_says_why(tmp_path: Path) -> None:
     (only,) = json.loads(done.stdout)
     assert (only["what"], only["state"]) == ("begin", "failed")
     assert "It last logged:\nno key" in only["told"]
+
+
+ON_A_SERVER = """
+import pathlib, uuid
+
+class Mine:
+    def __init__(self):
+        self.graph = pathlib.Path("server", uuid.uuid4().hex)
+
+    def add(self, session):
+        with self.graph.open("a") as file:
+            file.writelines(f"{one.content}\\n" for one in session.messages)
+        FAILS
+
+    def search(self, query, *, date, limit):
+        held = self.graph.read_text().splitlines() if self.graph.exists() else []
+        return [one for one in held if set(query.split()) & set(one.split())][:limit]
+
+    def save(self, folder):
+        (folder / "graph").write_text(str(self.graph))
+
+    def load(self, folder):
+        self.graph = pathlib.Path((folder / "graph").read_text())
+
+    def reset(self):
+        self.graph.unlink(missing_ok=True)
+"""
+
+
+@pytest.mark.parametrize("fails", ["", "if 'Alice' in str(session): raise ValueError('full')"])
+def test_nothing_is_left_where_a_saved_memory_keeps_histories_elsewhere(fails: str, tmp_path: Path) -> None:
+    """What it saves is the name of a place, made up for each object."""
+    (tmp_path / "server").mkdir()
+    (tmp_path / "mine.py").write_text(ON_A_SERVER.replace("FAILS", fails))
+    done = longmemeval("memory", "check", "mine:Mine", "--json", cwd=tmp_path, code=3 if fails else 0)
+    assert json.loads(done.stdout)[-1]["what"] == ("add" if fails else "reset")
+    assert list((tmp_path / "server").iterdir()) == []

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -31,8 +32,9 @@ scope.CHECKPOINT_S = 0.0
 class Extracts:
     """Has a model extract a fact from each session, and another look at the question."""
 
-    def __init__(self, folder, chat_base_url, embedding_base_url, swallows=False):
-        self.chat = openai.OpenAI(base_url=chat_base_url, api_key="longmemeval").chat.completions
+    def __init__(self, folder, chat_base_url, embedding_base_url, swallows=False, patience=None):
+        patient = {"timeout": patience, "max_retries": 0} if patience else {}
+        self.chat = openai.OpenAI(base_url=chat_base_url, api_key="longmemeval", **patient).chat.completions
         self.vectors = openai.OpenAI(base_url=embedding_base_url, api_key="longmemeval").embeddings
         self.facts, self.swallows = [], swallows
         (folder / "environment.json").write_text(json.dumps(dict(os.environ)))
@@ -145,6 +147,50 @@ def test_ingestion_is_counted_as_the_endpoint_saw_it_and_paid_once(folder: Path,
     assert all(call.cached for call in again)
 
 
+def test_tokens_per_haystack_are_the_same_at_prepare_and_at_evaluate(folder: Path, server: ModelServer) -> None:
+    """Of a memory whose texts are embedded by a server too."""
+    embedder = ("--embedder", "openai:text-embedding-3-small")
+    done = longmemeval(*prepare(server, *embedder), cwd=folder, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=server.url)
+    (said,) = re.findall(r"([\d,]+) tokens and \S+ \S* ?per haystack", " ".join(done.stdout.split()))
+    calls = [call for calls in part_calls(folder).values() for call in calls]
+    assert {call.kind for call in calls} == {"chat", "embeddings"}
+    assert said == f"{sum(call.prompt_tokens + call.completion_tokens for call in calls) / 2:,.0f}"
+    asked = ("--dataset", "d.json", "--memory", MEMORY, "--model", "offline/extractive", "--run-id", "r")
+    base = ("--api-base", server.url)
+    longmemeval("run", *asked, *base, cwd=folder, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=server.url)
+    shown = longmemeval("evaluate", "r", "--judge", "offline/lexical", cwd=folder, COLUMNS="250").stdout
+    (row,) = [line.split() for line in shown.splitlines() if line.split()[:1] == ["r"]]
+    assert row[2] == said
+
+
+def test_a_dry_run_knows_the_calls_of_a_memory_once_a_history_was_prepared(folder: Path, server: ModelServer) -> None:
+    unknown = longmemeval(*prepare(server, "--dry-run"), cwd=folder, OPENAI_API_KEY=KEY)
+    assert "time: unknown" in unknown.stdout
+    assert " calls (about)" not in unknown.stdout
+    assert "its model calls are unknown. Add --measure 1" in " ".join(unknown.stderr.split())
+    assert server.requests == []
+    # What is printed works when it is typed: one history is prepared, and its three calls stand for the other's.
+    measured = longmemeval(*prepare(server, "--dry-run", "--measure", "1", "--json"), cwd=folder, OPENAI_API_KEY=KEY)
+    report = json.loads(measured.stdout)
+    assert len(server.chat_requests) == report["usage"]["calls"] == 3
+    figures = {name.partition(", ")[2]: value for name, value in report["estimate"].items() if ", " in name}
+    assert figures["calls (at least)"] <= 3 <= figures["calls (at most)"]
+    assert figures["calls (at least)"] < figures["calls (about)"] < figures["calls (at most)"]
+    assert 0 < figures["USD (at least)"] < figures["USD (about)"] < figures["USD (at most)"]
+    assert report["prepared"] == 1
+    assert report["expected"]["seconds"] > 0
+    assert len(part_calls(folder)) == 1
+    # It stays prepared: the rest costs what the rest costs, and lies in the range.
+    done = json.loads(longmemeval(*prepare(server, "--json"), cwd=folder, OPENAI_API_KEY=KEY).stdout)
+    assert (done["prepared"], done["usage"]["calls"]) == (1, 3)
+    assert figures["prompt tokens (at least)"] <= done["usage"]["prompt_tokens"] <= figures["prompt tokens (at most)"]
+    # Two histories give a range of their own, in another preparation too.
+    again = longmemeval(*prepare(server, "--dry-run", "--name", "again"), cwd=folder, OPENAI_API_KEY=KEY)
+    assert "as counted for 2 histories" in " ".join(again.stderr.split())
+    refused = longmemeval(*prepare(server, "--measure", "1"), cwd=folder, code=2, OPENAI_API_KEY=KEY)
+    assert "--measure goes with --dry-run" in refused.stderr
+
+
 def test_no_key_and_no_label_reaches_the_endpoint_the_child_or_a_file(folder: Path, server: ModelServer) -> None:
     longmemeval(*prepare(server), cwd=folder, OPENAI_API_KEY=KEY)
     run = ("run", "--dataset", "d.json", "--memory", MEMORY, "--model", "offline/extractive", "--run-id", "r")
@@ -220,6 +266,23 @@ def test_a_killed_prepare_pays_nothing_twice(folder: Path, server: ModelServer) 
     assert "paid before it was stopped" in " ".join(done.stdout.split()) or asked_before <= 3
     records = read_journal(folder / "prepared-data/d/default/prepare.jsonl", PrepareRecord)
     assert sum(record.usage.calls - record.usage.cached_calls for record in records) == 6
+
+
+def test_replies_that_the_memory_no_longer_waits_for_are_counted(folder: Path, server: ModelServer) -> None:
+    server.plan = lambda: "slow:1.0"
+    hasty = ("--set", "swallows=true", "--set", "patience=0.3")
+    longmemeval(*prepare(server, *hasty), cwd=folder, OPENAI_API_KEY=KEY)
+    prepared = len(server.chat_requests)
+    assert prepared == 6
+    assert sum(len([call for call in calls if call.kind == "chat"]) for calls in part_calls(folder).values()) == 6
+    records = read_journal(folder / "prepared-data/d/default/prepare.jsonl", PrepareRecord)
+    assert sum(record.usage.calls - record.usage.cached_calls for record in records) == 6
+    words = ("run", "--dataset", "d.json", "--memory", MEMORY, *hasty, "--model", "offline/extractive", "--run-id", "r")
+    longmemeval(*words, "--api-base", server.url, cwd=folder, OPENAI_API_KEY=KEY)
+    # Both histories are asked the same.
+    assert len(server.chat_requests) - prepared == 1
+    searched = [call for call in read_calls(folder / "results/r/model-calls.jsonl") if call.kind == "chat"]
+    assert sorted(call.cached for call in searched) == [False, True]
 
 
 @pytest.mark.parametrize("swallows", [False, True])

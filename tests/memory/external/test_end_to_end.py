@@ -1,7 +1,10 @@
 """A memory from outside through every verb: the same figures over every carrier, no labels out, faults kept apart."""
 
+import asyncio
+import hashlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -23,6 +26,11 @@ from longmemeval import (
     retrieve,
     run,
 )
+from longmemeval.embedding.hashing import HashingEmbedder
+from longmemeval.llm.access import ModelAccess
+from longmemeval.llm.model_calls import CallFile, Stage
+from longmemeval.memory.external.carriers.service import close_services
+from longmemeval.memory.external.proxy.scope import ProxiedScope
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import read_meta
 from tests.memory.external.carried import EXAMPLE, NODE, SERVE, http_served
@@ -314,3 +322,179 @@ def test_a_run_whose_childs_code_changed_is_not_continued(folder: Path) -> None:
         file.write("# changed\n")
     refused = longmemeval(*RUN, *words, "--run-id", "r", cwd=folder, code=2)
     assert "source_sha256" in refused.stderr
+
+
+def test_parts_made_by_other_code_of_the_class_are_neither_measured_nor_passed_over(folder: Path) -> None:
+    """The class is edited once after `prepare`, and once more after the run."""
+    write_dataset(folder / "d.json", record("q1"))
+    asked = ("--dataset", "d.json", "--memory", "mymem:MyMemory")
+    longmemeval("prepare", *asked, cwd=folder)
+    assert "all" in longmemeval("verify", "d", cwd=folder).stdout
+    with (folder / "mymem.py").open("a") as file:
+        file.write("# edited\n")
+    told = "of this preparation was made by another recipe (source_sha256: was "
+    refused = longmemeval("prepare", *asked, cwd=folder, code=2)
+    assert told in " ".join(refused.stderr.split())
+    for verb in (("retrieval", "--granularity", "session"), (*RUN, "--run-id", "r")):
+        refused = longmemeval(*verb, *asked, cwd=folder, code=2)
+        assert told in " ".join(refused.stderr.split())
+    assert told in longmemeval("inspect", "q1", *asked, cwd=folder).stdout
+    assert not (folder / "results" / "r").exists()
+    named = " ".join(longmemeval("verify", "d", cwd=folder, code=3).stderr.split())
+    assert "was made by another recipe (source_sha256: was " in named
+    # The remedy works as it is printed.
+    remedy = " ".join(refused.stderr.split()).split("`longmemeval ")[1].split("`")[0]
+    longmemeval(*shlex.split(remedy), cwd=folder)
+    longmemeval(*RUN, "--run-id", "r", *asked, cwd=folder)
+    whole = longmemeval("verify", "r", "d", cwd=folder)
+    assert whole.stdout.count("checks hold") == 2
+    assert "source_sha256" not in whole.stderr
+    # An edit after the run: what the run measured stands, and it is said that this is not the code here.
+    with (folder / "mymem.py").open("a") as file:
+        file.write("raise SystemExit('not to be run by verify')\n")
+    since = longmemeval("verify", "r", cwd=folder)
+    assert "checks hold" in since.stdout
+    assert "The code of 'mymem:MyMemory' has changed since the run (source_sha256: was" in " ".join(
+        since.stderr.split()
+    )
+
+
+def test_a_run_that_read_a_part_of_other_code_does_not_hold(folder: Path) -> None:
+    """As an earlier version made such runs: the manifest names the new code, the part is of the old."""
+    write_dataset(folder / "d.json", record("q1"))
+    asked = ("--dataset", "d.json", "--memory", "mymem:MyMemory")
+    longmemeval("prepare", *asked, cwd=folder)
+    longmemeval(*RUN, "--run-id", "r", *asked, cwd=folder)
+    with (folder / "mymem.py").open("a") as file:
+        file.write("# edited\n")
+    path = folder / "results/r/run.json"
+    manifest = json.loads(path.read_text())
+    manifest["settings"]["memory"]["source"]["source_sha256"] = source_of(folder / "mymem.py")
+    path.write_text(json.dumps(manifest))
+    refused = " ".join(longmemeval("verify", "r", cwd=folder, code=3).stderr.split())
+    assert "which the run read, was made by other code of the memory than the run names (source_sha256: was" in refused
+
+
+def source_of(file: Path) -> str:
+    line = f"{file.name}:{hashlib.sha256(file.read_bytes()).hexdigest()}\n"
+    return hashlib.sha256(line.encode()).hexdigest()
+
+
+@pytest.mark.parametrize("broken", ["all", "one"])
+def test_prepare_that_prepared_nothing_is_no_success(broken: str, folder: Path) -> None:
+    two_haystacks(folder)
+    wanted = "True" if broken == "all" else "'bicycle' in str(session)"
+    (folder / "faulty.py").write_text(
+        "import os\nfrom mymem import MyMemory\n\n\nclass Faulty(MyMemory):\n    def add(self, session):\n"
+        f"        if {wanted}:\n            os._exit(7)\n        super().add(session)\n"
+    )
+    memory = f"process:{SERVE} faulty:Faulty"
+    done = longmemeval("prepare", "--dataset", "d.json", "--memory", memory, cwd=folder, code=1)
+    if broken == "all":
+        assert "Prepared none of 2 haystacks in " in done.stdout
+        assert "Next: longmemeval run" not in done.stdout
+        check = shlex.split(done.stdout.partition("Next: ")[2])
+        assert check[:3] == ["longmemeval", "memory", "check"]
+        assert "exit code 7" in longmemeval(*check[1:], cwd=folder, code=3).stdout
+    else:
+        assert "Prepared 1 of 2 haystacks in " in done.stdout
+    assert done.stderr.count("Failed: q") == (2 if broken == "all" else 1)
+    assert "the same command tries them again" in done.stderr
+    told = json.loads(
+        longmemeval("prepare", "--dataset", "d.json", "--memory", memory, "--json", cwd=folder, code=1).stdout
+    )
+    assert told["failed_haystacks"] == (2 if broken == "all" else 1)
+
+
+STARTS_SLOWLY = """
+import time
+from mymem import MyMemory
+time.sleep(2)
+
+class StartsSlowly(MyMemory):
+    \"\"\"Begun with every process, loaded with every history, and then quick.\"\"\"
+
+    def __init__(self, chat_base_url, embedding_base_url):
+        super().__init__()
+
+    def load(self, folder):
+        time.sleep(0.5)
+        super().load(folder)
+"""
+
+
+def test_what_has_to_start_first_is_no_part_of_a_search(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memory's process, the harness's own way to models, the embedder, and the history."""
+    two_haystacks(folder)
+    (folder / "slow.py").write_text(STARTS_SLOWLY)
+    monkeypatch.chdir(folder)
+    where = Folders(data_dir=folder / "data", prepared_dir=folder / "prepared-data", results_dir=folder / "results")
+    dataset, memory = load_dataset("d.json", where.data_dir), f"process:{SERVE} slow:StartsSlowly"
+    prepare(dataset, [memory], where=where, options=PrepareOptions(jobs=1))
+
+    async def get_ready(self: ProxiedScope) -> None:
+        await asyncio.sleep(2)
+
+    monkeypatch.setattr(ProxiedScope, "get_ready", get_ready)
+    # As if the next process had to begin everything anew.
+    close_services()
+    run(dataset, memory, "offline/extractive", where=where, options=RunOptions(run_id="r"))
+    took = [answer["recall_ms"] for answer in json_lines(where.results_dir / "r" / "answers.jsonl")]
+    assert len(took) == 2
+    assert max(took) < 1500
+
+
+def test_a_local_embedder_is_loaded_before_the_first_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    embedded: list[list[str]] = []
+    embed = HashingEmbedder.embed
+
+    def spied(self: HashingEmbedder, texts: list[str]) -> object:
+        embedded.append(list(texts))
+        return embed(self, texts)
+
+    monkeypatch.setattr(HashingEmbedder, "embed", spied)
+    stages: tuple[tuple[Stage, int], ...] = (("prepare", 0), ("search", 1), ("search", 0))
+    for stage, loads in stages:
+        scope = ProxiedScope("s", stage, ModelAccess(embedder="hashing:64"), CallFile(None))
+        asyncio.run(scope.get_ready())
+        assert len(embedded) == loads
+        embedded.clear()
+
+
+MOVES = """
+import os, tempfile
+from mymem import MyMemory
+os.chdir(tempfile.mkdtemp())
+
+class Moves(MyMemory):
+    def __init__(self, shortest=0):
+        super().__init__(shortest)
+        os.chdir(tempfile.mkdtemp())
+
+    def add(self, session):
+        os.chdir("/")
+        super().add(session)
+
+    def search(self, query, *, date, limit):
+        os.chdir(tempfile.mkdtemp())
+        return super().search(query, date=date, limit=limit)
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("--jobs", "2"), ("--jobs", "2", "--executor", "threads")])
+def test_a_class_that_changes_the_folder_moves_nothing_of_ours(folder: Path, workers: tuple[str, ...]) -> None:
+    two_haystacks(folder)
+    (folder / "moves.py").write_text(MOVES)
+    words = ("--dataset", "d.json", "--memory", "moves:Moves")
+    done = longmemeval("prepare", *words, *workers, cwd=folder)
+    assert ", in prepared-data/d/default" in done.stdout
+    done = longmemeval(*RUN, *words, "--run-id", "r", cwd=folder)
+    assert str(folder) not in done.stdout
+    assert json.loads((folder / "results/r/run.json").read_text())["dataset"]["path"] == "d.json"
+    longmemeval("evaluate", "r", "--judge", "offline/lexical", cwd=folder)
+    assert retrieval(folder, "d.json", "moves:Moves", more=workers)
+    assert longmemeval("verify", "r", cwd=folder).stdout
+    assert sorted(one.name for one in folder.iterdir() if one.is_dir() and one.name != "__pycache__") == [
+        "prepared-data",
+        "results",
+    ]

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import subprocess
 import sys
 import threading
@@ -72,6 +73,11 @@ FAULTS = {
         r"(?s)ended by itself with exit code 3\. It last logged:\nno key set",
         "gone",
     ),
+    "subprocess.Popen(['sleep', '20'], start_new_session=True); os._exit(3)": (
+        "ended by itself with exit code 3",
+        "gone",
+    ),
+    "os.close(0); time.sleep(60)": ("closed its input", "gone"),
     "os.kill(os.getpid(), 9)": ("was killed by signal 9", "gone"),
     "print('loading model …', flush=True); time.sleep(60)": ("wrote what is no message .*loading model …", "garbage"),
     "reply({}, 99); time.sleep(60)": ("answered what was not asked: .*99", "garbage"),
@@ -163,7 +169,7 @@ Reply = tuple[int, object]
 
 @contextmanager
 def http(*replies: Reply) -> Iterator[tuple[str, list[str]]]:
-    """A server that gives each reply once, the last for ever, and what it was asked."""
+    """A server that gives each reply once, the last for ever, and what it was asked; at status 0 it hangs up."""
     asked: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -174,6 +180,9 @@ def http(*replies: Reply) -> Iterator[tuple[str, list[str]]]:
             self.rfile.read(int(self.headers["Content-Length"]))
             asked.append(self.path)
             status, body = replies[min(len(asked), len(replies)) - 1]
+            if not status:
+                self.connection.shutdown(socket.SHUT_RDWR)
+                return
             self.send_response(status)
             self.end_headers()
             self.wfile.write(json.dumps(body).encode())
@@ -212,6 +221,12 @@ def test_what_may_pass_is_tried_again_and_nothing_else() -> None:
     assert asked.count("/v1/ready") == 1
     with http((404, "not here")) as (address, _), pytest.raises(ServiceError, match="replied 404 to hello"):
         asyncio.run(ready(address))
+    with http(HELLO, (0, None), (0, None), done) as (address, asked):
+        assert asyncio.run(ready(address)).done == 3
+    with http(HELLO, (0, None)) as (address, asked), pytest.raises(ServiceError) as told:
+        asyncio.run(ready(address))
+    assert "closed the connection instead of answering ready" in str(told.value)
+    assert "more time" not in str(told.value)
     with pytest.raises(ServiceError, match="The memory service cannot be reached"):
         asyncio.run(ready(nobody().removesuffix("/v1")))
 

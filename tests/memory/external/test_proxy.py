@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,11 +18,12 @@ from longmemeval.costs.spending import Account, SpendingLimit
 from longmemeval.embedding.registry import load_embedder
 from longmemeval.errors import FatalModelError
 from longmemeval.llm.access import ModelAccess
-from longmemeval.llm.model_calls import read_calls, sums
+from longmemeval.llm.model_calls import all_written, read_calls, sums
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.external.proxy.scope import ProxiedScope
 from longmemeval.memory.external.proxy.server import ModelProxy
 from tests.server import ModelServer, nobody
+from tests.support import ROOT, clean_environment
 
 KEY = "sk-harness-secret-0123456789"
 ASKED: Any = [{"role": "user", "content": "Which facts are in this session?"}]
@@ -69,6 +73,35 @@ def test_a_chat_is_passed_on_to_the_configured_model_and_counted(
     assert scope.usage.cost_usd == call.cost_usd
     for secret in (KEY, "sk-of-the-product"):
         assert secret not in calls.read_text()
+
+
+def test_a_reply_is_kept_for_the_address_it_came_from(
+    proxy: ModelProxy, server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The environment sends the calls of one process first here, then there, and back."""
+    models = ModelAccess("openai/gpt-4o-mini", "hashing:64", ModelOptions(max_attempts=1), tmp_path)
+    with ModelServer(lambda body: "Pixel is a cat.") as other:
+        said = []
+        for one in (server, other, server):
+            monkeypatch.setenv("OPENAI_BASE_URL", one.url)
+            with proxy.offered("h_1", "prepare", models, None) as scope:
+                reply = client(scope).chat.completions.create(model="m", messages=ASKED)
+                said.append(reply.choices[0].message.content)
+        assert said == ["Pixel is a beagle.", "Pixel is a cat.", "Pixel is a beagle."]
+        assert (len(server.chat_requests), len(other.chat_requests)) == (1, 1)
+
+
+def test_a_call_is_written_after_the_last_whole_line(proxy: ModelProxy, server: ModelServer, tmp_path: Path) -> None:
+    """A process was killed in the middle of a line: what comes next is not lost with it."""
+    calls = tmp_path / "calls.jsonl"
+    with proxy.offered("h_1", "prepare", access(server.url), calls) as scope:
+        for number in range(2):
+            client(scope).chat.completions.create(model=f"m{number}", messages=ASKED)
+        calls.write_bytes(calls.read_bytes()[:-30])
+        for number in range(2, 4):
+            client(scope).chat.completions.create(model=f"m{number}", messages=ASKED)
+    assert [call.asked for call in read_calls(calls)] == ["m0", "m2", "m3"]
+    assert len(calls.read_text().splitlines()) == 3
 
 
 TOOL: Any = {"type": "function", "function": {"name": "keep", "parameters": {"type": "object", "properties": {}}}}
@@ -259,3 +292,67 @@ def test_an_address_is_closed_with_its_history(proxy: ModelProxy, server: ModelS
         assert raised(lambda: client(scope).images.generate(prompt="a dog"))[0] == 400
         assert httpx.post(f"{scope.base_url}/chat/completions", content=b"[").status_code == 400
     assert raised(lambda: client(scope).chat.completions.create(model="m", messages=ASKED))[0] == 400
+
+
+_ASKER = """
+import sys, time
+from pathlib import Path
+import openai
+from longmemeval.memory.external.proxy.server import ModelProxy
+from tests.memory.external.test_proxy import ASKED, access
+folder, name, url, kind = Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4]
+lent = access(url, folder)
+if kind == "embeddings":
+    import msgspec
+    lent = msgspec.structs.replace(lent, embedder="openai:text-embedding-3-small")
+with ModelProxy().offered(name, "prepare", lent, folder / f"{name}.jsonl") as scope:
+    asking = openai.OpenAI(base_url=scope.base_url, api_key="none", max_retries=0)
+    asking.models.list()
+    (folder / f"{name}.ready").touch()
+    while not (folder / "go").exists():
+        time.sleep(0.001)
+    for number in range(8):
+        if kind == "chat":
+            said = [{"role": "user", "content": f"Which facts are in session {number}?"}]
+            asking.chat.completions.create(model="m", messages=said)
+        else:
+            asking.embeddings.create(model="m", input=[f"session {number}", f"a fact of {number}"])
+"""
+
+
+@pytest.mark.parametrize("kind", ["chat", "embeddings"])
+def test_of_two_processes_that_ask_the_same_one_pays(server: ModelServer, tmp_path: Path, kind: str) -> None:
+    server.plan = lambda: "slow:0.05"
+    environment = clean_environment(OPENAI_API_KEY=KEY)
+    workers = [
+        subprocess.Popen([sys.executable, "-c", _ASKER, tmp_path, name, server.url, kind], env=environment, cwd=ROOT)
+        for name in "abc"
+    ]
+    while not all((tmp_path / f"{name}.ready").exists() for name in "abc"):
+        assert all(worker.poll() is None for worker in workers)
+        time.sleep(0.005)
+    (tmp_path / "go").touch()
+    assert [worker.wait(timeout=60) for worker in workers] == [0, 0, 0]
+    sent = [json.dumps(request.body, sort_keys=True) for request in server.requests]
+    assert sorted(sent.count(one) for one in set(sent)) == [1] * 8
+    counted = [call for name in "abc" for call in read_calls(tmp_path / f"{name}.jsonl")]
+    assert (len(counted), sum(not call.cached for call in counted)) == (24, 8)
+    assert not list(tmp_path.glob("*.lock"))
+
+
+def test_a_reply_whose_caller_has_hung_up_is_kept_and_counted(
+    proxy: ModelProxy, server: ModelServer, tmp_path: Path
+) -> None:
+    calls = tmp_path / "calls.jsonl"
+    server.plan = lambda: "slow:1.0"
+    with proxy.offered("h_1", "prepare", access(server.url, tmp_path), calls) as scope:
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(f"{scope.base_url}/chat/completions", json={"model": "m", "messages": ASKED}, timeout=0.3)
+        assert read_calls(calls) == []
+    begun = time.monotonic()
+    asyncio.run(all_written(calls))
+    assert time.monotonic() - begun < 10
+    assert [(call.kind, call.cached, call.prompt_tokens) for call in read_calls(calls)] == [("chat", False, 6)]
+    with proxy.offered("h_1", "prepare", access(server.url, tmp_path), calls) as scope:
+        assert client(scope).chat.completions.create(model="m", messages=ASKED).choices[0].message.content
+    assert len(server.chat_requests) == 1

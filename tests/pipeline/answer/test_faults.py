@@ -19,7 +19,7 @@ from longmemeval.pipeline.grade.evaluate import EvaluateOptions, Evaluation, eva
 from longmemeval.pipeline.runs.selection import Selection
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.settings import Folders
-from tests.pipeline.helpers import answers, colours, folders_in, manifest
+from tests.pipeline.helpers import answer_all, answers, colours, folders_in, manifest, start
 from tests.server import Fault, ModelServer, black_hole, mixed_faults, nobody
 from tests.support import json_lines, longmemeval
 
@@ -146,6 +146,18 @@ def test_judging_at_an_endpoint_that_is_dead_from_the_start(
     server.plan = lambda: None
     assert judge(server, where).newly_judged == 60
     assert verify("r", where=where).problems == ()
+
+
+def test_evaluate_without_network_says_so_within_seconds(workspace: tuple[Dataset, Folders], tmp_path: Path) -> None:
+    dataset, where = workspace
+    answer_all(dataset, where, memory="none", selection=SOME)
+    folders = ("--prepared-dir", where.prepared_dir, "--results-dir", where.results_dir)
+    process = start("evaluate", "r", "--judge", "openai/judge", "--api-base", nobody(), *folders, cwd=tmp_path)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "cannot be reached" in told
+    assert "No connection could be made" in told
+    assert "0 of 60 answers have a label and keep it" in told
 
 
 def dying(server: ModelServer, after: int, fault: Fault) -> Callable[[], Fault | None]:

@@ -207,7 +207,7 @@ def changed_runs(tmp_path: Path) -> dict[str, tuple[str, dict[str, Any]]]:
         "configuration": ("settings.memory.preset: was 'last-k', now 'none'", {"memory": "none"}),
         "model": (f"settings.model.spec: was '{MODEL}'", {"model_spec": f"offline/scripted:{tmp_path / 's.json'}"}),
         "endpoint": (
-            "settings.model.api_base: was None, now 'http://localhost:1/v1'",
+            "settings.model.api_base: was not set, now 'http://localhost:1/v1'",
             {"options": RunOptions(run_id="r", model_options=ModelOptions(api_base="http://localhost:1/v1"))},
         ),
         "template": (

@@ -49,7 +49,7 @@ def test_answers_are_those_of_a_direct_run_at_half_the_price(of_sixty: Questions
     assert manifest(where, "batched")["totals"]["batches"] == {"batches": 1, "requests": 60, "replies": 60}
     assert "batch" not in manifest(where, "direct")["settings"]
     assert any(re.fullmatch(r"Batch batch_1: 60 requests with the provider, at most \$0\.00\d+\.", one) for one in told)
-    with pytest.raises(HarnessError, match="batch: was True, now None"):
+    with pytest.raises(HarnessError, match="batch: was True, now not set"):
         ask(dataset, where, server, "batched", batch=None)
 
 

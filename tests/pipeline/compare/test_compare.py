@@ -21,12 +21,13 @@ from longmemeval.evaluation.statistics.power import minimum_detectable_differenc
 from longmemeval.evaluation.statistics.spread import wilson_interval
 from longmemeval.llm.call_counter import CallCounter
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT
-from longmemeval.pipeline.answer.detectable import detectable_note
+from longmemeval.pipeline.answer.planning import power_note
 from longmemeval.pipeline.compare.compare import compare
-from longmemeval.pipeline.compare.comparison import INSIDE_THE_NOISE
+from longmemeval.pipeline.compare.comparison import INSIDE_THE_NOISE, Comparison
 from longmemeval.pipeline.exchange.hypotheses import adopt_hypotheses
 from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.report.tables.comparison import comparison_tables, detectable_line
 from longmemeval.settings import Folders
 from tests.benchmarks.locomo.test_loader import make_conversation
 from tests.pipeline.graded_runs import F1, LENIENT, STRICT, grade, graded_run, ids, labels
@@ -72,6 +73,11 @@ def test_known_answer(many: Dataset, where: Folders) -> None:
     assert (found.dataset, ids(found)) == ("many", ["a", "b"])
 
 
+def _pair_rows(found: Comparison) -> list[list[str]]:
+    (table,) = [table for table in comparison_tables(found) if table.title.startswith("Pairs")]
+    return table.rows
+
+
 def test_nobody_is_better_inside_the_noise(ten: Dataset, where: Folders) -> None:
     graded_run(ten, where, "a", labels(8, 2))
     graded_run(ten, where, "b", labels(3, 7))
@@ -92,8 +98,15 @@ def test_holm_and_marks_of_three_runs(many: Dataset, where: Folders) -> None:
     assert [pair.p_holm for pair in found.pairs] == pytest.approx([6 / 2**20, 2 / 2**9, 4 / 2**11])
     assert [run.marks for run in found.runs] == ["", "▲", "▲"]
     assert [run.marks for run in compare(["high", "low", "middle"], where=where).runs] == ["", "▼", "▼"]
-    # Of each pair the mean squared difference is its discordant share: (20 + 9 + 11) / 3 / 500.
-    assert found.detectable == pytest.approx(minimum_detectable_difference(500, discordant=40 / 1500))
+    # Each pair by what it disagrees on itself, and not by their mean: two that hardly differ can show far less.
+    by_pair = [minimum_detectable_difference(500, discordant=one / 500) for one in (20, 9, 11)]
+    assert [pair.detectable for pair in found.pairs] == by_pair
+    assert found.detectable == max(by_pair) > minimum_detectable_difference(500, discordant=40 / 1500)
+    line = detectable_line(found)
+    assert line.startswith(
+        f"Minimum detectable difference (MDE): {min(by_pair) * 100:.1f} to {max(by_pair) * 100:.1f} points"
+    )
+    assert [row[-2] for row in _pair_rows(found)] == [f"{one * 100:.1f}" for one in by_pair]
 
 
 def test_only_the_sign_depends_on_the_order(many: Dataset, where: Folders) -> None:
@@ -411,19 +424,24 @@ def test_one_run_and_a_note_before_it_is_paid_for(ten: Dataset, where: Folders) 
     assert found.detectable == minimum_detectable_difference(10)
     points = minimum_detectable_difference(50) * 100
     own = [f"h{number}" for number in range(50)]
-    assert detectable_note(own).startswith(f"With 50 questions a difference below {points:.0f} points cannot be told")
-    assert detectable_note(own[:1]).startswith("With 1 question no difference can be shown")
-    assert "With 5 questions no difference can be shown: even of runs that differ everywhere p is not below 0.062." in (
-        detectable_note(own[:5])
+    assert power_note(own) == (
+        f"For planning: 50 questions have 80 % power to show a difference of {points:.1f} points between two runs, "
+        "assuming that they disagree on 20 % of the questions. Runs that disagree on fewer can show smaller "
+        "differences; `compare` works it out for each pair."
     )
-    assert "With 6 questions a difference below" in detectable_note(own[:6])
+    assert power_note(own[:1]).startswith("With 1 question no difference can be shown")
+    assert "With 5 questions no difference can be shown: even of runs that differ everywhere p is not below 0.062." in (
+        power_note(own[:5])
+    )
+    assert power_note(own[:6]).startswith("For planning: 6 questions have")
     # Ten conversations of 200 questions: variance times 1.199, and t of 9 degrees of freedom for z. 2.8 points -> 3.4.
     conversations = [f"c{number % 10}" for number in range(2000)]
-    assert detectable_note(conversations).startswith(
-        "With 2,000 questions over 10 haystacks a difference below 3 points"
+    assert power_note(conversations).startswith(
+        "For planning: 2,000 questions over 10 haystacks have 80 % power to show a difference of 3.4 points"
     )
+    assert "20 % of the questions and questions on one haystack correlate by 0.001." in power_note(conversations)
     assert minimum_detectable_difference(2000, design_effect=1.199, haystacks=10) == pytest.approx(0.0344, abs=1e-3)
-    four = detectable_note([f"c{number % 4}" for number in range(800)])
+    four = power_note([f"c{number % 4}" for number in range(800)])
     assert four.startswith("With 800 questions over 4 haystacks no difference can be shown")
 
 

@@ -1,16 +1,19 @@
 """Controls stand apart from memory systems, and the sentence about the best of them follows from the tests of pairs."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from longmemeval.benchmarks.locomo.loader import LocomoDataset
 from longmemeval.dataset import Dataset
 from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.compare.controls import control_of, controls_last
 from longmemeval.pipeline.runs.settings import HypothesesSettings, ImportedSettings
 from longmemeval.report.tables.comparison import comparison_tables
 from longmemeval.settings import Folders
+from tests.benchmarks.locomo.test_loader import make_conversation
 from tests.pipeline.graded_runs import answer_settings, graded_run
 from tests.pipeline.helpers import colours
 
@@ -73,14 +76,14 @@ def runs(tmp_path: Path) -> tuple[Dataset, Folders]:
     return dataset, where
 
 
-FLOOR = "the best control that knows nothing, refuse (offline/refuse with memory none, 40.0 %)"
+FLOOR = "the best control, refuse (offline/refuse with memory none, 40.0 %)"
 
 
 def test_the_sentence_names_those_that_are_not_better(runs: tuple[Dataset, Folders]) -> None:
     _, where = runs
     found = compare(["good", "refuse", "poor", "everything", "parrot"], where=where)
     assert [run.summary.run_id for run in found.runs] == ["good", "poor", "refuse", "everything", "parrot"]
-    assert f"NOT significantly better than {FLOOR}: poor." in found.warnings
+    assert f"NOT significantly better than {adjusted(2)}: poor." in found.warnings
     table = comparison_tables(found)[0]
     assert table.apart == 3
     assert [row[0] for row in table.rows[-3:]] == ["refuse\n(control)", "everything\n(control)", "parrot\n(control)"]
@@ -102,5 +105,106 @@ def test_the_sentence_is_there_where_it_can_be(
     runs: tuple[Dataset, Folders], names: list[str], sentence: str | None
 ) -> None:
     _, where = runs
-    told = [one for one in compare(names, where=where).warnings if "control that knows nothing" in one]
+    told = [one for one in compare(names, where=where).warnings if "the best control" in one]
     assert told == ([sentence] if sentence else [])
+
+
+def adjusted(comparisons: int) -> str:
+    """The best control, where it was compared with several runs."""
+    return FLOOR.replace(")", f"; p adjusted for {comparisons} comparisons)")
+
+
+def credited(right: int, total: int, first: int = 0) -> list[bool]:
+    """`right` answers in a row that are right, from the question numbered `first` on."""
+    return [first <= place < first + right for place in range(total)]
+
+
+def about_the_best_control(names: list[str], where: Folders) -> str:
+    (sentence,) = [one for one in compare(names, where=where).warnings if "the best control" in one]
+    return sentence
+
+
+def test_the_runs_and_one_control_are_a_family_of_their_own(tmp_path: Path, where: Folders) -> None:
+    """Nine questions won, none lost: p = 2/2^9, times 12 runs 0.047, times all 78 pairs 0.30."""
+    dataset = colours(tmp_path / "colours.json", N)
+    graded_run(dataset, where, "refuse", credited(8, N), settings=settings("none", "offline/refuse"))
+    names = [f"m{number}" for number in range(12)]
+    for name in names:
+        graded_run(dataset, where, name, credited(17, N), settings=settings())
+    found = compare([*names, "refuse"], where=where)
+    assert not any(pair.significant for pair in found.pairs)
+    assert (
+        about_the_best_control([*names, "refuse"], where) == f"Every run is significantly better than {adjusted(12)}."
+    )
+    graded_run(dataset, where, "m12", credited(17, N), settings=settings())
+    sentence = about_the_best_control([*names, "m12", "refuse"], where)
+    assert sentence == f"NO run is significantly better than {adjusted(13)}."
+
+
+def test_repeats_are_pooled_first(tmp_path: Path, where: Folders) -> None:
+    """Five repeats are one run with the mean credit of each question, tested once; so are repeats of the control."""
+    dataset = colours(tmp_path / "colours.json", N)
+    names = ["refuse", "refuse-2", *(f"good-{repeat}" for repeat in range(1, 6))]
+    for repeat, name in enumerate(names[:2], start=1):
+        plain = settings("none", "offline/refuse") | {"repeat": repeat}
+        graded_run(dataset, where, name, credited(8, N, first=repeat), settings=plain)
+    for repeat, name in enumerate(names[2:], start=1):
+        graded_run(dataset, where, name, credited(16, N), settings=settings() | {"repeat": repeat})
+    control = "the best control, refuse (offline/refuse with memory none, 40.0 %, 2 repeats pooled)"
+    sentence = about_the_best_control(names, where)
+    assert sentence == f"good-1 (5 repeats pooled) is significantly better than {control}."
+
+
+def test_a_mean_that_chance_could_make_is_not_shown_by_pooling(tmp_path: Path, where: Folders) -> None:
+    """Questions are the units, not answers: three repeats of five questions won are five questions won."""
+    dataset = colours(tmp_path / "colours.json", N)
+    graded_run(dataset, where, "refuse", credited(8, N), settings=settings("none", "offline/refuse"))
+    for repeat in range(1, 4):
+        graded_run(dataset, where, f"r{repeat}", credited(13, N), settings=settings() | {"repeat": repeat})
+    sentence = about_the_best_control(["r1", "r2", "r3", "refuse"], where)
+    assert sentence == f"r1 (3 repeats pooled) is NOT significantly better than {FLOOR}."
+
+
+def test_where_no_difference_could_be_shown_it_says_so(tmp_path: Path, where: Folders) -> None:
+    dataset = colours(tmp_path / "colours.json", 7)
+    refuse = settings("none", "offline/refuse")
+    graded_run(dataset, where, "refuse", credited(0, 7), settings=refuse)
+    for number in range(5):
+        graded_run(dataset, where, f"m{number}", credited(7, 7), settings=settings())
+    control = "the best control, refuse (offline/refuse with memory none, 0.0 %)"
+    names = [f"m{number}" for number in range(5)]
+    assert about_the_best_control([*names, "refuse"], where) == (
+        f"Whether a run is better than {control}, cannot be shown here: even to win all that it leaves to win "
+        "(7 of 7 questions) gives p = 0.078, adjusted for 5 comparisons. "
+        "It takes 8 questions to win, or at most 3 runs at a time."
+    )
+    # As few runs as it names can be told.
+    assert about_the_best_control([*names[:3], "refuse"], where).startswith("Every run is significantly better")
+    assert "cannot be shown here" in about_the_best_control([*names[:4], "refuse"], where)
+
+
+def test_what_the_control_gets_right_cannot_be_won(tmp_path: Path, where: Folders) -> None:
+    dataset = colours(tmp_path / "colours.json", N)
+    graded_run(dataset, where, "parrot", credited(16, N), settings=settings("last-k", "offline/parrot"))
+    graded_run(dataset, where, "perfect", credited(N, N), settings=settings())
+    assert about_the_best_control(["perfect", "parrot"], where) == (
+        "Whether a run is better than the best control, parrot (offline/parrot with memory last-k, 80.0 %), cannot be "
+        "shown here: even to win all that it leaves to win (4 of 20 questions) gives p = 0.12. "
+        "It takes 6 questions to win."
+    )
+
+
+def test_haystacks_are_what_is_won_where_questions_share_them(tmp_path: Path, where: Folders) -> None:
+    """Ten conversations: 25 runs against one control can be told from it, 26 cannot, however good they are."""
+    path = tmp_path / "ten.json"
+    path.write_text(json.dumps([make_conversation(f"conv-{number}") for number in range(10)]))
+    dataset = LocomoDataset(path)
+    asked = [question.question_id for question in dataset.questions()]
+    graded_run(dataset, where, "refuse", dict.fromkeys(asked, False), settings=settings("none", "offline/refuse"))
+    names = [f"m{number:02}" for number in range(26)]
+    for name in names:
+        graded_run(dataset, where, name, dict.fromkeys(asked, True), settings=settings())
+    assert about_the_best_control([*names[:25], "refuse"], where).startswith("Every run is significantly better")
+    sentence = about_the_best_control([*names, "refuse"], where)
+    assert "(10 of 10 haystacks) gives p = 0.051, adjusted for 26 comparisons." in sentence
+    assert sentence.endswith("It takes 11 haystacks to win, or at most 25 runs at a time.")

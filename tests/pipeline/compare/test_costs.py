@@ -15,7 +15,7 @@ from longmemeval.files import sha256_file
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
 from longmemeval.pipeline.answer.run import RunOptions, run
-from longmemeval.pipeline.compare.costs import Cost, cost_of
+from longmemeval.pipeline.compare.costs import Cost, cost_of, costs_of
 from longmemeval.pipeline.compare.graded_run import RunSummary, load_graded, summarise
 from longmemeval.pipeline.exchange.hypotheses import adopt_hypotheses
 from longmemeval.pipeline.fixtures.costs import prepare_usage
@@ -35,7 +35,7 @@ from longmemeval.pipeline.runs.settings import (
 from longmemeval.reading.reader import reading_configuration
 from longmemeval.records import Usage
 from longmemeval.report.documents import run_document
-from longmemeval.report.tables.cells import dollars, usage_line
+from longmemeval.report.tables.cells import UNKNOWN, cost_text, dollars, usage_line, usage_share
 from longmemeval.report.tables.effort import (
     COST_UNKNOWN,
     FREE,
@@ -47,6 +47,7 @@ from longmemeval.report.tables.effort import (
 )
 from longmemeval.settings import Folders
 from longmemeval.storage.parts import FixtureEmbedder
+from tests.pipeline.graded_runs import graded_run
 from tests.pipeline.helpers import MODEL, answer_all, colours, folders_in, prepared_colours
 from tests.server import ModelServer
 from tests.support import json_lines
@@ -187,9 +188,42 @@ def test_what_is_not_known_is_never_nothing(usd: float | None, shown: str) -> No
 
 def test_calls_without_a_price_in_a_line() -> None:
     assert usage_line(usage(0.5, 2)) == "2 calls, 200 prompt and 0 completion tokens, $0.5000"
-    assert usage_line(usage(0.5, 2, unpriced_calls=1)).endswith("tokens, at least $0.5000")
+    assert usage_line(usage(0.5, 2, unpriced_calls=1)).endswith(
+        "tokens, at least $0.5000, 1 call without a known price"
+    )
     assert usage_line(usage(0.0, 2, unpriced_calls=2, cached_calls=1)).startswith("2 calls (1 from the cache), ")
     assert usage_line(usage(0.0, 2, unpriced_calls=2)).endswith("tokens, cost not known")
+
+
+def test_calls_without_a_price_do_not_blank_what_the_others_cost() -> None:
+    """Two embedding calls whose price nobody knows, among a hundred that are known."""
+    prepare, answers = usage(0.25, 100, unpriced_calls=2), usage(1.0, 50)
+    run_costs = costs_of(prepare, Usage(), answers, Usage())
+    assert (run_costs.total.usd, run_costs.total.known_usd, run_costs.total.unpriced_calls) == (None, 1.25, 2)
+    rows = {row[0]: row[-1] for row in work_table(run_costs).rows}
+    assert rows == {
+        "prepare": "≥ $0.2500",
+        "question analysis": "$0",
+        "answers": "$1.0000",
+        "judge": "$0",
+        "sum": "≥ $1.2500",
+    }
+    assert usage_share(prepare, 10, 1000) == (
+        "1,000 tokens and ≥ $0.0250 per haystack, 10,000 tokens and ≥ $0.2500 per 1,000 messages"
+    )
+    # Nothing known at all, and a part that no journal records, are no least cost.
+    assert cost_text(cost_of(usage(0.0, 2, unpriced_calls=2))) == UNKNOWN
+    assert cost_text(costs_of(prepare, None, answers, Usage()).total) == UNKNOWN
+    assert cost_text(cost_of(usage(0.25, 2, unpriced_calls=1)), 1e-6) == "> $0"
+
+
+def test_what_calls_without_a_price_leave_out_is_counted_in_a_note(tmp_path: Path, where: Folders) -> None:
+    graded_run(colours(tmp_path / "colours.json", 2), where, "r", [True, False])
+    (summary,) = summaries(where, "r")
+    costs = costs_of(usage(0.25, 100, unpriced_calls=2), Usage(), Usage(), Usage())
+    notes = list(effort_notes([structs.replace(summary, costs=costs)]))
+    assert "r: 2 calls of prepare without a known price; ≥ is what the others cost." in notes
+    assert COST_UNKNOWN not in notes
 
 
 @pytest.fixture
@@ -320,7 +354,7 @@ def test_offline_costs_nothing_and_says_so(tmp_path: Path) -> None:
     answer_all(dataset, where)
     graded = evaluate("r", options=EvaluateOptions(judge="offline/lexical"), where=where)
     summary = summarise(graded.files, graded.asked, graded.metrics, where)
-    assert summary.costs.total == Cost(0.0, 0.0, 2, 0, 0, 0)
+    assert summary.costs.total == Cost(0.0, 0.0, 2, 0, 0, 0, 0)
     assert cost_table([summary], ["r"]).rows == []
     assert list(effort_notes([summary])) == [FREE]
 

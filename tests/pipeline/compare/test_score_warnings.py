@@ -1,11 +1,14 @@
 """Warnings that belong to a number: each stands beside the score where its reason holds, and nowhere else."""
 
+import dataclasses
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from longmemeval.benchmarks.specs import BENCHMARK_SPECS, benchmark_of
 from longmemeval.dataset import Dataset
+from longmemeval.errors import HarnessError
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.pipeline.answer.run import RunOptions, run
@@ -86,6 +89,26 @@ def test_a_judge_that_was_never_checked(tmp_path: Path) -> None:
     JudgeChecking(data, LEXICAL, where=where).check()
     comparison = compare(["r", "s"], where=where)
     assert not any(one.code == "unchecked-judge" for one_run in comparison.runs for one in one_run.summary.warnings)
+
+
+def test_a_benchmark_that_says_nothing_of_plants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No judge is checked on it, no score corrected, by an old check neither, and nobody is sent to make one."""
+    data, where = prepared_colours(tmp_path, 6)
+    graded(data, where, "r", "last-k")
+    JudgeChecking(data, LEXICAL, where=where).check()
+    assert compare(["r"], where=where).runs[0].summary.judge_check is not None
+    silent = dataclasses.replace(benchmark_of(data), planting=None)
+    monkeypatch.setitem(BENCHMARK_SPECS._loaded, silent.name, silent)
+    (found,) = compare(["r"], where=where).runs
+    assert found.summary.judge_check is None
+    (told,) = [one.text for one in found.summary.warnings if one.code == "unchecked-judge"]
+    assert told == (
+        "Nothing is known of this judge's errors, and none can be checked on LongMemEval: it does not say how to make "
+        "plants."
+    )
+    with pytest.raises(HarnessError, match="does not say how answers of known truth are made") as refused:
+        JudgeChecking(data, LEXICAL, where=where)
+    assert "docs/add-a-benchmark.md" in str(refused.value.fix)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -10,15 +11,17 @@ from longmemeval.costs.prices import price
 from longmemeval.errors import HarnessError
 from longmemeval.llm.call_counter import Call
 from longmemeval.llm.options import ModelOptions
+from longmemeval.llm.tokens import encoding_of
 from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.batches.batches import BatchOptions
 from longmemeval.pipeline.estimate.forecast import Forecast, forecast_run
 from longmemeval.pipeline.estimate.work import work_of
 from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.runs.selection import Selection
 from longmemeval.rates.limits import Rate, RateLimits
-from longmemeval.reading.reader import reading_configuration
+from longmemeval.reading.reader import ReadingMethod, reading_configuration
 from tests.pipeline.helpers import colours, folders_in, prepared_colours
 from tests.server import ModelServer
 from tests.support import json_lines, longmemeval, tree
@@ -69,6 +72,53 @@ def test_calls_tokens_and_dollars_are_those_of_the_run(tmp_path: Path, server: M
     assert (again.replies, again.stages[0].reply_tokens) == ("run r", 4 * 3)
     latencies = [answer["latency_ms"] for answer in json_lines(where.results_dir / "r" / "answers.jsonl")]
     assert again.stages[0].seconds == pytest.approx(sum(latencies) / 3 / 1000)
+
+
+class CountingServer(ModelServer):
+    """Reports the tokens of a request by OpenAI's recipe: three around each message, three at the end."""
+
+    def completion(self, body: dict[str, Any], choices: list[dict[str, Any]], text: str) -> dict[str, Any]:
+        found = super().completion(body, choices, text)
+        encode = encoding_of("o200k_base").encode_ordinary
+        counts = [3 + sum(len(encode(text)) for text in message.values()) for message in body["messages"]]
+        found["usage"]["prompt_tokens"] = sum(counts) + 3
+        return found
+
+
+@pytest.mark.parametrize(
+    ("memory", "method", "prepared_before"),
+    [("last-k", "direct", True), ("full-history", "con", True), ("full-history", "direct", False)],
+)
+def test_tokens_that_the_server_counts_are_in_the_range(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: str, method: ReadingMethod, prepared_before: bool
+) -> None:
+    """Of all questions the range is one figure; of 20 of 30 it is an interval."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
+    for count in (4, 30):
+        folder = tmp_path / str(count)
+        folder.mkdir()
+        dataset, where = colours(folder / "colours.json", count), folders_in(folder)
+        if prepared_before:
+            prepare(dataset, [memory], options=PrepareOptions(jobs=1), where=where)
+        reading = reading_configuration(method)
+        with CountingServer(lambda body: "It is green") as server:
+            options = RunOptions(model_options=ModelOptions(server.url), run_id="r", reading=reading)
+            answers, judge = forecast_run(
+                dataset, resolve_configuration(memory), PRICED, selection=Selection(), options=options, where=where
+            ).stages
+            prepare(dataset, [memory], options=PrepareOptions(jobs=1), where=where)
+            used = run(dataset, memory, PRICED, options=options, where=where).usage
+            assert used.calls == answers.work.calls == count
+            assert answers.work.least_prompt_tokens <= used.prompt_tokens <= answers.work.most_prompt_tokens
+            (left,) = forecast_run(
+                dataset, resolve_configuration(memory), PRICED, selection=Selection(), options=options, where=where
+            ).stages[1:]
+            graded = evaluate(
+                "r",
+                options=EvaluateOptions(judge=judge.work.model, model_options=ModelOptions(server.url)),
+                where=where,
+            ).metrics.usage
+            assert left.work.least_prompt_tokens <= graded.prompt_tokens <= left.work.most_prompt_tokens
 
 
 def test_of_a_begun_run_the_rest(tmp_path: Path, server: ModelServer) -> None:

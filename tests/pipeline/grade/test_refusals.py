@@ -266,7 +266,7 @@ def test_a_manifest_of_an_earlier_version_says_that_it_does_not_know(where: Fold
 
 
 def test_scores_of_a_newer_version_are_refused(where: Folders) -> None:
-    changed(only(where.results_dir / "r" / "metrics"), '"format": 2', '"format": 9')
+    changed(only(where.results_dir / "r" / "metrics"), '"format": 3', '"format": 9')
     with pytest.raises(HarnessError, match="The file of scores has format 9") as caught:
         compare(["r"], where=where)
     assert caught.value.fix == "Upgrade longmemeval"

@@ -12,6 +12,9 @@ from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.evaluation.plants.rates import judge_rates
+from longmemeval.evaluation.statistics.misclassification import (
+    corrected_accuracy,
+)
 from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
@@ -33,6 +36,12 @@ def checked(data: Dataset, where: Folders, server: ModelServer) -> CheckOutcome:
     return JudgeChecking(data, JUDGE, options=options, where=where).check()
 
 
+def painted(prompt: str) -> bool:
+    """Whether the response holds the gold answer."""
+    gold = prompt.partition("Correct Answer:")[2].partition("\n")[0].strip()
+    return gold in prompt.partition("Model Response:")[2]
+
+
 def says(label: Callable[[str], bool]) -> Callable[[dict[str, Any]], str]:
     return lambda body: "yes" if label(body["messages"][-1]["content"]) else "no"
 
@@ -47,7 +56,8 @@ def test_a_judge_that_always_says_the_same(tmp_path: Path, label: bool, passed: 
     assert (
         outcome.newly_judged == rates.right.n + rates.wrong.n + rates.none.n == len(json_lines(outcome.folder / PLANTS))
     )
-    assert outcome.check.corrected_difference(0.1, (0.0, 0.2)) is None
+    assert outcome.rates is not None
+    assert not outcome.rates.unlike
 
 
 def test_a_judge_that_errs_at_random_is_found_out_nearly_always(tmp_path: Path) -> None:
@@ -113,8 +123,7 @@ def test_scores_are_shown_corrected_beside_the_raw_ones(tmp_path: Path) -> None:
 
     def lenient(prompt: str) -> bool:
         said = prompt.partition("Model Response:")[2]
-        right = prompt.partition("Correct Answer:")[2].partition("\n")[0].strip()
-        return right in said or int(hashlib.sha256(said.encode()).hexdigest(), 16) % 2 == 0
+        return painted(prompt) or int(hashlib.sha256(said.encode()).hexdigest(), 16) % 2 == 0
 
     with ModelServer(painted_keys) as server:
         ask(data, where, server, run_id="r")
@@ -123,15 +132,43 @@ def test_scores_are_shown_corrected_beside_the_raw_ones(tmp_path: Path) -> None:
         evaluate("r", options=options, where=where)
         before = tree(where.results_dir / "r")
         assert compare(["r"], where=where).runs[0].summary.judge_check is None
-        check = checked(data, where, server).check
+        outcome = checked(data, where, server)
     summary = compare(["r"], where=where).runs[0].summary
     assert summary.judge_check is not None
-    assert summary.judge_check.corrected == check.corrected(summary.metrics.overall)
-    assert summary.judge_check.right_passed == check.rates.right.credit
+    rates, overall = outcome.rates, summary.metrics.overall
+    assert rates is not None
+    assert summary.judge_check.corrected == corrected_accuracy(overall.accuracy, overall.n, overall.interval, rates)
+    assert summary.judge_check.right_passed == outcome.check.rates.right.credit
     assert tree(where.results_dir / "r") == before
     shown = longmemeval("compare", "r", cwd=tmp_path, LONGMEMEVAL_RESULTS_DIR=str(where.results_dir)).stdout
     assert "corrected for" in shown
     assert "It stands beside the score, never instead of it." in shown
+
+
+def test_a_difference_does_not_survive_by_rates_that_do_not_hold_for_one_of_the_runs(tmp_path: Path) -> None:
+    """The judge passes every right answer and half of the wrong plants, and not one answer of `odd`."""
+    data, where = prepared_colours(tmp_path, 30)
+
+    def lenient(prompt: str) -> bool:
+        said = prompt.partition("Model Response:")[2]
+        return "odd" not in said and hashlib.sha256(said.encode()).digest()[0] % 2 == 0
+
+    for run_id, reply in (("good", painted_keys), ("odd", lambda body: "odd")):
+        with ModelServer(reply) as server:
+            ask(data, where, server, run_id=run_id)
+    with ModelServer(says(lambda prompt: painted(prompt) or lenient(prompt))) as server:
+        options = EvaluateOptions(judge=JUDGE, model_options=ModelOptions(api_base=server.url))
+        for run_id in ("good", "odd"):
+            evaluate(run_id, options=options, where=where)
+        checked(data, where, server)
+    found = compare(["good", "odd"], where=where)
+    (pair,) = found.pairs
+    assert (pair.significant, pair.difference) == (True, 1.0)
+    odd = found.runs[1].summary.judge_check
+    assert odd is not None
+    assert odd.reason == "the score is below what this judge gives wrong answers alone"
+    (told,) = [one for one in found.warnings if "corrected for the judge's errors" in one]
+    assert told == f"good - odd, corrected for the judge's errors: not possible, as for odd {odd.reason}."
 
 
 def test_the_command_tells_what_it_costs_and_keeps_what_can_be_read(tmp_path: Path) -> None:
@@ -167,7 +204,8 @@ def test_an_unknown_judge_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("file", "judge"), [("beam/chats/100K", "beam"), ("locomo_plus.json", "locomo-plus")])
 @pytest.mark.parametrize("says_yes", [True, False])
 def test_judges_of_scores_and_of_three_labels(tmp_path: Path, file: str, judge: str, says_yes: bool) -> None:
-    reply = json.dumps({"score": float(says_yes), "label": "correct" if says_yes else "wrong", "reason": ""})
+    said = ("correct", "yes") if says_yes else ("wrong", "")
+    reply = json.dumps({"score": float(says_yes), "label": said[0], "reason": said[1]})
     where = folders_in(tmp_path)
     with ModelServer(lambda body: reply) as server:
         options = CheckOptions(model_options=ModelOptions(api_base=server.url, max_attempts=1))
@@ -175,7 +213,8 @@ def test_judges_of_scores_and_of_three_labels(tmp_path: Path, file: str, judge: 
         outcome = JudgeChecking(data, f"{judge}@{JUDGE}", selection=sample, options=options, where=where).check()
     rates = outcome.check.rates
     assert rates.right.n >= 5
-    assert rates.right.credit == says_yes
-    corrected = outcome.check.corrected_difference(0.1, (0.0, 0.2))
-    # The score of an order of events is not the judge's alone: an interval says how little that tells.
-    assert corrected is None or corrected.interval[0] < 0 < corrected.interval[1]
+    # Of events that it takes for none of the nuggets, an order scores a little.
+    assert rates.right.credit == pytest.approx(float(says_yes), abs=0.02)
+    assert rates.wrong.credit == pytest.approx(float(says_yes), abs=0.02)
+    assert outcome.rates is not None
+    assert not outcome.rates.unlike

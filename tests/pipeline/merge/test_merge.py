@@ -13,6 +13,7 @@ from msgspec import structs
 from longmemeval.costs.spending import SpendingLimit, spent_in
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, IntegrityError
+from longmemeval.evaluation.judges.lexical import lexical_judge
 from longmemeval.pipeline.answer.answering import RunReport
 from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
@@ -37,6 +38,8 @@ from tests.pipeline.helpers import (
 )
 from tests.server import ModelServer
 from tests.support import longmemeval, tree
+
+JUDGE = lexical_judge().identity.id
 
 OFFLINE = EvaluateOptions(judge="offline/lexical")
 OF = 8
@@ -85,7 +88,7 @@ def test_eight_shards_equal_one_run(shards: Folders) -> None:
     assert found.checked > 80
     ours, theirs = comparable(shards, "r"), comparable(shards, "whole")
     # Hashes of files with times in them.
-    judged = "metrics/offline-lexical-8e7ec198.json"
+    judged = f"metrics/{JUDGE}.json"
     assert ours.pop(judged).split(b"judgements_sha256")[0] == theirs.pop(judged).split(b"judgements_sha256")[0]
     assert ours == theirs
     assert [line["question_id"] for line in answers(shards)] == manifest(shards)["question_ids"]
@@ -102,7 +105,7 @@ def test_manifest_names_the_shards_with_their_hashes(shards: Folders) -> None:
         (f"{number}/8", f"r-{number}of8", 3 if number <= 4 else 2) for number in range(1, 9)
     ]
     assert records[2]["files"]["answers.jsonl"] == manifest(shards, "r-3of8")["files"]["answers.jsonl"]
-    assert set(records[2]["files"]) == {"answers.jsonl", "prompts.jsonl", "judgements/offline-lexical-8e7ec198.jsonl"}
+    assert set(records[2]["files"]) == {"answers.jsonl", "prompts.jsonl", f"judgements/{JUDGE}.jsonl"}
 
 
 def test_merging_again_changes_nothing_and_other_shards_are_refused(shards: Folders) -> None:
@@ -168,7 +171,7 @@ def nothing(where: Folders) -> None:
             "Shard 6/8 .* differs from the others: settings.model.max_tokens: 400, in shard 1/8 500",
         ),
         (as_if_running, SHARDS, "Shard 2/8 has not ended: run 'r-2of8' is running"),
-        (drop_judgements, SHARDS, "Shard 5/8 is not graded by offline-lexical-8e7ec198, others are"),
+        (drop_judgements, SHARDS, f"Shard 5/8 is not graded by {JUDGE}, others are"),
         (nothing, [*SHARDS, "whole"], "Run 'whole' is not a shard"),
         (nothing, [], "nothing to merge"),
     ],

@@ -86,7 +86,7 @@ def test_command_line_is_kept_without_keys(monkeypatch: pytest.MonkeyPatch) -> N
 def test_differences_name_the_place_and_both_values() -> None:
     before = {"a": {"b": 1, "c": {"d": "x"}}, "e": [1, 2], "gone": None}
     after = {"a": {"b": 2, "c": {"d": "x"}}, "e": [1], "new": 0}
-    assert differences(before, after) == ["a.b: was 1, now 2", "e: was [1, 2], now [1]", "new: was None, now 0"]
+    assert differences(before, after) == ["a.b: was 1, now 2", "e: was [1, 2], now [1]", "new: was not set, now 0"]
     assert differences(before, before) == []
 
 
@@ -153,5 +153,5 @@ def test_a_setting_that_this_version_does_not_know_is_another_setting(tmp_path: 
     document["settings"]["of_tomorrow"] = True
     path.write_text(json.dumps(document))
     assert read_manifest(path.parent).kind == "run"
-    with pytest.raises(HarnessError, match="of_tomorrow: was True, now None"):
+    with pytest.raises(HarnessError, match="of_tomorrow: was True, now not set"):
         answer_all(dataset, where)

@@ -13,6 +13,7 @@ import pytest
 from msgspec import structs
 
 from longmemeval.costs.spending import Account, SpendingLimit
+from longmemeval.evaluation.judges.lexical import lexical_judge
 from longmemeval.locks import is_locked, lock_file
 from longmemeval.pipeline import progress as shown
 from longmemeval.pipeline.fixtures.journal import PREPARE_JOURNAL, PrepareRecord
@@ -32,7 +33,7 @@ from tests.pipeline.helpers import answer_all, folders_in, prepared_colours
 from tests.support import tree
 
 __all__ = ["command"]
-JUDGE = "offline-lexical-8e7ec198"
+JUDGE = lexical_judge().identity.id
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import pytest
 
 from longmemeval.errors import FatalModelError, FixtureError, HarnessError
 from longmemeval.pipeline.estimate.work import Work
+from longmemeval.pipeline.runs.listing import named_runs
 from longmemeval.pipeline.sweep.sweep import SweepReport
 from longmemeval.pipeline.verify.verify import verify
 from tests.benchmarks.locomo.test_loader import make_conversation
@@ -46,6 +47,15 @@ def test_everything_is_run_graded_and_compared(tmp_path: Path) -> None:
     assert [verify(run_id, where=where).problems for run_id in report.runs] == [()] * 4
     assert manifest(where, "s_last-k_m_con")["settings"]["reading"]["method"] == "con"
     assert len(json_lines(where.prepared_dir / "colours" / "default" / "prepare.jsonl")) == 4
+
+
+def test_runs_record_their_sweep(tmp_path: Path) -> None:
+    """`s_none`, the other sweep's name, is how the ids of this sweep begin."""
+    mine = swept(tmp_path).runs
+    other = swept(tmp_path, name="s_none", memories=["none"]).runs
+    results = folders_in(tmp_path).results_dir
+    assert sorted(named_runs([], results, sweep="s")) == sorted(mine)
+    assert named_runs([], results, sweep="s_none") == list(other)
 
 
 def test_second_time_no_byte_changes(tmp_path: Path) -> None:

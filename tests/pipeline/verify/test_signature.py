@@ -136,7 +136,7 @@ def take_anothers(folder: Path) -> str:
 def sign_under_the_same_name(folder: Path) -> str:
     """By another key, without the command, and naming the author's."""
     stored = json.loads((folder / SIGNATURE).read_text())
-    forged = ed25519.Ed25519PrivateKey.generate().sign(signed_bytes("r", file_hashes(folder)))
+    forged = ed25519.Ed25519PrivateKey.generate().sign(signed_bytes("r", file_hashes(folder), {}))
     signature = {"files": file_hashes(folder), "signature": base64.b64encode(forged).decode()}
     (folder / SIGNATURE).write_text(json.dumps(stored | signature))
     return f"{SIGNATURE}: is not by the owner of key.pub"

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from longmemeval.errors import ModelError
 from longmemeval.llm.protocol import ChatReply, ChatRequest
 from longmemeval.records import Usage
-from longmemeval.retrieval.dates_in_text.questions import Resolution, TimeRange
 from longmemeval.retrieval.questions.time_range import apply_range, in_range, range_by_model
+from longmemeval.text.dates_in_text.questions import Resolution, TimeRange
 
 ASKED = datetime(2023, 5, 30, 23, 40)
 

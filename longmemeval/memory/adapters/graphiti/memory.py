@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import sys
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -43,7 +44,8 @@ class Graphiti:
         chat_model: which one.
         embedding_base_url: where vectors are made; the same.
         embedding_model: by which model.
-        embedding_dimension: how long they are.
+        embedding_dimension: longer vectors are cut to it; 0: as long as the endpoint makes them, or as the product
+            is configured itself without one.
     """
 
     capabilities: ClassVar[Mapping[str, object]] = {
@@ -65,21 +67,21 @@ class Graphiti:
         chat_model: str = "",
         embedding_base_url: str = "",
         embedding_model: str = "",
-        embedding_dimension: int = 1024,
+        embedding_dimension: int = 0,
     ) -> None:
         if per not in ("turn", "session"):
             raise ValueError(f"per is 'turn' or 'session', not '{per}'")
         self._folder, self._per, self._as_of, self._server = Path(folder), per, as_of, server
-        self._chat, self._embedder = (chat_base_url, chat_model), (embedding_base_url, embedding_model)
-        self._dimension = embedding_dimension
+        self._chat = chat_base_url, chat_model
+        self._embedder = embedding_base_url, embedding_model, embedding_dimension
         self._opened: Theirs = None
-        self._group = f"history_{uuid.uuid4().hex[:16]}" if server else "history"
+        self._group = f"longmemeval_{uuid.uuid4().hex[:16]}" if server else "history"
         self._episodes: dict[str, dict[str, list[str]]] = {}
         """What each episode was made from, by the product's id of it."""
 
     async def _graph(self) -> Theirs:
         if self._opened is None:
-            _set_environment(self._dimension)
+            os.environ["GRAPHITI_TELEMETRY_ENABLED"] = "false"  # The product reads it once, when it is imported.
             driver = (
                 _server_driver(self._server, self._group) if self._server else _kuzu_driver(self._folder / _DATABASE)
             )
@@ -114,6 +116,8 @@ class Graphiti:
 
     async def search(self, query: str, *, date: datetime, limit: int) -> list[dict[str, Any]]:
         """The best facts by vectors and words, fused by rank; facts that are valid no more say until when they were."""
+        if not self._episodes:  # Opening a graph makes it, and would leave an empty one on a server.
+            return []
         graph = await self._graph()
         recipes = import_module("graphiti_core.search.search_config_recipes")
         config = recipes.EDGE_HYBRID_SEARCH_RRF.model_copy(deep=True)
@@ -138,6 +142,8 @@ class Graphiti:
 
     async def list(self) -> "list[dict[str, Any]]":
         """All facts."""
+        if not self._episodes:
+            return []
         graph = await self._graph()
         try:
             found = await import_module("graphiti_core.edges").EntityEdge.get_by_group_ids(graph.driver, [self._group])
@@ -181,8 +187,7 @@ class Graphiti:
     async def reset(self) -> None:
         """Remove the history's graph."""
         if self._server:
-            clear = import_module("graphiti_core.utils.maintenance.graph_data_operations").clear_data
-            await clear((await self._graph()).driver, [self._group])
+            await _remove_graph((await self._graph()).driver, self._group)
         await self.close()
         for file in self._folder.glob(f"{_DATABASE}*"):
             file.unlink()
@@ -209,18 +214,6 @@ def _each(sources: Sequence[dict[str, list[str]]], name: str) -> list[str]:
     return list(dict.fromkeys(one for source in sources for one in source.get(name, ())))
 
 
-def _set_environment(dimension: int) -> None:
-    """The product reads whether it sends usage data, and how long vectors are, once, from the environment.
-
-    Raises:
-        RuntimeError: it was read already, and was another.
-    """
-    os.environ["GRAPHITI_TELEMETRY_ENABLED"] = "false"
-    os.environ.setdefault("EMBEDDING_DIM", str(dimension))
-    if dimension != import_module("graphiti_core.embedder.client").EMBEDDING_DIM:
-        raise RuntimeError("one process of graphiti-core makes vectors of one length")
-
-
 def _chat_client(base_url: str, model: str) -> Theirs:
     where = {"base_url": base_url, "api_key": _KEY} if base_url else {}
     which = {"model": model, "small_model": model} if model else {}
@@ -228,10 +221,13 @@ def _chat_client(base_url: str, model: str) -> Theirs:
     return import_module("graphiti_core.llm_client.openai_generic_client").OpenAIGenericClient(config=config)
 
 
-def _embedding_client(base_url: str, model: str) -> Theirs:
+def _embedding_client(base_url: str, model: str, dimension: int) -> Theirs:
+    """The client that makes vectors. It cuts them, to 1024 numbers unless it is given another length."""
     module = import_module("graphiti_core.embedder.openai")
     where = {"base_url": base_url, "api_key": _KEY} if base_url else {}
-    return module.OpenAIEmbedder(module.OpenAIEmbedderConfig(**where, **({"embedding_model": model} if model else {})))
+    which = {"embedding_model": model} if model else {}
+    length = {"embedding_dim": dimension or sys.maxsize} if dimension or base_url else {}
+    return module.OpenAIEmbedder(module.OpenAIEmbedderConfig(**where, **which, **length))
 
 
 def _no_reranker() -> Theirs:
@@ -283,3 +279,13 @@ def _server_driver(server: str, group: str) -> Theirs:
         return module.FalkorDriver(**where, username=user, password=password, database=group)
     user, password = os.environ.get("NEO4J_USER"), os.environ.get("NEO4J_PASSWORD")
     return import_module("graphiti_core.driver.neo4j_driver").Neo4jDriver(server, user, password)
+
+
+async def _remove_graph(driver: Theirs, group: str) -> None:
+    """Remove a history from a server; in FalkorDB its graph too, which would stay there with its indexes."""
+    if driver.provider == import_module("graphiti_core.driver.driver").GraphProvider.FALKORDB:
+        if driver._init_task:  # It makes indexes, and with them the graph.
+            await driver._init_task
+        await driver.client.select_graph(group).delete()
+    else:
+        await import_module("graphiti_core.utils.maintenance.graph_data_operations").clear_data(driver, [group])

@@ -17,7 +17,7 @@ from longmemeval.memory.working_memory.statements import (
     statements,
     without_lead_in,
 )
-from longmemeval.retrieval.dates_in_text.mentions import mentioned_dates
+from longmemeval.text.dates_in_text.mentions import mentioned_dates
 
 VERSION = 3
 """Raise it with every change of what is read; the table of patterns is hashed besides."""
@@ -35,7 +35,8 @@ _CORRECTION = re.compile(
 )
 _NOW = re.compile(r"\b(?:now|just|recently|finally|no longer|any ?more|these days|switched|changed)\b")
 _NOT = re.compile(
-    r",? (?:and )?not (?P<rest>(?:in |at |to |on |from |as |an? |the )*(?P<wrong>[\w][\w' -]*?))(?=$|[.,;!?])"
+    r"(?: (?:in|on|since|from|around) [\w ]*?)?,? (?:and )?not "
+    r"(?P<rest>(?:in |at |to |on |from |as |an? |the )*(?P<wrong>[\w][\w' -]*?))(?=$|[.,;!?])"
 )
 _ITEM = re.compile(r", and |, or |, | and | & |; ")
 _QUESTION = re.compile(r"[^.!?\n]*\?")

@@ -11,12 +11,15 @@ from typing import Any
 from falkordb import FalkorDB
 from redis.exceptions import RedisError, ResponseError
 
+from longmemeval.errors import HarnessError
 from longmemeval.memory.engram.records import Fact
 from longmemeval.memory.engram.stores.places import Namespace, address, asking, unreachable
 from longmemeval.memory.engram.stores.protocol import NOW, Names, When, breadth_first
 from longmemeval.memory.engram.stores.rows import decoded, encoded, in_batches, plain, text_of
 
 VARIABLE = "LONGMEMEVAL_FALKORDB_URL"
+_GREETING_S, _QUERY_S = 10.0, 600.0
+"""A server that says nothing for so long is not there, or has failed."""
 
 _ADD = (
     "UNWIND $rows AS row MERGE (subject:Entity {name: row.subject}) ON CREATE SET subject.tt_start = row.tt_start "
@@ -56,12 +59,20 @@ _EDGES = (
 @cache
 def _client(url: str) -> FalkorDB:
     try:
+        FalkorDB.from_url(url, socket_timeout=_GREETING_S, socket_connect_timeout=_GREETING_S).list_graphs()
         # By itself the client gives up on a large batch after a few seconds.
-        client = FalkorDB.from_url(url, socket_timeout=600, socket_connect_timeout=10)
-        client.list_graphs()
+        return FalkorDB.from_url(url, socket_timeout=_QUERY_S, socket_connect_timeout=_GREETING_S)
+    except ResponseError as error:
+        if "unknown command" not in str(error).lower():
+            raise unreachable("FalkorDB", VARIABLE, error) from error
+        raise HarnessError(
+            "The server answers, but it is a Redis without the FalkorDB module",
+            where=VARIABLE,
+            fix="Start a FalkorDB (`docker run -p 6379:6379 falkordb/falkordb`), or load the module into this one, and "
+            f"give the address in {VARIABLE}",
+        ) from error
     except (RedisError, ValueError, OSError) as error:
         raise unreachable("FalkorDB", VARIABLE, error) from error
-    return client
 
 
 class FalkorDBFacts:

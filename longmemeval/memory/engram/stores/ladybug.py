@@ -56,9 +56,11 @@ class LadybugFacts:
 
     def __init__(self, place: Namespace) -> None:
         self._path = place.folder / f"{place.name}.lbug"
-        self._files: AbstractContextManager[None] | None = locked_files(self._path)
+        self._patience_s = place.patience_s
         self._using = Lock()
         self._connection: Connection | None = None
+        self._files: AbstractContextManager[None] | None = None
+        self._lock()
 
     def append(self, facts: Sequence[Fact], first: int) -> None:
         """Add versions and the names they connect."""
@@ -106,14 +108,25 @@ class LadybugFacts:
     def close(self) -> None:
         """Let go of the file."""
         with self._using:
-            self._disconnect()
-            if self._files is not None:
-                self._files.__exit__(None, None, None)
-                self._files = None
+            self._let_go()
+
+    def let_go_if_idle(self) -> None:
+        """See `OwnsFiles`."""
+        if self._using.acquire(blocking=False):
+            try:
+                self._let_go()
+            finally:
+                self._using.release()
+
+    def _let_go(self) -> None:
+        self._disconnect()
+        if self._files is not None:
+            self._files.__exit__(None, None, None)
+            self._files = None
 
     def _lock(self) -> None:
         if self._files is None:
-            self._files = locked_files(self._path)
+            self._files = locked_files(self._path, self, self._patience_s)
 
     def _disconnect(self) -> None:
         if self._connection is not None:

@@ -14,6 +14,9 @@ from longmemeval.memory.engram.stores.synced import Stores, fill_facts, fill_vec
 from longmemeval.settings import folders
 from longmemeval.storage.fixture import Fixture
 
+_PATIENCE_S = 30.0
+"""Another run over the same histories goes on to the next one, or has them open until it ends."""
+
 
 def stores_key(store: FactStoreName, vectors: VectorStoreName) -> tuple[str, ...]:
     """What they are kept by, with the fixture."""
@@ -38,7 +41,7 @@ def _filled(fixture: Fixture, store: FactStoreName, vectors: VectorStoreName) ->
     places = {item.id: place for place, item in enumerate(items)}
     haystack_id, infos = fixture.meta.haystack_id, (FACTS.info(fixture.meta), FACT_VECTORS.info(fixture.meta))
     identity = "\n".join([haystack_id, *(info.sha256 for info in infos if info)])
-    place = namespace(haystack_id, identity, folders().stores_dir)
+    place = namespace(haystack_id, identity, folders().stores_dir, _PATIENCE_S)
     opened = Stores(open_facts(store, place), open_vectors(vectors, place))
     fill_facts(opened.facts, versions)
     fill_vectors(opened.vectors, versions, rows[np.array([places[fact.version_id] for fact in versions], dtype=int)])

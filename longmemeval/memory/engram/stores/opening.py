@@ -19,16 +19,17 @@ VectorStoreName = Literal["embedded", "postgres", "qdrant", "lancedb"]
 _HERE = "longmemeval.memory.engram.stores"
 
 
-def namespace(label: str, identity: str, folder: Path) -> Namespace:
+def namespace(label: str, identity: str, folder: Path, patience_s: float = 0.0) -> Namespace:
     """A place that no other history has.
 
     Args:
         label: what a person knows the history by.
         identity: what tells it from all others.
         folder: for files.
+        patience_s: how long to wait for files that another process has open.
     """
     readable = re.sub(r"\W+", "_", label, flags=re.ASCII).strip("_").lower()[:30]
-    return Namespace(f"engram_{readable}_{hashlib.sha256(identity.encode()).hexdigest()[:16]}", folder)
+    return Namespace(f"engram_{readable}_{hashlib.sha256(identity.encode()).hexdigest()[:16]}", folder, patience_s)
 
 
 def open_facts(store: FactStoreName, place: Namespace) -> FactStore:

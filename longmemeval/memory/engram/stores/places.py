@@ -1,13 +1,17 @@
 """Where databases are, and the locks on files that one process at a time may open."""
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
+from weakref import WeakSet
 
 from longmemeval.errors import HarnessError, RecallError
 from longmemeval.locks import LockedError, locked
+
+_LOOK_S = 0.05
 
 
 class Namespace(NamedTuple):
@@ -17,6 +21,8 @@ class Namespace(NamedTuple):
     """Small letters, digits and underscores, at most 54: names a graph, a table or a file."""
     folder: Path
     """Where a store without a server keeps its files."""
+    patience_s: float = 0.0
+    """How long to wait for files that another process has open."""
 
 
 def address(variable: str, usual: str) -> str:
@@ -48,20 +54,48 @@ def asking(server: str, *errors: type[Exception]) -> Iterator[None]:
         raise RecallError(f"{server} failed: {' '.join(str(error).split())}") from error
 
 
-def locked_files(path: Path) -> AbstractContextManager[None]:
-    """The file or folder of an engine in the process, locked as long as the result is kept.
+class OwnsFiles(Protocol):
+    """A store whose files one process at a time may open."""
+
+    def let_go_if_idle(self) -> None:
+        """Let go of the files, which the next question opens again, unless a question is under way."""
+        ...
+
+
+_owners = WeakSet[OwnsFiles]()
+
+
+def locked_files(path: Path, owner: OwnsFiles, patience_s: float) -> AbstractContextManager[None]:
+    """Lock the file or folder of an engine in the process as long as the result is kept.
+
+    Who waits lets go of all other files of this process, so that no two processes wait for each other.
+
+    Args:
+        path: the file or folder.
+        owner: the store that is to have it.
+        patience_s: seconds to wait.
 
     Raises:
         HarnessError: another process has them.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = locked(path, wait=False)
-    try:
-        lock.__enter__()
-    except LockedError:
-        raise HarnessError(
-            "Another process has this store open",
-            where=str(path),
-            fix="Wait until it ends, or give this one a folder of its own: LONGMEMEVAL_STORES_DIR",
-        ) from None
-    return lock
+    deadline = time.monotonic() + patience_s
+    while True:
+        lock = locked(path, wait=False)
+        try:
+            lock.__enter__()
+        except LockedError:
+            if time.monotonic() >= deadline:
+                break
+            for other in set(_owners) - {owner}:
+                other.let_go_if_idle()
+            time.sleep(_LOOK_S)
+        else:
+            _owners.add(owner)
+            return lock
+    waited = f" and does not let go of it for {patience_s:,.0f} s" if patience_s else ""
+    raise HarnessError(
+        f"Another process has this store open{waited}",
+        where=str(path),
+        fix="Wait until it ends, or give this one a folder of its own: LONGMEMEVAL_STORES_DIR",
+    )

@@ -44,6 +44,7 @@ class QdrantVectors:
 
     def __init__(self, place: Namespace) -> None:
         self._path = place.folder / f"{place.name}.qdrant"
+        self._patience_s = place.patience_s
         self._using = Lock()
         self._files: AbstractContextManager[None] | None = None
         self._shard: EdgeShard | None = None
@@ -53,7 +54,7 @@ class QdrantVectors:
     def _opened(self) -> EdgeShard | None:
         """The shard; None before there is one."""
         if self._files is None:
-            self._files = locked_files(self._path)
+            self._files = locked_files(self._path, self, self._patience_s)
             if self._path.exists():
                 self._shard = EdgeShard.load(str(self._path))
                 self._places = {row["version_id"]: place for place, row in enumerate(_payloads(self._shard))}
@@ -127,10 +128,21 @@ class QdrantVectors:
     def close(self) -> None:
         """Let go of the folder."""
         with self._using, asking("Qdrant", Exception):
-            self._let_go()
-            if self._files is not None:
-                self._files.__exit__(None, None, None)
-                self._files = None
+            self._close()
+
+    def let_go_if_idle(self) -> None:
+        """See `OwnsFiles`."""
+        if self._using.acquire(blocking=False):
+            try:
+                self._close()
+            finally:
+                self._using.release()
+
+    def _close(self) -> None:
+        self._let_go()
+        if self._files is not None:
+            self._files.__exit__(None, None, None)
+            self._files = None
 
     def _let_go(self) -> None:
         if self._shard is not None:

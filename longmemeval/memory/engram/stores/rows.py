@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from longmemeval.arrays import Vector
+from longmemeval.errors import RecallError
 from longmemeval.memory.engram.records import Fact
 
 FOREVER = "9999-12-31T23:59:59.999999"
@@ -43,9 +44,23 @@ def encoded(fact: Fact) -> str:
     return msgspec.json.encode(fact).decode()
 
 
+class DamagedRecordError(RecallError):
+    """A store holds something that is no record of a fact."""
+
+
 def decoded(record: str) -> Fact:
-    """The record again."""
-    return msgspec.json.decode(record, type=Fact)
+    """Return the record again.
+
+    Raises:
+        DamagedRecordError: it is none.
+    """
+    try:
+        return msgspec.json.decode(record, type=Fact)
+    except (msgspec.DecodeError, TypeError) as error:
+        raise DamagedRecordError(
+            f"The store holds a damaged record of a fact: {error}",
+            fix="Open the memory again, or rerun the command: the store is then filled anew from what was prepared",
+        ) from error
 
 
 def digest(fact: Fact, vector: Vector) -> str:

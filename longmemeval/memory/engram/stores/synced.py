@@ -8,7 +8,7 @@ import msgspec
 from longmemeval.arrays import Vectors
 from longmemeval.memory.engram.records import Fact
 from longmemeval.memory.engram.stores.protocol import FactStore, FactVectors
-from longmemeval.memory.engram.stores.rows import digest
+from longmemeval.memory.engram.stores.rows import DamagedRecordError, digest
 
 
 class Stores(NamedTuple):
@@ -19,14 +19,20 @@ class Stores(NamedTuple):
 
 
 def fill_facts(store: FactStore, wanted: Sequence[Fact]) -> None:
-    """Make `store` hold these versions and no others: what is missing is added; a store that contradicts is emptied.
+    """Make `store` hold these versions and no others: what is missing is added.
+
+    A store that contradicts, or is damaged, is emptied first.
 
     Args:
         store: whatever it holds.
         wanted: all versions, in the order they were learned.
     """
-    held = store.versions()
-    if not _begins_with(wanted, held):
+    held: list[Fact] | None
+    try:
+        held = store.versions()
+    except DamagedRecordError:
+        held = None
+    if held is None or not _begins_with(wanted, held):
         store.remove()
         held = []
     store.append(wanted[len(held) :], len(held))

@@ -1,6 +1,7 @@
 """What carries messages to a memory service; the one inside this process."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NoReturn, Protocol
 
 import msgspec
@@ -78,7 +79,10 @@ class InProcess:
 
     async def end(self) -> None:
         """Let go of all objects."""
-        await self._server.call("shutdown", {})
+        while True:
+            with suppress(ServedFault):  # Of one that cannot be closed; the others can.
+                await self._server.call("shutdown", {})
+                return
 
 
 def encode(document: object) -> bytes:

@@ -10,6 +10,7 @@ from contextlib import suppress
 import msgspec
 from msgspec import Raw, Struct
 
+from longmemeval.memory.external.carriers import guard
 from longmemeval.memory.external.carriers.carrier import LARGEST_MESSAGE, OnProgress, ServiceError, raise_fault
 from longmemeval.memory.external.messages import Fault, Progress
 from longmemeval.secrets.redaction import redact
@@ -30,6 +31,29 @@ class _Line(Struct, frozen=True):
     params: Raw = Raw(b"null")
 
 
+class _Streams(asyncio.subprocess.SubprocessStreamProtocol):
+    """Its standard streams.
+
+    Its end is known also while a process that it began holds them open, and that it closed its standard input also
+    while it goes on.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(LARGEST_MESSAGE, asyncio.get_running_loop())
+        self.ended, self.deaf = asyncio.Event(), asyncio.Event()
+
+    def process_exited(self) -> None:
+        """Let those who wait for the end go on."""
+        super().process_exited()
+        self.ended.set()
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        """Note that it takes no more requests."""
+        super().pipe_connection_lost(fd, exc)
+        if fd == 0:
+            self.deaf.set()
+
+
 class ChildProcess:
     """One child. It is begun at the first call and ended alone, with all processes it began.
 
@@ -45,12 +69,13 @@ class ChildProcess:
         self._command, self._environment = command, environment
         self._on_progress = on_progress
         self._process: asyncio.subprocess.Process | None = None
+        self._streams: _Streams | None = None
         self._starting = asyncio.Lock()
         self._waiting: dict[int, asyncio.Future[Raw]] = {}
         self._number = 0
         self._unasked = 0
         self._log = bytearray()
-        self._readers: list[asyncio.Task[None]] = []
+        self._tasks: list[asyncio.Task[None]] = []
         self._end: ServiceError | None = None
 
     @property
@@ -82,43 +107,60 @@ class ChildProcess:
         await self._fail("was ended", "gone")
 
     async def _start(self) -> None:
+        loop = asyncio.get_running_loop()
         try:
-            self._process = await asyncio.create_subprocess_exec(
+            transport, self._streams = await loop.subprocess_exec(
+                _Streams,
                 *self._command,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
-                limit=LARGEST_MESSAGE,
-                env=self._environment,
+                env=guard.marked(os.environ if self._environment is None else self._environment),
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
             what = f"The memory process cannot be started: {error}"
             self._end = ServiceError(what, where=self._where, fix="Try the command by itself", code="gone")
             raise self._end from error
-        self._readers = [asyncio.create_task(self._read_log()), asyncio.create_task(self._read_answers())]
+        self._process = asyncio.subprocess.Process(transport, self._streams, loop)
+        guard.watch(self._process.pid, self._where)
+        self._tasks = [asyncio.create_task(self._read_log(self._process)), asyncio.create_task(self._follow())]
 
     @property
     def _where(self) -> str:
         return redact(f"process:{shlex.join(self._command)}")
 
-    async def _read_answers(self) -> None:
-        process = self._process
-        if process is None or process.stdout is None:
+    async def _follow(self) -> None:
+        """Take its answers until it ends, by whatever it does."""
+        if self._process is None or self._streams is None:
             return
-        try:
-            while line := await process.stdout.readline():
-                if problem := self._take(line):
-                    await self._fail(problem, "garbage")
-                    return
-        except ValueError:
-            await self._fail(f"wrote a line of more than {LARGEST_MESSAGE // 2**20} MB", "garbage")
+        reading = asyncio.create_task(self._read_answers(self._process))
+        ending, deafness = (asyncio.create_task(one.wait()) for one in (self._streams.ended, self._streams.deaf))
+        await asyncio.wait({reading, ending, deafness}, return_when=asyncio.FIRST_COMPLETED)
+        problem = reading.result() if reading.done() else ""
+        if not problem:  # One comes soon after the other, unless something else holds its output open.
+            await asyncio.wait({reading, ending}, timeout=_ENDING_S)
+            problem = reading.result() if reading.done() else ""
+        reading.cancel()
+        ending.cancel()
+        deafness.cancel()
+        if problem:
+            await self._fail(problem, "garbage")
             return
-        with suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), _ENDING_S)
-        code = process.returncode
-        how = "closed its output" if code is None else f"ended by itself with exit code {code}"
+        code = self._process.returncode
+        closed = "input" if self._streams.deaf.is_set() else "output"
+        how = f"closed its {closed}" if code is None else f"ended by itself with exit code {code}"
         await self._fail(f"was killed by signal {-code}" if code and code < 0 else how, "gone")
+
+    async def _read_answers(self, process: asyncio.subprocess.Process) -> str:
+        """Take all answers there are; returns what is wrong with the last of them."""
+        try:
+            while process.stdout and (line := await process.stdout.readline()):
+                if problem := self._take(line):
+                    return problem
+        except ValueError:
+            return f"wrote a line of more than {LARGEST_MESSAGE // 2**20} MB"
+        return ""
 
     def _take(self, data: bytes) -> str:
         """Take one line; says what is wrong with it."""
@@ -145,10 +187,8 @@ class ChildProcess:
                 answer.set_exception(error)
         return ""
 
-    async def _read_log(self) -> None:
-        if self._process is None or self._process.stderr is None:
-            return
-        while data := await self._process.stderr.read(65536):
+    async def _read_log(self, process: asyncio.subprocess.Process) -> None:
+        while process.stderr and (data := await process.stderr.read(65536)):
             self._log += data
             del self._log[:-_KEPT_LOG]
 
@@ -157,14 +197,15 @@ class ChildProcess:
         if self._end:
             return
         self._end = ServiceError(f"The memory process {how}", where=self._where, code=code)
-        if self._process:
+        if self._process and self._streams:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._process.wait(), _ENDING_S)
+                await asyncio.wait_for(self._streams.ended.wait(), _ENDING_S)
+                guard.release(self._process.pid)
             with suppress(TimeoutError):  # A process it began elsewhere may hold its standard error open.
-                await asyncio.wait_for(asyncio.shield(self._readers[0]), _ENDING_S)
-            self._readers[0].cancel()
+                await asyncio.wait_for(asyncio.shield(self._tasks[0]), _ENDING_S)
+            self._tasks[0].cancel()
         last = redact(self._log.decode(errors="replace")).strip()
         told = f"{self._end.what}. It last logged:\n{last}\n" if last else self._end.what
         self._end = ServiceError(told, where=self._where, code=code)

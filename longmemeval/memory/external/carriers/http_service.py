@@ -49,6 +49,8 @@ class HttpService:
                     body += chunk
                     if len(body) > LARGEST_MESSAGE:
                         raise self._error(f"sent more than {LARGEST_MESSAGE // 2**20} MB", "garbage")
+        except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError) as error:
+            raise self._error(f"closed the connection instead of answering {method}", "gone", retryable=True) from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             why = str(error) or type(error).__name__
             raise self._error(f"cannot be reached: {why}", "gone", retryable=True) from error

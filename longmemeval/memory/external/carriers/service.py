@@ -198,6 +198,8 @@ class MemoryService:
                     what = f"The memory did not answer {method} within {allowed:g} s"
                     raise ServiceError(what, fix=_more_time(method, allowed), code="silent")
                 await asyncio.wait({call}, timeout=left)
+            if call.cancelled():
+                raise ServiceError(f"The memory cancelled its own {method}", code="failed")
             return msgspec.json.decode(call.result(), type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             what = f"The memory's result of {method} is not what the protocol says: {error}"

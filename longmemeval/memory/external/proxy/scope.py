@@ -17,6 +17,7 @@ from longmemeval.embedding.registry import is_remote, load_embedder
 from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError, SpendingLimitError
 from longmemeval.files import sha256_bytes
 from longmemeval.llm.access import ModelAccess
+from longmemeval.llm.http.endpoints import cache_addresses
 from longmemeval.llm.http.forward_cache import CachedForwarding
 from longmemeval.llm.model_calls import CallFile, CallKind, ModelCall, Stage
 from longmemeval.llm.options import ModelOptions
@@ -64,6 +65,9 @@ class ProxiedScope:
             if self.access.chat_model:
                 model = await asyncio.to_thread(self._model)
                 await model.get_ready()
+        with suppress(HarnessError):
+            if self._stage == "search":
+                await asyncio.to_thread(lambda: self._vectors().get_ready())
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -93,6 +97,10 @@ class ProxiedScope:
             HarnessError: there is none.
         """
         self.check()
+        with self._calls.awaited():
+            return await self._forwarded(kind, body)
+
+    async def _forwarded(self, kind: Literal["chat", "responses"], body: Mapping[str, Any]) -> dict[str, Any]:
         started = time.perf_counter()
         try:
             asked = as_chat(body) if kind == "responses" else body
@@ -128,6 +136,10 @@ class ProxiedScope:
             HarnessError: there are none.
         """
         self.check()
+        with self._calls.awaited():
+            return await self._embedded(body)
+
+    async def _embedded(self, body: Mapping[str, Any]) -> Vectorised:
         started = time.perf_counter()
         try:
             vectoriser = await asyncio.to_thread(self._vectors)
@@ -162,7 +174,9 @@ class ProxiedScope:
         caches = access.cache_dir
         path = caches / REPLIES if caches else None
         with _MAKING:
-            return _forwarding(access.chat_model, access.options, path, access.account, access.concurrency)
+            # Asked each time: the environment may send calls elsewhere than it did.
+            endpoints = tuple(cache_addresses(access.chat_model, access.options))
+            return _forwarding(access.chat_model, access.options, path, access.account, access.concurrency, endpoints)
 
     def _vectors(self) -> Vectoriser:
         if self._vectoriser is None:
@@ -204,11 +218,16 @@ _MAKING = Lock()
 
 @cache
 def _forwarding(
-    spec: str, options: ModelOptions, cache_path: Path | None, account: Account | None, concurrency: int
+    spec: str,
+    options: ModelOptions,
+    cache_path: Path | None,
+    account: Account | None,
+    concurrency: int,
+    endpoints: tuple[str, ...],
 ) -> CachedForwarding:
     """One object for all histories: they share what is known of the endpoint, and the calls under way."""
     model = load_forwarded(spec, options, account=account)
-    return CachedForwarding(model, cache_path, options.api_base or "", concurrency)
+    return CachedForwarding(model, cache_path, endpoints, concurrency)
 
 
 def _own_vectoriser(spec: str, path: Path | None, options: ModelOptions, account: Account | None) -> Vectoriser:

@@ -41,6 +41,18 @@ class Vectoriser:
     def __init__(self, embedder: CachedEmbedder) -> None:
         self.embedder = embedder
         self._lock = Lock()
+        self._ready = False
+
+    def get_ready(self) -> None:
+        """Load a model of this process, which would else be loaded with the first texts.
+
+        Raises:
+            HarnessError: it cannot be loaded.
+        """
+        with self._lock:
+            if not self._ready and not self.embedder.is_metered:
+                self.embedder.load()
+            self._ready = True
 
     def embed(self, body: Mapping[str, Any], receipts: Receipts | None) -> Vectorised:
         """The vectors; waits for others.

@@ -1,6 +1,6 @@
 """What a class returns, as the protocol tells it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -8,6 +8,22 @@ from .records import Fault
 
 _DATES, _IDS = ("date", "valid_from", "valid_to"), ("message_ids", "session_ids")
 _HIT_FIELDS = ("text", "kind", "ref", "speaker", "score", *_DATES, *_IDS)
+
+
+def items(method: str, found: object) -> list[dict[str, Any]]:
+    """Return the hits as the protocol tells them.
+
+    Args:
+        method: what returned them, `search` or `list`.
+        found: any iterable of hits.
+
+    Raises:
+        Fault: it is none, such as None, one text or one mapping, or one of the hits is not as it should be.
+    """
+    if not isinstance(found, Iterable) or isinstance(found, str | bytes | Mapping):
+        what = "None" if found is None else f"a {type(found).__name__}"
+        raise Fault("bad_hit", f"{method} returned {what}; return a list of hits, an empty one where there are none")
+    return [item(hit) for hit in found]
 
 
 def item(hit: object) -> dict[str, Any]:

@@ -30,5 +30,7 @@ class CallThread:
             if future.set_running_or_notify_cancel():
                 try:
                     future.set_result(call())
+                except StopIteration as error:  # No future takes one.
+                    future.set_exception(RuntimeError(f"StopIteration: {error}").with_traceback(error.__traceback__))
                 except BaseException as error:
                     future.set_exception(error)

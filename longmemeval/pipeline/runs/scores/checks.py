@@ -11,8 +11,8 @@ from msgspec import Struct, structs
 
 from longmemeval.errors import IntegrityError
 from longmemeval.evaluation.abstention import by_other_rules
-from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
-from longmemeval.evaluation.judges.standing import is_official
+from longmemeval.evaluation.judges.protocol import JudgeIdentity
+from longmemeval.evaluation.judges.standing import is_named_by_its_hash, is_official
 from longmemeval.evaluation.metrics import METRICS_FORMAT, Metrics, credit
 from longmemeval.evaluation.recompute import recomputed
 from longmemeval.files import sha256_text
@@ -156,7 +156,7 @@ def check_scores(files: RunFiles, stored: Metrics, again: Metrics) -> Iterator[s
     """
     judge = stored.judge
     name, file = f"metrics/{judge.id}.json", files.judged(judge.id)
-    named = _is_named_by_its_hash(judge)
+    named = is_named_by_its_hash(judge)
     yield None if named else f"{name}: what it says of the judge does not have the hash in the judge's id"
     claims = judge.official and stored.format == METRICS_FORMAT and not is_official(judge)
     yield f"{name}: calls a judge official that is not" if claims else None
@@ -201,7 +201,7 @@ def _contradictions(files: RunFiles, stored: Metrics, again: Metrics) -> list[st
     if stored.format < METRICS_FORMAT:
         return _miscounted(files, stored)
     if by_other_rules(stored.abstaining, again.abstaining):
-        again = structs.replace(again, abstaining=stored.abstaining)
+        again = structs.replace(again, abstaining=stored.abstaining, calibration=stored.calibration)
     return differences(_figures(stored), _figures(again))
 
 
@@ -240,8 +240,3 @@ def _plain(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
     return _plain(msgspec.to_builtins(value)) if isinstance(value, Struct) else value
-
-
-def _is_named_by_its_hash(judge: JudgeIdentity) -> bool:
-    readable, _, _ = judge.id.rpartition("-")
-    return judge.id == judge_id(readable, judge.templates_sha256, judge.model, judge.parameters, judge.endpoint)

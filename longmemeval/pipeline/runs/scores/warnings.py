@@ -1,11 +1,13 @@
 """What makes a score worth less than it looks: warnings that stand beside the number wherever it is printed."""
 
+import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
 
-from longmemeval.benchmarks.catalogue import catalogue
+from longmemeval.benchmarks.catalogue import catalogue, data_file
+from longmemeval.dataset import Dataset
 from longmemeval.evaluation.judges.definition import rules_of, set_names
 from longmemeval.evaluation.judges.imported import is_imported
 from longmemeval.evaluation.judges.protocol import JudgeIdentity
@@ -14,6 +16,7 @@ from longmemeval.llm.families import model_families
 from longmemeval.pipeline.runs.asked import AskedQuestions
 from longmemeval.pipeline.runs.twice import Repeatability
 from longmemeval.records import Answer, Question
+from longmemeval.settings import folders
 from longmemeval.text.plural import count_of
 
 WarningCode = Literal["history-fits", "few-questions", "unchecked-judge", "same-family", "unstable-recall"]
@@ -87,7 +90,9 @@ def of_cutoffs(loose: Mapping[int, int], questions: int, level: str) -> Iterator
         )
 
 
-def of_judge(judge: JudgeIdentity, asked: AskedQuestions, model: str, *, checked: bool) -> Iterator[ScoreWarning]:
+def of_judge(
+    judge: JudgeIdentity, asked: AskedQuestions, model: str, *, checked: bool, refused: Sequence[str] = ()
+) -> Iterator[ScoreWarning]:
     """What follows from who graded.
 
     Args:
@@ -95,8 +100,12 @@ def of_judge(judge: JudgeIdentity, asked: AskedQuestions, model: str, *, checked
         asked: the questions.
         model: who answered.
         checked: whether there is a check of the judge on the benchmark.
+        refused: why checks of it are not used.
     """
-    if not checked:
+    if refused:
+        again = f"Delete or restore it; `{check_command(judge, asked)}` makes it anew."
+        yield ScoreWarning("unchecked-judge", f"A check of this judge is not used: {refused[0]}. {again}")
+    elif not checked:
         yield ScoreWarning("unchecked-judge", _unchecked(judge, asked))
     if shared := sorted(model_families(model) & model_families(judge.model)):
         yield ScoreWarning(
@@ -129,19 +138,27 @@ def _unchecked(judge: JudgeIdentity, asked: AskedQuestions) -> str:
     told = "Nothing is known of this judge's errors"
     if is_imported(judge):
         return f"{told}: its labels were taken over from a log, and a log cannot be checked."
+    if asked.benchmark.planting is None:
+        return f"{told}, and none can be checked on {asked.benchmark.title}: it does not say how to make plants."
     never = f"{told}: it was never checked on {asked.benchmark.title}."
     return f"{never} `{check_command(judge, asked)}` does that."
 
 
 def check_command(judge: JudgeIdentity, asked: AskedQuestions) -> str:
     """What checks a judge on the data of a run; for a set of the user's, JUDGE stands in the place of its file."""
-    spec, prompts, data = "JUDGE", judge.templates.lower(), asked.dataset
+    spec, prompts = "JUDGE", judge.templates.lower()
     if rules_of(judge.model) or prompts == asked.benchmark.prompts:
         spec = judge.model
     elif prompts in set_names():
         spec = f"{prompts}@{judge.model}"
-    named = data.name if data.name in catalogue() else data.path
-    return f"longmemeval judge check {spec} --dataset {named}"
+    return shlex.join(["longmemeval", "judge", "check", spec, "--dataset", _name_of(asked.dataset)])
+
+
+def _name_of(data: Dataset) -> str:
+    """Return what `--dataset` takes for the data: its name where it is the catalogue's own file, else the path."""
+    entry = catalogue().get(data.name)
+    is_own = entry is not None and data_file(entry, folders().data_dir).absolute() == data.path.absolute()
+    return data.name if is_own else str(data.path)
 
 
 def _share(count: int, of: int) -> str:

@@ -4,7 +4,8 @@ import re
 from collections.abc import Callable
 from functools import partial
 
-from longmemeval.retrieval.dates_in_text.calendar_days import (
+from longmemeval.text.calendar_names import MONTHS
+from longmemeval.text.dates_in_text.calendar_days import (
     HOLIDAYS,
     SEASONS,
     WEEKDAYS,
@@ -12,7 +13,6 @@ from longmemeval.retrieval.dates_in_text.calendar_days import (
     month_of,
     season_of,
 )
-from longmemeval.text.calendar_names import MONTHS
 
 _NUMBER_WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _NUMBERS = {word: number for number, word in enumerate(_NUMBER_WORDS, start=1)}

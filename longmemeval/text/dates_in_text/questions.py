@@ -6,7 +6,7 @@ from datetime import date, datetime
 from msgspec import Struct
 
 from longmemeval.records import Usage
-from longmemeval.retrieval.dates_in_text.phrases import Phrase, find_phrases
+from longmemeval.text.dates_in_text.phrases import Phrase, find_phrases
 
 
 class TimeRange(Struct, frozen=True):

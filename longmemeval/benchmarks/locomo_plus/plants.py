@@ -1,0 +1,107 @@
+"""Answers of known truth for LoCoMo-Plus: replies that are linked to the cue, and replies that are not.
+
+The gold is the cue, and a reply is right if it takes it up. Replies that only take up the trigger are not made: the
+trigger goes back to the cue, so that such a reply may well be linked to it.
+"""
+
+import re
+from collections.abc import Iterator
+from random import Random
+
+from longmemeval.evaluation.plants.plant import SAID_OF_NOTHING, Kind
+from longmemeval.evaluation.plants.planting import Ground, Made, Make, Planting, said_of_nothing
+from longmemeval.records import Gold, Question
+from longmemeval.text.words import content_words
+
+KINDS = {
+    "linked": Kind(True, "a reply that quotes the cue"),
+    "retold": Kind(True, "a reply that says the cue in the words of the one who heard it"),
+    "linked-late": Kind(True, "a long reply that comes to the cue at its end"),
+    "other-cue": Kind(False, "a reply linked to the cue of another item"),
+    "general": Kind(False, "a reply that anybody could give"),
+    "forgets": Kind(False, "a reply that says it knows of nothing"),
+    **SAID_OF_NOTHING,
+}
+
+_QUOTES = (
+    'That takes me back to something you told me: "{cue}" I still have that in mind.',
+    'I remember what you said some time ago: "{cue}" That is what I think of now.',
+)
+_RETOLD = (
+    "You once told me this about yourself: {cue} I have not forgotten it.",
+    "I keep in mind what I heard from you back then: {cue}",
+)
+_LATE = (
+    "Thank you for telling me, and do take your time with it. There is no hurry on my side, we can talk for as long as "
+    'you like. And one more thing, since it belongs here: not long ago you said to me, "{cue}"'
+)
+_GENERAL = (
+    "Thanks for letting me know. Would you like to say a little more?",
+    "I see. What would you like to do next?",
+    "All right, I am listening. Go on whenever you are ready.",
+)
+_FORGETS = (
+    "I know of nothing you told me before that would have to do with this.",
+    "As far as I can tell this is the first time that you speak with me.",
+)
+_OTHER_SIDE = {
+    "i": "you",
+    "i'm": "you're",
+    "i've": "you've",
+    "i'd": "you'd",
+    "i'll": "you'll",
+    "me": "you",
+    "my": "your",
+    "mine": "yours",
+    "myself": "yourself",
+    "am": "are",
+}
+_REPLY = re.compile(r"(?:\\n|\s)\s*B:\s")
+_WORDS = re.compile(r"[A-Za-z]+(?:['\u2019][a-z]+)?")
+
+
+def retold(cue: str) -> str:
+    """Return what somebody said of themselves as it is said to them: `I lost my bike` as `You lost your bike`."""
+
+    def other_side(match: re.Match[str]) -> str:
+        said = match[0].replace("\u2019", "'")
+        found = _OTHER_SIDE.get(said.lower(), match[0])
+        return found[:1].upper() + found[1:] if match.start() == 0 else found
+
+    return _WORDS.sub(other_side, re.sub(r"\bI was\b", "you were", cue))
+
+
+def _cue(gold: Gold) -> str:
+    """Return what is said first, without the name of who says it."""
+    said = gold.evidence_texts[0].partition("\N{FULLWIDTH COLON}")[2]
+    # Some lines hold the reply too, behind a line break that was never made one.
+    return _REPLY.split(said)[0].strip()
+
+
+def _words(gold: Gold) -> set[str]:
+    return set(content_words(" ".join(text.partition("\N{FULLWIDTH COLON}")[2] for text in gold.evidence_texts)))
+
+
+def _on(ground: Ground) -> Make:
+    words = {name: _words(gold) for name, gold in ground.golds.items()}
+    triggers = {one.question_id: set(content_words(one.text)) for one in ground.questions}
+
+    def make(question: Question, gold: Gold, random: Random) -> Iterator[Made]:
+        cue = _cue(gold)
+        yield Made("linked", random.choice(_QUOTES).format(cue=cue))
+        yield Made("retold", random.choice(_RETOLD).format(cue=retold(cue)))
+        yield Made("linked-late", _LATE.format(cue=cue))
+        own = words[gold.question_id] | triggers[gold.question_id]
+        others = [name for name, said in words.items() if not own & (said | triggers[name])]
+        if others:
+            other = random.choice(others)
+            text = random.choice(_QUOTES).format(cue=_cue(ground.golds[other]))
+            yield Made("other-cue", text, f"cue of {other}")
+        yield Made("general", random.choice(_GENERAL))
+        yield Made("forgets", random.choice(_FORGETS))
+        yield from said_of_nothing(random)
+
+    return make
+
+
+PLANTING = Planting(_on, KINDS)

@@ -1,0 +1,38 @@
+"""One maker of each value: of all processes and event loops that share a cache, one makes it and the others wait."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+
+from longmemeval.caches.sqlite import SqliteCache
+from longmemeval.locks import LockedError, locked
+
+_LOOK_S = 0.02
+
+
+@asynccontextmanager
+async def only_maker(cache: SqliteCache | None, key: bytes) -> AsyncIterator[None]:
+    """Hold `key` against everybody else who shares `cache`; who waited looks into the cache again.
+
+    The lock is the operating system's: it is free again when a process is killed.
+    """
+    with ExitStack() as held:
+        while cache:
+            try:
+                held.enter_context(locked(_place(cache, key), wait=False))
+                break
+            except LockedError:
+                await asyncio.sleep(_LOOK_S)
+        yield
+
+
+@contextmanager
+def only_maker_blocking(cache: SqliteCache, key: bytes) -> Iterator[None]:
+    """`only_maker` for ordinary code."""
+    with locked(_place(cache, key), wait=True):
+        yield
+
+
+def _place(cache: SqliteCache, key: bytes) -> Path:
+    return cache.path.with_name(f"{cache.path.name}.{key.hex()[:32]}")

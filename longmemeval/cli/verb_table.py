@@ -1,0 +1,93 @@
+"""The verbs in the order of the help; the module of each is imported when the verb is used.
+
+Printing the list of verbs therefore imports none of them, nor the libraries that declare their options.
+"""
+
+from collections.abc import Iterator, MutableMapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import typer
+import typer.main
+
+from longmemeval.cli.options.panels import Verbs
+
+if TYPE_CHECKING:
+    from typer._click import Command
+
+SUMMARIES = {
+    "demo": "Run the whole pipeline on the shipped sample.",
+    "prepare": "Turn each haystack into a fixture, once.",
+    "run": "Answer the questions from prepared fixtures.",
+    "evaluate": "Grade stored answers with a judge.",
+    "retrieval": "Measure how well memories find the evidence.",
+    "runs": "List runs, newest first.",
+    "status": "Show how far runs are, from their files alone.",
+    "inspect": "Show a question or haystack, and what memories recall.",
+    "facts": "Show what a history says, and when it was so.",
+    "verify": "Check all hashes, and recompute every number from the files.",
+    "sign": "Sign all files of a run, so that others can tell that they are yours.",
+    "recipe": "Print the YAML that makes a run again, with hashes of all it depends on.",
+    "merge": "Make one run of the runs of all shards.",
+    "export": "Write a run in a format that other tools read.",
+    "import": "Make a run from a hypothesis file or a judged log.",
+    "compare": "Compare graded runs.",
+    "sweep": "Run, grade and compare every combination in a file.",
+    "report": "Write a report on graded runs.",
+    "plugins": "List plug-ins, their packages, and what is wrong with them.",
+    "datasets": "List, download, verify and describe data sets.",
+    "judge": "Check judges on answers whose truth is known.",
+    "memory": "Write a memory system of your own, install others, and try one.",
+    "board": "A leaderboard of verified runs, of one person or many.",
+}
+"""The first line of each verb's own help; a test compares them."""
+_MODULES = {"import": "import_run"}
+
+
+class AllVerbs(Verbs):
+    """The group of all verbs."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = _Commands()
+
+    def summaries(self) -> dict[str, str]:
+        """Return the line of each verb in the help, without importing any."""
+        return SUMMARIES
+
+
+class _Commands(MutableMapping[str, "Command"]):
+    """The verbs by name, each loaded when it is looked up."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, Command] = {}
+
+    def __getitem__(self, name: str) -> "Command":
+        if name not in self._loaded:
+            if name not in SUMMARIES:
+                raise KeyError(name)
+            self._loaded[name] = _load(name)
+        return self._loaded[name]
+
+    def __setitem__(self, name: str, command: "Command") -> None:
+        self._loaded[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(SUMMARIES)
+
+    def __len__(self) -> int:
+        return len(SUMMARIES)
+
+
+def _load(name: str) -> "Command":
+    module = import_module(f"longmemeval.cli.verbs.{_MODULES.get(name, name)}")
+    if hasattr(module, "app"):
+        group = typer.main.get_group(module.app)
+        group.name = name
+        return group
+    alone = typer.Typer(add_completion=False)
+    module.register(alone)
+    return typer.main.get_command(alone)

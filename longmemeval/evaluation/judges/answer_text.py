@@ -1,0 +1,60 @@
+"""What of an answer counts for the rules of `lexical.py`: how it begins and how it ends, not all it repeats."""
+
+import re
+
+from longmemeval.evaluation.refusal import conclusion
+
+LONGEST = 80
+"""Words. Of a longer answer only the first and the last words count."""
+FIRST, LAST = 20, 40
+"""Words that count of a longer answer."""
+LONGEST_ADVICE = 250
+"""Words. Of longer advice as many of the beginning count."""
+
+_LIST_MARK = re.compile(r"^[ \t]*(?:[-*\u2022]|\d{1,2}[.)])[ \t]+", re.MULTILINE)
+_CLOSING = re.compile(
+    r"\W*(?:let me know|feel free|would you like|do you want|shall i|should i|could you|please|i hope|i can also"
+    r"|is there anything|if (?:you|there)\b)",
+    re.IGNORECASE,
+)
+_QUOTED = re.compile(r"\"[^\"]*\"|\u201c[^\u201d]*\u201d")
+_OWN_WORDS = re.compile(
+    r"\b(?:(?:let|tell|told|remind|give|allow|asked?) me"
+    r"|my (?:recommendation|suggestion|apologies|advice|note|record|memor)\w*"
+    r"|i (?:would|can|could|will|might|may|do not|don't|am (?:not|unable|happy|glad)|have (?:no|a few|some)|know|think"
+    r"|believe|hope|remember|recall|understand|see|suggest|recommend|mentioned|proposed|gave|kept|left)\w*|i'd|i'll)\b"
+)
+"""How whoever advises speaks of themselves."""
+_FIRST_PERSON = re.compile(r"\b(?:i|i'm|i've|my|me|mine|we|our|us)\b")
+_SECOND_PERSON = re.compile(r"\b(?:you|your)\b")
+_SENTENCE = re.compile(r"(?<=[.!?])[*_\")]*\s+|\n+")
+
+
+def sentences(answer: str) -> list[str]:
+    """Return the sentences of an answer without list marks, and without the offers and questions that end it."""
+    found = [part for part in _SENTENCE.split(_LIST_MARK.sub("", answer)) if re.search(r"\w", part)]
+    while len(found) > 1 and (found[-1].rstrip(" *_").endswith("?") or _CLOSING.match(found[-1])):
+        found.pop()
+    return found
+
+
+def counted(answer: str) -> str:
+    """Return what counts of an answer: all of a short one, the first and the last words of a long one."""
+    words = " ".join(sentences(answer)).split()
+    return " ".join(words if len(words) <= LONGEST else [*words[:FIRST], "\u2026", *words[-LAST:]])
+
+
+def stated(answer: str) -> list[str]:
+    """Return the sentences in which the answer says its result: after "Answer:" or the last "therefore".
+
+    Without either all that counts; of a long conclusion no more than of a long answer.
+    """
+    found = sentences(conclusion(answer))
+    return sentences(counted(answer)) if sum(len(sentence.split()) for sentence in found) > LONGEST else found
+
+
+def advice(answer: str) -> str:
+    """Return what counts of advice: its beginning; nothing of a text in which the user speaks, such as a history."""
+    spoken = _OWN_WORDS.sub(" ", _QUOTED.sub(" ", answer.lower().replace("\u2019", "'")))
+    own, addressed = len(_FIRST_PERSON.findall(spoken)), len(_SECOND_PERSON.findall(spoken))
+    return "" if own > 2 and own > addressed / 2 else " ".join(answer.split()[:LONGEST_ADVICE])

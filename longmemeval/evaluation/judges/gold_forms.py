@@ -1,0 +1,92 @@
+"""What a gold answer asks for: the forms it may be given in, the items of its list, its yes or no, its option."""
+
+import re
+
+from longmemeval.text.quantities import plain_quantities
+from longmemeval.text.words import content_words
+
+_COUNTS = re.compile(r"\bhow (?:many|much|long|old|often)\b|\bnumber of\b|\bamount\b|\btotal\b|\bwhen\b|\bdate\b", re.I)
+_EXPLANATION = re.compile(
+    r"\s*(?:[:;(]|\.\s"
+    r"|,? (?:which|because|since|so|after|when|while|instead of|rather than|up from|down from|as opposed to)\b).*",
+    re.DOTALL,
+)
+_SAME: tuple[tuple[str, int, str], ...] = (
+    ("weeks?", 7, "days"),
+    ("years?", 12, "months"),
+    ("hours?", 60, "minutes"),
+    ("days?", 24, "hours"),
+)
+"""A unit, and how many of a smaller one make it."""
+_ITEMS = re.compile(r",\s*(?:and\s+|then\s+|and then\s+)?|\s+and\s+(?:then\s+)?|\n+")
+_POLARITY = re.compile(r"^\W*(?:(?:so|therefore|thus|hence),? )?(yes|yeah|no|nope|not yet)\b", re.IGNORECASE)
+LONGEST_ITEM = 6
+"""Words of an item of a list."""
+LONGEST_STEP = 15
+"""Words of an item where the question asks for an order."""
+
+
+def forms_of(question: str, gold: str) -> list[str]:
+    """Return the gold, itself without remarks, and what golds of the field allow beside it.
+
+    Two such forms occur: "25:50 (or 25 minutes and 50 seconds)" and "7 days. 8 days (…) is also acceptable." What
+    explains a count ("five items: …", "$1,200, up from …") is no part of it; an amount of one unit is given in others.
+    """
+    plain = re.sub(r"\([^)]*\)", "", gold)
+    found = [gold, plain, *re.findall(r"\(or ([^)]*)\)", gold)]
+    found += [re.sub(r",.*", "", form) for form in found[2:]]
+    if "acceptable" in plain:
+        found += re.split(r"\.\s|\s+(?:is|are)\s+(?:also )?acceptable", plain)
+    if "," in plain or ";" in plain or " after " in plain or _COUNTS.search(question):
+        short = _EXPLANATION.sub("", plain)
+        if _COUNTS.search(question) or not re.search(r":", plain):
+            found.append(short)
+    for form in tuple(found):
+        found += _in_other_units(form)
+    return [form for form in dict.fromkeys(found) if re.search(r"\w", form)] or [gold]
+
+
+def _in_other_units(form: str) -> list[str]:
+    text = plain_quantities(form)
+    found = []
+    for unit, factor, smaller in _SAME:
+        if match := re.fullmatch(rf"\W*(\d+(?:\.\d+)?) {unit}\W*", text):
+            found.append(f"{float(match[1]) * factor:g} {smaller}")
+        if (match := re.fullmatch(rf"\W*(\d+) {smaller[:-1]}s?\W*", text)) and int(match[1]) % factor == 0:
+            found.append(f"{int(match[1]) // factor} {unit[:-2]}s")
+    return found
+
+
+def items_of(gold: str, longest: int = LONGEST_ITEM) -> list[str]:
+    """Return the items of a list, in order; none of a text with items of more than `longest` words."""
+    plain = re.sub(r"\([^)]*\)", "", gold.rstrip(". "))
+    plain = plain.rpartition(":")[2] if re.search(r":\s", plain) else plain
+    items = [item for item in _ITEMS.split(plain) if re.search(r"\w", item)]
+    return items if all(len(item.split()) <= longest for item in items) else []
+
+
+def names_in(gold: str) -> list[str]:
+    """Return the capitalised words of a gold that begin no sentence: they say most."""
+    return re.findall(r"(?<![.!?:] )(?<!^)(?<![\w'\"])[A-Z]\w+", gold)
+
+
+def polarity_of(text: str) -> str:
+    """Return `yes` or `no` where the text begins with it, else nothing."""
+    match = _POLARITY.match(text.lstrip("*_# "))
+    return {"y": "yes", "n": "no"}[match[1][0].lower()] if match else ""
+
+
+def options_of(question: str, gold: str) -> tuple[set[str], set[str]] | None:
+    """Return the content words of the option that is right and of the other one; None where no two are offered."""
+    before, found, after = question.rpartition(" or ")
+    if not found:
+        return None
+    second = re.split(r"[?,.;:]", after)[0]
+    first = " ".join(re.split(r"[?,.;:]", before.rstrip(", "))[-1].split()[-len(second.split()) - 1 :])
+    options = set(content_words(first)), set(content_words(second))
+    answer = set(content_words(gold))
+    alone = options[0] - options[1], options[1] - options[0]
+    held = [len(answer & own) / len(own) if own else 0.0 for own in alone]
+    if held[0] == held[1] or not all(alone):
+        return None
+    return alone if held[0] > held[1] else alone[::-1]

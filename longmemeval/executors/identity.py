@@ -1,0 +1,52 @@
+"""What a process brings to a task: with other code or libraries the same task may give other bytes."""
+
+import platform
+import time
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+
+from longmemeval import __version__
+from longmemeval.files import sha256_file, sha256_text
+
+_LIBRARIES = ("numpy", "hnswlib", "msgspec", "tiktoken", "fastembed", "onnxruntime")
+"""Those that compute, count or write what parts hold."""
+_NOT_SOURCE = frozenset({".pyc", ".css", ".js", ".j2", ".typed"})
+_SHOWN = 12
+"""Characters of a hash that are shown."""
+_BEGAN = time.time()
+
+
+def identity() -> dict[str, str]:
+    """The versions of this process by name: of the package, its source (a sha256), Python and the libraries."""
+    package = Path(__file__).parents[1]
+    files = [path for path in package.rglob("*") if path.suffix not in _NOT_SOURCE and path.is_file()]
+    lines = sorted(f"{path.relative_to(package).as_posix()}:{sha256_file(path)}\n" for path in files)
+    # What was loaded is not what is hashed then.
+    later = ", changed since the process began" if any(path.stat().st_mtime > _BEGAN for path in files) else ""
+    found = {"longmemeval": __version__, "its source": sha256_text("".join(lines)) + later}
+    found["Python"] = ".".join(platform.python_version_tuple()[:2])
+    for library in _LIBRARIES:
+        try:
+            found[library] = metadata.version(library)
+        except metadata.PackageNotFoundError:
+            continue  # Whoever needs it says so.
+    return found
+
+
+def differing(theirs: Mapping[str, str], ours: Mapping[str, str]) -> str:
+    """Say in what a worker differs from the command, `numpy 2.0.1 (here 2.1.0), …`; empty where it does not.
+
+    Args:
+        theirs: the worker's identity; empty where an earlier version says nothing of itself.
+        ours: the command's. A library that only one of them has is passed over.
+    """
+    if not theirs:
+        return "longmemeval of an earlier version, which does not say which"
+    names = [name for name in ours if name in theirs and theirs[name] != ours[name]]
+    return ", ".join(f"{name} {_short(theirs[name])} (here {_short(ours[name])})" for name in names)
+
+
+def _short(version: str) -> str:
+    digest, comma, told = version.partition(",")
+    return f"{digest[:_SHOWN]}…{comma}{told}" if len(digest) > _SHOWN * 2 else version

@@ -1,0 +1,91 @@
+"""When a request left and when its reply was there: what LiteLLM computes before and after is not the model's time.
+
+For a prompt of half a megabyte that is ten milliseconds, and three times that where 64 calls share a loop.
+"""
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+import httpx
+
+
+class Wire:
+    """The times of one attempt, in seconds of `time.perf_counter`; None: not known."""
+
+    def __init__(self) -> None:
+        self.sent: float | None = None
+        """When its first request was handed to a connection."""
+        self.replied: float | None = None
+        """When the last byte of the last reply was read."""
+
+
+_watched: ContextVar[Wire | None] = ContextVar("wire", default=None)
+
+
+@contextmanager
+def watched() -> Iterator[Wire]:
+    """Watch the requests that are made inside."""
+    wire = Wire()
+    token = _watched.set(wire)
+    try:
+        yield wire
+    finally:
+        _watched.reset(token)
+
+
+def watch_requests(litellm: ModuleType) -> None:
+    """Have the connections that LiteLLM makes from now on say when they send and have read.
+
+    A LiteLLM that makes them in another way is left alone; its calls are timed from outside then.
+    """
+    handler: Any = getattr(
+        import_module(f"{litellm.__name__}.llms.custom_httpx.http_handler"), "AsyncHTTPHandler", None
+    )
+    make: Callable[..., Any] | None = getattr(handler, "create_async_transport", None)
+    if make is None or getattr(make, "is_watched", False):
+        return
+
+    def made(*arguments: object, **named: object) -> httpx.AsyncBaseTransport | None:
+        transport: httpx.AsyncBaseTransport | None = make(*arguments, **named)
+        if transport is not None:
+            vars(transport)["handle_async_request"] = _timed(transport.handle_async_request)
+        return transport
+
+    vars(made)["is_watched"] = True
+    handler.create_async_transport = staticmethod(made)
+
+
+_Handle = Callable[[httpx.Request], Awaitable[httpx.Response]]
+
+
+def _timed(handle: _Handle) -> _Handle:
+    async def timed(request: httpx.Request) -> httpx.Response:
+        wire = _watched.get()
+        if wire and wire.sent is None:
+            wire.sent = time.perf_counter()
+        response = await handle(request)
+        if wire and isinstance(response.stream, httpx.AsyncByteStream):
+            response.stream = _Timed(response.stream, wire)
+        return response
+
+    return timed
+
+
+class _Timed(httpx.AsyncByteStream):
+    """The bytes of a reply; notes when the last were read."""
+
+    def __init__(self, stream: httpx.AsyncByteStream, wire: Wire) -> None:
+        self._stream, self._wire = stream, wire
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for part in self._stream:
+            self._wire.replied = time.perf_counter()
+            yield part
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()

@@ -1,0 +1,154 @@
+"""Ends the children of memories after the command that began them, however that ended.
+
+A command that is killed can end nobody, and a child that is stuck in a call does not notice that its standard input
+has closed. So each process that has children begins one more, this file, with a pipe between them: it is told which
+children there are, and when the pipe closes it ends those that are left, with all processes of their sessions. It needs
+the standard library alone.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+
+BY_ITSELF_S = 2.0
+"""Seconds a child may take to end because its standard input has closed."""
+KILLED_S = 2.0
+"""Seconds until a killed process is called one that cannot be ended."""
+_LOOK_AGAIN_S = 0.02
+_PROCESSES = Path("/proc")
+
+_MARK = "LONGMEMEVAL_GUARD"
+"""The environment variable by which the guard knows what its children began, wherever it is now."""
+
+_lock = Lock()
+_own_mark = uuid.uuid4().hex
+_guard: "subprocess.Popen[bytes] | None" = None
+
+
+def marked(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a child."""
+    return {**environment, _MARK: _own_mark}
+
+
+def watch(pid: int, name: str) -> None:
+    """Have the child `pid`, the leader of a session, ended when this process ends.
+
+    Args:
+        pid: its process id.
+        name: what it is called where it cannot be ended; holds no secret.
+    """
+    _tell(f"+{pid} {' '.join(name.split())}")
+
+
+def release(pid: int) -> None:
+    """Forget the child `pid`: it has ended."""
+    _tell(f"-{pid}")
+
+
+def _tell(line: str) -> None:
+    global _guard
+    with _lock, suppress(OSError):  # Without a guard everything else works.
+        if _guard is None:
+            command = [sys.executable, "-I", "-S", str(Path(__file__)), _own_mark]
+            _guard = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True, bufsize=0
+            )
+        if _guard.stdin:
+            _guard.stdin.write(line.encode(errors="replace") + b"\n")
+
+
+class _Process:
+    """A line of the operating system's list of processes."""
+
+    def __init__(self, pid: int, stat: str) -> None:
+        # The name, in brackets, may hold anything.
+        self.name = stat.partition("(")[2].rpartition(")")[0]
+        state, parent, group, session = stat.rpartition(")")[2].split()[:4]
+        self.pid, self.parent, self.group, self.session = pid, int(parent), int(group), int(session)
+        self.is_alive = state not in "ZX"
+
+
+def _processes() -> Iterator[_Process]:
+    """All processes that are alive; none where the system does not list them as Linux does."""
+    for folder in _PROCESSES.glob("[0-9]*"):
+        with suppress(OSError, ValueError):
+            one = _Process(int(folder.name), (folder / "stat").read_text(errors="replace"))
+            if one.is_alive:
+                yield one
+
+
+def _left(leaders: set[int]) -> set[int]:
+    """The groups of processes that are left in the sessions of `leaders`."""
+    if _PROCESSES.joinpath("self").exists():
+        return {one.group for one in _processes() if leaders & {one.session, one.group}}
+    return {leader for leader in leaders if _is_there(leader)}
+
+
+def _is_there(group: int) -> bool:
+    with suppress(ProcessLookupError):
+        with suppress(PermissionError):
+            os.killpg(group, 0)
+        return True
+    return False
+
+
+def _strays(leaders: set[int], mark: str) -> list[str]:
+    """Processes that those of `leaders` began and that left their sessions: process id and name."""
+    wanted, found = f"{_MARK}={mark}".encode(), []
+    for one in _processes():
+        with suppress(OSError):
+            given = (_PROCESSES / str(one.pid) / "environ").read_bytes().split(b"\0")
+            if wanted in given and not leaders & {one.session, one.group}:
+                found.append(f"{one.pid} ({one.name})")
+    return found
+
+
+def _end(children: dict[int, str], mark: str) -> list[str]:
+    """End `children` with all they began.
+
+    Returns:
+        What is left: process id and name.
+    """
+    leaders = set(children)
+    deadline = time.monotonic() + BY_ITSELF_S
+    while (groups := _left(leaders)) and time.monotonic() < deadline:
+        time.sleep(_LOOK_AGAIN_S)
+    deadline = time.monotonic() + KILLED_S
+    # What left its session may have its reasons, and its own way to end.
+    while (groups or _strays(leaders, mark)) and time.monotonic() < deadline:
+        for group in groups:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, signal.SIGKILL)
+        time.sleep(_LOOK_AGAIN_S)
+        groups = _left(leaders)
+    left = [f"{group} ({children[group]})" if group in children else str(group) for group in sorted(groups)]
+    return left + _strays(leaders, mark)
+
+
+def main() -> None:
+    """Listen until the command has ended, and end what it left."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    children: dict[int, str] = {}
+    for line in sys.stdin.buffer:
+        what, (pid, _, name) = line[:1], line[1:].decode(errors="replace").strip().partition(" ")
+        if what == b"+":
+            children[int(pid)] = name
+        else:
+            children.pop(int(pid), None)
+    if left := _end(children, sys.argv[1]):
+        told = ", ".join(left)
+        with suppress(OSError):
+            sys.stderr.write(f"These processes, begun by a memory, are still running: {told}. End them with kill -9.\n")
+            sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""How small a difference the chosen questions may show: a planning figure, printed before a run is paid for."""
+
+from collections.abc import Sequence
+
+from longmemeval.evaluation.statistics.power import (
+    CORRELATION,
+    DISCORDANT,
+    assumed_design_effect,
+    can_show_nothing,
+    independent_units,
+    minimum_detectable_difference,
+)
+from longmemeval.evaluation.statistics.resampling import smallest_p
+from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.records import Question
+from longmemeval.text.plural import count_of
+
+
+def planning_note(questions: Sequence[Question], selection: Selection) -> str:
+    """Return `power_note` of a run; empty for a shard, which is not compared alone."""
+    return "" if selection.shard else power_note([question.haystack_id for question in questions])
+
+
+def power_note(haystacks: Sequence[str]) -> str:
+    """Say which difference these questions show with 80 % power, and what that assumes of runs nobody has seen yet.
+
+    Args:
+        haystacks: the haystack id of each question that will be answered.
+    """
+    n, units = len(haystacks), independent_units(haystacks)
+    questions = count_of(n, "question")
+    shared = f" over {count_of(units, 'haystack')}" if units < n else ""
+    if can_show_nothing(haystacks):
+        return (
+            f"With {questions}{shared} no difference can be shown: even of runs that differ everywhere p is not below "
+            f"{smallest_p(units):.2g}. It takes six {'haystacks' if shared else 'questions'} at least."
+        )
+    effect = assumed_design_effect(haystacks)
+    points = minimum_detectable_difference(n, design_effect=effect, haystacks=units if shared else None) * 100
+    correlation = f" and questions on one haystack correlate by {CORRELATION:g}" if shared else ""
+    return (
+        f"For planning: {questions}{shared} have 80 % power to show a difference of {points:.1f} points between two "
+        f"runs, assuming that they disagree on {DISCORDANT * 100:.0f} % of the questions{correlation}. Runs that "
+        "disagree on fewer can show smaller differences; `compare` works it out for each pair."
+    )

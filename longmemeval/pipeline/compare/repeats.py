@@ -1,0 +1,18 @@
+"""Runs that repeat one configuration: they differ in nothing but the number of the repeat."""
+
+from collections.abc import Sequence
+
+from longmemeval.pipeline.compare.graded_run import GradedRun
+from longmemeval.pipeline.runs.index import settings_sha256
+
+
+def pool_repeats(graded: Sequence[GradedRun]) -> list[list[GradedRun]]:
+    """Return the runs with repeats of one configuration together, each other run by itself, in the order given."""
+    alike: dict[str, list[GradedRun]] = {}
+    for run in graded:
+        alike.setdefault(settings_sha256(run.manifest), []).append(run)
+    pools: list[list[GradedRun]] = []
+    for runs in alike.values():
+        numbers = {run.manifest.settings.plain.get("repeat") for run in runs}
+        pools += [runs] if len(numbers) > 1 else [[run] for run in runs]
+    return sorted(pools, key=lambda pool: graded.index(pool[0]))

@@ -1,0 +1,152 @@
+"""How many questions tell a difference of two runs from noise, and what they take."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from longmemeval.dataset import Dataset
+from longmemeval.evaluation.statistics.power import (
+    CORRELATION,
+    DISCORDANT,
+    assumed_design_effect,
+    can_show_nothing,
+    independent_units,
+    minimum_detectable_difference,
+)
+from longmemeval.evaluation.statistics.resampling import share_haystacks
+from longmemeval.pipeline.estimate.forecast import Forecast
+from longmemeval.pipeline.runs.selection import stratified_order
+
+_MOST_QUESTIONS = 10_000_000
+_LEAST_UNITS = 6
+"""Fewer questions, or haystacks where questions share them, show no difference whatever the runs answer."""
+
+
+class Amount(Struct, frozen=True):
+    """So many questions, and what one run over them takes; None: not known."""
+
+    questions: int
+    points: float
+    """The smallest difference they show with 80 % power."""
+    dollars: tuple[float, float] | None = None
+    """From replies as expected to all as long as they may be, grading included."""
+    seconds: float | None = None
+
+
+class SampleSize(Struct, frozen=True):
+    """The answer to how many questions are needed."""
+
+    points: float
+    """The difference to be told from noise, in points of accuracy."""
+    needed: Amount | None
+    """None: more than ten million questions."""
+    available: Amount
+    """All questions of the data."""
+    affordable: Amount | None
+    """What the money pays for in each of two runs; None: no limit was given, or the price is not known."""
+    assumptions: tuple[str, ...]
+
+
+def sample_size(
+    dataset: Dataset, points: float, forecast: Forecast, seed: int = 0, max_cost: float | None = None
+) -> SampleSize:
+    """Return how many questions two runs must answer so that a difference of `points` shows with 80 % power.
+
+    Args:
+        dataset: the data; the questions are those that `--sample N` draws.
+        points: the difference, in points of accuracy (0 to 100, both excluded).
+        forecast: of a run over any part of the data; its calls, dollars and time are scaled by the questions left.
+        seed: of the sample.
+        max_cost: dollars for both runs together.
+    """
+    haystacks = {question.question_id: question.haystack_id for question in dataset.questions()}
+    order = stratified_order({name: dataset.question_type(name) for name in haystacks}, seed)
+    sample = _Sample([haystacks[name] for name in order])
+    needed = sample.least(points)
+    affordable = None
+    per_question = _dollars(forecast, 1)
+    if max_cost is not None and per_question and per_question[1]:
+        paid = min(len(order), int(max_cost / 2 / per_question[1]))
+        affordable = _amount(paid, sample, forecast)
+    return SampleSize(
+        points=points,
+        needed=None if needed is None else _amount(needed, sample, forecast),
+        available=_amount(len(order), sample, forecast),
+        affordable=affordable,
+        assumptions=tuple(_assumptions(sample)),
+    )
+
+
+class _Sample:
+    """Nested samples of the data; beyond it, more data of its kind.
+
+    Args:
+        haystacks: the haystack id of each question, in the order of sampling.
+    """
+
+    def __init__(self, haystacks: Sequence[str]) -> None:
+        self.haystacks = haystacks
+        self.shared = share_haystacks(haystacks)
+        self._effect = assumed_design_effect(haystacks)
+        self._units = independent_units(haystacks)
+
+    def points(self, n: int) -> float:
+        """Return the smallest difference that `n` questions show, in points; 100 where they show none."""
+        if n <= len(self.haystacks):
+            chosen = self.haystacks[:n]
+            if n == 0 or can_show_nothing(chosen):
+                return 100.0
+            shared = independent_units(chosen) if share_haystacks(chosen) else None
+            return 100 * minimum_detectable_difference(n, design_effect=assumed_design_effect(chosen), haystacks=shared)
+        units = round(self._units * n / len(self.haystacks)) if self.shared else None
+        if (units or n) < _LEAST_UNITS:
+            return 100.0
+        return 100 * minimum_detectable_difference(n, design_effect=self._effect, haystacks=units)
+
+    def least(self, points: float) -> int | None:
+        """Return the fewest questions that show a difference of `points`; None where ten million do not."""
+        most = _MOST_QUESTIONS
+        if self.points(most) > points:
+            return None
+        return bisect_left(range(most), -points, lo=1, key=lambda n: -self.points(n))
+
+
+def _amount(questions: int, sample: _Sample, forecast: Forecast) -> Amount:
+    seconds = [stage.seconds for stage in forecast.stages]
+    known = [one for one in seconds if one is not None]
+    share = questions / forecast.left if forecast.left else 0.0
+    return Amount(
+        questions=questions,
+        points=sample.points(questions),
+        dollars=_dollars(forecast, questions),
+        seconds=sum(known) * share if forecast.left and len(known) == len(seconds) else None,
+    )
+
+
+def _dollars(forecast: Forecast, questions: int) -> tuple[float, float] | None:
+    ranges = [(stage.dollars, stage.work.dollars) for stage in forecast.stages]
+    known = [(low, high) for low, high in ranges if low is not None and high is not None]
+    if not forecast.left or len(known) < len(ranges):
+        return None
+    share = questions / forecast.left
+    return sum(low for low, _ in known) * share, sum(high for _, high in known) * share
+
+
+def _assumptions(sample: _Sample) -> list[str]:
+    """Say what the figures rest on."""
+    lines = [
+        "both runs answer the same questions (paired); over different questions they need about "
+        f"{2 * 0.25 / DISCORDANT:.1f} times as many",
+        f"the two runs agree on {100 * (1 - DISCORDANT):.0f} % of the questions; runs that agree on more need fewer",
+        "80 % power: of five true differences of that size one is missed; two-sided test at 5 %",
+    ]
+    if sample.shared:
+        haystacks = len(set(sample.haystacks))
+        lines.append(
+            f"{len(sample.haystacks):,} questions share {haystacks:,} haystacks; within one, what a run earns "
+            f"more than the other correlates by {CORRELATION:g}"
+        )
+    else:
+        lines.append("each question has a haystack of its own")
+    return lines

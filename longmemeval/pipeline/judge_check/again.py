@@ -1,0 +1,73 @@
+"""A stored check made again: plants from the data, labels from rules or from stored replies, and the rates."""
+
+from collections.abc import Iterator
+
+from longmemeval.benchmarks.specs import benchmark_of
+from longmemeval.dataset import Dataset
+from longmemeval.evaluation.plants.rates import judge_rates
+from longmemeval.evaluation.recompute import recomputed
+from longmemeval.pipeline.judge_check.planted import ground_of, planting_of
+from longmemeval.pipeline.judge_check.stored import CHECK, JUDGEMENTS, PLANTS, StoredCheck
+from longmemeval.pipeline.runs.scores.checks import changes
+
+_FOUND: dict[tuple[str, ...], tuple[str | None, ...]] = {}
+"""What was found of the very files: the runs of one command rest on the same checks."""
+
+
+def check_stored(stored: StoredCheck, dataset: Dataset | None) -> tuple[str | None, ...]:
+    """One outcome per check: None, or what does not hold, beginning with the place of the file.
+
+    Args:
+        stored: the check.
+        dataset: what its plants are of; None: not at hand, so that neither plants nor labels are made again.
+    """
+    check = stored.check
+    files = (str(stored.folder), stored.sha256, check.plants_sha256, stored.journal.sha256)
+    key = (*files, stored.problem, dataset.content_sha256 if dataset else "")
+    if key not in _FOUND:
+        _FOUND[key] = tuple(one and f"{stored.name}/{one}" for one in _outcomes(stored, dataset))
+    return _FOUND[key]
+
+
+def _outcomes(stored: StoredCheck, dataset: Dataset | None) -> Iterator[str | None]:
+    yield stored.problem or None
+    if stored.problem:
+        return
+    check = stored.check
+    if stored.journal.sha256 != check.judgements_sha256:
+        yield f"{CHECK}: is older than the last lines of {JUDGEMENTS}; `longmemeval judge check` writes it again"
+        return
+    changed = changes(check.rates, judge_rates(stored.plants, stored.judgements))
+    told = "; ".join(changed[:3])
+    yield f"{CHECK}: {PLANTS} and {JUDGEMENTS} give other rates ({told})" if changed else None
+    if dataset is not None:
+        yield from _made_again(stored, dataset)
+
+
+def _made_again(stored: StoredCheck, dataset: Dataset) -> Iterator[str | None]:
+    check, planted = stored.check, {plant.question_id for plant in stored.plants}
+    questions = {one.question_id: one for one in dataset.questions()}
+    other = f"{CHECK}: counts {check.of_questions:,} questions of the data set, which has {len(questions):,}"
+    yield other if check.of_questions != len(questions) else None
+    chosen = [question for question_id, question in questions.items() if question_id in planted]
+    planting, ground = planting_of(benchmark_of(dataset)), ground_of(dataset, check.seed)
+    made = {plant.plant_id: plant for plant in planting.plants(ground, chosen)}
+    found = {plant.plant_id: plant for plant in stored.plants}
+    odd = next((name for name in sorted(made.keys() | found.keys()) if made.get(name) != found.get(name)), None)
+    yield f"{PLANTS}: '{odd}' is not what is planted in these data with seed {check.seed}" if odd else None
+    if odd:
+        return
+    judged = {one.question_id for one in stored.journal.records}
+    for plant_id in found:
+        yield None if plant_id in judged else f"{JUDGEMENTS}: plant '{plant_id}' was never judged"
+    for one in stored.journal.records:
+        plant = found[one.question_id]
+        question, gold = questions[plant.question_id], planting.graded_by(ground.golds[plant.question_id], plant)
+        again = recomputed(check.judge, one, question, gold, plant.text)
+        same = one.label is None or (again.label, again.score, again.vote_labels) == (
+            one.label,
+            one.score,
+            one.vote_labels,
+        )
+        name = f"{JUDGEMENTS}: plant '{one.question_id}'"
+        yield None if same else f"{name} has a label that does not follow from what the judge said"

@@ -1,0 +1,86 @@
+"""What `verify` checks of the checks of judges that a run's corrected scores rest on."""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from longmemeval.benchmarks.registry import load_dataset
+from longmemeval.dataset import Dataset
+from longmemeval.errors import HarnessError
+from longmemeval.evaluation.judges.definition import rules_of
+from longmemeval.evaluation.judges.protocol import JudgeIdentity
+from longmemeval.pipeline.judge_check.again import check_stored
+from longmemeval.pipeline.judge_check.stored import CHECK, JudgeChecks, StoredCheck
+from longmemeval.pipeline.runs.asked import AskedQuestions
+from longmemeval.pipeline.runs.scores.warnings import check_command
+from longmemeval.settings import Folders
+
+
+class RestingOn:
+    """The checks that the scores of one run are corrected by.
+
+    Args:
+        judges: who graded it.
+        asked: its questions.
+        where: the folders.
+    """
+
+    def __init__(self, judges: Sequence[JudgeIdentity], asked: AskedQuestions, where: Folders) -> None:
+        self._judges, self._asked, self._where = judges, asked, where
+        self._stored = JudgeChecks(where.results_dir)
+
+    @cached_property
+    def used(self) -> dict[str, tuple[JudgeIdentity, StoredCheck]]:
+        """The checks by their place among the results."""
+        content, benchmark = self._asked.dataset.content_sha256, self._asked.benchmark.name
+        found = [(judge, self._stored.of(judge, benchmark, content)) for judge in self._judges]
+        return {stored.name: (judge, stored) for judge, stored in found if stored}
+
+    def outcomes(self) -> Iterator[str | None]:
+        """One per thing that was looked at: None, or what does not hold; checks that are damaged are named too."""
+        for judge in self._judges:
+            earlier = {one.name for one in self._earlier(judge)}
+            for refused in dict.fromkeys(self._stored.refused(judge, self._asked.benchmark.name)):
+                yield None if refused.partition(f"/{CHECK}:")[0] in earlier else refused
+        for judge, stored in self.used.values():
+            other = stored.check.judge.metric != judge.metric
+            yield f"{stored.name}/{CHECK}: says otherwise than the scores what the judge gives" if other else None
+            yield from check_stored(stored, self._data_of(stored))
+
+    def notes(self) -> Iterator[str]:
+        """Sentences on what was checked, and on what could not be."""
+        for judge in self._judges:
+            for stored in self._earlier(judge):
+                again = f"`{check_command(judge, self._asked)}` makes it anew"
+                yield f"{stored.name} is of an earlier version and corrects no score; {again}"
+        for judge, stored in self.used.values():
+            told = f"Corrected scores rest on {stored.name}: its rates follow from its {len(stored.plants):,} plants"
+            labels = "its labels by rules" if rules_of(judge.model) else "its labels from the stored replies"
+            missing = f"its data ({stored.check.dataset.get('name')}) are not here to plant them again"
+            made = f"made again too, and {labels}" if self._data_of(stored) else missing
+            yield f"{told}, {made}"
+
+    def _earlier(self, judge: JudgeIdentity) -> list[StoredCheck]:
+        return self._stored.earlier(judge, self._asked.benchmark.name)
+
+    def _data_of(self, stored: StoredCheck) -> Dataset | None:
+        """The data that a check is of: the run's, or of that name in the catalogue; None where they are not here."""
+        content = stored.check.dataset.get("content_sha256")
+        if content == self._asked.dataset.content_sha256:
+            return self._asked.dataset
+        name = stored.check.dataset.get("name", "")
+        if name not in self._others:
+            self._others[name] = _loaded(name, self._where.data_dir)
+        data = self._others[name]
+        return data if data and data.content_sha256 == content else None
+
+    @cached_property
+    def _others(self) -> dict[str, Dataset | None]:
+        return {}
+
+
+def _loaded(name: str, data_dir: Path) -> Dataset | None:
+    try:
+        return load_dataset(name, data_dir)
+    except HarnessError:
+        return None

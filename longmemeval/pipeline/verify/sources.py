@@ -1,0 +1,87 @@
+"""Whether parts and runs are of the code that a memory from outside has now; code that only they name is not run."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from longmemeval.errors import HarnessError
+from longmemeval.memory.definition import MEMORIES
+from longmemeval.pipeline.fixtures.recipes import differing_recipes
+from longmemeval.pipeline.runs.manifest import RunManifest
+from longmemeval.records import FixtureMeta, PartInfo
+from longmemeval.settings import Folders
+from longmemeval.storage.fixture import fixture_folder, read_meta
+
+_OF_CODE = ("requirements", "source_sha256")
+"""What origins, and recipes of parts, say of code."""
+
+
+def stale_parts(metas: Iterable[FixtureMeta]) -> Iterator[str | None]:
+    """Check each part of a memory from outside against the code that is here, of all fixtures the first that has it.
+
+    Yields:
+        None, or how the recipe differs; nothing for a part whose code is not here.
+    """
+    firsts: dict[str, PartInfo] = {}
+    for meta in metas:
+        firsts = {name: info for name, info in meta.parts.items() if "service" in info.recipe} | firsts
+    for name, info in firsts.items():
+        now = _code_now(info.recipe["service"])
+        if made := _code({key: info.recipe.get(key) for key in now}):
+            differs = differing_recipes(made, now)
+            yield f"Part '{name}' was made by another recipe ({differs}): `run` refuses it" if differs else None
+
+
+def read_other_code(manifest: RunManifest, where: Folders) -> Iterator[str | None]:
+    """Check that the parts a run read were made by the code of the memory that its manifest names.
+
+    Yields:
+        None, or how they differ; nothing where the parts are not there any more.
+    """
+    asked = manifest.settings.memory_asked
+    named = _code(asked.source) if asked and isinstance(asked.source, Mapping) else {}
+    for name, info in _parts_read(manifest, where) if named else ():
+        made = {key: info.recipe.get(key) for key in named}
+        differs = differing_recipes(made, named) if "service" in info.recipe else ""
+        yield (
+            f"run.json: part '{name}', which the run read, was made by other code of the memory than the run names "
+            f"({differs}): its numbers belong to neither"
+            if differs
+            else None
+        )
+
+
+def code_since(manifest: RunManifest) -> tuple[str, ...]:
+    """How the code of a run's memory differs from what is here; nothing where it does not, or is not here."""
+    asked = manifest.settings.memory_asked
+    if not asked or not isinstance(asked.source, Mapping):
+        return ()
+    now = _code_now(asked.preset)
+    differs = differing_recipes({key: asked.source.get(key) for key in now}, now)
+    told = f"The code of '{asked.preset}' has changed since the run ({differs}); the numbers are those of its own code"
+    return (told,) if differs else ()
+
+
+def _parts_read(manifest: RunManifest, where: Folders) -> list[tuple[str, PartInfo]]:
+    """Of the first fixture that still is as the run read it."""
+    for haystack_id, hashes in manifest.fixtures.items():
+        preparation = manifest.settings.preparation_name
+        folder = fixture_folder(where.prepared_dir, manifest.dataset["name"], preparation, haystack_id)
+        with suppress(HarnessError):
+            meta = read_meta(folder)
+            parts = meta.parts if meta else {}
+            if found := [
+                (name, parts[name]) for name in hashes if name in parts and parts[name].sha256 == hashes[name]
+            ]:
+                return found
+    return []
+
+
+def _code_now(memory: str) -> dict[str, Any]:
+    with suppress(HarnessError, OSError):
+        return _code(MEMORIES.present_origin(memory) or {})
+    return {}
+
+
+def _code(origin: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: origin[key] for key in _OF_CODE if origin.get(key)}

@@ -1,0 +1,78 @@
+"""Numbers, dates and times of English texts in one spelling, so that texts which say the same share words."""
+
+import re
+
+from longmemeval.text.calendar_names import MONTHS
+
+_ONES = (
+    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
+    *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"),
+)
+_TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+_VALUES = {word: value for value, word in enumerate(_ONES)} | {word: 10 * n for n, word in enumerate(_TENS, 2)}
+_NUMBER_WORD = re.compile(
+    rf"\b(?:(?P<tens>{'|'.join(_TENS)})[- ](?P<unit>{'|'.join(_ONES[1:10])})|(?P<word>{'|'.join(_VALUES)}))\b"
+)
+# "One" is a pronoun in "the one on baking" and in "one of them".
+_PRONOUN = re.compile(r"\b(the|this|that|which|no|another|every|each) one\b|\bone (?=(?:of|on|that|who|which|with)\b)")
+_MONTH = "|".join(month.lower() for month in MONTHS)
+_SHORT_MONTH = re.compile(rf"\b({'|'.join(month[:3].lower() for month in MONTHS)})t?\.? (?=\d)")
+_FULL_MONTHS = {month[:3].lower(): month.lower() for month in MONTHS}
+_DAY_MONTH = re.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)? (?:of )?({_MONTH})\b")
+_MONTH_DAY = re.compile(rf"\b({_MONTH}) (?:the )?(\d{{1,2}})(?:st|nd|rd|th)?\b(?!:)")
+_ISO_DATE = re.compile(r"\b(\d{4})[-/](\d{1,2})[-/](\d{1,2})\b")
+_SUFFIXES = {1: "st", 2: "nd", 3: "rd"}
+_SPELLINGS = tuple(
+    (re.compile(pattern), spelling)
+    for pattern, spelling in (
+        (r"(?<=\d),(?=\d{3}\b)", ""),
+        (r"(?<=\d) ?%", " percent"),
+        (r"\b(\d+)k\b|\b(\d+) thousand\b", r"\1\g<2>000"),
+        (r"\b(\d+) hundred\b", r"\g<1>00"),
+        (r"\bhalf an hour\b", "30 minutes"),
+        (r"\b(\d+) and a half\b", r"\1.5"),
+        (r"\b(?:a|1) dozen\b", "12"),
+        (r"\btwice\b", "2 times"),
+        (r"\bdaily\b", "every day"),
+        (r"\b(week|month|year)ly\b", r"every \1"),
+        (r"\b(?:every other|every second|each other) (day|week|month|year)\b", r"every 2 \1s"),
+        (r"\b(?:every|each|per) (day|week|month|year)\b|(?<=times )an? (day|week|month|year)\b", r"every1\1\2"),
+        (r"\bevery (\d+) (day|week|month|year)s\b", r"every\1\2"),
+        (r"(?<=\d) in the morning\b", " am"),
+        (r"(?<=\d) (?:in the (?:afternoon|evening)|at night)\b", " pm"),
+        (r"(?<=\d) ?([ap])\.?m\b\.?", r" \1m"),
+        (r"\b(\d{1,2}):00\b", r"\1"),
+        (r"(?<=\d)\.0+\b", ""),
+    )
+)
+
+
+def plain_quantities(text: str) -> str:
+    """Return `text` in lower case with its numbers as digits, its dates as `may 3rd` and its times as `7:30 pm`.
+
+    Thousands lose their comma, `400k` is 400000, full hours lose their minutes, `weekly` is `every1week`. The days of
+    dates keep a suffix that no other number has: `May 3` does not hold the number 3.
+    """
+    text = _PRONOUN.sub(r"\1", text.lower())
+    text = _NUMBER_WORD.sub(_digits, text)
+    for pattern, spelling in _SPELLINGS:
+        text = pattern.sub(spelling, text)
+    text = _ISO_DATE.sub(_from_numbers, text)
+    text = _SHORT_MONTH.sub(lambda match: f"{_FULL_MONTHS[match[1]]} ", text)
+    text = _DAY_MONTH.sub(lambda match: f"{match[2]} {_ordinal(int(match[1]))}", text)
+    return _MONTH_DAY.sub(lambda match: f"{match[1]} {_ordinal(int(match[2]))}", text)
+
+
+def _digits(match: re.Match[str]) -> str:
+    if match["word"]:
+        return str(_VALUES[match["word"]])
+    return str(_VALUES[match["tens"]] + _VALUES[match["unit"]])
+
+
+def _from_numbers(match: re.Match[str]) -> str:
+    month = int(match[2])
+    return f"{MONTHS[month - 1].lower()} {_ordinal(int(match[3]))} {match[1]}" if 1 <= month <= 12 else match[0]
+
+
+def _ordinal(day: int) -> str:
+    return f"{day}{'th' if 10 < day % 100 < 14 else _SUFFIXES.get(day % 10, 'th')}"

@@ -1,0 +1,160 @@
+"""What an error or a note says to do works when it is typed."""
+
+import json
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.server import ModelServer
+from tests.support import ROOT, longmemeval
+
+SAMPLE = ROOT / "data" / "sample" / "sample.json"
+CLASS = """
+class Mine:
+    def __init__(self):
+        self.stored = []
+
+    def add(self, session):
+        self.stored += [message.content for message in session.messages]
+
+    def search(self, query, *, date, limit):
+        return self.stored[:limit]
+"""
+RUN = ["run", "-d", "sample", "-m", "none", "--model", "offline/extractive", "--sample", "4"]
+
+
+def said(text: str) -> str:
+    return " ".join(text.split())
+
+
+def prepare(folder: Path, data: str = "sample") -> None:
+    longmemeval("prepare", "-d", data, "-m", "none", "--sample", "4", cwd=folder)
+
+
+def next_command(text: str) -> list[str]:
+    """The last command line that `Next:` shows."""
+    return shlex.split(re.findall(r"Next: longmemeval (.*)", text)[-1])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["run", "-d", "sample", "-m", "none", "--model", "openai/gpt-4o-mini", "--run-id", "r", "--sample", "4"],
+        ["evaluate", "r", "--judge", "openai/gpt-4o-mini"],
+        ["run", "-d", "sample", "-m", "none", "--model", "gpt-for-nobody", "--run-id", "r", "--sample", "4"],
+        ["evaluate", "r", "--judge", "gpt-for-nobody"],
+    ],
+)
+def test_without_a_key_the_offline_way_fits_what_was_asked(tmp_path: Path, line: list[str]) -> None:
+    prepare(tmp_path)
+    if line[0] == "evaluate":
+        longmemeval(*RUN, "--run-id", "r", cwd=tmp_path)
+    refused = said(longmemeval(*line, cwd=tmp_path, code=2).stderr)
+    option = "--judge" if line[0] == "evaluate" else "--model"
+    offline = re.search(rf"work offline:.*?{option} (offline/\w+)", refused)
+    assert offline
+    typed = [offline[1] if line[place - 1] == option else word for place, word in enumerate(line)]
+    longmemeval(*typed, cwd=tmp_path)
+
+
+def test_the_check_of_a_judge_names_the_data_as_it_was_given(tmp_path: Path) -> None:
+    # Named like an entry of the catalogue, which is not here.
+    shutil.copy(SAMPLE, tmp_path / "locomo10.json")
+    line = ["-d" if word == "-d" else "locomo10.json" if word == "sample" else word for word in RUN]
+    prepare(tmp_path, "locomo10.json")
+    longmemeval(*line, "--run-id", "r", cwd=tmp_path)
+    shown = longmemeval("evaluate", "r", "--judge", "offline/lexical", "--json", cwd=tmp_path).stdout
+    (unchecked,) = [one["text"] for one in json.loads(shown)["warnings"] if one["code"] == "unchecked-judge"]
+    (command,) = re.findall(r"`longmemeval (judge check .*?)`", unchecked)
+    assert "--dataset locomo10.json" in command
+    longmemeval(*shlex.split(command), cwd=tmp_path)
+
+
+def test_a_faulty_file_of_the_users_own_is_his_to_correct(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(f"{CLASS}\nimport json\njson.loads('{{')\n")
+    line = len(file.read_text().splitlines())
+    refused = longmemeval("memory", "check", "mine:Mine", cwd=tmp_path, code=2).stderr
+    assert "ninstall" not in refused
+    assert f"Correct {file}, line {line}" in said(refused)
+    file.write_text(CLASS + "def\n")
+    assert f"mine.py, line {len(CLASS.splitlines()) + 1}" in said(
+        longmemeval("memory", "check", "mine:Mine", cwd=tmp_path, code=2).stderr
+    )
+    file.write_text(f"import nobody_has_this\n{CLASS}")
+    refused = said(longmemeval("memory", "check", "mine:Mine", cwd=tmp_path, code=2).stderr)
+    assert "Install nobody_has_this, which mine imports" in refused
+
+
+@pytest.mark.parametrize(("given", "folder"), [("mine.py:Mine", "."), ("below/mine.py:Mine", "below")])
+def test_a_memory_named_by_its_file_is_named_by_its_module(tmp_path: Path, given: str, folder: str) -> None:
+    (tmp_path / folder).mkdir(exist_ok=True)
+    (tmp_path / folder / "mine.py").write_text(CLASS)
+    refused = said(longmemeval("memory", "check", given, cwd=tmp_path, code=2).stderr)
+    remedy = re.search(r"Write (\S+?:\w+)(?:, in the folder (\w+))?\.", refused)
+    assert remedy
+    longmemeval("memory", "check", remedy[1], cwd=tmp_path / (remedy[2] or "."))
+
+
+def test_after_an_address_was_given_nobody_else_is_called(tmp_path: Path) -> None:
+    prepare(tmp_path)
+    with ModelServer(lambda body: "Green.") as server:
+        line = ["run", "-d", "sample", "-m", "none", "--model", "openai/gpt-4o-mini", "--sample", "4", "--run-id", "r"]
+        done = longmemeval(*line, "--api-base", server.url, cwd=tmp_path, OPENAI_API_KEY="sk-test-0123456789abcdef")
+    # There is a key, but the server is gone, and OpenAI is not to be reached from here.
+    follows = next_command(done.stdout)
+    assert follows[:2] == ["evaluate", "r"]
+    longmemeval(*follows, cwd=tmp_path, OPENAI_API_KEY="sk-test-0123456789abcdef")
+    prepared = longmemeval("prepare", "-d", "sample", "-m", "none", "--api-base", server.url, cwd=tmp_path)
+    assert next_command(prepared.stdout)[-2:] == ["--api-base", server.url]
+
+
+def test_a_model_for_one_memory_is_not_in_the_recipe_of_another(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(CLASS)
+    line = ["prepare", "-d", "sample", "-m", "mine:Mine", "--sample", "4"]
+    longmemeval(*line, cwd=tmp_path)
+    with_model = [*line, "--memory-model", "openai/gpt-4o-mini"]
+    again = longmemeval(*with_model, cwd=tmp_path, OPENAI_API_KEY="sk-test-0123456789abcdef").stdout
+    assert "Nothing to do" in again
+
+
+def test_another_recipe_is_told_without_dictionaries(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(CLASS.replace("__init__(self)", "__init__(self, embedding_base_url='')"))
+    line = ["prepare", "-d", "sample", "-m", "mine:Mine", "--sample", "4"]
+    longmemeval(*line, cwd=tmp_path)
+    refused = said(longmemeval(*line, "--embedder", "hashing:64", cwd=tmp_path, code=2).stderr)
+    assert "embedder.spec" in refused
+    assert "{" not in refused
+    assert "None" not in refused
+    longmemeval(*line, "--embedder", "hashing:64", "--name", "own", cwd=tmp_path)
+
+
+def test_a_board_without_a_ranked_run_is_no_success(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert "There are no runs" in longmemeval("board", "build", "empty", "-o", "b", cwd=tmp_path, code=2).stderr
+    shutil.copy(SAMPLE, tmp_path / "mine.json")
+    line = ["mine.json" if word == "sample" else word for word in RUN]
+    prepare(tmp_path, "mine.json")
+    longmemeval(*line, "--run-id", "r", cwd=tmp_path)
+    longmemeval("evaluate", "r", "--judge", "offline/lexical", cwd=tmp_path)
+    refused = longmemeval("board", "build", "results", "-o", "b", cwd=tmp_path, code=1)
+    assert "--dataset FILE names it" in refused.stderr
+    assert "No run is on the board" in refused.stderr
+    longmemeval("board", "build", "results", "-o", "b", "--dataset", "mine.json", cwd=tmp_path)
+
+
+def test_a_folder_is_verified_wherever_it_lies(tmp_path: Path) -> None:
+    work, elsewhere = tmp_path / "work", tmp_path / "elsewhere"
+    work.mkdir()
+    elsewhere.mkdir()
+    line = ["last-k" if word == "none" else word for word in RUN]
+    longmemeval("prepare", "-d", "sample", "-m", "last-k", "--sample", "4", cwd=work)
+    longmemeval(*line, "--run-id", "r", cwd=work)
+    for folder in ("../work/results/r", work / "prepared-data" / "sample" / "default"):
+        assert "checks hold" in longmemeval("verify", str(folder), cwd=elsewhere).stdout
+    answers = work / "results" / "r" / "answers.jsonl"
+    answers.write_text(answers.read_text().replace("hypothesis", "hypothesys", 1))
+    longmemeval("verify", "../work/results/r", cwd=elsewhere, code=3)
