@@ -57,7 +57,7 @@ def test_demo_runs_from_a_wheel_in_another_folder(installed: Path, tmp_path: Pat
     (tmp_path / "where.py").write_text("import longmemeval\nprint(longmemeval.__file__)")
     assert run_there(installed, tmp_path, "where").startswith(str(installed))
     assert "semantic-recall" in run_there(installed, tmp_path, "longmemeval", "demo")
-    assert (tmp_path / "results" / "demo-combined" / "answers.jsonl").exists()
+    assert (tmp_path / "results" / "demo-hybrid" / "answers.jsonl").exists()
 
 
 def test_the_example_of_plug_ins_runs_as_its_page_says(installed: Path, tmp_path: Path) -> None:

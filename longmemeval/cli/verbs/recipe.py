@@ -36,7 +36,7 @@ def recipe(
 
     text = recipe_text(run, dataset=dataset, where=places.folders())
     if output is None:
-        typer.echo(text, nl=False)
+        out.file.write(text)
         return
     write_atomic(output, text.encode())
     out.print(printable(f"Written: {output}"))

@@ -12,6 +12,7 @@ from longmemeval.pipeline.recipe.document import Recipe, recipe_of
 from longmemeval.pipeline.runs.asked import dataset_of
 from longmemeval.pipeline.runs.manifest import RECORDED_NAMES, RunManifest, read_manifest, run_folder
 from longmemeval.pipeline.runs.settings import AnswerSettings
+from longmemeval.remote.places import as_given
 from longmemeval.secrets.redaction import record_without_secrets
 from longmemeval.settings import Folders, folders
 from longmemeval.storage.fixture import meta_of
@@ -97,7 +98,7 @@ def render(recipe: Recipe, manifest: RunManifest) -> str:
         for name, setting in value.items():
             lines += [f"  # {_IN_SETTINGS[name]}"] if name in _IN_SETTINGS else []
             lines += [f"  {line}" for line in _yaml({name: setting}).splitlines()]
-    return "\n".join(lines) + "\n"
+    return as_given("\n".join(lines) + "\n")
 
 
 class _Dumper(yaml.SafeDumper):

@@ -144,7 +144,7 @@ def test_the_time_runs_out_just_after_a_failure(monkeypatch: pytest.MonkeyPatch)
 
 def test_what_the_endpoint_said_is_told(server: ModelServer) -> None:
     server.plan = lambda: Refusal(503, "closed for the night")
-    (outcome, *_) = ask(server.url, 20, give_up_after_s=0.5)
+    (outcome, *_) = ask(server.url, 20, give_up_after_s=3.0)
     assert "closed for the night" in str(outcome)
     assert "attempts in a row" in str(outcome)
 

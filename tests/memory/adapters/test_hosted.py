@@ -112,7 +112,9 @@ def test_it_is_prepared_once_and_scored_by_what_it_tells(case: Case) -> None:
     assert "2031" not in prompts  # When the service stored it.
     scores = case.command("evaluate", "r", "--judge", "offline/lexical")
     assert "Tested against a stub of its published API, not run against the real service." in scores
-    assert "0 of 6 batches failed" in scores
+    assert "batches failed" not in scores
+    counted = json.loads((case.folder / "results/r/run.json").read_text())["settings"]["parts"]
+    assert [(part["batches"], part["failed_batches"]) for part in counted.values()] == [(6, 0)]
     for level, known in (("session", True), ("turn", case.product.level == "turn")):
         ranked = case.command("retrieval", *data, *case.words, "--granularity", level, "--json")
         document = json.loads(ranked[: ranked.rindex("}") + 1])

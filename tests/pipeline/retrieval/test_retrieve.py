@@ -1,6 +1,7 @@
 """`retrieval` by the standard protocol: known figures, gold by level, runs that are continued, faults."""
 
 import json
+import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,10 @@ class Fixed:
 
     async def recall(self, question: Question, fixture: Fixture) -> Recall:
         raise AssertionError("a memory that can rank is asked to rank")
+
+
+def raise_error(error: Exception) -> None:
+    raise error
 
 
 @pytest.fixture
@@ -261,12 +266,17 @@ def test_finished_runs_are_scored_again_and_not_written_to(workspace: tuple[Data
 
 
 @pytest.mark.parametrize(
-    ("error", "status"), [(FixtureError("the index is broken"), "failed"), (KeyboardInterrupt(), "interrupted")]
+    ("stop", "error", "status"),
+    [
+        (lambda: raise_error(FixtureError("the index is broken")), FixtureError, "failed"),
+        (lambda: signal.raise_signal(signal.SIGINT), KeyboardInterrupt, "interrupted"),
+    ],
 )
 def test_a_run_that_stops_keeps_what_it_ranked_and_goes_on(
     workspace: tuple[Dataset, Folders],
     fixed: Callable[[Callable[[str], Sequence[Sequence[str]]]], str],
-    error: BaseException,
+    stop: Callable[[], None],
+    error: type[BaseException],
     status: str,
 ) -> None:
     dataset, where = workspace
@@ -275,11 +285,11 @@ def test_a_run_that_stops_keeps_what_it_ranked_and_goes_on(
     def stops_at_q2(question_id: str) -> Sequence[Sequence[str]]:
         asked.append(question_id)
         if question_id == "q2" and asked.count("q2") == 1:
-            raise error
+            stop()
         return [["answer_1:0"]]
 
     memory = fixed(stops_at_q2)
-    with pytest.raises(type(error)):
+    with pytest.raises(error):
         results(dataset, where, memory)
     assert read_manifest(where.results_dir / "r").status == status
     assert list(rankings(where)) == ["q0", "q1"]
