@@ -1,0 +1,1 @@
+"""Verbs to begin with: demo, datasets, prepare, run, evaluate."""

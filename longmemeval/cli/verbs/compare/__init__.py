@@ -1,0 +1,1 @@
+"""Verbs to compare: compare, sweep, report."""

@@ -1,0 +1,1 @@
+"""Verbs to defend a number: verify, sign, judge, recipe."""

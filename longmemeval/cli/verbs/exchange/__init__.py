@@ -1,0 +1,1 @@
+"""Verbs to exchange and extend: export, import, merge, board, memory, plugins."""

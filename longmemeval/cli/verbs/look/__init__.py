@@ -1,0 +1,1 @@
+"""Verbs to look closer: runs, status, inspect, facts, retrieval."""

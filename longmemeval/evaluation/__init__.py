@@ -1,1 +1,0 @@
-"""Judges, scores and their uncertainty."""

@@ -1,0 +1,1 @@
+"""Judges and readings that need no model: rules over the words of an answer."""

@@ -1,0 +1,1 @@
+"""`inspect`: one question or haystack, and what memories recall."""

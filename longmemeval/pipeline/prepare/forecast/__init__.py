@@ -1,0 +1,1 @@
+"""What preparing would take: calls, time, disk."""

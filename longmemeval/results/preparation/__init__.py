@@ -1,0 +1,1 @@
+"""What preparing left behind: its journal, and what it cost each run."""
