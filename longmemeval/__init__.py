@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from longmemeval.benchmarks.registry import load_dataset
-    from longmemeval.evaluation.refusal import abstains
+    from longmemeval.judges.offline.refusal import abstains
     from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
     from longmemeval.memory.engram import Engram
-    from longmemeval.pipeline.answer.run import RunOptions, run
     from longmemeval.pipeline.compare.compare import compare, compare_runs
-    from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
-    from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
+    from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
+    from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
     from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
-    from longmemeval.pipeline.runs.selection import Selection
+    from longmemeval.pipeline.run.run import RunOptions, run
     from longmemeval.pipeline.sweep.sweep import sweep
     from longmemeval.reading.reader import reading_configuration
     from longmemeval.report.write import ReportOptions, render_report, write_report
+    from longmemeval.results.selection import Selection
     from longmemeval.settings import folders
 
 __version__ = "0.2.0"
@@ -53,20 +53,20 @@ __all__ = [
 _HOMES = {
     "Engram": "memory.engram",
     "load_dataset": "benchmarks.registry",
-    "abstains": "evaluation.refusal",
+    "abstains": "judges.offline.refusal",
     "MemoryConfiguration": "memory.configuration",
     "resolve_configuration": "memory.configuration",
     "compare": "pipeline.compare.compare",
     "compare_runs": "pipeline.compare.compare",
-    "EvaluateOptions": "pipeline.grade.evaluate",
-    "evaluate": "pipeline.grade.evaluate",
-    "PrepareOptions": "pipeline.fixtures.prepare",
-    "prepare": "pipeline.fixtures.prepare",
+    "EvaluateOptions": "pipeline.evaluate.evaluate",
+    "evaluate": "pipeline.evaluate.evaluate",
+    "PrepareOptions": "pipeline.prepare.prepare",
+    "prepare": "pipeline.prepare.prepare",
     "RetrievalOptions": "pipeline.retrieval.retrieve",
     "retrieve": "pipeline.retrieval.retrieve",
-    "RunOptions": "pipeline.answer.run",
-    "run": "pipeline.answer.run",
-    "Selection": "pipeline.runs.selection",
+    "RunOptions": "pipeline.run.run",
+    "run": "pipeline.run.run",
+    "Selection": "results.selection",
     "sweep": "pipeline.sweep.sweep",
     "reading_configuration": "reading.reader",
     "ReportOptions": "report.write",
@@ -80,7 +80,7 @@ def __getattr__(name: str) -> object:
     if name in _HOMES:
         found = getattr(import_module(f"longmemeval.{_HOMES[name]}"), name)
         if not isinstance(found, type):
-            from longmemeval.arguments import checked
+            from longmemeval.core.arguments import checked
 
             found = checked(found)
         # The next time it is found without being asked for here.

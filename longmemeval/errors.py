@@ -3,8 +3,8 @@
 import difflib
 from collections.abc import Iterable
 
-from longmemeval.remote.places import as_addresses
-from longmemeval.secrets.redaction import hide
+from longmemeval.core.remote.places import as_addresses
+from longmemeval.core.secrets.redaction import hide
 
 _SMALLER_PROMPTS = (
     "Begin a new run with a smaller memory configuration (--budget), with --on-overflow drop-oldest or drop-newest "

@@ -26,9 +26,9 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 
 from longmemeval import __version__
+from longmemeval.core.files import sha256_file, sha256_text
+from longmemeval.core.interruption import is_interrupt
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.files import sha256_file, sha256_text
-from longmemeval.interruption import is_interrupt
 
 T = TypeVar("T")
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from pydantic import field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from longmemeval.core.remote.places import PlaceError, anchored, cache_bytes, local_place, remote_of
 from longmemeval.errors import HarnessError
-from longmemeval.remote.places import PlaceError, anchored, cache_bytes, local_place, remote_of
 
 
 class Folders(BaseSettings):

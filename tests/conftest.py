@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from longmemeval.secrets import redaction
+from longmemeval.core.secrets import redaction
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import folders_in
 from tests.tiers import begins_something

@@ -31,7 +31,7 @@ print(sorted(found))
 
 MEASURED = """
 import tracemalloc, numpy
-import longmemeval.retrieval.history
+import longmemeval.ranking.history
 tracemalloc.start()
 import longmemeval.benchmarks.longmemeval.official.bm25
 print(tracemalloc.get_traced_memory()[1])

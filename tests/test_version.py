@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from longmemeval import __version__
-from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.verify.verify import verify
 from tests.pipeline.helpers import answer_all, answers, prepared_colours
 from tests.support import ROOT

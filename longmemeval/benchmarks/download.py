@@ -20,8 +20,8 @@ from longmemeval.benchmarks.catalogue import (
     unfinished,
 )
 from longmemeval.benchmarks.repository import fetch, is_complete
+from longmemeval.core.files import sha256_file
 from longmemeval.errors import DataError
-from longmemeval.files import sha256_file
 
 _ATTEMPTS = 5
 _PIECE = 1 << 20

@@ -8,8 +8,8 @@ from typing import NamedTuple, TypeVar
 import msgspec
 from msgspec import Raw
 
+from longmemeval.core.text_files import UnreadableError, without_mark
 from longmemeval.errors import DataError
-from longmemeval.text_files import UnreadableError, without_mark
 
 _LONGEST_ID = 200
 _T = TypeVar("_T")

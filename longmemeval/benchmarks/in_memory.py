@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from longmemeval.benchmarks.faults import problem_of_id
+from longmemeval.core.files import sha256_file
+from longmemeval.core.text_files import UnreadableError, decode_json
 from longmemeval.errors import DataError, nearest
-from longmemeval.files import sha256_file
 from longmemeval.records import Gold, Haystack, Question
-from longmemeval.text_files import UnreadableError, decode_json
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:

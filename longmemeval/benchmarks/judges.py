@@ -13,11 +13,11 @@ from pathlib import Path
 from longmemeval.benchmarks.spec import Benchmark
 from longmemeval.benchmarks.specs import benchmarks
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.evaluation.judges.definition import JUDGE_DEFINITIONS, rule_names, rules_of, set_names
-from longmemeval.evaluation.judges.protocol import Judge
-from longmemeval.evaluation.judges.template_judge import TemplateJudge
-from longmemeval.evaluation.judges.template_set import FILE_ENDINGS, choices, load_template_set
-from longmemeval.evaluation.judges.votes import RepeatedJudge, VotingJudge
+from longmemeval.judges.definition import JUDGE_DEFINITIONS, rule_names, rules_of, set_names
+from longmemeval.judges.protocol import Judge
+from longmemeval.judges.template_judge import TemplateJudge
+from longmemeval.judges.template_set import FILE_ENDINGS, choices, load_template_set
+from longmemeval.judges.votes import RepeatedJudge, VotingJudge
 from longmemeval.llm.http.endpoints import served_at
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatModel

@@ -18,9 +18,9 @@ from longmemeval.benchmarks.catalogue import (
 )
 from longmemeval.benchmarks.spec import Benchmark, Sniffed
 from longmemeval.benchmarks.specs import BENCHMARK_SPECS, benchmarks, broken_benchmarks
+from longmemeval.core.remote.places import anchored
 from longmemeval.dataset import Dataset
 from longmemeval.errors import DataError, HarnessError, nearest
-from longmemeval.remote.places import anchored
 from longmemeval.settings import folders
 
 _FIRST_KEY = re.compile(rb'\s*\[?\s*\{\s*"(\w+)"')

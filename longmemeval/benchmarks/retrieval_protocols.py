@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
-from longmemeval.evaluation.measures.compute import compute
-from longmemeval.evaluation.measures.notation import Measure, MeasureKind, mrr, ndcg, recall_all, recall_any
+from longmemeval.measures.compute import compute
+from longmemeval.measures.notation import Measure, MeasureKind, mrr, ndcg, recall_all, recall_any
 from longmemeval.records import Gold
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from longmemeval.dataset import Dataset
     from longmemeval.embedding.protocol import Embedder
-    from longmemeval.evaluation.measures.rankings import Granularity, Ranked, RetrievalResult
+    from longmemeval.measures.rankings import Granularity, Ranked, RetrievalResult
     from longmemeval.memory.configuration import MemoryConfiguration
     from longmemeval.records import Question
     from longmemeval.storage.fixture import Fixture

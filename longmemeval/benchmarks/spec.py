@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from longmemeval.benchmarks.retrieval_protocols import OfficialRanking, OfficialScoring, RetrievalRules
 from longmemeval.dataset import Dataset
-from longmemeval.evaluation.plants.planting import Planting
-from longmemeval.evaluation.question_types import ANY_TYPES, QuestionTypes
+from longmemeval.judges.plants.planting import Planting
+from longmemeval.judges.question_types import ANY_TYPES, QuestionTypes
 from longmemeval.records import Gold, Question
 
 if TYPE_CHECKING:

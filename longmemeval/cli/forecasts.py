@@ -4,15 +4,15 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from longmemeval.cli.output import out, print_lines, print_table, printable
+from longmemeval.core.text.plural import count_of
 from longmemeval.report.tables.table import Table
-from longmemeval.text.plural import count_of
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.estimate.forecast import Forecast
     from longmemeval.pipeline.estimate.grading import GradingForecast
     from longmemeval.pipeline.estimate.sample_size import Amount, SampleSize
     from longmemeval.pipeline.estimate.stages import Stage
-    from longmemeval.pipeline.fixtures.prepare import PrepareReport
+    from longmemeval.pipeline.prepare.prepare import PrepareReport
 
 
 RANGES = "Ranges: from replies as expected to all as long as they may be; times are with replies as expected."
@@ -25,7 +25,7 @@ def show_forecast(forecast: "Forecast", *, runs: int = 1) -> None:
         forecast: of one run.
         runs: how many there would be (--repeat).
     """
-    from longmemeval.pipeline.fixtures.disk import shown_bytes
+    from longmemeval.pipeline.prepare.forecast.disk import shown_bytes
 
     times = f", {runs} times" if runs > 1 else ""
     out.print(

@@ -9,8 +9,8 @@ from types import FrameType
 from typing import NoReturn
 
 from longmemeval.cli.output import err, out
-from longmemeval.files import remove_unfinished
-from longmemeval.interruption import request_end
+from longmemeval.core.files import remove_unfinished
+from longmemeval.core.interruption import request_end
 
 Handler = Callable[[int, FrameType | None], object]
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -78,7 +78,7 @@ def _first(number: int, frame: FrameType | None) -> None:
         if signal.getsignal(one) is _first:
             signal.signal(one, _second)
     request_end()
-    event_loop = sys.modules.get("longmemeval.event_loop")
+    event_loop = sys.modules.get("longmemeval.core.event_loop")
     if event_loop is None or not event_loop.cancel_work():
         raise KeyboardInterrupt
     signal.signal(signal.SIGALRM, _overdue)
@@ -91,7 +91,7 @@ _overdue_before = False
 def _overdue(number: int, frame: FrameType | None) -> None:
     """Break off what keeps the work from being wound up: by an exception, then without one."""
     global _overdue_before
-    if not sys.modules["longmemeval.event_loop"].is_at_work():
+    if not sys.modules["longmemeval.core.event_loop"].is_at_work():
         signal.setitimer(signal.ITIMER_REAL, 0)
         return
     if _overdue_before:

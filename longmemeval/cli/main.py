@@ -13,9 +13,9 @@ from longmemeval.cli.interrupts import INTERRUPTED, handle_interrupts, leave
 from longmemeval.cli.output import OutputError, discard_output, err, hiding_secrets, printable
 from longmemeval.cli.published import with_default
 from longmemeval.cli.verb_table import AllVerbs
+from longmemeval.core.files import leads_nowhere
+from longmemeval.core.secrets.redaction import register_address
 from longmemeval.errors import HarnessError
-from longmemeval.files import leads_nowhere
-from longmemeval.secrets.redaction import register_address
 
 app = typer.Typer(
     name="longmemeval",

@@ -28,7 +28,7 @@ def grade(run: str, benchmark: "Benchmark", model: str, places: "PreparedPlaces"
         places: folders that were given.
         elsewhere: whether `--api-base` was given.
     """
-    from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
+    from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
     from longmemeval.llm.options import is_offline
 
     usual = benchmark.default_judge

@@ -18,10 +18,10 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from longmemeval.remote.places import as_addresses
+from longmemeval.core.remote.places import as_addresses
+from longmemeval.core.secrets.redaction import hide
 from longmemeval.report.tables.layout import Block, fit
 from longmemeval.report.tables.table import Table
-from longmemeval.secrets.redaction import hide
 
 _PIPE_WIDTH = 200
 

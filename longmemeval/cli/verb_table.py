@@ -41,7 +41,15 @@ SUMMARIES = {
     "board": "A leaderboard of verified runs, of one person or many.",
 }
 """The first line of each verb's own help; a test compares them."""
-_MODULES = {"import": "import_run"}
+_FOLDERS = {
+    "begin": ("demo", "datasets", "prepare", "run", "evaluate"),
+    "look": ("runs", "status", "inspect", "facts", "retrieval"),
+    "compare": ("compare", "sweep", "report"),
+    "defend": ("verify", "sign", "judge", "recipe"),
+    "exchange": ("export", "import", "merge", "board", "memory", "plugins"),
+}
+_MODULES = {verb: f"{folder}.{verb}" for folder, verbs in _FOLDERS.items() for verb in verbs}
+_MODULES["import"] = "exchange.import_run"
 
 
 class AllVerbs(Verbs):
@@ -83,7 +91,7 @@ class _Commands(MutableMapping[str, "Command"]):
 
 
 def _load(name: str) -> "Command":
-    module = import_module(f"longmemeval.cli.verbs.{_MODULES.get(name, name)}")
+    module = import_module(f"longmemeval.cli.verbs.{_MODULES[name]}")
     if hasattr(module, "app"):
         group = typer.main.get_group(module.app)
         group.name = name

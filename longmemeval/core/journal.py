@@ -10,10 +10,10 @@ from typing import Generic, Self, TypeVar
 
 import msgspec
 
+from longmemeval.core.files import sha256_file
+from longmemeval.core.locks import LockedError, locked
+from longmemeval.core.writers import announce
 from longmemeval.errors import HarnessError, IntegrityError
-from longmemeval.files import sha256_file
-from longmemeval.locks import LockedError, locked
-from longmemeval.pipeline.runs.writers import announce
 
 R = TypeVar("R")
 

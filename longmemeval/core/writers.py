@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from longmemeval.locks import is_locked, lock_file
+from longmemeval.core.locks import is_locked, lock_file
 
 
 class Writer(Struct, frozen=True):

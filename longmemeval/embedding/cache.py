@@ -11,13 +11,13 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from msgspec import Struct
 
-from longmemeval.arrays import Vectors
-from longmemeval.caches.flights import only_maker_blocking
-from longmemeval.caches.served import open_cache
-from longmemeval.caches.sqlite import cache_key
-from longmemeval.costs.receipts import Receipts
+from longmemeval.core.arrays import Vectors
+from longmemeval.core.caches.flights import only_maker_blocking
+from longmemeval.core.caches.served import open_cache
+from longmemeval.core.caches.sqlite import cache_key
 from longmemeval.embedding.protocol import Embedder
 from longmemeval.errors import HarnessError
+from longmemeval.llm.costs.receipts import Receipts
 from longmemeval.records import Usage
 
 CHUNK_TEXTS = 256

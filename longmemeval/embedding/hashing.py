@@ -11,7 +11,7 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from longmemeval.arrays import Vectors
+from longmemeval.core.arrays import Vectors
 from longmemeval.errors import HarnessError
 
 DEFAULT_DIMENSION = 512

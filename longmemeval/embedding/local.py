@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from longmemeval.arrays import Vectors
+from longmemeval.core.arrays import Vectors
+from longmemeval.core.files import sha256_file, sha256_text
+from longmemeval.core.text_files import UnreadableError, decode_json
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.files import sha256_file, sha256_text
-from longmemeval.text_files import UnreadableError, decode_json
 
 if TYPE_CHECKING:
     from fastembed import TextEmbedding

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from longmemeval.arrays import Vectors
+from longmemeval.core.arrays import Vectors
 
 
 class Embedder(Protocol):

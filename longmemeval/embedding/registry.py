@@ -4,13 +4,13 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
-from longmemeval.caches.served import is_worker
-from longmemeval.costs.spending import Account
+from longmemeval.core.caches.served import is_worker
 from longmemeval.embedding.cache import CachedEmbedder
 from longmemeval.embedding.hashing import HashingEmbedder
 from longmemeval.embedding.protocol import Embedder
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.rates.limits import RateLimits
+from longmemeval.llm.costs.spending import Account
+from longmemeval.llm.rates.limits import RateLimits
 
 DEFAULT_EMBEDDER = "hashing"
 """What `prepare` takes where none is named; needs no model and no network."""

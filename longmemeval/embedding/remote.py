@@ -9,17 +9,17 @@ import httpx
 import msgspec
 import numpy as np
 
-from longmemeval.arrays import Vectors
-from longmemeval.costs.prices import price
-from longmemeval.costs.spending import Account
+from longmemeval.core.arrays import Vectors
+from longmemeval.core.retry_after import LONGEST_REQUESTED_WAIT_S, retry_after_seconds
+from longmemeval.core.secrets.addresses import fault_of, split_address
+from longmemeval.core.secrets.redaction import public_url, redact, register_address
 from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError, ModelError, TransientModelError
-from longmemeval.rates.book import Size
-from longmemeval.rates.gate import Turn, gate_for
-from longmemeval.rates.limits import RateLimits
+from longmemeval.llm.costs.prices import price
+from longmemeval.llm.costs.spending import Account
+from longmemeval.llm.rates.book import Size
+from longmemeval.llm.rates.gate import Turn, gate_for
+from longmemeval.llm.rates.limits import RateLimits
 from longmemeval.records import Usage
-from longmemeval.retry_after import LONGEST_REQUESTED_WAIT_S, retry_after_seconds
-from longmemeval.secrets.addresses import fault_of, split_address
-from longmemeval.secrets.redaction import public_url, redact, register_address
 
 if TYPE_CHECKING:
     from openai import OpenAIError

@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from longmemeval.core.files import sha256_text
 from longmemeval.errors import ModelError
-from longmemeval.files import sha256_text
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatRequest
 from longmemeval.records import Judgement, Question

@@ -10,11 +10,11 @@ from statistics import fmean
 
 from msgspec import Struct
 
+from longmemeval.core.files import sha256_bytes
+from longmemeval.core.text_files import UnreadableError, decode_json
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.files import sha256_bytes
 from longmemeval.records import Gold
-from longmemeval.text_files import UnreadableError, decode_json
 
 WRONG_CITATION = "WRONG_CITATION"
 """The gold answer is right, only its evidence is not: no score of answers suffers."""

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.judges.protocol import Judge, JudgeIdentity
-from longmemeval.evaluation.judges.rules import RuleJudge, Verdict
+from longmemeval.judges.offline.rules import RuleJudge, Verdict
+from longmemeval.judges.protocol import Judge, JudgeIdentity
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.plugins import JUDGES, Registry
 from longmemeval.records import Gold
@@ -44,7 +44,7 @@ class JudgeDefinition:
     """Makes the judge of rules whose spec is the name."""
     prompts: Prompts | None = None
     prompt_set: Path | None = None
-    """File of a template set of that name (`evaluation/judges/template_set.py`)."""
+    """File of a template set of that name (`judges/template_set.py`)."""
 
 
 JUDGE_DEFINITIONS = Registry(JUDGES, "judge", JudgeDefinition)

@@ -1,7 +1,7 @@
 """The judge behind a log that was graded elsewhere: its labels are taken over, how they were made cannot be checked."""
 
-from longmemeval.evaluation.judges.asking import readable
-from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
+from longmemeval.judges.asking import readable
+from longmemeval.judges.protocol import JudgeIdentity, judge_id
 
 IMPORTED = "taken over from a log"
 _EARLIER = "imported log"

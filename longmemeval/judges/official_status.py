@@ -4,9 +4,9 @@ import re
 
 from msgspec import structs
 
-from longmemeval.evaluation.judges.definition import prompts_of, rules_of
-from longmemeval.evaluation.judges.imported import IMPORTED, is_imported
-from longmemeval.evaluation.judges.protocol import JudgeIdentity, extended, judge_id
+from longmemeval.judges.definition import prompts_of, rules_of
+from longmemeval.judges.imported import IMPORTED, is_imported
+from longmemeval.judges.protocol import JudgeIdentity, extended, judge_id
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.llm.options import is_offline
 

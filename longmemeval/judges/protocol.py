@@ -5,7 +5,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct
 
-from longmemeval.files import sha256_bytes
+from longmemeval.core.files import sha256_bytes
 from longmemeval.records import Gold, Judgement, Question
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from longmemeval.evaluation.judges.protocol import JudgeIdentity
+from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.records import Gold
 
 ABILITIES = ("fact-recall", "multi-hop", "temporal", "inference", "preference", "knowledge-update", "abstention")

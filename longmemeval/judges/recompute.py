@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from longmemeval.evaluation.judges.definition import prompts_of, rules_of
-from longmemeval.evaluation.judges.protocol import JudgeIdentity
-from longmemeval.evaluation.judges.template_set import READINGS, read_reply
-from longmemeval.evaluation.judges.votes import majority
+from longmemeval.judges.definition import prompts_of, rules_of
+from longmemeval.judges.protocol import JudgeIdentity
+from longmemeval.judges.template_set import READINGS, read_reply
+from longmemeval.judges.votes import majority
 from longmemeval.records import Gold, Judgement, Question
 
 

@@ -1,8 +1,8 @@
 """A judge made of a template set and a chat model."""
 
-from longmemeval.evaluation.judges.asking import ask, readable
-from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
-from longmemeval.evaluation.judges.template_set import TemplateSet, read_reply
+from longmemeval.judges.asking import ask, readable
+from longmemeval.judges.protocol import JudgeIdentity, judge_id
+from longmemeval.judges.template_set import TemplateSet, read_reply
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.records import Gold, Judgement, Question
 

@@ -49,12 +49,12 @@ from typing import Any, NamedTuple
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from longmemeval.core.files import sha256_bytes
+from longmemeval.core.text_files import UnreadableError, decode_json, load_yaml, read_text
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.evaluation.judges.definition import JUDGE_DEFINITIONS, set_names
-from longmemeval.evaluation.question_types import QuestionTypes
-from longmemeval.files import sha256_bytes
+from longmemeval.judges.definition import JUDGE_DEFINITIONS, set_names
+from longmemeval.judges.question_types import QuestionTypes
 from longmemeval.records import Gold, Question
-from longmemeval.text_files import UnreadableError, decode_json, load_yaml, read_text
 
 FILE_ENDINGS = (".json", ".yaml", ".yml")
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import msgspec
 
 from longmemeval.errors import HarnessError, SpendingLimitError
-from longmemeval.evaluation.judges.protocol import Judge, JudgeIdentity, extended
+from longmemeval.judges.protocol import Judge, JudgeIdentity, extended
 from longmemeval.records import Gold, Judgement, Question, Usage, slowest
 
 MINIMUM_VOTES = 3

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from longmemeval.costs.receipts import Receipts
-from longmemeval.costs.spending import Account
+from longmemeval.llm.costs.receipts import Receipts
+from longmemeval.llm.costs.spending import Account
 from longmemeval.llm.options import ModelOptions
 
 

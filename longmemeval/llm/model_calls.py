@@ -11,8 +11,8 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from longmemeval.files import drop_unfinished_line, ends_whole
-from longmemeval.locks import locked
+from longmemeval.core.files import drop_unfinished_line, ends_whole
+from longmemeval.core.locks import locked
 from longmemeval.records import Usage
 
 CALLS = "model-calls.jsonl"

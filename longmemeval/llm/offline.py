@@ -5,13 +5,13 @@ from pathlib import Path
 
 import msgspec
 
+from longmemeval.core.event_loop import in_thread
+from longmemeval.core.text_files import UnreadableError, decode_json, read_text
 from longmemeval.errors import HarnessError, ModelError
-from longmemeval.event_loop import in_thread
 from longmemeval.llm.extractive.answers import find_answer
 from longmemeval.llm.extractive.sentences import fullest_sentence
 from longmemeval.llm.protocol import ChatReply, ChatRequest, Passage
 from longmemeval.records import Usage
-from longmemeval.text_files import UnreadableError, decode_json, read_text
 
 ABSTENTION = "I don't know: nothing in the history answers this."
 

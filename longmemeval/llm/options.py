@@ -2,10 +2,10 @@
 
 from msgspec import Struct
 
+from longmemeval.core.secrets.addresses import fault_of
+from longmemeval.core.secrets.redaction import public_url, register_address
 from longmemeval.errors import FatalModelError
-from longmemeval.rates.limits import RateLimits
-from longmemeval.secrets.addresses import fault_of
-from longmemeval.secrets.redaction import public_url, register_address
+from longmemeval.llm.rates.limits import RateLimits
 
 OFFLINE_WAY = "work offline: --model offline/extractive, --judge offline/lexical"
 """A remedy where a model cannot be called, whichever of the two it was to be."""

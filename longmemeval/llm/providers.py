@@ -5,8 +5,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from longmemeval.costs.prices import load_litellm
 from longmemeval.errors import FatalModelError, nearest
+from longmemeval.llm.costs.prices import load_litellm
 from longmemeval.llm.options import OFFLINE_WAY
 
 

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from longmemeval.costs.prices import load_litellm, price
-from longmemeval.costs.spending import Account
+from longmemeval.core.secrets.addresses import Address, split_address
 from longmemeval.errors import FatalModelError, nearest
 from longmemeval.llm.controls import CONTROL_MODELS, ControlModel
+from longmemeval.llm.costs.prices import load_litellm, price
+from longmemeval.llm.costs.spending import Account
 from longmemeval.llm.http.endpoints import endpoint
 from longmemeval.llm.offline import ExtractiveModel, ScriptedModel
 from longmemeval.llm.options import OFFLINE_WAY, ModelOptions, check_endpoint, is_offline
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.providers import near_models, split_spec, table_entry
-from longmemeval.secrets.addresses import Address, split_address
 
 if TYPE_CHECKING:
     from longmemeval.llm.http.batch_endpoint import BatchEndpoint

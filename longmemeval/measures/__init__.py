@@ -3,7 +3,7 @@
 What only one benchmark's own code does is in its folder.
 """
 
-from longmemeval.evaluation.measures.notation import (
+from longmemeval.measures.notation import (
     MEASURES,
     Measure,
     MeasureKind,

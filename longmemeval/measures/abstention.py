@@ -6,10 +6,10 @@ from math import fsum, inf, nextafter
 
 from msgspec import Struct, structs
 
-from longmemeval.evaluation.refusal import abstains, rules_sha256
-from longmemeval.evaluation.statistics.intervals import label_interval
-from longmemeval.files import sha256_text
+from longmemeval.core.files import sha256_text
+from longmemeval.judges.offline.refusal import abstains, rules_sha256
 from longmemeval.records import Gold
+from longmemeval.statistics.intervals import label_interval
 
 _BINS = 10
 _BY_THRESHOLD = "best recall score below the threshold"

@@ -5,9 +5,9 @@ from math import fsum
 
 from msgspec import Struct
 
-from longmemeval.evaluation.measures.notation import Measure
-from longmemeval.evaluation.statistics.intervals import IntervalMethod, label_interval
-from longmemeval.evaluation.statistics.resampling import bootstrap_mean, share_haystacks
+from longmemeval.measures.notation import Measure
+from longmemeval.statistics.intervals import IntervalMethod, label_interval
+from longmemeval.statistics.resampling import bootstrap_mean, share_haystacks
 
 
 class QuestionValues(Struct, frozen=True):

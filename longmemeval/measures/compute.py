@@ -11,7 +11,7 @@ from math import log2
 from typing import Literal
 
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.measures.notation import Measure
+from longmemeval.measures.notation import Measure
 
 EmptyGold = Literal["official", "undefined", "zero"]
 """What a question without gold scores: what the official code says, nothing, or 0."""

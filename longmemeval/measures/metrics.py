@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 from msgspec import Struct
 
-from longmemeval.evaluation.abstention import Abstaining, Calibration, abstaining, calibrate, declined
-from longmemeval.evaluation.judges.protocol import JudgeIdentity
-from longmemeval.evaluation.judges.standing import is_official, served_as_official
-from longmemeval.evaluation.question_types import ABILITIES, ANY_TYPES, Labels, OfficialFigures, QuestionTypes
-from longmemeval.evaluation.statistics.intervals import label_interval, score_interval
-from longmemeval.evaluation.statistics.resampling import share_haystacks
-from longmemeval.evaluation.statistics.spread import percentile
+from longmemeval.judges.official_status import is_official, served_as_official
+from longmemeval.judges.protocol import JudgeIdentity
+from longmemeval.judges.question_types import ABILITIES, ANY_TYPES, Labels, OfficialFigures, QuestionTypes
+from longmemeval.measures.abstention import Abstaining, Calibration, abstaining, calibrate, declined
 from longmemeval.records import Gold, Judgement, Usage
+from longmemeval.statistics.intervals import label_interval, score_interval
+from longmemeval.statistics.resampling import share_haystacks
+from longmemeval.statistics.spread import percentile
 
 METRICS_FORMAT = 3
 """Raised whenever the same labels give other figures than before; files from before the first have none."""
@@ -31,7 +31,7 @@ class Score(Struct, frozen=True):
     """Questions without a label. They count as wrong."""
     interval: tuple[float, float]
     """95 % interval of `accuracy`: Wilson's for labels of independent questions, else the bootstrap, over haystacks
-    where questions share them (`evaluation/statistics/intervals.py`)."""
+    where questions share them (`statistics/intervals.py`)."""
 
 
 class Latency(Struct, frozen=True):
@@ -77,7 +77,7 @@ class Metrics(Struct, frozen=True):
     answerable: Score | None = None
     """Over the questions that have an answer; None where all or none have one."""
     by_ability: dict[str, Score] = {}
-    """By the vocabulary all benchmarks share (`evaluation/question_types.py`)."""
+    """By the vocabulary all benchmarks share (`judges/question_types.py`)."""
     by_facet: dict[str, Score] = {}
     """By type and what else the benchmark groups by (`Gold.facets`)."""
     abstaining: Abstaining | None = None

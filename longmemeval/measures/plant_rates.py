@@ -6,11 +6,11 @@ from statistics import fmean, variance
 
 from msgspec import Struct
 
-from longmemeval.evaluation.metrics import credit
-from longmemeval.evaluation.plants.plant import NO_ANSWERS, Plant
-from longmemeval.evaluation.statistics.intervals import label_interval, score_interval
-from longmemeval.evaluation.statistics.misclassification import MeasuredRates, PlantCredit
+from longmemeval.judges.plants.plant import NO_ANSWERS, Plant
+from longmemeval.measures.metrics import credit
 from longmemeval.records import Judgement
+from longmemeval.statistics.intervals import label_interval, score_interval
+from longmemeval.statistics.misclassification import MeasuredRates, PlantCredit
 
 
 class Rate(Struct, frozen=True):

@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from longmemeval.evaluation.measures.aggregate import Mean
+from longmemeval.measures.aggregate import Mean
 
 Granularity = Literal["session", "turn"]
 RetrievalProtocol = Literal["standard", "official"]

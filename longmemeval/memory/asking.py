@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from longmemeval.files import sha256_text
+from longmemeval.core.files import sha256_text
 from longmemeval.llm.json_reply import ask_for_list
 from longmemeval.llm.protocol import ChatMessage, ChatModel
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 
-from longmemeval.event_loop import in_thread
+from longmemeval.core.event_loop import in_thread
 from longmemeval.llm.tokens import Counted, TokenCounter
 from longmemeval.memory.items import message_item
 from longmemeval.memory.token_counts import message_tokens

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from longmemeval.event_loop import in_thread
+from longmemeval.core.event_loop import in_thread
 from longmemeval.memory.items import Hit, items_at, last_positions, with_neighbours
 from longmemeval.memory.parameters import RetrievalParameters
 from longmemeval.memory.search import Search
 from longmemeval.memory.working_memory.part import DOCUMENT
+from longmemeval.ranking.history import RankedUnit
 from longmemeval.records import Question, Recall, RecalledItem
-from longmemeval.retrieval.history import RankedUnit
 from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.memory_store import MemoryStore
 

@@ -13,14 +13,14 @@ from pydantic import (
     model_validator,
 )
 
+from longmemeval.core.text_files import UnreadableError, load_yaml, read_text
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.memory.definition import MEMORIES, MemoryDefinition
 from longmemeval.memory.faults import errors_of
 from longmemeval.memory.parameters import Parameters
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
-from longmemeval.retrieval.questions.analysis import AnalysisMethod
+from longmemeval.ranking.questions.analysis import AnalysisMethod
 from longmemeval.storage.parts import Part
-from longmemeval.text_files import UnreadableError, load_yaml, read_text
 
 _SHOWN = 60
 """Characters of a faulty override that are repeated."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from longmemeval.errors import HarnessError
-from longmemeval.memory.adapters.adapter import Adapter
-from longmemeval.memory.adapters.known import adapter_of, shipped_adapters
-from longmemeval.memory.external.spelling import is_memory_class, is_service
+from longmemeval.memory.external.specs import is_memory_class, is_service
+from longmemeval.memory.products.adapter import Adapter
+from longmemeval.memory.products.known import adapter_of, shipped_adapters
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
 from longmemeval.plugins import MEMORY, Registry, load_object
 
@@ -93,7 +93,7 @@ def _from_address(name: str) -> object:
 
 def _defined_outside(function: str, argument: object) -> object:
     """A definition made by the room of memories from outside, which is imported like any plug-in: it imports this."""
-    define: Any = load_object(f"longmemeval.memory.external.memory:{function}", "memory")
+    define: Any = load_object(f"longmemeval.memory.external.external_memory:{function}", "memory")
     definition: object = define(argument)
     return definition
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from longmemeval.core.interruption import is_interrupt
 from longmemeval.errors import HarnessError, RecallError
-from longmemeval.interruption import is_interrupt
 from longmemeval.memory.protocol import MemorySystem
 from longmemeval.records import Question, Recall
 from longmemeval.storage.fixture import Fixture

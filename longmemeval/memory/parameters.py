@@ -5,17 +5,17 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
-from longmemeval.retrieval.dates import DATES
-from longmemeval.retrieval.expansion.join import JoinMode
-from longmemeval.retrieval.expansion.keys import ExpansionKind, ExpansionLevel
-from longmemeval.retrieval.expansion.part import keys_part
-from longmemeval.retrieval.expansion.vectors import key_vectors_part
-from longmemeval.retrieval.fusion import Fusion
-from longmemeval.retrieval.history import Granularity, Side
-from longmemeval.retrieval.message_vectors import VECTORS
-from longmemeval.retrieval.questions.analysis import AnalysisMethod, Analyst
-from longmemeval.retrieval.statements import STATEMENT_VECTORS
-from longmemeval.retrieval.word_counts import WORDS
+from longmemeval.ranking.dates import DATES
+from longmemeval.ranking.expansion.join import JoinMode
+from longmemeval.ranking.expansion.keys import ExpansionKind, ExpansionLevel
+from longmemeval.ranking.expansion.part import keys_part
+from longmemeval.ranking.expansion.vectors import key_vectors_part
+from longmemeval.ranking.fusion import Fusion
+from longmemeval.ranking.history import Granularity, Side
+from longmemeval.ranking.message_vectors import VECTORS
+from longmemeval.ranking.questions.analysis import AnalysisMethod, Analyst
+from longmemeval.ranking.statements import STATEMENT_VECTORS
+from longmemeval.ranking.word_counts import WORDS
 from longmemeval.storage.messages_part import MESSAGES
 from longmemeval.storage.parts import Part
 

@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from longmemeval.arrays import Vector
+from longmemeval.core.arrays import Vector
 from longmemeval.llm.access import ModelAccess
 from longmemeval.llm.tokens import CharacterCounter, Counted, TokenCounter
+from longmemeval.ranking.history import RankedUnit
+from longmemeval.ranking.questions.analysis import QuestionAnalysis
 from longmemeval.records import Gold, Question, Recall
-from longmemeval.retrieval.history import RankedUnit
-from longmemeval.retrieval.questions.analysis import QuestionAnalysis
 from longmemeval.storage.fixture import Fixture
 
 
@@ -20,7 +20,7 @@ class MemorySystem(Protocol):
         """Recall for `question`; many may be under way at once.
 
         It runs in the event loop that also reads the model's replies. What computes for longer than a few
-        milliseconds, opening the fixture's parts included, is awaited by `longmemeval.event_loop.in_thread`.
+        milliseconds, opening the fixture's parts included, is awaited by `longmemeval.core.event_loop.in_thread`.
 
         Args:
             question: text, date and ids; nothing about the answer.

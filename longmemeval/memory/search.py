@@ -7,16 +7,16 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from longmemeval.arrays import Vector
+from longmemeval.core.arrays import Vector
 from longmemeval.errors import HarnessError
 from longmemeval.memory.parameters import RetrievalParameters
+from longmemeval.ranking.history import RankedUnit, Scores
+from longmemeval.ranking.lexical import LexicalParameters
+from longmemeval.ranking.message_graph import MESSAGE_GRAPH
+from longmemeval.ranking.questions.analysis import QuestionAnalysis, analyse_by_rules
+from longmemeval.ranking.rerank import load_reranker
+from longmemeval.ranking.retriever import Method, Retriever, RetrieverParameters, text_to_embed
 from longmemeval.records import Question
-from longmemeval.retrieval.history import RankedUnit, Scores
-from longmemeval.retrieval.lexical import LexicalParameters
-from longmemeval.retrieval.message_graph import MESSAGE_GRAPH
-from longmemeval.retrieval.questions.analysis import QuestionAnalysis, analyse_by_rules
-from longmemeval.retrieval.rerank import load_reranker
-from longmemeval.retrieval.retriever import Method, Retriever, RetrieverParameters, text_to_embed
 from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.messages import question_thread_id
 

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from longmemeval.core.part_options import PartOptions
 from longmemeval.errors import FixtureError
 from longmemeval.llm.tokens import ENCODINGS, Counted, TiktokenCounter, TokenCounter, counted_before, encoding_counter
-from longmemeval.part_options import PartOptions
 from longmemeval.records import FixtureMeta, Message, PartInfo
 from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.format import FORMAT, REMAKE, decode_versioned

@@ -3,16 +3,16 @@
 from msgspec import Struct
 
 from longmemeval.benchmarks.registry import load_dataset
+from longmemeval.core.part_options import IndexEngine
 from longmemeval.embedding.registry import DEFAULT_EMBEDDER
-from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
+from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.llm.controls import PARROT
 from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.memory.definition import MEMORIES
-from longmemeval.part_options import IndexEngine
-from longmemeval.pipeline.answer.run import RunOptions, run
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, PrepareReport, prepare
-from longmemeval.pipeline.grade.evaluate import EvaluateOptions, Evaluation, evaluate
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, Evaluation, evaluate
 from longmemeval.pipeline.judge_check.check import JudgeChecking
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, PrepareReport, prepare
+from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.pipeline.sweep.controls import control_pairs
 from longmemeval.settings import Folders
 

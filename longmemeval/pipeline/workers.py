@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TypeVar
 
+from longmemeval.core.event_loop import take_turn
 from longmemeval.errors import (
     BatchCancelledError,
     EmptyReplyError,
@@ -13,7 +14,6 @@ from longmemeval.errors import (
     SpendingLimitError,
     TransientModelError,
 )
-from longmemeval.event_loop import take_turn
 from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
 
 T = TypeVar("T")

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from longmemeval.core.text.dates_in_text.mentions import MentionedDate, mentioned_dates
 from longmemeval.records import Message
 from longmemeval.storage.format import FORMAT, decode_versioned
 from longmemeval.storage.parts import Made, Part, PartTools, Source, Stored
-from longmemeval.text.dates_in_text.mentions import MentionedDate, mentioned_dates
 
 _RECIPE = {"version": 2}
 """To be raised when the rules of `mentioned_dates` change."""

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from longmemeval.arrays import Vector, Vectors
-from longmemeval.retrieval.expansion.join import JoinMode
-from longmemeval.retrieval.history import HistoryView, Scores
-from longmemeval.retrieval.unit_keys import KeyVectors
+from longmemeval.core.arrays import Vector, Vectors
+from longmemeval.ranking.expansion.join import JoinMode
+from longmemeval.ranking.history import HistoryView, Scores
+from longmemeval.ranking.unit_keys import KeyVectors
 from longmemeval.storage.vector_store import VectorItem
 
 DENSE_WINDOW = (0.5, 0.25)

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from longmemeval.retrieval.history import Scores
+from longmemeval.ranking.history import Scores
 
 Fusion = Literal["scores", "ranks"]
 

@@ -8,9 +8,9 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from longmemeval.ranking.names import Names
+from longmemeval.ranking.word_counts import WordCounts, count_words
 from longmemeval.records import Message
-from longmemeval.retrieval.names import Names
-from longmemeval.retrieval.word_counts import WordCounts, count_words
 from longmemeval.storage.memory_store import MemoryStore
 
 Granularity = Literal["turn", "round", "session"]

@@ -11,9 +11,9 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from longmemeval.retrieval.history import HistoryView, Scores
-from longmemeval.retrieval.word_counts import Integers, WordCounts
-from longmemeval.text.words import content_words
+from longmemeval.core.text.words import content_words
+from longmemeval.ranking.history import HistoryView, Scores
+from longmemeval.ranking.word_counts import Integers, WordCounts
 
 Counts = NDArray[np.float64]
 """How often something occurs in each document, shape (documents,)."""

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from longmemeval.core.part_options import PartOptions
 from longmemeval.errors import FixtureError
-from longmemeval.part_options import PartOptions
+from longmemeval.ranking.message_vectors import VECTORS
 from longmemeval.records import FixtureMeta, PartInfo
-from longmemeval.retrieval.message_vectors import VECTORS
 from longmemeval.storage.format import FORMAT, REMAKE, decode_versioned
 from longmemeval.storage.graph import Graph, GraphParameters, GraphState
 from longmemeval.storage.parts import Made, Part, PartTools, Source, Stored

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from longmemeval.core.part_options import EmbeddedText, PartOptions
 from longmemeval.errors import FixtureError
-from longmemeval.part_options import EmbeddedText, PartOptions
 from longmemeval.records import Message
 from longmemeval.storage.format import REMAKE
 from longmemeval.storage.graph import GraphParameters

@@ -11,8 +11,8 @@ from datetime import datetime
 
 import numpy as np
 
-from longmemeval.retrieval.history import HistoryView, Scores
-from longmemeval.text.calendar_names import MONTHS
+from longmemeval.core.text.calendar_names import MONTHS
+from longmemeval.ranking.history import HistoryView, Scores
 
 _FIRST_PERSON = re.compile(r"\b(?:i|me|my|mine|myself|we|us|our|ours|ourselves)\b", re.IGNORECASE)
 _SECOND_PERSON = re.compile(r"\b(?:you|your|yours|yourself)\b", re.IGNORECASE)

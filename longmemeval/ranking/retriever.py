@@ -9,23 +9,23 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from longmemeval.arrays import Vector
-from longmemeval.retrieval.dates import DATES, Interval
-from longmemeval.retrieval.dense import DENSE_WINDOW, DenseIndex
-from longmemeval.retrieval.expansion.join import JoinMode, joined_words
-from longmemeval.retrieval.expansion.keys import ExpansionKind, ExpansionLevel
-from longmemeval.retrieval.fusion import Fusion, fuse, order
-from longmemeval.retrieval.history import Granularity, HistoryView, Scores, Side
-from longmemeval.retrieval.lexical import LexicalIndex, LexicalParameters, UnitWords
-from longmemeval.retrieval.message_vectors import VECTORS
-from longmemeval.retrieval.priors import Priors, without_names
-from longmemeval.retrieval.questions.analysis import QuestionAnalysis
-from longmemeval.retrieval.questions.decompose import fuse_parts
-from longmemeval.retrieval.questions.time_range import apply_range, in_range
-from longmemeval.retrieval.rerank import Reranker, rerank
-from longmemeval.retrieval.statements import STATEMENT_VECTORS
-from longmemeval.retrieval.unit_keys import UnitKeys
-from longmemeval.retrieval.word_counts import WORDS
+from longmemeval.core.arrays import Vector
+from longmemeval.ranking.dates import DATES, Interval
+from longmemeval.ranking.dense import DENSE_WINDOW, DenseIndex
+from longmemeval.ranking.expansion.join import JoinMode, joined_words
+from longmemeval.ranking.expansion.keys import ExpansionKind, ExpansionLevel
+from longmemeval.ranking.fusion import Fusion, fuse, order
+from longmemeval.ranking.history import Granularity, HistoryView, Scores, Side
+from longmemeval.ranking.lexical import LexicalIndex, LexicalParameters, UnitWords
+from longmemeval.ranking.message_vectors import VECTORS
+from longmemeval.ranking.priors import Priors, without_names
+from longmemeval.ranking.questions.analysis import QuestionAnalysis
+from longmemeval.ranking.questions.decompose import fuse_parts
+from longmemeval.ranking.questions.time_range import apply_range, in_range
+from longmemeval.ranking.rerank import Reranker, rerank
+from longmemeval.ranking.statements import STATEMENT_VECTORS
+from longmemeval.ranking.unit_keys import UnitKeys
+from longmemeval.ranking.word_counts import WORDS
 from longmemeval.storage.fixture import Fixture
 
 _WORD = re.compile(r"\w+")

@@ -6,11 +6,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from longmemeval.part_options import PartOptions
+from longmemeval.core.part_options import PartOptions
+from longmemeval.ranking.history import speaker_names
+from longmemeval.ranking.message_vectors import MessageVectors, message_entries
+from longmemeval.ranking.word_counts import SENTENCE
 from longmemeval.records import Message
-from longmemeval.retrieval.history import speaker_names
-from longmemeval.retrieval.message_vectors import MessageVectors, message_entries
-from longmemeval.retrieval.word_counts import SENTENCE
 from longmemeval.storage.parts import Source
 from longmemeval.storage.vector_store import VectorItem
 

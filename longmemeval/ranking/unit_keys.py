@@ -6,12 +6,12 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from longmemeval.arrays import Vectors
+from longmemeval.core.arrays import Vectors
 from longmemeval.errors import HarnessError
-from longmemeval.retrieval.expansion.keys import ExpansionKind, ExpansionLevel
-from longmemeval.retrieval.expansion.part import keys_part
-from longmemeval.retrieval.expansion.vectors import key_owners, key_vectors_part
-from longmemeval.retrieval.history import HistoryView
+from longmemeval.ranking.expansion.keys import ExpansionKind, ExpansionLevel
+from longmemeval.ranking.expansion.part import keys_part
+from longmemeval.ranking.expansion.vectors import key_owners, key_vectors_part
+from longmemeval.ranking.history import HistoryView
 from longmemeval.storage.fixture import Fixture
 
 

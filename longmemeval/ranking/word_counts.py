@@ -13,12 +13,12 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from longmemeval.core.text.words import content_words
 from longmemeval.errors import FixtureError
 from longmemeval.records import FixtureMeta, Message, PartInfo
 from longmemeval.storage.format import FORMAT, REMAKE, decode_versioned
 from longmemeval.storage.messages_part import MESSAGES
 from longmemeval.storage.parts import Made, Part, PartTools, Source, Stored
-from longmemeval.text.words import content_words
 
 WORDS_RECIPE: dict[str, Any] = {"version": 2}
 """To be raised when the rules of `content_words` change, or what counts as a question here, or the file."""

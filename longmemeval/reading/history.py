@@ -8,8 +8,8 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
+from longmemeval.core.text.calendar_names import official_date, weekday_of
 from longmemeval.records import ItemKind, Recall, RecalledItem
-from longmemeval.text.calendar_names import official_date, weekday_of
 
 HistoryFormat = Literal["nl", "json", "official-nl", "official-json"]
 HISTORY_FORMATS: tuple[HistoryFormat, ...] = get_args(HistoryFormat)

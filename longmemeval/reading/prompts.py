@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 from msgspec import Raw, Struct
 
-from longmemeval.files import sha256_bytes
+from longmemeval.core.files import sha256_bytes
 from longmemeval.llm.protocol import ChatMessage, ChatRequest, Passage
 from longmemeval.reading.overflow import Fitted
 from longmemeval.records import Question, Recall

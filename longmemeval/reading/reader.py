@@ -9,8 +9,9 @@ from typing import Literal, get_args
 import msgspec
 from msgspec import Struct
 
+from longmemeval.core.event_loop import in_thread
+from longmemeval.core.text.calendar_names import official_date
 from longmemeval.errors import EmptyReplyError, HarnessError, ModelError, RecallError
-from longmemeval.event_loop import in_thread
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatReply
 from longmemeval.llm.tokens import Counted, TokenCounter
 from longmemeval.reading.history import (
@@ -26,7 +27,6 @@ from longmemeval.reading.prompts import Compose, EncodedPrompt, Messages, Prompt
 from longmemeval.reading.shown_items import message_ids_of, not_shown, note_item, threads_of
 from longmemeval.reading.templates import NOTE_FIELDS, READER_FIELDS, Template, load_template
 from longmemeval.records import Answer, Question, Recall, RecalledItem, Usage, in_a_row, slowest
-from longmemeval.text.calendar_names import official_date
 
 ReadingMethod = Literal["direct", "con", "con-separate", "short", "memories", "evidence"]
 READING_METHODS: tuple[ReadingMethod, ...] = get_args(ReadingMethod)

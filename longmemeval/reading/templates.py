@@ -6,9 +6,9 @@ from string import Formatter
 
 from msgspec import Struct
 
+from longmemeval.core.files import sha256_text
+from longmemeval.core.text_files import UnreadableError, read_text
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.files import sha256_text
-from longmemeval.text_files import UnreadableError, read_text
 
 READER_FIELDS = ("history", "question_date", "question")
 NOTE_FIELDS = ("session_date", "session", "question_date", "question")

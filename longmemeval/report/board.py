@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from longmemeval.files import write_atomic
+from longmemeval.core.files import write_atomic
+from longmemeval.core.text.plural import count_of
 from longmemeval.pipeline.board.board import Board, BoardField, BoardRow, make_board
 from longmemeval.pipeline.board.signers import Signer
 from longmemeval.report.charts.svg import need_report_libraries
 from longmemeval.report.page.templates import environment, page_file, policy
 from longmemeval.report.tables.cells import percent
 from longmemeval.settings import Folders
-from longmemeval.text.plural import count_of
 
 _STYLE = """
 header, nav, main, footer { max-width: 94rem; }

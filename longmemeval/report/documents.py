@@ -7,9 +7,9 @@ import msgspec
 
 from longmemeval.pipeline.compare.baseline import AgainstBaseline
 from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
-from longmemeval.pipeline.compare.graded_run import RunSummary
 from longmemeval.report.published import PublishedFigure
 from longmemeval.report.tables.footnotes import footnotes
+from longmemeval.results.graded.graded_run import RunSummary
 
 
 def comparison_document(

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from longmemeval.evaluation.metrics import Score
+from longmemeval.measures.metrics import Score
 from longmemeval.pipeline.compare.comparison import Comparison
-from longmemeval.pipeline.compare.graded_run import GradedRun
 from longmemeval.report.page.data import NOTHING, figure_cells, notes, repeats_table, run_names, verdicts
 from longmemeval.report.published import PublishedFigure
 from longmemeval.report.tables.abilities import ability_legend, ability_notes, ability_table
@@ -18,6 +17,7 @@ from longmemeval.report.tables.layout import letter_of
 from longmemeval.report.tables.memory_models import memory_model_table
 from longmemeval.report.tables.table import Table
 from longmemeval.report.text import visible
+from longmemeval.results.graded.graded_run import GradedRun
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~&])")
 _LATEX = {

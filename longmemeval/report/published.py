@@ -8,10 +8,10 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from longmemeval.benchmarks.specs import BENCHMARK_SPECS, benchmark_of, benchmarks
+from longmemeval.core.text_files import UnreadableError, decode_json
 from longmemeval.dataset import Dataset
 from longmemeval.errors import DataError, nearest
-from longmemeval.evaluation.judges.protocol import JudgeIdentity
-from longmemeval.text_files import UnreadableError, decode_json
+from longmemeval.judges.protocol import JudgeIdentity
 
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 Text = Annotated[str, Meta(min_length=1)]

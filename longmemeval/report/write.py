@@ -6,12 +6,12 @@ from typing import Literal
 
 from msgspec import Struct
 
+from longmemeval.core.files import write_atomic
 from longmemeval.errors import HarnessError
-from longmemeval.files import write_atomic
 from longmemeval.pipeline.compare.compare import compare_runs
-from longmemeval.pipeline.compare.graded_run import GradedRun, load_graded
 from longmemeval.report.plain import latex, latex_across, markdown, markdown_across
 from longmemeval.report.published import published_for
+from longmemeval.results.graded.graded_run import GradedRun, load_graded
 from longmemeval.settings import Folders, folders
 
 ReportFormat = Literal["html", "md", "latex"]

@@ -10,11 +10,11 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
-from longmemeval.costs.spending import SPENDING, Account, SpendingLimit, spent_in
-from longmemeval.pipeline.runs.journal import read_journal
-from longmemeval.pipeline.runs.lines import ANSWERS
-from longmemeval.pipeline.runs.manifest import stored_manifest
+from longmemeval.core.journal import read_journal
+from longmemeval.llm.costs.spending import SPENDING, Account, SpendingLimit, spent_in
 from longmemeval.records import Answer, Judgement, Usage
+from longmemeval.results.lines import ANSWERS
+from longmemeval.results.manifest import stored_manifest
 
 JUDGES_SPENDING = "spending-judges.jsonl"
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from longmemeval.evaluation.judges.standing import grading
-from longmemeval.evaluation.metrics import Metrics
-from longmemeval.files import sha256_bytes
-from longmemeval.pipeline.runs.journal import Journal, read_journal
-from longmemeval.pipeline.runs.manifest import RunManifest
+from longmemeval.core.files import sha256_bytes
+from longmemeval.core.journal import Journal, read_journal
+from longmemeval.judges.official_status import grading
+from longmemeval.measures.metrics import Metrics
+from longmemeval.results.manifest import RunManifest
 
 INDEX = "index.jsonl"
 

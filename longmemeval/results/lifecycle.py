@@ -12,11 +12,11 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import structs
 
+from longmemeval.core.files import sha256_file
+from longmemeval.core.journal import Journal, StoredJournal
 from longmemeval.errors import BatchCancelledError, EndpointDownError, HarnessError, IntegrityError, SpendingLimitError
-from longmemeval.files import sha256_file
-from longmemeval.pipeline.runs.journal import Journal, StoredJournal
-from longmemeval.pipeline.runs.lines import ANSWERS, PROMPTS, RANKINGS
-from longmemeval.pipeline.runs.manifest import (
+from longmemeval.results.lines import ANSWERS, PROMPTS, RANKINGS
+from longmemeval.results.manifest import (
     EarlierExtent,
     RunManifest,
     RunStatus,
@@ -25,7 +25,7 @@ from longmemeval.pipeline.runs.manifest import (
     stored_manifest,
     write_manifest,
 )
-from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.results.selection import Selection
 
 R = TypeVar("R")
 _Parts = Mapping[str, Mapping[str, str]]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from longmemeval.files import sha256_text
+from longmemeval.core.files import sha256_text
 from longmemeval.reading.reader import UNKNOWN_REASON
 from longmemeval.records import UNDATED, Answer, Judgement, Usage
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from longmemeval.core.text.plural import count_of
+from longmemeval.core.text_files import UnreadableError, decode_json
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.pipeline.runs.index import IndexEntry, read_index
-from longmemeval.pipeline.runs.manifest import run_ids
-from longmemeval.text.plural import count_of
-from longmemeval.text_files import UnreadableError, decode_json
+from longmemeval.results.index import IndexEntry, read_index
+from longmemeval.results.manifest import run_ids
 
 DAMAGED = "damaged"
 """The status of a run whose `run.json` cannot be read."""

@@ -17,14 +17,14 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval import __version__
+from longmemeval.core.files import list_folders, safe_name, write_atomic
+from longmemeval.core.remote.places import as_given
+from longmemeval.core.secrets.redaction import record_without_secrets, redact
+from longmemeval.core.text_files import UnreadableError, decode_format, decode_json
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, IntegrityError, nearest
-from longmemeval.files import list_folders, safe_name, write_atomic
-from longmemeval.pipeline.runs.selection import Selection
-from longmemeval.pipeline.runs.settings import RunKind, RunSettings, kind_of, settings_of
-from longmemeval.remote.places import as_given
-from longmemeval.secrets.redaction import record_without_secrets, redact
-from longmemeval.text_files import UnreadableError, decode_format, decode_json
+from longmemeval.results.selection import Selection
+from longmemeval.results.settings import RunKind, RunSettings, kind_of, settings_of
 
 FORMAT = 1
 _PACKAGES = (

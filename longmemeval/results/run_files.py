@@ -6,11 +6,13 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from longmemeval.evaluation.measures.rankings import Ranking
-from longmemeval.evaluation.metrics import Metrics
-from longmemeval.files import sha256_bytes, sha256_file
-from longmemeval.pipeline.runs.journal import StoredJournal
-from longmemeval.pipeline.runs.lines import (
+from longmemeval.core.files import sha256_bytes, sha256_file
+from longmemeval.core.journal import StoredJournal
+from longmemeval.measures.metrics import Metrics
+from longmemeval.measures.rankings import Ranking
+from longmemeval.reading.prompts import SentPrompt
+from longmemeval.records import Answer, Judgement
+from longmemeval.results.lines import (
     ANSWERS,
     PROMPTS,
     RANKINGS,
@@ -19,10 +21,8 @@ from longmemeval.pipeline.runs.lines import (
     of_answers,
     that_count,
 )
-from longmemeval.pipeline.runs.manifest import RunManifest, read_manifest
-from longmemeval.pipeline.runs.scores.stored import stored_metrics
-from longmemeval.reading.prompts import SentPrompt
-from longmemeval.records import Answer, Judgement
+from longmemeval.results.manifest import RunManifest, read_manifest
+from longmemeval.results.scores.stored import stored_metrics
 
 
 class PromptEntry(Struct, frozen=True):

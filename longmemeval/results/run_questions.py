@@ -9,9 +9,9 @@ from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.dataset import Dataset
 from longmemeval.errors import DataError, HarnessError, IntegrityError
-from longmemeval.pipeline.runs.manifest import RunManifest
-from longmemeval.pipeline.runs.selection import part_of, select
 from longmemeval.records import Gold, Question
+from longmemeval.results.manifest import RunManifest
+from longmemeval.results.selection import part_of, select
 from longmemeval.settings import Folders
 
 

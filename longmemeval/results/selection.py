@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from longmemeval.core.files import sha256_text
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.files import sha256_text
-from longmemeval.pipeline.runs.shards import partition, shard_named
 from longmemeval.records import Question
+from longmemeval.results.shards import partition, shard_named
 
 
 class Selection(Struct, frozen=True):

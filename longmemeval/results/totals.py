@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.llm.model_calls import CALLS, CallSums, read_calls, sums
-from longmemeval.pipeline.runs.lines import current_answers, is_cut, is_empty, is_shortened, is_undated, total_usage
 from longmemeval.records import Answer, Usage
+from longmemeval.results.lines import current_answers, is_cut, is_empty, is_shortened, is_undated, total_usage
 
 QUERY_MODEL = "query_model"
 """Where a manifest names the model that analyses questions: in its settings, and what it took, in its totals."""

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from longmemeval.evaluation.statistics.resampling import bootstrap_mean, share_haystacks
-from longmemeval.evaluation.statistics.spread import wilson_interval
+from longmemeval.statistics.resampling import bootstrap_mean, share_haystacks
+from longmemeval.statistics.spread import wilson_interval
 
 IntervalMethod = Literal["wilson", "bootstrap", "bootstrap over haystacks"]
 

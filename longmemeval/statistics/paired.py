@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.statistics.resampling import RESAMPLES, paired_bootstrap, share_haystacks, sign_flip_p
+from longmemeval.statistics.resampling import RESAMPLES, paired_bootstrap, share_haystacks, sign_flip_p
 
 PairedTest = Literal["exact McNemar", "sign-flip permutation", "sign-flip permutation over haystacks"]
 

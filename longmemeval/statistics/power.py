@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from math import fsum, sqrt
 from statistics import NormalDist
 
-from longmemeval.evaluation.statistics.resampling import share_haystacks, smallest_p
+from longmemeval.statistics.resampling import share_haystacks, smallest_p
 
 DISCORDANT = 0.2
 """Share of the questions that one of two runs gets right and the other wrong, assumed where nothing is known of them.

@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from longmemeval.caches.shared import SharedCache
+from longmemeval.core.caches.single_flight import SharedCache
+from longmemeval.core.files import leads_nowhere, list_folders, safe_name, sha256_bytes, write_atomic
+from longmemeval.core.remote.places import remote_of
+from longmemeval.core.remote.store import store_of
 from longmemeval.errors import FixtureError, RecallError, nearest
-from longmemeval.files import leads_nowhere, list_folders, safe_name, sha256_bytes, write_atomic
 from longmemeval.records import FixtureMeta, PartInfo
-from longmemeval.remote.places import remote_of
-from longmemeval.remote.store import store_of
 from longmemeval.storage.format import FORMAT, decode_versioned
 from longmemeval.storage.memory_store import MemoryStore
 from longmemeval.storage.messages_part import MESSAGES

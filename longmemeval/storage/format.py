@@ -4,8 +4,8 @@ from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
+from longmemeval.core.text_files import UnreadableError, decode_json
 from longmemeval.errors import FixtureError
-from longmemeval.text_files import UnreadableError, decode_json
 
 FORMAT = 1
 """The format this version writes and the newest it reads."""

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
+from longmemeval.core.part_options import PartOptions
 from longmemeval.errors import FixtureError
-from longmemeval.part_options import PartOptions
 from longmemeval.records import PartInfo
 from longmemeval.storage.format import REMAKE
 from longmemeval.storage.memory_store import MemoryStore

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from msgspec import structs
 
+from longmemeval.core.files import safe_name, sha256_bytes, sha256_file, sha256_text, write_atomic
 from longmemeval.errors import FixtureError
-from longmemeval.files import safe_name, sha256_bytes, sha256_file, sha256_text, write_atomic
 from longmemeval.records import FixtureMeta, PartInfo
 from longmemeval.storage.compression import SUFFIX, compressed, decompressed
 from longmemeval.storage.format import REMAKE

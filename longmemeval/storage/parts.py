@@ -12,11 +12,11 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
-from longmemeval.arrays import Vectors
+from longmemeval.core.arrays import Vectors
+from longmemeval.core.part_options import PartOptions
 from longmemeval.errors import HarnessError
 from longmemeval.llm.access import ModelAccess
 from longmemeval.llm.protocol import ChatModel
-from longmemeval.part_options import PartOptions
 from longmemeval.records import FixtureMeta, Haystack, Message, PartInfo, Usage
 from longmemeval.storage.messages import haystack_messages
 

@@ -18,13 +18,13 @@ from urllib.parse import quote
 import msgspec
 from msgspec import structs
 
-from longmemeval.caches.shared import SharedCache
+from longmemeval.core.caches.single_flight import SharedCache
+from longmemeval.core.files import safe_name, sha256_bytes
+from longmemeval.core.remote.kept import KeptObjects, packed, unpack
+from longmemeval.core.remote.places import RemoteFolder, remote_of
+from longmemeval.core.remote.store import Store, StoredObject, store_of
 from longmemeval.errors import FixtureError
-from longmemeval.files import safe_name, sha256_bytes
 from longmemeval.records import FixtureMeta, PartInfo
-from longmemeval.remote.kept import KeptObjects, packed, unpack
-from longmemeval.remote.places import RemoteFolder, remote_of
-from longmemeval.remote.store import Store, StoredObject, store_of
 from longmemeval.storage.compression import SUFFIX, compressed, decompressed
 from longmemeval.storage.format import REMAKE, decode_versioned
 from longmemeval.storage.part_files import sha256_directory, with_sizes

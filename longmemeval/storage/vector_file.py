@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import numpy as np
 from msgspec import Meta, Struct
 
-from longmemeval.arrays import Vectors
+from longmemeval.core.arrays import Vectors
 from longmemeval.errors import FixtureError
 from longmemeval.storage.format import REMAKE, decode_versioned
 from longmemeval.storage.graph import GraphParameters, GraphState

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from longmemeval.arrays import Vectors
+from longmemeval.core.arrays import Vectors
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.storage.format import FORMAT
 from longmemeval.storage.graph import Graph, Rows

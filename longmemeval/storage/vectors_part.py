@@ -4,8 +4,8 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from longmemeval.arrays import Vectors
-from longmemeval.part_options import PartOptions
+from longmemeval.core.arrays import Vectors
+from longmemeval.core.part_options import PartOptions
 from longmemeval.records import Message
 from longmemeval.storage.parts import FixtureEmbedder, Made, Part, PartTools, Source, Stored
 from longmemeval.storage.vector_file import EmbedderIdentity, VectorFile

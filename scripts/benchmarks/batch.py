@@ -15,7 +15,7 @@ from typing import Any
 
 from longmemeval.dataset import Dataset
 from longmemeval.llm.options import ModelOptions
-from longmemeval.pipeline.runs.accounts import spent_on_answers
+from longmemeval.results.accounts import spent_on_answers
 from longmemeval.settings import Folders
 from tests.batch_server import BatchServer
 from tests.pipeline.batches.batched import KEY, ask, by_question, reply

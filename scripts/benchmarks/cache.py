@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from longmemeval.caches.sqlite import SqliteCache
+from longmemeval.core.caches.sqlite import SqliteCache
 
 COUNT = 20_000
 CHUNK = 256

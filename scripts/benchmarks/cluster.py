@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from shapes import shape_of_m, write
 
-from tests.executors.clusters import KEY, Cluster, DaskCluster, RayCluster
+from tests.core.executors.clusters import KEY, Cluster, DaskCluster, RayCluster
 from tests.server import ModelServer
 
 PREPARE = ("prepare", "--memory", "hybrid", "--dataset")

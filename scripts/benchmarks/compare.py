@@ -24,18 +24,18 @@ import numpy as np
 from scipy import stats
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
-from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
-from longmemeval.evaluation.statistics.resampling import RESAMPLES
-from longmemeval.pipeline.answer.run import RunOptions, run
+from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.pipeline.compare.compare import compare_runs
 from longmemeval.pipeline.compare.comparison import Comparison
-from longmemeval.pipeline.compare.graded_run import load_graded
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
-from longmemeval.pipeline.runs.asked import AskedQuestions
-from longmemeval.pipeline.runs.run_files import RunFiles
-from longmemeval.pipeline.runs.scores.checked import write_metrics
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.results.graded.graded_run import load_graded
+from longmemeval.results.run_files import RunFiles
+from longmemeval.results.run_questions import AskedQuestions
+from longmemeval.results.scores.checked import write_metrics
 from longmemeval.settings import Folders
+from longmemeval.statistics.resampling import RESAMPLES
 
 MEASURED_PAIRS = 5
 

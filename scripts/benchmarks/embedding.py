@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from longmemeval.arrays import Vectors
+from longmemeval.core.arrays import Vectors
 from longmemeval.embedding.hashing import HashingEmbedder
 from longmemeval.embedding.local import LocalEmbedder
 

@@ -16,7 +16,7 @@ import numpy as np
 from hnswlib import Index
 from shapes import Writer
 
-from longmemeval.arrays import Vectors
+from longmemeval.core.arrays import Vectors
 from longmemeval.embedding.hashing import HashingEmbedder
 from longmemeval.storage.graph import Graph, GraphParameters
 from longmemeval.storage.vector_store import VectorItem, VectorStore

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from longmemeval.arrays import Vectors
-from longmemeval.files import sha256_bytes
+from longmemeval.core.arrays import Vectors
+from longmemeval.core.files import sha256_bytes
+from longmemeval.ranking.message_vectors import VECTORS
 from longmemeval.records import DatasetIdentity, FixtureMeta, Haystack, PartInfo, Session, Turn
-from longmemeval.retrieval.message_vectors import VECTORS
 from longmemeval.storage.fixture import FORMAT, Fixture, write_fixture
 from longmemeval.storage.graph import Graph, GraphParameters
 from longmemeval.storage.memory_store import MemoryStore

@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.executors.clusters import DaskCluster, made
+from tests.core.executors.clusters import DaskCluster, made
 
 PREPARE = ("prepare", "--dataset", "sample", "--memory", "hybrid", "--memory", "full-history")
 

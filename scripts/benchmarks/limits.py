@@ -22,10 +22,10 @@ from typing import Any
 from longmemeval.errors import ModelError
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatMessage, ChatRequest
+from longmemeval.llm.rates.limits import Rate, RateLimits
 from longmemeval.llm.registry import load_chat_model
-from longmemeval.rates.limits import Rate, RateLimits
-from tests.rates.limited import Limited
-from tests.rates.simulated import Server, SlidingWindow, TokenBucket
+from tests.llm.rates.limited import Limited
+from tests.llm.rates.simulated import Server, SlidingWindow, TokenBucket
 from tests.server import ModelServer
 
 RPM, TPM = 1200.0, 240_000.0

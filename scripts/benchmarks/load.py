@@ -31,12 +31,12 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.benchmarks.registry import load_dataset
-from longmemeval.costs.prices import load_litellm
 from longmemeval.dataset import Dataset
+from longmemeval.llm.costs.prices import load_litellm
 from longmemeval.llm.options import ModelOptions
-from longmemeval.pipeline.answer.run import RunOptions, run
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
 
 REAL_FILE = Path(__file__).resolve().parents[3] / "shared" / "data" / "longmemeval_e47becba.json"

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from longmemeval.benchmarks.registry import load_dataset
-from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.results.selection import Selection
 from tests.benchmarks.beam import official as beam
 from tests.benchmarks.checking import graded
 from tests.benchmarks.locomo_plus import official as plus

@@ -22,21 +22,21 @@ from typing import Any
 import numpy as np
 
 from longmemeval.benchmarks.registry import load_dataset
+from longmemeval.core.text.calendar_names import weekday_of
+from longmemeval.core.text.words import content_words
 from longmemeval.dataset import Dataset
 from longmemeval.embedding.registry import load_embedder
 from longmemeval.llm.tokens import encoding_counter
-from longmemeval.retrieval.dense import DenseIndex
-from longmemeval.retrieval.fusion import min_max
-from longmemeval.retrieval.history import HistoryView
-from longmemeval.retrieval.lexical import LexicalIndex, LexicalParameters
-from longmemeval.retrieval.message_vectors import VECTORS
-from longmemeval.retrieval.priors import Priors, without_names
-from longmemeval.retrieval.retriever import text_to_embed
-from longmemeval.retrieval.statements import STATEMENT_VECTORS
+from longmemeval.ranking.dense import DenseIndex
+from longmemeval.ranking.fusion import min_max
+from longmemeval.ranking.history import HistoryView
+from longmemeval.ranking.lexical import LexicalIndex, LexicalParameters
+from longmemeval.ranking.message_vectors import VECTORS
+from longmemeval.ranking.priors import Priors, without_names
+from longmemeval.ranking.retriever import text_to_embed
+from longmemeval.ranking.statements import STATEMENT_VECTORS
 from longmemeval.storage.fixture import Fixture, fixture_folder
 from longmemeval.storage.vector_store import VectorItem
-from longmemeval.text.calendar_names import weekday_of
-from longmemeval.text.words import content_words
 
 BUDGETS = (500, 1000, 2000, 4000)
 COUNT = cache(encoding_counter("o200k_base").count)

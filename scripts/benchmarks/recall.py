@@ -19,13 +19,13 @@ from pathlib import Path
 import numpy as np
 from msgspec import structs
 
-from longmemeval.event_loop import complete
-from longmemeval.files import sha256_bytes
+from longmemeval.core.event_loop import complete
+from longmemeval.core.files import sha256_bytes
 from longmemeval.memory.configuration import build_memory, resolve_configuration
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
+from longmemeval.ranking.message_vectors import VECTORS
+from longmemeval.ranking.word_counts import WORDS, WORDS_RECIPE, encode_words
 from longmemeval.records import DatasetIdentity, FixtureMeta, Haystack, PartInfo, Question, Session, Turn
-from longmemeval.retrieval.message_vectors import VECTORS
-from longmemeval.retrieval.word_counts import WORDS, WORDS_RECIPE, encode_words
 from longmemeval.storage.fixture import Fixture, write_fixture
 from longmemeval.storage.memory_store import MemoryStore
 from longmemeval.storage.vector_store import VectorItem, VectorStore

@@ -21,13 +21,13 @@ from pathlib import Path
 
 from shapes import shape_of_10m, shape_of_m, write
 
+from longmemeval.core.event_loop import complete
 from longmemeval.embedding.registry import load_embedder
-from longmemeval.event_loop import complete
 from longmemeval.memory.configuration import build_memory, resolve_configuration
 from longmemeval.memory.protocol import MemoryTools
+from longmemeval.ranking.message_vectors import VECTORS
+from longmemeval.ranking.word_counts import WORDS
 from longmemeval.records import Question
-from longmemeval.retrieval.message_vectors import VECTORS
-from longmemeval.retrieval.word_counts import WORDS
 from longmemeval.storage.fixture import Fixture
 
 PAGE = os.sysconf("SC_PAGE_SIZE")

@@ -12,12 +12,12 @@ from typing import Any
 
 from longmemeval.dataset import Dataset
 from longmemeval.llm.options import ModelOptions
-from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.estimate.grading import forecast_grading
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
-from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.pipeline.verify.verify import verify
+from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import answers
 from tests.server import ModelServer

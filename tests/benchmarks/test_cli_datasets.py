@@ -8,9 +8,9 @@ from typer.testing import CliRunner, Result
 from longmemeval.benchmarks import catalogue as catalogue_module
 from longmemeval.benchmarks import registry
 from longmemeval.benchmarks.catalogue import CatalogueEntry, Source
-from longmemeval.cli.verbs.datasets import app
+from longmemeval.cli.verbs.begin.datasets import app
+from longmemeval.core.files import sha256_bytes
 from longmemeval.errors import DataError, IntegrityError
-from longmemeval.files import sha256_bytes
 from tests.benchmarks.convomem.files import write_folder
 from tests.benchmarks.longmemeval.test_loader import make_record, write
 from tests.benchmarks.test_download import BODY, FileServer

@@ -14,7 +14,7 @@ from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.benchmarks.spec import Benchmark
 from longmemeval.benchmarks.specs import BENCHMARK_SPECS, benchmark_of
 from longmemeval.errors import DataError, HarnessError
-from longmemeval.evaluation.judges.definition import JUDGE_DEFINITIONS
+from longmemeval.judges.definition import JUDGE_DEFINITIONS
 from tests.benchmarks.longmemeval.test_loader import make_record, write
 from tests.models import Model, no_model
 
@@ -25,9 +25,9 @@ from pathlib import Path
 
 from longmemeval.benchmarks.in_memory import InMemoryDataset, read_records
 from longmemeval.benchmarks.spec import Benchmark
-from longmemeval.evaluation.judges.definition import JudgeDefinition
-from longmemeval.evaluation.judges.rules import Verdict, rule_judge
-from longmemeval.evaluation.question_types import QuestionTypes
+from longmemeval.judges.definition import JudgeDefinition
+from longmemeval.judges.offline.rules import Verdict, rule_judge
+from longmemeval.judges.question_types import QuestionTypes
 from longmemeval.records import Gold, Haystack, Question, Session, Turn
 
 DAY = datetime(2024, 1, 1)

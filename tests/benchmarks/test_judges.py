@@ -7,8 +7,8 @@ import pytest
 from longmemeval.benchmarks import judges
 from longmemeval.benchmarks.specs import BENCHMARK_SPECS
 from longmemeval.errors import FatalModelError, HarnessError
-from longmemeval.evaluation.judges.definition import rule_names
-from longmemeval.evaluation.judges.protocol import Judge
+from longmemeval.judges.definition import rule_names
+from longmemeval.judges.protocol import Judge
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import load_chat_model
 from tests.models import Model, no_model

@@ -11,7 +11,7 @@ import pytest
 
 from longmemeval.benchmarks import mapped_file
 from longmemeval.benchmarks.mapped_file import MappedFile, OnePassRecord
-from longmemeval.files import sha256_bytes
+from longmemeval.core.files import sha256_bytes
 
 SMAPS = Path("/proc/self/smaps")
 

@@ -3,7 +3,7 @@ import pytest
 from longmemeval.benchmarks.locomo.format import CATEGORIES
 from longmemeval.benchmarks.longmemeval.loader import QUESTION_TYPES
 from longmemeval.benchmarks.specs import benchmarks
-from longmemeval.evaluation.question_types import ABILITIES, ANY_TYPES, OTHER
+from longmemeval.judges.question_types import ABILITIES, ANY_TYPES, OTHER
 from longmemeval.records import Gold
 
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from longmemeval.evaluation.judges.lexical import grade
+from longmemeval.core.text.words import content_words
+from longmemeval.judges.offline.lexical import grade
 from longmemeval.llm.extractive.answers import find_answer
 from longmemeval.llm.extractive.sentences import sentences_of
 from longmemeval.llm.offline import ABSTENTION as REFUSAL
 from longmemeval.llm.protocol import Passage
 from longmemeval.records import Gold, Question
-from longmemeval.text.words import content_words
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "data" / "sample" / "sample.json"

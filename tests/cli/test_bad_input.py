@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
-from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
+from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from tests.cli.conftest import Command, Outcome
 from tests.pipeline.helpers import answer_all, colour_record, colours, prepared_colours
 from tests.support import longmemeval, write_dataset

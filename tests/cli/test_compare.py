@@ -8,8 +8,8 @@ import pytest
 
 from longmemeval.benchmarks.locomo.loader import LocomoDataset
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
-from longmemeval.pipeline.exchange.hypotheses import adopt_hypotheses
-from longmemeval.pipeline.grade.evaluate import evaluate
+from longmemeval.pipeline.evaluate.evaluate import evaluate
+from longmemeval.results.formats.hypotheses import adopt_hypotheses
 from tests.benchmarks.locomo.test_loader import make_conversation
 from tests.benchmarks.longmemeval.test_loader import write
 from tests.cli.conftest import Command

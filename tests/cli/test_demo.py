@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from longmemeval.benchmarks.registry import load_dataset
-from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
+from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.memory.definition import MEMORIES
 from longmemeval.pipeline.demo import SHOWN, run_demo
 from longmemeval.pipeline.verify.verify import verify

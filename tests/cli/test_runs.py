@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from longmemeval.pipeline.runs import listing
-from longmemeval.pipeline.runs.index import INDEX, read_index
-from longmemeval.pipeline.runs.listing import RunFilter, list_runs, named_runs
-from longmemeval.pipeline.runs.manifest import read_manifest
-from longmemeval.text_files import decode_json
+from longmemeval.core.text_files import decode_json
+from longmemeval.results import listing
+from longmemeval.results.index import INDEX, read_index
+from longmemeval.results.listing import RunFilter, list_runs, named_runs
+from longmemeval.results.manifest import read_manifest
 from tests.cli.conftest import Command
 from tests.pipeline.graded_runs import grade, graded_run, labels
 from tests.pipeline.helpers import colours, folders_in

@@ -13,7 +13,7 @@ from urllib.parse import quote, quote_plus, unquote
 
 import pytest
 
-from longmemeval.secrets import redaction
+from longmemeval.core.secrets import redaction
 from tests.cli.conftest import Command
 from tests.server import text_vector
 from tests.support import COMMAND, clean_environment, json_lines, longmemeval, record, write_dataset

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
-from longmemeval.event_loop import complete, in_thread, not_its_own_time, own_time
-from longmemeval.pipeline.answer.run import RunOptions, run
-from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
+from longmemeval.core.event_loop import complete, in_thread, not_its_own_time, own_time
+from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.run.run import RunOptions, run
 from tests.pipeline.helpers import MODEL, prepared_colours
 from tests.support import clean_environment
 
@@ -100,7 +100,7 @@ def test_time_that_is_not_its_own_is_left_out_once() -> None:
 
 INTERRUPTED = """
 import asyncio, os, signal, threading
-from longmemeval.event_loop import complete, in_thread, not_its_own_time, own_time
+from longmemeval.core.event_loop import complete, in_thread, not_its_own_time, own_time
 
 async def forever():
     threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()

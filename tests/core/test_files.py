@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from longmemeval.files import (
+from longmemeval.core.files import (
     list_folders,
     remove_unfinished,
     safe_name,

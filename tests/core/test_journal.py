@@ -11,9 +11,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from longmemeval.core.files import sha256_file
+from longmemeval.core.journal import Journal, StoredJournal, read_journal
 from longmemeval.errors import HarnessError, IntegrityError
-from longmemeval.files import sha256_file
-from longmemeval.pipeline.runs.journal import Journal, StoredJournal, read_journal
 from longmemeval.records import DatasetIdentity as Entry
 from tests.support import clean_environment
 
@@ -109,7 +109,7 @@ def test_writer_that_died_leaves_no_lock(tmp_path: Path) -> None:
     path = tmp_path / "j.jsonl"
     code = (
         "import os, sys; from pathlib import Path\n"
-        "from longmemeval.pipeline.runs.journal import Journal\n"
+        "from longmemeval.core.journal import Journal\n"
         "from longmemeval.records import DatasetIdentity as Entry\n"
         "Journal(Path(sys.argv[1]), Entry).append(Entry('one', '1')); os.kill(os.getpid(), 9)"
     )

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longmemeval.core.files import sha256_bytes
 from longmemeval.embedding.hashing import HashingEmbedder
 from longmemeval.errors import HarnessError
-from longmemeval.files import sha256_bytes
 from tests.support import IN_PROPORTION, growth
 
 TEXT = "My sister Zoë adopted two greyhounds in Málaga last spring."
@@ -48,7 +48,7 @@ def test_bits_are_the_same_in_every_process_and_for_ever() -> None:
     expected = "da398af16b08dcaf1db430a61925ccba263e869e94b2645f997fbe726628c819"
     assert sha256_bytes(HashingEmbedder().embed([TEXT]).astype("<f4").tobytes()) == expected
     program = (
-        "from longmemeval.embedding.hashing import HashingEmbedder; from longmemeval.files import sha256_bytes;"
+        "from longmemeval.embedding.hashing import HashingEmbedder; from longmemeval.core.files import sha256_bytes;"
         f"print(sha256_bytes(HashingEmbedder().embed([{TEXT!r}]).astype('<f4').tobytes()))"
     )
     for seed in ("1", "2"):

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from longmemeval.arrays import Vectors
+from longmemeval.core.arrays import Vectors
 from longmemeval.embedding.local import FOLDER_FILES, LocalEmbedder
 from longmemeval.embedding.registry import load_embedder
 from longmemeval.errors import HarnessError

@@ -11,9 +11,9 @@ from longmemeval.benchmarks.locomo.benchmark import LOCOMO
 from longmemeval.benchmarks.locomo.loader import LocomoDataset
 from longmemeval.benchmarks.longmemeval.benchmark import LONGMEMEVAL
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
+from longmemeval.core.files import sha256_file
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.audit import Audit, audited_mean, ceiling, read_audit
-from longmemeval.files import sha256_file
+from longmemeval.judges.audit import Audit, audited_mean, ceiling, read_audit
 from longmemeval.records import Gold
 from tests.conftest import real_file
 from tests.support import record, write_dataset

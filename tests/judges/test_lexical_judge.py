@@ -15,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct, structs
 
-from longmemeval.evaluation.judges.comparison import normalise
-from longmemeval.evaluation.judges.lexical import grade, lexical_judge
-from longmemeval.evaluation.judges.standing import judge_name
-from longmemeval.evaluation.recompute import recomputed
-from longmemeval.files import safe_name, sha256_text
+from longmemeval.core.files import safe_name, sha256_text
+from longmemeval.core.text.quantities import plain_quantities
+from longmemeval.judges.official_status import judge_name
+from longmemeval.judges.offline.comparison import normalise
+from longmemeval.judges.offline.lexical import grade, lexical_judge
+from longmemeval.judges.recompute import recomputed
 from longmemeval.records import Gold, Judgement, Question, Usage
-from longmemeval.text.quantities import plain_quantities
 from tests.support import IN_PROPORTION, growth
 
 

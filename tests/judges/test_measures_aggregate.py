@@ -2,15 +2,15 @@ import random
 
 import pytest
 
-from longmemeval.evaluation.measures import Measure, mrr, ndcg, precision, recall, recall_all, recall_any
-from longmemeval.evaluation.measures.aggregate import (
+from longmemeval.measures import Measure, mrr, ndcg, precision, recall, recall_all, recall_any
+from longmemeval.measures.aggregate import (
     DEFAULT_INTERVALS,
     IntervalOptions,
     Mean,
     QuestionValues,
     aggregate,
 )
-from longmemeval.evaluation.statistics.spread import wilson_interval
+from longmemeval.statistics.spread import wilson_interval
 from tests.support import IN_PROPORTION, growth
 
 

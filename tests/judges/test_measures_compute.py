@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.measures import (
+from longmemeval.measures import (
     MEASURES,
     Measure,
     mrr,
@@ -16,7 +16,7 @@ from longmemeval.evaluation.measures import (
     recall_all,
     recall_any,
 )
-from longmemeval.evaluation.measures.compute import EmptyGold, compute, dcg_official
+from longmemeval.measures.compute import EmptyGold, compute, dcg_official
 
 CORPUS = ["a", "b", "c", "d"]
 GOLD: dict[str, list[str]] = {"empty": [], "partial": ["a", "b"], "full": CORPUS}

@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longmemeval import measures
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation import measures
-from longmemeval.evaluation.measures import MEASURES, Measure, mrr, ndcg_official, recall, recall_any
+from longmemeval.measures import MEASURES, Measure, mrr, ndcg_official, recall, recall_any
 
 AT_CUTOFF = [kind.name for kind in MEASURES.values() if kind.has_cutoff]
 

@@ -5,7 +5,7 @@ from time import perf_counter
 import numpy as np
 import pytest
 
-from longmemeval.evaluation.statistics.misclassification import (
+from longmemeval.statistics.misclassification import (
     Corrected,
     MeasuredRates,
     NotCorrectable,
@@ -13,7 +13,7 @@ from longmemeval.evaluation.statistics.misclassification import (
     corrected_accuracy,
     corrected_difference,
 )
-from longmemeval.evaluation.statistics.spread import wilson_interval
+from longmemeval.statistics.spread import wilson_interval
 
 TRIALS = 600
 RIGHT, WRONG = 2, 3

@@ -5,10 +5,10 @@ from datetime import datetime
 
 import pytest
 
+from longmemeval.core.files import safe_name, sha256_text
 from longmemeval.errors import FatalModelError, HarnessError
-from longmemeval.evaluation.judges.template_judge import TemplateJudge
-from longmemeval.evaluation.judges.template_set import TemplateSet, load_template_set
-from longmemeval.files import safe_name, sha256_text
+from longmemeval.judges.template_judge import TemplateJudge
+from longmemeval.judges.template_set import TemplateSet, load_template_set
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
 from longmemeval.llm.registry import load_chat_model

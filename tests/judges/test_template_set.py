@@ -12,8 +12,8 @@ from longmemeval.benchmarks.locomo.format import CATEGORIES
 from longmemeval.benchmarks.longmemeval.loader import QUESTION_TYPES
 from longmemeval.benchmarks.specs import benchmarks
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.judges.definition import set_names
-from longmemeval.evaluation.judges.template_set import (
+from longmemeval.judges.definition import set_names
+from longmemeval.judges.template_set import (
     READINGS,
     TemplateSet,
     choices,

@@ -8,12 +8,12 @@ from threading import Barrier
 import pytest
 
 from longmemeval.benchmarks.longmemeval.judge import LongMemEvalJudge
+from longmemeval.core.files import safe_name, sha256_text
 from longmemeval.errors import FatalModelError, HarnessError, ModelError
-from longmemeval.evaluation.judges.standing import first_of
-from longmemeval.evaluation.judges.template_judge import TemplateJudge
-from longmemeval.evaluation.judges.template_set import load_template_set
-from longmemeval.evaluation.judges.votes import RepeatedJudge, VotingJudge, majority
-from longmemeval.files import safe_name, sha256_text
+from longmemeval.judges.official_status import first_of
+from longmemeval.judges.template_judge import TemplateJudge
+from longmemeval.judges.template_set import load_template_set
+from longmemeval.judges.votes import RepeatedJudge, VotingJudge, majority
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatReply, ChatRequest

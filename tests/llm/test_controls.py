@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from longmemeval.evaluation.refusal import abstains
+from longmemeval.judges.offline.refusal import abstains
 from longmemeval.llm.controls import REFUSAL
 from longmemeval.llm.protocol import ChatMessage, ChatRequest
 from longmemeval.llm.registry import load_chat_model

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from longmemeval.costs.prices import price
-from longmemeval.costs.spending import Account, SpendingLimit, spent_in
+from longmemeval.core.locks import locked
 from longmemeval.errors import FatalModelError, HarnessError, ModelError, SpendingLimitError
+from longmemeval.llm.costs.prices import price
+from longmemeval.llm.costs.spending import Account, SpendingLimit, spent_in
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
 from longmemeval.llm.registry import load_chat_model
-from longmemeval.locks import locked
 from tests.server import Fault, ModelServer, black_hole, nobody
 from tests.support import clean_environment, json_lines
 
@@ -159,7 +159,7 @@ _SPENDS = """
 import sys, time
 from pathlib import Path
 from longmemeval.errors import SpendingLimitError
-from longmemeval.costs.spending import Account, SpendingLimit
+from longmemeval.llm.costs.spending import Account, SpendingLimit
 
 account = Account(Path(sys.argv[1]), SpendingLimit(10.0))
 account.open()
@@ -232,7 +232,7 @@ def test_a_line_that_was_half_written_is_passed_over(server: ModelServer, tmp_pa
 _WRITES = """
 import sys
 from pathlib import Path
-from longmemeval.costs.spending import Account
+from longmemeval.llm.costs.spending import Account
 
 account = Account(Path(sys.argv[1]))
 for _ in range(200):

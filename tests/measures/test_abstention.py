@@ -4,7 +4,7 @@ import random
 import msgspec
 import pytest
 
-from longmemeval.evaluation.abstention import (
+from longmemeval.measures.abstention import (
     Abstaining,
     Calibration,
     ScoreBin,
@@ -13,8 +13,8 @@ from longmemeval.evaluation.abstention import (
     calibrate,
     method,
 )
-from longmemeval.evaluation.statistics.spread import wilson_interval
 from longmemeval.records import Gold
+from longmemeval.statistics.spread import wilson_interval
 
 REFUSAL = "I don't know; that was never mentioned."
 Scores = dict[str, float | None]

@@ -1,6 +1,6 @@
 import pytest
 
-from longmemeval.evaluation.losses import Stage, evidence_recall, stage_of
+from longmemeval.measures.losses import Stage, evidence_recall, stage_of
 from longmemeval.records import Answer, Gold
 
 STORED = {"s1", "s2", "s:3", "s1:0", "s1:1", "s2:0", "s:3:0", "s9:0"}

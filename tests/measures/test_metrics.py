@@ -10,10 +10,10 @@ from longmemeval.benchmarks.locomo.benchmark import LOCOMO
 from longmemeval.benchmarks.longmemeval.benchmark import LONGMEMEVAL
 from longmemeval.benchmarks.longmemeval.judge import PARAMETERS, TEMPLATES_SHA256
 from longmemeval.benchmarks.longmemeval.official.figures import ORDER as OFFICIAL_TYPES
-from longmemeval.evaluation.judges.protocol import JudgeIdentity
-from longmemeval.evaluation.metrics import Metrics, Score, compute_metrics
-from longmemeval.evaluation.question_types import ANY_TYPES, OfficialFigures, QuestionTypes
+from longmemeval.judges.protocol import JudgeIdentity
+from longmemeval.judges.question_types import ANY_TYPES, OfficialFigures, QuestionTypes
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT
+from longmemeval.measures.metrics import Metrics, Score, compute_metrics
 from longmemeval.records import Gold, Judgement, Usage
 
 OFFICIAL = JudgeIdentity(

@@ -9,11 +9,11 @@ import msgspec
 from msgspec import Struct
 from pydantic import Field
 
+from longmemeval.core.part_options import PartOptions
 from longmemeval.llm.protocol import ChatMessage, ChatRequest
 from longmemeval.memory.items import message_item
 from longmemeval.memory.parameters import Parameters
 from longmemeval.memory.protocol import MemoryTools
-from longmemeval.part_options import PartOptions
 from longmemeval.records import Question, Recall
 from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.messages_part import MESSAGES

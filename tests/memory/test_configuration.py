@@ -20,7 +20,7 @@ from longmemeval.memory.configuration import (
 )
 from longmemeval.memory.definition import MEMORIES
 from longmemeval.memory.protocol import MemoryTools
-from longmemeval.retrieval.questions.analysis import AnalysisMethod
+from longmemeval.ranking.questions.analysis import AnalysisMethod
 
 RETRIEVAL: dict[str, Any] = {
     "granularity": "turn",

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from longmemeval.core.files import sha256_bytes
 from longmemeval.dataset import Dataset
 from longmemeval.errors import FixtureError
-from longmemeval.files import sha256_bytes
 from longmemeval.memory.working_memory.part import DOCUMENT
-from longmemeval.pipeline.fixtures.costs import prepare_usage
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.runs.manifest import read_manifest
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.records import PartInfo
+from longmemeval.results.manifest import read_manifest
+from longmemeval.results.preparation.costs import prepare_usage
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, write_fixture
 from longmemeval.storage.memory_store import MemoryStore

@@ -8,12 +8,12 @@ import pytest
 from numpy.typing import NDArray
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
+from longmemeval.core.event_loop import complete
 from longmemeval.errors import HarnessError
-from longmemeval.event_loop import complete
 from longmemeval.memory.configuration import build_memory, resolve_configuration
 from longmemeval.memory.definition import MEMORIES
 from longmemeval.memory.protocol import MemoryTools
-from longmemeval.pipeline.fixtures.prepare import prepare
+from longmemeval.pipeline.prepare.prepare import prepare
 from longmemeval.records import Recall
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, fixture_folder

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
+from longmemeval.core.files import sha256_file
 from longmemeval.dataset import Dataset
 from longmemeval.errors import FixtureError, HarnessError
-from longmemeval.files import sha256_file
 from longmemeval.memory.configuration import MemoryConfiguration, build_memory, resolve_configuration
 from longmemeval.memory.protocol import MemoryTools
-from longmemeval.pipeline.fixtures.access import PreparedFixtures
-from longmemeval.pipeline.fixtures.costs import prepare_usage
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.inspect import inspect
-from longmemeval.pipeline.runs.manifest import read_manifest
+from longmemeval.pipeline.inspect.inspect import inspect
+from longmemeval.pipeline.prepare.access import PreparedFixtures
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.records import Usage
+from longmemeval.results.manifest import read_manifest
+from longmemeval.results.preparation.costs import prepare_usage
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, fixture_folder
 from tests.memory.own_memory import Facts, Shelf

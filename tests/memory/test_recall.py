@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from longmemeval.arrays import Vectors
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
+from longmemeval.core.arrays import Vectors
+from longmemeval.core.event_loop import complete
+from longmemeval.core.part_options import PartOptions
 from longmemeval.embedding.hashing import HashingEmbedder
-from longmemeval.event_loop import complete
 from longmemeval.llm.offline import ExtractiveModel
 from longmemeval.llm.tokens import CharacterCounter
 from longmemeval.memory.configuration import build_memory, parts_of, resolve_configuration
@@ -21,15 +22,14 @@ from longmemeval.memory.definition import MEMORIES
 from longmemeval.memory.items import Hit, items_at
 from longmemeval.memory.protocol import MemoryTools
 from longmemeval.memory.working_memory.part import DOCUMENT
-from longmemeval.part_options import PartOptions
-from longmemeval.pipeline.fixtures.build import FixtureTask, build_fixture
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.fixtures.recipes import PlannedPart
-from longmemeval.pipeline.fixtures.tools import Tools, ToolSettings
+from longmemeval.pipeline.prepare.build import FixtureTask, build_fixture
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.prepare.recipes import PlannedPart
+from longmemeval.pipeline.prepare.tools import Tools, ToolSettings
+from longmemeval.ranking.message_vectors import VECTORS
 from longmemeval.reading.history import HISTORY_FORMATS
 from longmemeval.reading.reader import Reader, reading_configuration
 from longmemeval.records import DatasetIdentity, FixtureMeta, Gold, Haystack, Question, Recall, Session, Turn
-from longmemeval.retrieval.message_vectors import VECTORS
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, fixture_folder
 from longmemeval.storage.messages_part import MESSAGES

@@ -3,14 +3,14 @@
 import pytest
 
 from longmemeval.benchmarks.registry import load_dataset
+from longmemeval.core.event_loop import complete
 from longmemeval.embedding.registry import load_embedder
 from longmemeval.errors import HarnessError
-from longmemeval.event_loop import complete
 from longmemeval.memory.configuration import build_memory, resolve_configuration
 from longmemeval.memory.protocol import MemorySystem, MemoryTools, RankingMemory
-from longmemeval.pipeline.fixtures.prepare import prepare
+from longmemeval.pipeline.prepare.prepare import prepare
+from longmemeval.ranking.questions.analysis import QuestionAnalysis
 from longmemeval.records import Question, Recall
-from longmemeval.retrieval.questions.analysis import QuestionAnalysis
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, fixture_folder
 from tests.support import record, write_dataset

@@ -6,18 +6,18 @@ from typing import Any, Literal
 
 import msgspec
 
+from longmemeval.core.files import sha256_text
 from longmemeval.dataset import Dataset
-from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
-from longmemeval.files import sha256_text
+from longmemeval.judges.protocol import JudgeIdentity, judge_id
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.pipeline.compare.comparison import Comparison
-from longmemeval.pipeline.runs.asked import AskedQuestions
-from longmemeval.pipeline.runs.lines import judgements_file
-from longmemeval.pipeline.runs.manifest import FORMAT, RunManifest, dataset_record, read_manifest, write_manifest
-from longmemeval.pipeline.runs.run_files import RunFiles
-from longmemeval.pipeline.runs.scores.checked import write_metrics
-from longmemeval.pipeline.runs.settings import AnswerSettings
 from longmemeval.records import Answer, Judgement
+from longmemeval.results.lines import judgements_file
+from longmemeval.results.manifest import FORMAT, RunManifest, dataset_record, read_manifest, write_manifest
+from longmemeval.results.run_files import RunFiles
+from longmemeval.results.run_questions import AskedQuestions
+from longmemeval.results.scores.checked import write_metrics
+from longmemeval.results.settings import AnswerSettings
 from longmemeval.settings import Folders
 
 

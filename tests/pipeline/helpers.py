@@ -16,13 +16,13 @@ from longmemeval.dataset import Dataset
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import MemoryConfiguration
 from longmemeval.memory.definition import MEMORIES, MemoryDefinition
-from longmemeval.pipeline.answer.answering import RunReport
-from longmemeval.pipeline.answer.run import RunOptions, run
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.runs.run_files import RunFiles
-from longmemeval.pipeline.runs.selection import Selection
-from longmemeval.pipeline.runs.settings import RetrievalSettings
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.run.answering import RunReport
+from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.pipeline.verify.retrieval import check_retrieval
+from longmemeval.results.run_files import RunFiles
+from longmemeval.results.selection import Selection
+from longmemeval.results.settings import RetrievalSettings
 from longmemeval.settings import Folders
 from tests.forking import Forked, start_forked
 from tests.server import ModelServer

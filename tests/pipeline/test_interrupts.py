@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from longmemeval.pipeline.fixtures.prepare import prepare
+from longmemeval.pipeline.prepare.prepare import prepare
 from tests.forking import Forked
 from tests.pipeline.helpers import answer_all, colours, litter, prepared_colours, start
 from tests.pipeline.sweeps import written

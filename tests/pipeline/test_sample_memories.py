@@ -5,10 +5,10 @@ from math import comb
 import pytest
 
 from longmemeval.benchmarks.registry import load_dataset
-from longmemeval.evaluation.judges.lexical import grade
+from longmemeval.judges.offline.lexical import grade
 from longmemeval.memory.configuration import resolve_configuration
-from longmemeval.pipeline.answer.run import RunOptions, run
-from longmemeval.pipeline.fixtures.prepare import prepare
+from longmemeval.pipeline.prepare.prepare import prepare
+from longmemeval.pipeline.run.run import RunOptions, run
 from tests.pipeline.helpers import folders_in
 from tests.support import ROOT, json_lines
 

@@ -9,10 +9,10 @@ import pytest
 
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.errors import FatalModelError, FixtureError, SpendingLimitError
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.workers import in_order
 from longmemeval.records import Question
+from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
 from tests.forking import Forked
 from tests.pipeline.helpers import colours, folders_in, start, stop_when

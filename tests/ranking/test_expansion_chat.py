@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from longmemeval.errors import FatalModelError, HarnessError, ModelError
 from longmemeval.llm.json_reply import UnreadableReply, list_in_reply
 from longmemeval.llm.protocol import ChatReply, ChatRequest
+from longmemeval.ranking.expansion import Expansion, ExpansionKind, ExpansionLevel, MadeExpansions, chat_maker, encode
+from longmemeval.ranking.expansion.reply import checked_items
 from longmemeval.records import Usage
-from longmemeval.retrieval.expansion import Expansion, ExpansionKind, ExpansionLevel, MadeExpansions, chat_maker, encode
-from longmemeval.retrieval.expansion.reply import checked_items
 from longmemeval.storage.memory_store import MemoryStore
-from tests.retrieval.support import history
+from tests.ranking.support import history
 
 KINDS: tuple[ExpansionKind, ...] = ("summary", "keyphrase", "fact", "event")
 STORE = history(

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from longmemeval.benchmarks.longmemeval.official.join import CorpusItem, official_cache, official_join
 from longmemeval.errors import DataError
-from longmemeval.retrieval.expansion import JoinMode, joined_words
-from longmemeval.retrieval.lexical import UnitWords
-from longmemeval.retrieval.word_counts import count_words
+from longmemeval.ranking.expansion import JoinMode, joined_words
+from longmemeval.ranking.lexical import UnitWords
+from longmemeval.ranking.word_counts import count_words
 
 MODES: tuple[JoinMode, ...] = ("separate", "merge", "replace")
 TEXTS = ["about cats", "about dogs", "hello"]

@@ -6,7 +6,7 @@ from datetime import date
 import pytest
 
 from longmemeval.errors import FixtureError
-from longmemeval.retrieval.expansion import Expansion, decode, encode, keys_part
+from longmemeval.ranking.expansion import Expansion, decode, encode, keys_part
 
 FACTS = (Expansion("s:0", ("I have a cat", "it is 3\u00a0years old")), Expansion("s:1", ()))
 EVENTS = (Expansion("s", ("moved", "will move"), (date(2023, 5, 1), None)),)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from longmemeval.retrieval.history import Granularity, HistoryView, Side
-from longmemeval.retrieval.priors import Priors, without_names, words_of_date
-from tests.retrieval.support import history
+from longmemeval.ranking.history import Granularity, HistoryView, Side
+from longmemeval.ranking.priors import Priors, without_names, words_of_date
+from tests.ranking.support import history
 
 CHAT = (
     [("assistant", "Hello!"), ("user", "Hi."), ("assistant", "What is new?"), ("user", "Nothing."), ("user", "Bye.")],

@@ -6,8 +6,8 @@ from datetime import date
 import numpy as np
 import pytest
 
-from longmemeval.retrieval.dense import DenseIndex
-from longmemeval.retrieval.expansion import (
+from longmemeval.ranking.dense import DenseIndex
+from longmemeval.ranking.expansion import (
     Expansion,
     decode,
     encode,
@@ -16,13 +16,13 @@ from longmemeval.retrieval.expansion import (
     keys_part,
     keys_to_embed,
 )
-from longmemeval.retrieval.expansion.join import JoinMode
-from longmemeval.retrieval.history import HistoryView
-from longmemeval.retrieval.unit_keys import KeyVectors
+from longmemeval.ranking.expansion.join import JoinMode
+from longmemeval.ranking.history import HistoryView
+from longmemeval.ranking.unit_keys import KeyVectors
 from longmemeval.storage.vector_file import EmbedderIdentity
 from longmemeval.storage.vector_store import VectorItem, VectorStore
 from longmemeval.storage.vectors_part import OpenVectors
-from tests.retrieval.support import history
+from tests.ranking.support import history
 
 X, Y, Z = np.eye(3, dtype=np.float32)
 STORE = history([("user", "a"), ("assistant", "b")], [("user", "c")])

@@ -5,16 +5,16 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from longmemeval.arrays import Vectors
+from longmemeval.core.arrays import Vectors
+from longmemeval.core.files import sha256_bytes
+from longmemeval.core.part_options import IndexEngine
 from longmemeval.dataset import Dataset
 from longmemeval.errors import FixtureError
-from longmemeval.files import sha256_bytes
-from longmemeval.part_options import IndexEngine
-from longmemeval.pipeline.answer.run import RunOptions, run
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, PrepareReport, prepare
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, PrepareReport, prepare
+from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.ranking.message_graph import MESSAGE_GRAPH
+from longmemeval.ranking.message_vectors import VECTORS
 from longmemeval.records import PartInfo
-from longmemeval.retrieval.message_graph import MESSAGE_GRAPH
-from longmemeval.retrieval.message_vectors import VECTORS
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, fixture_folder, write_fixture
 from longmemeval.storage.graph import Graph, GraphParameters

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from longmemeval.embedding.local import FOLDER_FILES
 from longmemeval.errors import HarnessError
-from longmemeval.retrieval.rerank import LocalReranker, load_reranker, rerank
+from longmemeval.ranking.rerank import LocalReranker, load_reranker, rerank
 from tests.models import minilm_folder
 
 QUERY = "Which pet does Anna own?"

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longmemeval.retrieval.dense import DenseIndex
-from longmemeval.retrieval.fusion import fuse, min_max, order, reciprocal_rank
-from longmemeval.retrieval.history import HistoryView
-from longmemeval.retrieval.lexical import LexicalIndex, LexicalParameters
+from longmemeval.core.text.words import content_words
+from longmemeval.ranking.dense import DenseIndex
+from longmemeval.ranking.fusion import fuse, min_max, order, reciprocal_rank
+from longmemeval.ranking.history import HistoryView
+from longmemeval.ranking.lexical import LexicalIndex, LexicalParameters
 from longmemeval.storage.vector_store import VectorItem
-from longmemeval.text.words import content_words
-from tests.retrieval.support import Line, history
+from tests.ranking.support import Line, history
 
 PLAIN = LexicalParameters(window=(), session=0.0)
 WORDS = ["paint", "river", "bicycle", "garage", "cook", "lemon", "train", "violin"]

@@ -11,16 +11,16 @@ from longmemeval.embedding.registry import load_embedder
 from longmemeval.errors import FixtureError
 from longmemeval.memory.configuration import build_memory, resolve_configuration
 from longmemeval.memory.protocol import MemoryTools, RankingMemory
-from longmemeval.pipeline.answer.run import run
-from longmemeval.pipeline.fixtures.prepare import prepare
-from longmemeval.retrieval.dense import DenseIndex
-from longmemeval.retrieval.history import HistoryView, RankedUnit
-from longmemeval.retrieval.message_vectors import VECTORS
-from longmemeval.retrieval.statements import STATEMENT_VECTORS, stated
+from longmemeval.pipeline.prepare.prepare import prepare
+from longmemeval.pipeline.run.run import run
+from longmemeval.ranking.dense import DenseIndex
+from longmemeval.ranking.history import HistoryView, RankedUnit
+from longmemeval.ranking.message_vectors import VECTORS
+from longmemeval.ranking.statements import STATEMENT_VECTORS, stated
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, fixture_folder
 from longmemeval.storage.vector_store import VectorItem
-from tests.retrieval.support import history
+from tests.ranking.support import history
 from tests.support import record, write_dataset
 
 EMBEDDER = load_embedder("hashing")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longmemeval.benchmarks.registry import load_dataset
-from longmemeval.text.dates_in_text.mentions import MentionedDate, mentioned_dates
+from longmemeval.core.text.dates_in_text.mentions import MentionedDate, mentioned_dates
 from tests.support import processor_seconds
 
 MONDAY = datetime(2023, 5, 22, 8, 15)

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
+from longmemeval.core.text.words import content_words
 from longmemeval.errors import FixtureError
-from longmemeval.records import DatasetIdentity, FixtureMeta, PartInfo
-from longmemeval.retrieval import word_counts
-from longmemeval.retrieval.history import Granularity, HistoryView, Side
-from longmemeval.retrieval.lexical import LexicalIndex, LexicalParameters
-from longmemeval.retrieval.priors import Priors
-from longmemeval.retrieval.word_counts import (
+from longmemeval.ranking import word_counts
+from longmemeval.ranking.history import Granularity, HistoryView, Side
+from longmemeval.ranking.lexical import LexicalIndex, LexicalParameters
+from longmemeval.ranking.priors import Priors
+from longmemeval.ranking.word_counts import (
     WORDS,
     WORDS_RECIPE,
     SortedWords,
@@ -28,9 +28,9 @@ from longmemeval.retrieval.word_counts import (
     decode_words,
     encode_words,
 )
+from longmemeval.records import DatasetIdentity, FixtureMeta, PartInfo
 from longmemeval.storage.memory_store import MemoryStore
-from longmemeval.text.words import content_words
-from tests.retrieval.support import history
+from tests.ranking.support import history
 from tests.support import peak_memory
 
 CHAT = (

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from longmemeval.core.files import sha256_bytes
 from longmemeval.errors import FatalModelError, HarnessError, ModelError
-from longmemeval.files import sha256_bytes
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
 from longmemeval.llm.tokens import Counted, token_counter
 from longmemeval.memory.items import message_item

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longmemeval.core.files import sha256_text
 from longmemeval.errors import HarnessError
-from longmemeval.files import sha256_text
 from longmemeval.reading.templates import NOTE_FIELDS, READER_FIELDS, Template, load_template
 
 VALUES = {"history": "H", "question_date": "D", "question": "Q"}

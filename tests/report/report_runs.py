@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
+from longmemeval.core.files import sha256_bytes
 from longmemeval.dataset import Dataset
-from longmemeval.files import sha256_bytes
 from longmemeval.llm.protocol import ChatMessage
 from longmemeval.reading.prompts import SentPrompt
 from longmemeval.records import Answer, Question, Usage

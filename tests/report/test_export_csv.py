@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from longmemeval.errors import HarnessError
-from longmemeval.pipeline.exchange.export_csv import export_csv
 from longmemeval.records import Answer
+from longmemeval.results.formats.export_csv import export_csv
 from tests.pipeline.graded_runs import F1, LENIENT, STRICT, grade, graded_run
 from tests.pipeline.helpers import colours, folders_in
 from tests.report.report_runs import HOSTILE, hostile_run, replace_answers, three_runs

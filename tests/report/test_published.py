@@ -9,7 +9,7 @@ from msgspec import structs
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.errors import DataError
-from longmemeval.evaluation.judges.protocol import JudgeIdentity
+from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.report.published import PublishedFigure, load_published, published_for
 from longmemeval.report.tables.comparison import published_table
 from tests.support import record, write_dataset

@@ -11,7 +11,7 @@ from longmemeval.benchmarks.locomo.benchmark import LOCOMO
 from longmemeval.benchmarks.longmemeval.benchmark import LONGMEMEVAL
 from longmemeval.benchmarks.spec import Benchmark
 from longmemeval.dataset import Dataset
-from longmemeval.evaluation.metrics import compute_metrics
+from longmemeval.measures.metrics import compute_metrics
 from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.records import Gold, Judgement

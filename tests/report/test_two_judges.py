@@ -7,19 +7,18 @@ import numpy as np
 import pytest
 
 from longmemeval.benchmarks.specs import BENCHMARK_SPECS
-from longmemeval.evaluation.judges.protocol import JudgeIdentity
-from longmemeval.evaluation.plants.plant import Plant
-from longmemeval.evaluation.plants.rates import judge_rates
-from longmemeval.evaluation.statistics.misclassification import (
-    Corrected,
-    MeasuredRates,
-    PlantCredit,
-    expected_agreement,
-)
-from longmemeval.files import sha256_bytes, sha256_text, write_atomic
-from longmemeval.pipeline.compare.graded_run import load_graded
+from longmemeval.core.files import sha256_bytes, sha256_text, write_atomic
+from longmemeval.core.journal import Journal
+from longmemeval.judges.plants.plant import Plant
+from longmemeval.judges.protocol import JudgeIdentity
+from longmemeval.measures.plant_rates import judge_rates
 from longmemeval.pipeline.judge_check.planted import encoded_plants
-from longmemeval.pipeline.judge_check.stored import (
+from longmemeval.records import Judgement
+from longmemeval.report.charts.of_comparison import judges_chart
+from longmemeval.report.charts.two_judges import JudgedBy, TwoJudges, two_judges_chart
+from longmemeval.report.write import ReportOptions, render_report
+from longmemeval.results.graded.graded_run import load_graded
+from longmemeval.results.graded.judge_checks import (
     CHECK,
     FORMAT,
     JUDGEMENTS,
@@ -28,12 +27,13 @@ from longmemeval.pipeline.judge_check.stored import (
     check_folder,
     encoded,
 )
-from longmemeval.pipeline.runs.journal import Journal
-from longmemeval.records import Judgement
-from longmemeval.report.charts.of_comparison import judges_chart
-from longmemeval.report.charts.two_judges import JudgedBy, TwoJudges, two_judges_chart
-from longmemeval.report.write import ReportOptions, render_report
 from longmemeval.settings import Folders
+from longmemeval.statistics.misclassification import (
+    Corrected,
+    MeasuredRates,
+    PlantCredit,
+    expected_agreement,
+)
 from tests.pipeline.graded_runs import LENIENT, STRICT
 from tests.report.report_runs import three_runs
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from longmemeval.pipeline.runs.lines import is_shortened
 from longmemeval.records import Answer
+from longmemeval.results.lines import is_shortened
 
 
 @pytest.mark.parametrize(

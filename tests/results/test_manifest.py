@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from longmemeval.core.files import sha256_bytes
 from longmemeval.errors import HarnessError, IntegrityError
-from longmemeval.files import sha256_bytes
-from longmemeval.pipeline.runs.index import settings_sha256
-from longmemeval.pipeline.runs.manifest import (
+from longmemeval.results.index import settings_sha256
+from longmemeval.results.manifest import (
     check_run_id,
     differences,
     environment,

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longmemeval.errors import HarnessError
-from longmemeval.pipeline.runs.selection import Selection, select, stratified_order
 from longmemeval.records import Question
+from longmemeval.results.selection import Selection, select, stratified_order
 
 TYPES = st.dictionaries(
     st.text("abcdef0123456789_", min_size=1, max_size=8), st.sampled_from(["one", "two", "three"]), min_size=1

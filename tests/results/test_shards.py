@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longmemeval.errors import HarnessError
-from longmemeval.pipeline.runs.selection import Selection, part_of, select, shards_with_questions
-from longmemeval.pipeline.runs.shards import base_of, partition, shard_named, sharded_id
 from longmemeval.records import Question
+from longmemeval.results.selection import Selection, part_of, select, shards_with_questions
+from longmemeval.results.shards import base_of, partition, shard_named, sharded_id
 
 HAYSTACKS = st.lists(st.integers(0, 6), min_size=1, max_size=40)
 """Of each question the number of its haystack."""

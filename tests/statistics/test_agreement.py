@@ -1,6 +1,6 @@
 import pytest
 
-from longmemeval.evaluation.statistics.agreement import Concordance, agreement
+from longmemeval.statistics.agreement import Concordance, agreement
 
 Labels = dict[str, bool | None]
 

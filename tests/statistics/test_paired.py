@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.statistics.paired import (
+from longmemeval.statistics.paired import (
     Paired,
     compare_pairs,
     holm,
     mcnemar,
 )
-from longmemeval.evaluation.statistics.spread import Spread, repeat_spread, wilson_interval
+from longmemeval.statistics.spread import Spread, repeat_spread, wilson_interval
 
 Scores = dict[str, float | None]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from longmemeval.evaluation.statistics.power import (
+from longmemeval.statistics.power import (
     DISCORDANT,
     assumed_design_effect,
     can_show_nothing,
@@ -12,7 +12,7 @@ from longmemeval.evaluation.statistics.power import (
     independent_units,
     minimum_detectable_difference,
 )
-from longmemeval.evaluation.statistics.resampling import sign_flip_p
+from longmemeval.statistics.resampling import sign_flip_p
 
 
 def own(n: int) -> list[str]:

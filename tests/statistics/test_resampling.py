@@ -4,14 +4,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from longmemeval.evaluation.statistics.resampling import (
+from longmemeval.statistics.resampling import (
     bootstrap_mean,
     paired_bootstrap,
     share_haystacks,
     sign_flip_p,
     smallest_p,
 )
-from longmemeval.evaluation.statistics.spread import wilson_interval
+from longmemeval.statistics.spread import wilson_interval
 
 TABLE = [1.0] * 81 + [-1.0] * 29 + [0.0] * 390
 
@@ -87,7 +87,7 @@ def test_the_seed_decides_what_is_drawn() -> None:
 def test_the_number_drawn_at_a_time_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     differences = [random.Random(number).random() - 0.4 for number in range(60)]
     whole = paired_bootstrap(differences, own(60)), sign_flip_p(differences, own(60))
-    monkeypatch.setattr("longmemeval.evaluation.statistics.resampling._CELLS", 7_000)
+    monkeypatch.setattr("longmemeval.statistics.resampling._CELLS", 7_000)
     assert paired_bootstrap(differences, own(60)) == pytest.approx(whole[0], abs=1e-12)
     assert sign_flip_p(differences, own(60)) == whole[1]
 
@@ -157,7 +157,7 @@ def test_draws_too_many_to_keep_are_the_same(monkeypatch: pytest.MonkeyPatch) ->
     differences = [random.Random(number).random() - 0.4 for number in range(60)]
     methods = (paired_bootstrap, sign_flip_p)
     kept = [method(differences, own(60), resamples=250) for method in methods]
-    monkeypatch.setattr("longmemeval.evaluation.statistics.resampling._KEPT", 0)
+    monkeypatch.setattr("longmemeval.statistics.resampling._KEPT", 0)
     assert [method(differences, own(60), resamples=250) for method in methods] == kept
 
 
@@ -171,7 +171,7 @@ def test_questions_that_do_not_differ_have_no_say() -> None:
 def test_the_mean_is_drawn_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     values = [random.Random(number).random() for number in range(61)]
     whole = bootstrap_mean(values, own(61))
-    monkeypatch.setattr("longmemeval.evaluation.statistics.resampling._CELLS", 700)
+    monkeypatch.setattr("longmemeval.statistics.resampling._CELLS", 700)
     assert bootstrap_mean(values, own(61)) == whole
 
 

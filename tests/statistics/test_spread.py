@@ -1,7 +1,7 @@
 import pytest
 from scipy.stats import binomtest
 
-from longmemeval.evaluation.statistics.spread import percentile, wilson_interval
+from longmemeval.statistics.spread import percentile, wilson_interval
 
 
 @pytest.mark.parametrize(

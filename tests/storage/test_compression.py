@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from longmemeval.errors import FixtureError
-from longmemeval.pipeline.answer.run import RunOptions, run
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.runs.run_files import RunFiles
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.pipeline.verify.verify import verify
+from longmemeval.results.run_files import RunFiles
 from longmemeval.storage.fixture import Fixture, tidy_fixture, write_fixture
 from tests.pipeline.helpers import MODEL, colours, folders_in
 from tests.storage.test_fixture import DB, OLD, content, db_part, meta_of

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from longmemeval.core.files import sha256_bytes
 from longmemeval.errors import FixtureError, HarnessError
-from longmemeval.files import sha256_bytes
+from longmemeval.ranking.message_vectors import VECTORS
 from longmemeval.records import DatasetIdentity, FixtureMeta, Haystack, PartInfo, Session, Turn
-from longmemeval.retrieval.message_vectors import VECTORS
 from longmemeval.storage.fixture import Fixture, fixture_folder, part_file, read_meta, write_fixture
 from longmemeval.storage.memory_store import MemoryStore
 from longmemeval.storage.part_files import with_sizes

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from longmemeval.core.remote.kept import KeptObjects
+from longmemeval.core.remote.places import remote_of
+from longmemeval.core.remote.store import store_of
 from longmemeval.errors import FixtureError
 from longmemeval.records import FixtureMeta, PartInfo
-from longmemeval.remote.kept import KeptObjects
-from longmemeval.remote.places import remote_of
-from longmemeval.remote.store import store_of
 from longmemeval.settings import folders
 from longmemeval.storage import remote_fixtures
 from longmemeval.storage.fixture import Fixture, fixture_folders, read_meta, write_fixture

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longmemeval.arrays import Vectors
+from longmemeval.core.arrays import Vectors
 from longmemeval.errors import FixtureError, HarnessError
 from longmemeval.storage.graph import Graph
 from longmemeval.storage.vector_store import Engine, VectorHit, VectorItem, VectorStore

@@ -2,9 +2,9 @@
 
 import re
 
-from longmemeval.evaluation.judges.definition import JudgeDefinition
-from longmemeval.evaluation.judges.rules import RuleJudge, Verdict, rule_judge
-from longmemeval.evaluation.refusal import abstains
+from longmemeval.judges.definition import JudgeDefinition
+from longmemeval.judges.offline.refusal import abstains
+from longmemeval.judges.offline.rules import RuleJudge, Verdict, rule_judge
 from longmemeval.records import Gold, Question
 
 

@@ -16,8 +16,8 @@ from pydantic import Field
 from longmemeval.memory.items import Hit, message_item
 from longmemeval.memory.parameters import Parameters as Base
 from longmemeval.memory.protocol import MemoryTools
+from longmemeval.ranking.history import RankedUnit
 from longmemeval.records import Message, Question, Recall
-from longmemeval.retrieval.history import RankedUnit
 from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.messages_part import MESSAGES
 from longmemeval.storage.parts import Made, Part, PartTools, Source, Stored

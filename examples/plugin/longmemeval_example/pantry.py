@@ -6,8 +6,8 @@ from typing import Any
 
 from longmemeval.benchmarks.in_memory import InMemoryDataset, read_records
 from longmemeval.benchmarks.spec import Benchmark
-from longmemeval.evaluation.plants.answers import answer_planting
-from longmemeval.evaluation.question_types import QuestionTypes
+from longmemeval.judges.plants.answers import answer_planting
+from longmemeval.judges.question_types import QuestionTypes
 from longmemeval.records import Gold, Haystack, Question, Session, Turn
 
 

@@ -10,8 +10,8 @@ from longmemeval.benchmarks.beam.protocol import OFFICIAL_ANSWERING
 from longmemeval.benchmarks.beam.quirks import beam_quirks
 from longmemeval.benchmarks.retrieval_protocols import GoldRule, RetrievalRules, evidence_rule
 from longmemeval.benchmarks.spec import Benchmark
-from longmemeval.evaluation.measures.rankings import Granularity
-from longmemeval.evaluation.question_types import OTHER, QuestionTypes
+from longmemeval.judges.question_types import OTHER, QuestionTypes
+from longmemeval.measures.rankings import Granularity
 
 CITATION = """@misc{tavakoli2025beam,
   title = {Beyond a Million Tokens: Benchmarking and Enhancing Long-Term Memory in LLMs},

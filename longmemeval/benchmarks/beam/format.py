@@ -15,9 +15,9 @@ import msgspec
 from msgspec import Raw, Struct
 
 from longmemeval.benchmarks.faults import Place, json_in, malformed, map_file
+from longmemeval.core.text.calendar_names import MONTHS
 from longmemeval.errors import DataError
 from longmemeval.records import Role
-from longmemeval.text.calendar_names import MONTHS
 
 MARKER = re.compile(r"\s*->->[^\n]*\s*$")
 """What the generator left at the end of every main question: ` ->-> 1,5`."""

@@ -35,12 +35,12 @@ from longmemeval.benchmarks.beam.wording import (
     official_wording,
     own_wording,
 )
+from longmemeval.core.files import sha256_bytes, sha256_text
 from longmemeval.errors import HarnessError, ModelError
-from longmemeval.evaluation.judges.asking import readable
-from longmemeval.evaluation.judges.definition import JudgeDefinition, Prompts
-from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
-from longmemeval.evaluation.judges.rules import Verdict
-from longmemeval.files import sha256_bytes, sha256_text
+from longmemeval.judges.asking import readable
+from longmemeval.judges.definition import JudgeDefinition, Prompts
+from longmemeval.judges.offline.rules import Verdict
+from longmemeval.judges.protocol import JudgeIdentity, judge_id
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatReply, ChatRequest
 from longmemeval.records import Gold, Judgement, Question, Usage, in_a_row

@@ -24,8 +24,8 @@ from longmemeval.benchmarks.beam.format import (
 )
 from longmemeval.benchmarks.beam.layout import SIZES, Files, Text, list_conversations
 from longmemeval.benchmarks.faults import problem_of_id
+from longmemeval.core.files import sha256_file
 from longmemeval.errors import DataError, nearest
-from longmemeval.files import sha256_file
 from longmemeval.records import Gold, Haystack, Question, Session, Turn
 
 FULL = "-full"

@@ -13,13 +13,13 @@ import msgspec
 
 from longmemeval.benchmarks.beam.judge import ORDERING
 from longmemeval.benchmarks.beam.loader import BeamGold
-from longmemeval.evaluation.plants.answers import polite, sentence
-from longmemeval.evaluation.plants.forms import amounts_in, names_several, near, with_other_date, with_other_number
-from longmemeval.evaluation.plants.plant import SAID_OF_NOTHING, Kind, Plant
-from longmemeval.evaluation.plants.planting import DECLINES, Ground, Made, Make, Planting, said_of_nothing
-from longmemeval.evaluation.refusal import abstains
+from longmemeval.core.text.words import content_words
+from longmemeval.judges.offline.refusal import abstains
+from longmemeval.judges.plants.answers import polite, sentence
+from longmemeval.judges.plants.forms import amounts_in, names_several, near, with_other_date, with_other_number
+from longmemeval.judges.plants.plant import SAID_OF_NOTHING, Kind, Plant
+from longmemeval.judges.plants.planting import DECLINES, Ground, Made, Make, Planting, said_of_nothing
 from longmemeval.records import Gold, Question
-from longmemeval.text.words import content_words
 
 KINDS = {
     "nuggets": Kind(True, "every nugget is stated"),

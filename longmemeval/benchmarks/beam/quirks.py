@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from longmemeval.benchmarks.beam.format import GOLD_TEXTS, MARKER, Batch, Message, Probe, flat, read_messages
 from longmemeval.benchmarks.beam.loader import BeamDataset, Conversation
-from longmemeval.files import sha256_text
+from longmemeval.core.files import sha256_text
 
 _WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _REGULAR_MARKER = re.compile(r"->-> \d+,\d+\s*$")

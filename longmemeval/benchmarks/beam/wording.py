@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from longmemeval.core.files import sha256_bytes, sha256_text
+from longmemeval.core.text_files import UnreadableError, decode_text
 from longmemeval.errors import IntegrityError
-from longmemeval.files import sha256_bytes, sha256_text
-from longmemeval.text_files import UnreadableError, decode_text
 
 OWN_FILE = Path(__file__).with_name("judge_prompts.json")
 CLONE = "beam"

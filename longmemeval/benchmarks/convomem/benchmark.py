@@ -8,10 +8,10 @@ from longmemeval.benchmarks.convomem.loader import ConvoMemDataset
 from longmemeval.benchmarks.convomem.quirks import convomem_quirks
 from longmemeval.benchmarks.retrieval_protocols import GoldRule, RetrievalRules, evidence_rule
 from longmemeval.benchmarks.spec import Benchmark, Sniffed
-from longmemeval.evaluation.judges.definition import JudgeDefinition
-from longmemeval.evaluation.measures.rankings import Granularity
-from longmemeval.evaluation.plants.answers import answer_planting
-from longmemeval.evaluation.question_types import QuestionTypes
+from longmemeval.judges.definition import JudgeDefinition
+from longmemeval.judges.plants.answers import answer_planting
+from longmemeval.judges.question_types import QuestionTypes
+from longmemeval.measures.rankings import Granularity
 
 CITATION = """@misc{pakhomov2025convomem,
   title = {ConvoMem Benchmark: Why Your First 150 Conversations Don't Need RAG},

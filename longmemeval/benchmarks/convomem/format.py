@@ -19,8 +19,8 @@ import msgspec
 from msgspec import Meta, Raw, Struct, field
 
 from longmemeval.benchmarks.faults import Place, json_in, malformed, map_file
+from longmemeval.core.files import sha256_bytes
 from longmemeval.errors import DataError
-from longmemeval.files import sha256_bytes
 from longmemeval.records import Role, Turn
 
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant"}

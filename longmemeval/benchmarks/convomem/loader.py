@@ -14,10 +14,10 @@ from longmemeval.benchmarks.convomem.evidence import find_evidence
 from longmemeval.benchmarks.convomem.format import Case, read_cases
 from longmemeval.benchmarks.convomem.layout import CATEGORIES, Listing, Origin, list_files, origin_of
 from longmemeval.benchmarks.faults import problem_of_id
+from longmemeval.core.files import sha256_file
+from longmemeval.core.text.calendar_names import official_date
 from longmemeval.errors import DataError, nearest
-from longmemeval.files import sha256_file
 from longmemeval.records import Gold, Haystack, Question, Session
-from longmemeval.text.calendar_names import official_date
 
 _FIRST_DAY = datetime(2000, 1, 1)
 _OPEN_FILES = 8

@@ -19,8 +19,8 @@ from longmemeval.benchmarks.locomo.texts import (
     wording_note,
 )
 from longmemeval.benchmarks.spec import Benchmark, OfficialAnswering
-from longmemeval.evaluation.plants.answers import answer_planting
-from longmemeval.evaluation.question_types import QuestionTypes
+from longmemeval.judges.plants.answers import answer_planting
+from longmemeval.judges.question_types import QuestionTypes
 from longmemeval.records import Gold, Question
 
 CITATION = """@inproceedings{maharana2024locomo,

@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING
 
 from longmemeval.benchmarks.locomo.format import ABSTENTION_PHRASES, CATEGORIES
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.evaluation.judges.definition import JudgeDefinition
-from longmemeval.evaluation.judges.rules import RuleJudge, Verdict, rule_judge
+from longmemeval.judges.definition import JudgeDefinition
+from longmemeval.judges.offline.rules import RuleJudge, Verdict, rule_judge
 from longmemeval.records import Gold, Question
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from longmemeval.benchmarks.faults import Place, malformed, problem_of_id
+from longmemeval.core.text.calendar_names import MONTHS
 from longmemeval.errors import DataError, nearest
-from longmemeval.text.calendar_names import MONTHS
 
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 """What the numbers mean: the only reading under which the counts of the paper's Table 5 are those of the file."""

@@ -18,8 +18,8 @@ from longmemeval.benchmarks.locomo.format import (
     SessionRecord,
     read_conversations,
 )
+from longmemeval.core.files import sha256_bytes
 from longmemeval.errors import DataError, nearest
-from longmemeval.files import sha256_bytes
 from longmemeval.records import Gold, Haystack, Question, Session, Turn
 
 _COPIES = {

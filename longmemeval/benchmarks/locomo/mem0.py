@@ -21,8 +21,8 @@ from functools import cache
 from typing import Any
 
 from longmemeval.benchmarks.locomo.f1 import category_of
-from longmemeval.evaluation.judges.definition import JudgeDefinition
-from longmemeval.evaluation.judges.rules import RuleJudge, Verdict, rule_judge
+from longmemeval.judges.definition import JudgeDefinition
+from longmemeval.judges.offline.rules import RuleJudge, Verdict, rule_judge
 from longmemeval.records import Gold, Question
 
 MEM0_F1 = "offline/mem0-f1"

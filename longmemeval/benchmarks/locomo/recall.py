@@ -8,10 +8,10 @@ from collections.abc import Collection, Sequence
 
 from longmemeval.benchmarks.locomo.format import dia_id_of
 from longmemeval.benchmarks.retrieval_protocols import GoldRule, OfficialScoring, RetrievalRules, evidence
-from longmemeval.evaluation.measures.compute import compute, recall
-from longmemeval.evaluation.measures.notation import Measure
-from longmemeval.evaluation.measures.notation import recall as recall_at
-from longmemeval.evaluation.measures.rankings import Granularity
+from longmemeval.measures.compute import compute, recall
+from longmemeval.measures.notation import Measure
+from longmemeval.measures.notation import recall as recall_at
+from longmemeval.measures.rankings import Granularity
 from longmemeval.records import Gold
 
 TURN_CUTOFFS = (5, 10, 25, 50)

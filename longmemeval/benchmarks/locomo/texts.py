@@ -25,9 +25,9 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.benchmarks.locomo.format import ABSTENTION_PHRASES, NOT_MENTIONED
+from longmemeval.core.files import sha256_bytes, sha256_text
+from longmemeval.core.text_files import UnreadableError, decode_json, load_yaml, read_text
 from longmemeval.errors import HarnessError, IntegrityError, nearest
-from longmemeval.files import sha256_bytes, sha256_text
-from longmemeval.text_files import UnreadableError, decode_json, load_yaml, read_text
 
 FILE_ENDINGS = (".json", ".yaml", ".yml")
 _PLACES = ("history", "question", "question_date")

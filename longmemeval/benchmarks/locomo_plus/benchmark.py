@@ -10,9 +10,9 @@ from longmemeval.benchmarks.locomo_plus.protocol import OFFICIAL_ANSWERING
 from longmemeval.benchmarks.locomo_plus.quirks import locomo_plus_quirks
 from longmemeval.benchmarks.retrieval_protocols import GoldRule, RetrievalRules, evidence_rule
 from longmemeval.benchmarks.spec import Benchmark
-from longmemeval.evaluation.measures.notation import mrr, recall_all, recall_any
-from longmemeval.evaluation.measures.rankings import Granularity
-from longmemeval.evaluation.question_types import QuestionTypes
+from longmemeval.judges.question_types import QuestionTypes
+from longmemeval.measures.notation import mrr, recall_all, recall_any
+from longmemeval.measures.rankings import Granularity
 
 CITATION = """@inproceedings{li2026locomoplus,
   title = {Locomo-Plus: Beyond-Factual Cognitive Memory Evaluation Framework for LLM Agents},

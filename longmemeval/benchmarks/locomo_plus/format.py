@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from longmemeval.benchmarks.faults import Place, json_in, malformed
+from longmemeval.core.text.calendar_names import MONTHS
 from longmemeval.errors import DataError
-from longmemeval.text.calendar_names import MONTHS
 
 COGNITIVE = "cognitive"
 """The one type of question."""

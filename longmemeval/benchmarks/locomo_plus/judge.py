@@ -23,13 +23,13 @@ from longmemeval.benchmarks.locomo_plus.official_texts import (
     SHA256,
     official_texts,
 )
+from longmemeval.core.files import sha256_bytes
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.judges.asking import ask, readable
-from longmemeval.evaluation.judges.definition import JudgeDefinition, Prompts
-from longmemeval.evaluation.judges.protocol import Judge, JudgeIdentity, judge_id
-from longmemeval.evaluation.judges.template_judge import TemplateJudge
-from longmemeval.evaluation.judges.template_set import load_template_set
-from longmemeval.files import sha256_bytes
+from longmemeval.judges.asking import ask, readable
+from longmemeval.judges.definition import JudgeDefinition, Prompts
+from longmemeval.judges.protocol import Judge, JudgeIdentity, judge_id
+from longmemeval.judges.template_judge import TemplateJudge
+from longmemeval.judges.template_set import load_template_set
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.records import Gold, Judgement, Question

@@ -10,8 +10,8 @@ from longmemeval.benchmarks.in_memory import InMemoryDataset
 from longmemeval.benchmarks.locomo.format import Conversation
 from longmemeval.benchmarks.locomo.loader import LocomoDataset
 from longmemeval.benchmarks.locomo_plus.format import COGNITIVE, LOCOMO_FILE, CueRecord, date_text, read_cues
+from longmemeval.core.files import sha256_file
 from longmemeval.errors import DataError
-from longmemeval.files import sha256_file
 from longmemeval.records import Gold, Haystack, Question, Session, Turn
 
 CUE_SESSION = "session_cue"

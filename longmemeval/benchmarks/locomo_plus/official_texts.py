@@ -9,8 +9,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from longmemeval.core.files import sha256_text
 from longmemeval.errors import HarnessError, IntegrityError
-from longmemeval.files import sha256_text
 
 PROMPT_FILE, TASK_FILE = "locomo_plus_prompt.py", "locomo_plus_utils.py"
 OPENING, COGNITIVE_JUDGE, COGNITIVE_TASK = "CONV_START_PROMPT", "Cognitive", "INSTRUCTION_COGNITIVE"

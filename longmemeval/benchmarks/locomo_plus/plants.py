@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterator
 from random import Random
 
-from longmemeval.evaluation.plants.plant import SAID_OF_NOTHING, Kind
-from longmemeval.evaluation.plants.planting import Ground, Made, Make, Planting, said_of_nothing
+from longmemeval.core.text.words import content_words
+from longmemeval.judges.plants.plant import SAID_OF_NOTHING, Kind
+from longmemeval.judges.plants.planting import Ground, Made, Make, Planting, said_of_nothing
 from longmemeval.records import Gold, Question
-from longmemeval.text.words import content_words
 
 KINDS = {
     "linked": Kind(True, "a reply that quotes the cue"),

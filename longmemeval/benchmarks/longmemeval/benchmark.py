@@ -17,11 +17,11 @@ from longmemeval.benchmarks.retrieval_protocols import (
 )
 from longmemeval.benchmarks.spec import Benchmark, Sniffed
 from longmemeval.dataset import Dataset
-from longmemeval.evaluation.plants.answers import answer_planting
-from longmemeval.evaluation.question_types import QuestionTypes
+from longmemeval.judges.plants.answers import answer_planting
+from longmemeval.judges.question_types import QuestionTypes
 
 if TYPE_CHECKING:
-    from longmemeval.evaluation.measures.rankings import Granularity, RetrievalResult
+    from longmemeval.measures.rankings import Granularity, RetrievalResult
 
 CITATION = """@inproceedings{wu2025longmemeval,
   title = {LongMemEval: Benchmarking Chat Assistants on Long-Term Interactive Memory},

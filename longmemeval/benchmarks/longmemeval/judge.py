@@ -7,11 +7,11 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from longmemeval.core.files import sha256_bytes
 from longmemeval.errors import HarnessError, IntegrityError, nearest
-from longmemeval.evaluation.judges.asking import ask, readable
-from longmemeval.evaluation.judges.definition import JudgeDefinition, Prompts
-from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
-from longmemeval.files import sha256_bytes
+from longmemeval.judges.asking import ask, readable
+from longmemeval.judges.definition import JudgeDefinition, Prompts
+from longmemeval.judges.protocol import JudgeIdentity, judge_id
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.records import Gold, Judgement, Question

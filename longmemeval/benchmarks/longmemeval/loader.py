@@ -20,9 +20,9 @@ from msgspec import Meta, Raw, Struct
 
 from longmemeval.benchmarks.faults import Place, malformed, problem_of_id
 from longmemeval.benchmarks.mapped_file import MappedFile, OnePassRecord
+from longmemeval.core.text.calendar_names import WEEKDAYS
 from longmemeval.errors import DataError, nearest
 from longmemeval.records import Gold, Haystack, Question, Role, Session, Turn
-from longmemeval.text.calendar_names import WEEKDAYS
 
 QUESTION_TYPES = (
     "single-session-user",

@@ -19,14 +19,14 @@ def complete_memory(incomplete: str) -> list[str]:
 
 def complete_judge(incomplete: str) -> list[str]:
     """Judges that need no model."""
-    from longmemeval.evaluation.judges.definition import rule_names
+    from longmemeval.judges.definition import rule_names
 
     return [name for name in rule_names() if name.startswith(incomplete)]
 
 
 def complete_sweep(incomplete: str) -> list[str]:
     """Sweeps that have runs in the results folder of the environment."""
-    from longmemeval.pipeline.runs.listing import sweep_names
+    from longmemeval.results.listing import sweep_names
     from longmemeval.settings import folders
 
     return [name for name in sweep_names(folders().results_dir) if name.startswith(incomplete)]

@@ -11,7 +11,7 @@ import typer
 
 from longmemeval.cli.options.panels import ADVANCED, Verb, show_all
 from longmemeval.cli.output import reserve_output
-from longmemeval.part_options import PartOptions, extra, flag_of
+from longmemeval.core.part_options import PartOptions, extra, flag_of
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

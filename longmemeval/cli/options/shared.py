@@ -16,11 +16,11 @@ from longmemeval.cli.options.completion import (
 from longmemeval.cli.options.panels import ADVANCED, LIMITS, MODEL, OUTPUT, WHAT
 
 if TYPE_CHECKING:
-    from longmemeval.costs.spending import SpendingLimit
+    from longmemeval.llm.costs.spending import SpendingLimit
     from longmemeval.llm.options import ModelOptions
-    from longmemeval.pipeline.runs.selection import Selection
-    from longmemeval.rates.file import LimitsFile
-    from longmemeval.rates.limits import RateLimits
+    from longmemeval.llm.rates.file import LimitsFile
+    from longmemeval.llm.rates.limits import RateLimits
+    from longmemeval.results.selection import Selection
     from longmemeval.settings import Folders
 
 
@@ -150,7 +150,7 @@ class Runs:
     def named(self, where: "Folders", *, rankings: bool = False) -> list[str]:
         """The ids; patterns and sweeps leave out runs of `retrieval` unless `rankings`."""
         from longmemeval.cli.output import tell_omitted
-        from longmemeval.pipeline.runs.listing import named_runs
+        from longmemeval.results.listing import named_runs
 
         if not self.run_ids and self.sweep is None:
             raise typer.BadParameter("name a RUN, a pattern such as 'demo-*', or --sweep NAME")
@@ -202,7 +202,7 @@ class Questions:
 
     def selection(self) -> "Selection":
         """The selection these options name."""
-        from longmemeval.pipeline.runs.selection import Selection
+        from longmemeval.results.selection import Selection
 
         return Selection(self.limit, self.sample, self.seed, tuple(self.question_id or ()), self.shard)
 
@@ -268,14 +268,14 @@ class Rates:
 
     def rates(self, where: "Folders") -> "RateLimits":
         """The limits, which commands with the same fixtures share."""
-        from longmemeval.rates.file import rate_limits
+        from longmemeval.llm.rates.file import rate_limits
 
         return rate_limits(self.file, rpm=self.rpm, tpm=self.tpm, folder=where.cache_dir / "rates")
 
     @property
     def file(self) -> "LimitsFile":
         """The content of --limits; an empty one where none is given."""
-        from longmemeval.rates.file import LimitsFile, read_limits
+        from longmemeval.llm.rates.file import LimitsFile, read_limits
 
         return read_limits(self.limits) if self.limits else LimitsFile()
 
@@ -336,7 +336,7 @@ class Calls(Rates):
 
 def spending(max_cost: float | None) -> "SpendingLimit | None":
     """The limit that --max-cost sets."""
-    from longmemeval.costs.spending import SpendingLimit
+    from longmemeval.llm.costs.spending import SpendingLimit
 
     return None if max_cost is None else SpendingLimit(max_cost)
 

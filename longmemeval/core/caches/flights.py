@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
-from longmemeval.caches.sqlite import SqliteCache
-from longmemeval.locks import LockedError, locked
+from longmemeval.core.caches.sqlite import SqliteCache
+from longmemeval.core.locks import LockedError, locked
 
 _LOOK_S = 0.02
 

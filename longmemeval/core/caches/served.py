@@ -1,4 +1,4 @@
-"""Caches and locks that a worker on another machine asks the command's own process for, see `executors/hub.py`.
+"""Caches and locks that a worker on another machine asks the command's own process for, see `core/executors/hub.py`.
 
 SQLite and locks of files do not work on every network drive: only the command's process opens such a file.
 """
@@ -11,8 +11,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from longmemeval import locks
-from longmemeval.caches.sqlite import SqliteCache
+from longmemeval.core import locks
+from longmemeval.core.caches.sqlite import SqliteCache
 from longmemeval.errors import HarnessError
 
 Answer = Any
@@ -48,7 +48,7 @@ class HubConnection:
         self.folder = str(self.ask("join", worker, dict(versions)))
 
     def ask(self, operation: str, *given: object) -> Answer:
-        """The answer to one question; the operations are those of `executors/hub.py`."""
+        """The answer to one question; the operations are those of `core/executors/hub.py`."""
         with self._lock, self._told():
             self._connection.send((operation, given))
             kind, answer = self._connection.recv()

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from threading import Event, Thread
 from typing import Any, Protocol, TypeVar
 
-from longmemeval.caches.served import HubConnection, HubLostError, connect, disconnect
+from longmemeval.core.caches.served import HubConnection, HubLostError, connect, disconnect
+from longmemeval.core.executors.finished import as_finished
+from longmemeval.core.executors.hub import RERUN, Hub
+from longmemeval.core.executors.identity import identity
+from longmemeval.core.executors.protocol import Done, Task
 from longmemeval.errors import HarnessError
-from longmemeval.executors.finished import as_finished
-from longmemeval.executors.hub import RERUN, Hub
-from longmemeval.executors.identity import identity
-from longmemeval.executors.protocol import Done, Task
 
 T = TypeVar("T")
 R = TypeVar("R")

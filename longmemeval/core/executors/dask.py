@@ -7,10 +7,10 @@ from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from longmemeval.core.event_loop import complete
+from longmemeval.core.executors.cluster import Reference, host_towards, run
+from longmemeval.core.executors.protocol import Done, Task
 from longmemeval.errors import HarnessError
-from longmemeval.event_loop import complete
-from longmemeval.executors.cluster import Reference, host_towards, run
-from longmemeval.executors.protocol import Done, Task
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -5,8 +5,8 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import TypeVar
 
+from longmemeval.core.executors.protocol import Done, Task
 from longmemeval.errors import StoreDownError
-from longmemeval.executors.protocol import Done, Task
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -17,12 +17,12 @@ from pathlib import Path
 from threading import RLock, Thread
 from typing import Any
 
-from longmemeval.caches.served import HubLostError
-from longmemeval.caches.sqlite import SqliteCache
+from longmemeval.core.caches.served import HubLostError
+from longmemeval.core.caches.sqlite import SqliteCache
+from longmemeval.core.executors.identity import differing, identity
+from longmemeval.core.executors.protocol import Task
+from longmemeval.core.locks import LockedError, locked
 from longmemeval.errors import HarnessError
-from longmemeval.executors.identity import differing, identity
-from longmemeval.executors.protocol import Task
-from longmemeval.locks import LockedError, locked
 
 HUB = "LONGMEMEVAL_HUB"
 """The environment variable with host and port at which workers reach the command; the port may be left out."""

@@ -7,7 +7,7 @@ from importlib import metadata
 from pathlib import Path
 
 from longmemeval import __version__
-from longmemeval.files import sha256_file, sha256_text
+from longmemeval.core.files import sha256_file, sha256_text
 
 _LIBRARIES = ("numpy", "hnswlib", "msgspec", "tiktoken", "fastembed", "onnxruntime")
 """Those that compute, count or write what parts hold."""
@@ -19,7 +19,7 @@ _BEGAN = time.time()
 
 def identity() -> dict[str, str]:
     """The versions of this process by name: of the package, its source (a sha256), Python and the libraries."""
-    package = Path(__file__).parents[1]
+    package = Path(__file__).parents[2]
     files = [path for path in package.rglob("*") if path.suffix not in _NOT_SOURCE and path.is_file()]
     lines = sorted(f"{path.relative_to(package).as_posix()}:{sha256_file(path)}\n" for path in files)
     # What was loaded is not what is hashed then.

@@ -12,9 +12,9 @@ from multiprocessing.connection import Connection
 from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
+from longmemeval.core.executors.finished import as_finished
+from longmemeval.core.executors.protocol import Done, Task
 from longmemeval.errors import HarnessError
-from longmemeval.executors.finished import as_finished
-from longmemeval.executors.protocol import Done, Task
 
 if TYPE_CHECKING:
     from joblib.externals.loky import ProcessPoolExecutor

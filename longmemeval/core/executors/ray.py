@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
+from longmemeval.core.executors.cluster import Reference, host_towards, run
+from longmemeval.core.executors.protocol import Done, Task
 from longmemeval.errors import HarnessError
-from longmemeval.executors.cluster import Reference, host_towards, run
-from longmemeval.executors.protocol import Done, Task
 
 T = TypeVar("T")
 R = TypeVar("R")

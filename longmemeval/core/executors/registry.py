@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 from longmemeval import plugins
+from longmemeval.core.executors.protocol import Done, Executor, Failure, Task
+from longmemeval.core.executors.threads import Alone
 from longmemeval.errors import HarnessError
-from longmemeval.executors.protocol import Done, Executor, Failure, Task
-from longmemeval.executors.threads import Alone
 from longmemeval.plugins import Registry
 
 T = TypeVar("T")
@@ -21,10 +21,10 @@ EXECUTORS = Registry[Executor](
     "executor",
     _KIND,
     {
-        "processes": "longmemeval.executors.processes:Processes",
-        "threads": "longmemeval.executors.threads:Threads",
-        "dask": "longmemeval.executors.dask:Dask",
-        "ray": "longmemeval.executors.ray:Ray",
+        "processes": "longmemeval.core.executors.processes:Processes",
+        "threads": "longmemeval.core.executors.threads:Threads",
+        "dask": "longmemeval.core.executors.dask:Dask",
+        "ray": "longmemeval.core.executors.ray:Ray",
     },
     adapt=lambda loaded: loaded() if isinstance(loaded, type) else loaded,
 )

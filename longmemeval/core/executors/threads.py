@@ -4,8 +4,8 @@ from collections.abc import Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from longmemeval.executors.finished import as_finished
-from longmemeval.executors.protocol import Done, Task
+from longmemeval.core.executors.finished import as_finished
+from longmemeval.core.executors.protocol import Done, Task
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from longmemeval.remote.places import cache_bytes
+from longmemeval.core.remote.places import cache_bytes
 
 _OBJECTS = ".objects"
 _FOLDER = ".folder"

@@ -13,8 +13,7 @@ from functools import cache, partial
 from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
-from longmemeval.errors import FixtureError, HarnessError, StoreDownError
-from longmemeval.remote.error_codes import (
+from longmemeval.core.remote.error_codes import (
     BUSY,
     NO_LOGIN,
     PASSING_STATUSES,
@@ -24,7 +23,8 @@ from longmemeval.remote.error_codes import (
     code_of,
     status_of,
 )
-from longmemeval.remote.places import RemoteFolder
+from longmemeval.core.remote.places import RemoteFolder
+from longmemeval.errors import FixtureError, HarnessError, StoreDownError
 
 _EXTRAS = {"s3": "s3", "gs": "gcs", "az": "azure"}
 _LOGINS = {

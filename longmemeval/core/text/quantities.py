@@ -2,7 +2,7 @@
 
 import re
 
-from longmemeval.text.calendar_names import MONTHS
+from longmemeval.core.text.calendar_names import MONTHS
 
 _ONES = (
     *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),

@@ -2,7 +2,7 @@
 
 import re
 
-from longmemeval.evaluation.refusal import conclusion
+from longmemeval.judges.offline.refusal import conclusion
 
 LONGEST = 80
 """Words. Of a longer answer only the first and the last words count."""

@@ -10,11 +10,11 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from longmemeval.evaluation.judges.gold_forms import LONGEST_ITEM, LONGEST_STEP, items_of, names_in
-from longmemeval.evaluation.judges.rules import Verdict
-from longmemeval.text.calendar_names import MONTHS
-from longmemeval.text.quantities import plain_quantities
-from longmemeval.text.words import content_words
+from longmemeval.core.text.calendar_names import MONTHS
+from longmemeval.core.text.quantities import plain_quantities
+from longmemeval.core.text.words import content_words
+from longmemeval.judges.offline.gold_forms import LONGEST_ITEM, LONGEST_STEP, items_of, names_in
+from longmemeval.judges.offline.rules import Verdict
 
 RULES_FILE = Path(__file__).with_name("lexical_rules.json")
 MINIMUM_RECALL = 0.6

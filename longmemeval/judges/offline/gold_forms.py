@@ -2,8 +2,8 @@
 
 import re
 
-from longmemeval.text.quantities import plain_quantities
-from longmemeval.text.words import content_words
+from longmemeval.core.text.quantities import plain_quantities
+from longmemeval.core.text.words import content_words
 
 _COUNTS = re.compile(r"\bhow (?:many|much|long|old|often)\b|\bnumber of\b|\bamount\b|\btotal\b|\bwhen\b|\bdate\b", re.I)
 _EXPLANATION = re.compile(

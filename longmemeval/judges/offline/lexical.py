@@ -2,7 +2,7 @@
 
 Of an answer above 80 words only the first 20 and the last 40 count (`answer_text.counted`): an answer says its result
 at one of its ends, and a text that repeats the history holds the gold anywhere. Numbers, dates and times are compared
-in one spelling (`text/quantities.py`), other words by their stems. The rules, in this order:
+in one spelling (`core/text/quantities.py`), other words by their stems. The rules, in this order:
 
 1. An unanswerable question: correct if the answer abstains as a whole (`refusal.abstains`), or ends in a refusal.
 2. Any other question: an answer that abstains is wrong.
@@ -22,9 +22,12 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
-from longmemeval.evaluation import refusal
-from longmemeval.evaluation.judges.answer_text import advice, counted, stated
-from longmemeval.evaluation.judges.comparison import (
+from longmemeval.core.files import sha256_file, sha256_text
+from longmemeval.core.text.words import content_words
+from longmemeval.judges.definition import JudgeDefinition
+from longmemeval.judges.offline import refusal
+from longmemeval.judges.offline.answer_text import advice, counted, stated
+from longmemeval.judges.offline.comparison import (
     MINIMUM_RECALL,
     RULES_FILE,
     Comparison,
@@ -33,13 +36,10 @@ from longmemeval.evaluation.judges.comparison import (
     normalise,
     stems_of,
 )
-from longmemeval.evaluation.judges.definition import JudgeDefinition
-from longmemeval.evaluation.judges.gold_forms import forms_of, options_of, polarity_of
-from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
-from longmemeval.evaluation.judges.rules import RuleJudge, Verdict
-from longmemeval.files import sha256_file, sha256_text
+from longmemeval.judges.offline.gold_forms import forms_of, options_of, polarity_of
+from longmemeval.judges.offline.rules import RuleJudge, Verdict
+from longmemeval.judges.protocol import JudgeIdentity, judge_id
 from longmemeval.records import Gold, Question
-from longmemeval.text.words import content_words
 
 LEXICAL_JUDGE = "offline/lexical"
 MINIMUM_RUBRIC_RECALL = 0.25

@@ -22,7 +22,7 @@ from typing import Literal, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from longmemeval.files import sha256_file
+from longmemeval.core.files import sha256_file
 
 Kind = Literal["unable", "unsure", "absent", "told", "estimate", "answer", "aside", "other"]
 

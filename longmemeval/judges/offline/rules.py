@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from longmemeval.evaluation.judges.protocol import JudgeIdentity, judge_id
-from longmemeval.files import sha256_text
+from longmemeval.core.files import sha256_text
+from longmemeval.judges.protocol import JudgeIdentity, judge_id
 from longmemeval.records import Gold, Judgement, Question
 
 

@@ -4,7 +4,9 @@ import re
 from collections.abc import Collection, Iterator
 from random import Random
 
-from longmemeval.evaluation.plants.forms import (
+from longmemeval.core.text.words import content_words
+from longmemeval.judges.offline.refusal import abstains
+from longmemeval.judges.plants.forms import (
     amounts_in,
     asks_for_value,
     is_date,
@@ -22,12 +24,10 @@ from longmemeval.evaluation.plants.forms import (
     with_other_number,
     with_other_polarity,
 )
-from longmemeval.evaluation.plants.plant import KINDS
-from longmemeval.evaluation.plants.planting import DECLINES, Ground, Made, Make, Planting, said_of_nothing
-from longmemeval.evaluation.plants.topical import Said, statements, topical_sentence
-from longmemeval.evaluation.refusal import abstains
+from longmemeval.judges.plants.plant import KINDS
+from longmemeval.judges.plants.planting import DECLINES, Ground, Made, Make, Planting, said_of_nothing
+from longmemeval.judges.plants.topical import Said, statements, topical_sentence
 from longmemeval.records import Gold, Haystack, Question
-from longmemeval.text.words import content_words
 
 LONGEST_GOLD = 25
 """Words. A longer gold describes answers, as those of preferences do: neither it nor a changed one is an answer."""

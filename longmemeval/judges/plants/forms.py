@@ -4,8 +4,8 @@ import re
 from collections.abc import Collection, Iterator
 from random import Random
 
-from longmemeval.text.calendar_names import MONTHS, WEEKDAYS
-from longmemeval.text.words import content_words
+from longmemeval.core.text.calendar_names import MONTHS, WEEKDAYS
+from longmemeval.core.text.words import content_words
 
 _SMALL = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 _MONTH = "|".join(MONTHS)

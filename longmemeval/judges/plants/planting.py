@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
-from longmemeval.evaluation.plants.plant import Kind, Plant
-from longmemeval.files import sha256_text
+from longmemeval.core.files import sha256_text
+from longmemeval.judges.plants.plant import Kind, Plant
 from longmemeval.records import Gold, Haystack, Question
 
 DECLINES = (

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from longmemeval.evaluation.plants.forms import numbers_in
+from longmemeval.core.text.words import content_words
+from longmemeval.judges.plants.forms import numbers_in
 from longmemeval.records import Gold, Haystack, Question
-from longmemeval.text.words import content_words
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 _FEWEST, _MOST = 5, 40

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from longmemeval.evaluation.judges.definition import JudgeDefinition
+from longmemeval.judges.definition import JudgeDefinition
 
 LENIENT = JudgeDefinition(prompt_set=Path(__file__).with_name("lenient.json"))
 STRICT = JudgeDefinition(prompt_set=Path(__file__).with_name("strict.json"))

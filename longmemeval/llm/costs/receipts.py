@@ -2,7 +2,7 @@
 
 import msgspec
 
-from longmemeval.caches.sqlite import SqliteCache
+from longmemeval.core.caches.sqlite import SqliteCache
 from longmemeval.records import Usage
 
 

@@ -18,9 +18,9 @@ from typing import Any, BinaryIO
 import msgspec
 from msgspec import Struct
 
+from longmemeval.core.files import ends_whole
+from longmemeval.core.locks import locked
 from longmemeval.errors import HarnessError, SpendingLimitError
-from longmemeval.files import ends_whole
-from longmemeval.locks import locked
 
 SPENDING = "spending.jsonl"
 """The name of the account beside the work it pays for."""

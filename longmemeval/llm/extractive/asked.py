@@ -5,9 +5,9 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from longmemeval.core.text.calendar_names import MONTHS
+from longmemeval.core.text.words import content_words
 from longmemeval.llm.extractive.values import Kind
-from longmemeval.text.calendar_names import MONTHS
-from longmemeval.text.words import content_words
 
 _OF_ASSISTANT = re.compile(
     r"\b(?:did|do|had|have) you\b|\byou (?:once|\w+ed|gave|told|said|find|found)\b"

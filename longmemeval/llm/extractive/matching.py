@@ -7,11 +7,11 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from longmemeval.core.text.words import stem
 from longmemeval.llm.extractive.asked import Asked
 from longmemeval.llm.extractive.sentences import Sentence, sentences_of, sessions_of, words_of
 from longmemeval.llm.extractive.values import Kind, holds
 from longmemeval.llm.protocol import Passage
-from longmemeval.text.words import stem
 
 # What a word of the question counts that stands not in the sentence but beside it.
 _NEIGHBOUR = 0.5

@@ -7,9 +7,9 @@ from itertools import groupby
 
 from msgspec import Struct
 
+from longmemeval.core.text.calendar_names import MONTHS
+from longmemeval.core.text.words import IRREGULAR, content_words
 from longmemeval.llm.protocol import Passage
-from longmemeval.text.calendar_names import MONTHS
-from longmemeval.text.words import IRREGULAR, content_words
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]*]*\s+(?=[\"'(\[*]*[A-Z0-9$\u00a3\u20ac])|\s*\n\s*")
 _QUESTION_END = re.compile(r"\?[\"')\]*]*$")

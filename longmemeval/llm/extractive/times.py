@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from datetime import date, datetime
 from itertools import pairwise
 
+from longmemeval.core.text.calendar_names import MONTHS
+from longmemeval.core.text.dates_in_text.mentions import mentioned_dates
+from longmemeval.core.text.words import content_words
 from longmemeval.llm.extractive.asked import Asked
 from longmemeval.llm.extractive.matching import Candidate, Matcher
 from longmemeval.llm.extractive.values import found
-from longmemeval.text.calendar_names import MONTHS
-from longmemeval.text.dates_in_text.mentions import mentioned_dates
-from longmemeval.text.words import content_words
 
 _LEAST_COVERAGE = 0.3
 """An event was found where a session holds at least this share of its words."""

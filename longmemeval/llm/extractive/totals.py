@@ -3,10 +3,10 @@
 import re
 from collections.abc import Sequence
 
+from longmemeval.core.text.words import content_words
 from longmemeval.llm.extractive.asked import Asked
 from longmemeval.llm.extractive.matching import Candidate, Matcher
 from longmemeval.llm.extractive.values import NUMBER, found, number
-from longmemeval.text.words import content_words
 
 _SHARE = 0.15
 _SHARE_OF_ONE = 0.4

@@ -4,8 +4,8 @@ import re
 from functools import lru_cache
 from typing import Literal
 
-from longmemeval.text.calendar_names import MONTHS, WEEKDAYS
-from longmemeval.text.words import stem
+from longmemeval.core.text.calendar_names import MONTHS, WEEKDAYS
+from longmemeval.core.text.words import stem
 
 Kind = Literal[
     "money", "duration", "distance", "age", "time", "weekday", "date", "place", "person", "name", "colour", "figure"

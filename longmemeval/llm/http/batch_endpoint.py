@@ -14,15 +14,15 @@ import httpx
 import msgspec
 from msgspec import Struct, convert
 
-from longmemeval.costs.prices import load_litellm
+from longmemeval.core.secrets.addresses import Address
 from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError, TransientModelError
+from longmemeval.llm.costs.prices import load_litellm
 from longmemeval.llm.http.breaker import Breaker
 from longmemeval.llm.http.destination import Destination
 from longmemeval.llm.http.errors_map import meaning_of
 from longmemeval.llm.http.retry import call_with_retries
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.providers import split_spec
-from longmemeval.secrets.addresses import Address
 
 T = TypeVar("T")
 

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from threading import Lock
 
+from longmemeval.core.retry_after import LONGEST_REQUESTED_WAIT_S
 from longmemeval.errors import EndpointDownError, ModelError, TransientModelError
-from longmemeval.retry_after import LONGEST_REQUESTED_WAIT_S
 
 OPENS_AFTER = 10
 """Failed attempts in a row, of at least two calls, after which only one attempt at a time is made."""

@@ -6,17 +6,17 @@ from typing import Generic, Protocol, TypeVar
 
 from msgspec.structs import astuple
 
-from longmemeval.costs.prices import price
-from longmemeval.costs.spending import Account
 from longmemeval.errors import HarnessError, ModelError, TransientModelError
+from longmemeval.llm.costs.prices import price
+from longmemeval.llm.costs.spending import Account
 from longmemeval.llm.http.breaker import Breaker
 from longmemeval.llm.http.connections import one_at_a_time
 from longmemeval.llm.http.destination import Destination
 from longmemeval.llm.http.retry import call_with_retries
 from longmemeval.llm.http.wire import Wire, watched
 from longmemeval.llm.options import ModelOptions
-from longmemeval.rates.book import Size
-from longmemeval.rates.gate import Turn
+from longmemeval.llm.rates.book import Size
+from longmemeval.llm.rates.gate import Turn
 from longmemeval.records import Usage
 
 _SELDOM_ELSE = frozenset({"length", "content_filter"})

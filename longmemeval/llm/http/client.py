@@ -8,9 +8,11 @@ from types import ModuleType
 
 from msgspec import Struct, convert, structs
 
-from longmemeval.costs.prices import load_litellm
-from longmemeval.costs.spending import Account
-from longmemeval.event_loop import in_thread
+from longmemeval.core.event_loop import in_thread
+from longmemeval.core.secrets.addresses import Address
+from longmemeval.core.secrets.redaction import without_secrets
+from longmemeval.llm.costs.prices import load_litellm
+from longmemeval.llm.costs.spending import Account
 from longmemeval.llm.http.calling import Caller
 from longmemeval.llm.http.connections import close_connections_with_the_loop
 from longmemeval.llm.http.destination import Destination
@@ -19,12 +21,10 @@ from longmemeval.llm.http.warm_up import warm_up
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatReply, ChatRequest
 from longmemeval.llm.providers import has_price, split_spec, table_entry
+from longmemeval.llm.rates.book import Size
+from longmemeval.llm.rates.gate import Turn
 from longmemeval.llm.tokens import TokenCounter, framing_tokens, token_counter
-from longmemeval.rates.book import Size
-from longmemeval.rates.gate import Turn
 from longmemeval.records import Usage
-from longmemeval.secrets.addresses import Address
-from longmemeval.secrets.redaction import without_secrets
 
 _COST_BY_PROXY = "llm_provider-x-litellm-response-cost"
 """The header, as LiteLLM keeps it, by which a proxy says what a call cost."""

@@ -4,11 +4,11 @@ from typing import Any
 
 import httpx
 
+from longmemeval.core.secrets.addresses import Address
 from longmemeval.llm.http.endpoints import endpoint, own_addresses
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.providers import key_in_environment
-from longmemeval.rates.gate import gate_for
-from longmemeval.secrets.addresses import Address
+from longmemeval.llm.rates.gate import gate_for
 
 CONNECT_S = 10.0
 """Longest wait for a connection, seconds; LiteLLM tries twice."""

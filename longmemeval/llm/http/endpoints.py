@@ -7,11 +7,11 @@ import os
 import re
 from urllib.parse import urlsplit, urlunsplit
 
-from longmemeval.costs.prices import load_litellm
+from longmemeval.core.secrets.addresses import split_address
+from longmemeval.core.secrets.redaction import public_url
+from longmemeval.llm.costs.prices import load_litellm
 from longmemeval.llm.options import ModelOptions, check_endpoint, is_offline
 from longmemeval.llm.providers import split_spec
-from longmemeval.secrets.addresses import split_address
-from longmemeval.secrets.redaction import public_url
 
 OWN_ENDPOINT = "provider's own"
 """The address of a model whose calls nothing sends elsewhere."""

@@ -7,6 +7,8 @@ from typing import Any
 
 import httpx
 
+from longmemeval.core.retry_after import retry_after_seconds
+from longmemeval.core.secrets.redaction import redact
 from longmemeval.errors import (
     ContextOverflowError,
     FatalModelError,
@@ -14,8 +16,6 @@ from longmemeval.errors import (
     ModelError,
     TransientModelError,
 )
-from longmemeval.retry_after import retry_after_seconds
-from longmemeval.secrets.redaction import redact
 
 _TRANSIENT_STATUS = frozenset({408, 409, 429})
 _FATAL_FIX = {

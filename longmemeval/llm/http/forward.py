@@ -12,8 +12,10 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from longmemeval.costs.prices import load_litellm, price
-from longmemeval.costs.spending import Account
+from longmemeval.core.secrets.addresses import Address
+from longmemeval.core.secrets.redaction import without_secrets
+from longmemeval.llm.costs.prices import load_litellm, price
+from longmemeval.llm.costs.spending import Account
 from longmemeval.llm.http.calling import Called, Caller
 from longmemeval.llm.http.client import cost_of, headers_of
 from longmemeval.llm.http.connections import close_connections_with_the_loop
@@ -22,12 +24,10 @@ from longmemeval.llm.http.errors_map import meaning_of
 from longmemeval.llm.http.warm_up import warm_up
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.providers import has_price, split_spec, table_entry
+from longmemeval.llm.rates.book import Size
+from longmemeval.llm.rates.gate import Turn
 from longmemeval.llm.tokens import TokenCounter, token_counter
-from longmemeval.rates.book import Size
-from longmemeval.rates.gate import Turn
 from longmemeval.records import Usage
-from longmemeval.secrets.addresses import Address
-from longmemeval.secrets.redaction import without_secrets
 
 # fmt: off
 _UNSENT = frozenset((

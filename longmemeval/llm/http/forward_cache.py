@@ -10,11 +10,11 @@ from weakref import WeakValueDictionary
 import msgspec
 from msgspec import Struct
 
-from longmemeval.caches.flights import only_maker
-from longmemeval.caches.served import open_cache
-from longmemeval.caches.sqlite import cache_key
-from longmemeval.costs.receipts import Receipts
-from longmemeval.files import sha256_bytes
+from longmemeval.core.caches.flights import only_maker
+from longmemeval.core.caches.served import open_cache
+from longmemeval.core.caches.sqlite import cache_key
+from longmemeval.core.files import sha256_bytes
+from longmemeval.llm.costs.receipts import Receipts
 from longmemeval.llm.http.forward import Forwarded, ForwardedModel, relevant
 
 _SCHEMA = 1

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies
 from weakref import WeakKeyDictionary
 
-from longmemeval.costs.prices import without_collector
+from longmemeval.llm.costs.prices import without_collector
 from longmemeval.llm.http.connections import close_connections_with_the_loop
 
 _PATIENCE_S = 5.0

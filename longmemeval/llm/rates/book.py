@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from longmemeval.rates.headers import Told
-from longmemeval.rates.limits import Rate
-from longmemeval.rates.meter import Allowance, Meter
+from longmemeval.llm.rates.headers import Told
+from longmemeval.llm.rates.limits import Rate
+from longmemeval.llm.rates.meter import Allowance, Meter
 
 _LOWERED = 0.98
 _LOWEST = 0.1

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, PositiveFloat, PositiveInt, ValidationError
 
+from longmemeval.core.text_files import UnreadableError, load_yaml, read_text
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.rates.limits import Rate, RateLimits
-from longmemeval.text_files import UnreadableError, load_yaml, read_text
+from longmemeval.llm.rates.limits import Rate, RateLimits
 
 
 class _Section(BaseModel):

@@ -12,12 +12,12 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
+from longmemeval.core.files import sha256_text
+from longmemeval.core.locks import locked
 from longmemeval.errors import HarnessError
-from longmemeval.files import sha256_text
-from longmemeval.locks import locked
-from longmemeval.rates.book import RateBook, Size
-from longmemeval.rates.headers import told
-from longmemeval.rates.limits import Rate, RateLimits
+from longmemeval.llm.rates.book import RateBook, Size
+from longmemeval.llm.rates.headers import told
+from longmemeval.llm.rates.limits import Rate, RateLimits
 
 _LOOK_S = 0.1
 """Between two looks of who waits, at most: others may have used less than was thought."""

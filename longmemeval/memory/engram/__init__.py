@@ -4,7 +4,7 @@
 version of them, `stores` holds the rows. `extraction` reads claims by rules, `reading` finds what a question needs.
 """
 
-from longmemeval.memory.engram.alone import Engram
 from longmemeval.memory.engram.engine import Forgotten
+from longmemeval.memory.engram.standalone import Engram
 
 __all__ = ["Engram", "Forgotten"]

@@ -9,9 +9,9 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
+from longmemeval.core.event_loop import complete
+from longmemeval.core.files import write_atomic
 from longmemeval.errors import HarnessError
-from longmemeval.event_loop import complete
-from longmemeval.files import write_atomic
 from longmemeval.memory.engram.consolidation import Consolidated, Consolidation, in_order, units_of
 from longmemeval.memory.engram.extraction.rules import RuleExtractor
 from longmemeval.memory.engram.extraction.verdicts import Decisions

@@ -9,7 +9,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from longmemeval.event_loop import in_thread
+from longmemeval.core.event_loop import in_thread
 from longmemeval.llm.tokens import Counted, TokenCounter
 from longmemeval.memory.engram.parameters import EngramParameters, LeanParameters, Numbers
 from longmemeval.memory.engram.part import FACTS
@@ -21,9 +21,9 @@ from longmemeval.memory.parameters import RetrievalParameters
 from longmemeval.memory.protocol import MemoryTools
 from longmemeval.memory.search import RankedSearch
 from longmemeval.memory.token_counts import message_tokens
+from longmemeval.ranking.fusion import fuse
+from longmemeval.ranking.retriever import text_to_embed
 from longmemeval.records import Question, Recall, RecalledItem
-from longmemeval.retrieval.fusion import fuse
-from longmemeval.retrieval.retriever import text_to_embed
 from longmemeval.storage.fixture import Fixture
 
 

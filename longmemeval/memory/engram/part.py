@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from longmemeval.core.part_options import PartOptions
 from longmemeval.llm.tokens import CharacterCounter
 from longmemeval.memory.asking import MAX_TOKENS
 from longmemeval.memory.engram.consolidation import Consolidated, Consolidation
@@ -14,7 +15,6 @@ from longmemeval.memory.engram.extraction.chat import task_in
 from longmemeval.memory.engram.extraction.rules import RuleExtractor
 from longmemeval.memory.engram.recall.summaries import Summary, summaries
 from longmemeval.memory.engram.records import Fact, facts_at
-from longmemeval.part_options import PartOptions
 from longmemeval.storage.format import FORMAT, decode_versioned
 from longmemeval.storage.messages_part import MESSAGES
 from longmemeval.storage.parts import Expected, Made, Part, PartTools, Source, Stored

@@ -7,7 +7,7 @@ from importlib import resources
 
 from msgspec import Struct
 
-from longmemeval.text.words import content_words
+from longmemeval.core.text.words import content_words
 
 
 class Predicate(Struct, frozen=True):

@@ -1,12 +1,12 @@
 """The presets of the engine."""
 
 from longmemeval.memory.definition import MemoryDefinition
-from longmemeval.memory.engram.memory import FullEngram, LeanEngram
+from longmemeval.memory.engram.fact_memory import FullEngram, LeanEngram
 from longmemeval.memory.engram.parameters import EngramParameters, LeanParameters
 from longmemeval.memory.engram.part import FACT_VECTORS, FACTS
 from longmemeval.memory.token_counts import TOKENS
-from longmemeval.retrieval.message_vectors import VECTORS
-from longmemeval.retrieval.word_counts import WORDS
+from longmemeval.ranking.message_vectors import VECTORS
+from longmemeval.ranking.word_counts import WORDS
 from longmemeval.storage.messages_part import MESSAGES
 
 LEAN = MemoryDefinition(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from longmemeval.arrays import Vector
+from longmemeval.core.arrays import Vector
 from longmemeval.embedding.hashing import HashingEmbedder
 from longmemeval.embedding.protocol import Embedder
 from longmemeval.errors import HarnessError
@@ -18,7 +18,7 @@ from longmemeval.llm.registry import load_chat_model
 from longmemeval.llm.tokens import CharacterCounter
 from longmemeval.memory.engram.consolidation import Consolidation
 from longmemeval.memory.engram.engine import Engine, Extractor, Forgotten
-from longmemeval.memory.engram.memory import LeanEngram
+from longmemeval.memory.engram.fact_memory import LeanEngram
 from longmemeval.memory.engram.parameters import LeanParameters
 from longmemeval.memory.engram.part import FACTS, FactsFile, thread_of
 from longmemeval.memory.engram.recall.summaries import summaries
@@ -35,9 +35,9 @@ from longmemeval.memory.engram.stores.places import Namespace
 from longmemeval.memory.engram.stores.synced import Stores, fill_vectors
 from longmemeval.memory.engram.timeline import Decide
 from longmemeval.memory.protocol import MemoryTools
+from longmemeval.ranking.message_vectors import VECTORS
+from longmemeval.ranking.word_counts import TextWords, Vocabulary, WordCounts
 from longmemeval.records import Message, Question, RecalledItem, Session
-from longmemeval.retrieval.message_vectors import VECTORS
-from longmemeval.retrieval.word_counts import TextWords, Vocabulary, WordCounts
 from longmemeval.storage.format import FORMAT
 from longmemeval.storage.memory_store import MemoryStore, Thread
 from longmemeval.storage.vector_file import EmbedderIdentity, VectorItem

@@ -5,15 +5,15 @@ from collections.abc import Callable
 from typing import Any
 
 from longmemeval.llm.providers import without_keys
-from longmemeval.memory.adapters.installed import place_of
-from longmemeval.memory.adapters.known import adapter_of
-from longmemeval.memory.external.carriers.carrier import Carrier, InProcess, OnProgress
-from longmemeval.memory.external.carriers.child_process import ChildProcess
-from longmemeval.memory.external.carriers.http_service import HttpService
-from longmemeval.memory.external.carriers.patience import Patience, patience_of
-from longmemeval.memory.external.carriers.service import MemoryService
 from longmemeval.memory.external.serve import MemoryServer
-from longmemeval.memory.external.spelling import HTTP, PROCESS, command_of
+from longmemeval.memory.external.specs import HTTP, PROCESS, command_of
+from longmemeval.memory.external.transports.child_process import ChildProcess
+from longmemeval.memory.external.transports.http_service import HttpService
+from longmemeval.memory.external.transports.service import MemoryService
+from longmemeval.memory.external.transports.timeouts import Patience, patience_of
+from longmemeval.memory.external.transports.transport import Carrier, InProcess, OnProgress
+from longmemeval.memory.products.installed import place_of
+from longmemeval.memory.products.known import adapter_of
 from longmemeval.plugins import load_object
 
 

@@ -10,18 +10,18 @@ from typing import Any
 from msgspec import structs
 from pydantic import ConfigDict, Field
 
+from longmemeval.core.event_loop import in_thread, not_its_own_time
 from longmemeval.embedding.registry import DEFAULT_EMBEDDER
-from longmemeval.event_loop import in_thread, not_its_own_time
 from longmemeval.llm.access import ModelAccess
-from longmemeval.memory.adapters.adapter import Adapter
-from longmemeval.memory.adapters.installed import place_of
 from longmemeval.memory.definition import MemoryDefinition
 from longmemeval.memory.external.ingestion.filling import Ingested, OfferedModels
 from longmemeval.memory.external.opened import OpenedHistory
 from longmemeval.memory.external.part import MODEL_KINDS, ServicePart, shared_service
 from longmemeval.memory.external.recalled import provenance_of
-from longmemeval.memory.external.spelling import label_of, source_of
+from longmemeval.memory.external.specs import label_of, source_of
 from longmemeval.memory.parameters import Parameters
+from longmemeval.memory.products.adapter import Adapter
+from longmemeval.memory.products.installed import place_of
 from longmemeval.memory.protocol import MemoryTools
 from longmemeval.plugins import source_sha256
 from longmemeval.records import UNDATED, Question, Recall, RecalledItem

@@ -6,8 +6,8 @@ and a place in it, so they are the same for every system and every time, and dif
 
 from collections.abc import Sequence
 
-from longmemeval.files import sha256_text
-from longmemeval.memory.external.carriers.carrier import ServiceError
+from longmemeval.core.files import sha256_text
+from longmemeval.memory.external.transports.transport import ServiceError
 from longmemeval.records import Message
 
 _LENGTH = 16

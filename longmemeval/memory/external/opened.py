@@ -8,12 +8,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from weakref import finalize
 
-from longmemeval.event_loop import not_its_own_time
+from longmemeval.core.event_loop import not_its_own_time
 from longmemeval.memory.external.background import in_background
-from longmemeval.memory.external.carriers.service import MemoryService
 from longmemeval.memory.external.ingestion.filling import Ingested, Scope, replay
 from longmemeval.memory.external.messages import Search
 from longmemeval.memory.external.recalled import recalled_items
+from longmemeval.memory.external.transports.service import MemoryService
 from longmemeval.records import Question, RecalledItem
 
 

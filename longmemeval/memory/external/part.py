@@ -11,15 +11,14 @@ from typing import Any
 
 import msgspec
 
+from longmemeval.core.files import safe_name, sha256_text
+from longmemeval.core.part_options import PartOptions
 from longmemeval.embedding.registry import DEFAULT_EMBEDDER, load_embedder
 from longmemeval.errors import HarnessError
-from longmemeval.files import safe_name, sha256_text
 from longmemeval.llm.access import ModelAccess
 from longmemeval.llm.model_calls import CALLS, Stage, all_written, read_calls
 from longmemeval.llm.registry import load_forwarded
 from longmemeval.memory.definition import MEMORIES
-from longmemeval.memory.external.carriers.carrier import ServiceError
-from longmemeval.memory.external.carriers.service import MemoryService
 from longmemeval.memory.external.connect import connect
 from longmemeval.memory.external.ids import OpaqueIds, scope_id
 from longmemeval.memory.external.ingestion import under_way
@@ -27,8 +26,9 @@ from longmemeval.memory.external.ingestion.filling import PLACES, Ingested, Scop
 from longmemeval.memory.external.ingestion.told import Outcome, made
 from longmemeval.memory.external.proxy.scope import ProxiedScope
 from longmemeval.memory.external.proxy.server import model_proxy
-from longmemeval.memory.external.spelling import is_on_this_machine
-from longmemeval.part_options import PartOptions
+from longmemeval.memory.external.specs import is_on_this_machine
+from longmemeval.memory.external.transports.service import MemoryService
+from longmemeval.memory.external.transports.transport import ServiceError
 from longmemeval.records import Message
 from longmemeval.storage.parts import Made, Part, PartTools, Source, Stored
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from longmemeval.memory.external.carriers.carrier import ServiceError
 from longmemeval.memory.external.ids import OpaqueIds
 from longmemeval.memory.external.messages import SearchItem
+from longmemeval.memory.external.transports.transport import ServiceError
 from longmemeval.records import Provenance, RecalledItem
 
 

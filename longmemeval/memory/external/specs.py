@@ -5,8 +5,8 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from longmemeval.core.files import sha256_file, sha256_text
 from longmemeval.errors import HarnessError
-from longmemeval.files import sha256_file, sha256_text
 
 PROCESS = "process:"
 HTTP = ("http://", "https://")

@@ -10,10 +10,10 @@ import msgspec
 from msgspec import Struct
 from pydantic import ValidationError
 
+from longmemeval.core.files import sha256_text
+from longmemeval.core.text_files import UnreadableError, decode_text, load_yaml
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.files import sha256_text
 from longmemeval.memory.nodes.schema import FieldType, Filters, NodeRule, NodeType
-from longmemeval.text_files import UnreadableError, decode_text, load_yaml
 
 _ENDINGS = (".yaml", ".yml")
 _MOST_NODES = 32

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime, time
 from typing import Any
 
-from longmemeval.event_loop import in_thread
+from longmemeval.core.event_loop import in_thread
 from longmemeval.memory.items import Hit, items_at, last_positions, with_neighbours
 from longmemeval.memory.nodes.entries import Entry, text_of
 from longmemeval.memory.nodes.library import load_nodes
@@ -14,8 +14,8 @@ from longmemeval.memory.nodes.rendered import RenderedBudget
 from longmemeval.memory.nodes.search import EntrySearch, FoundEntry
 from longmemeval.memory.protocol import MemoryTools
 from longmemeval.memory.search import RankedSearch
+from longmemeval.ranking.retriever import text_to_embed
 from longmemeval.records import Question, Recall, RecalledItem
-from longmemeval.retrieval.retriever import text_to_embed
 from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.memory_store import MemoryStore
 from longmemeval.storage.parts import Part

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from longmemeval.core.part_options import PartOptions
 from longmemeval.llm.tokens import CharacterCounter
 from longmemeval.memory.asking import MAX_TOKENS, Extracted, each
 from longmemeval.memory.evidence import Evidence
@@ -12,7 +13,6 @@ from longmemeval.memory.nodes.entries import Entry, NodesFile, decode_entries, e
 from longmemeval.memory.nodes.extraction.chat import NodeExtractor
 from longmemeval.memory.nodes.extraction.rules import VERSION, rule_entries
 from longmemeval.memory.nodes.library import NodeSet, shipped_nodes
-from longmemeval.part_options import PartOptions
 from longmemeval.records import Haystack, Message
 from longmemeval.storage.messages import thread_ids
 from longmemeval.storage.messages_part import MESSAGES

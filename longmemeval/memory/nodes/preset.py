@@ -1,7 +1,7 @@
 """The preset `typed-nodes`."""
 
 from longmemeval.memory.definition import MemoryDefinition
-from longmemeval.memory.nodes.memory import TypedNodes, node_parts
+from longmemeval.memory.nodes.node_memory import TypedNodes, node_parts
 from longmemeval.memory.nodes.parameters import NodeParameters
 
 TYPED_NODES = MemoryDefinition(

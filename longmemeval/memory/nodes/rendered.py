@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
+from longmemeval.core.text.calendar_names import weekday_of
 from longmemeval.records import Message, RecalledItem
-from longmemeval.text.calendar_names import weekday_of
 
 _HEADINGS = "# Facts\n\n\n\n# Earlier messages\n\n"
 

@@ -7,21 +7,21 @@ from datetime import date
 import numpy as np
 from msgspec import Struct
 
-from longmemeval.arrays import Vector
+from longmemeval.core.arrays import Vector
+from longmemeval.core.text.dates_in_text.questions import TimeRange, resolve_range
 from longmemeval.memory.nodes.entries import Entry, text_of
 from longmemeval.memory.nodes.parameters import NodeParameters
 from longmemeval.memory.nodes.part import NodesPart, NodeVectors
+from longmemeval.ranking.dense import DenseIndex
+from longmemeval.ranking.fusion import fuse, order
+from longmemeval.ranking.history import HistoryView, Scores
+from longmemeval.ranking.lexical import LexicalIndex, LexicalParameters
+from longmemeval.ranking.priors import Priors, without_names
+from longmemeval.ranking.questions.time_range import apply_range, in_range
+from longmemeval.ranking.retriever import text_to_embed
 from longmemeval.records import Message, Question
-from longmemeval.retrieval.dense import DenseIndex
-from longmemeval.retrieval.fusion import fuse, order
-from longmemeval.retrieval.history import HistoryView, Scores
-from longmemeval.retrieval.lexical import LexicalIndex, LexicalParameters
-from longmemeval.retrieval.priors import Priors, without_names
-from longmemeval.retrieval.questions.time_range import apply_range, in_range
-from longmemeval.retrieval.retriever import text_to_embed
 from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.memory_store import MemoryStore, Thread
-from longmemeval.text.dates_in_text.questions import TimeRange, resolve_range
 
 _LEXICAL = LexicalParameters(window=(), session=0.0)
 

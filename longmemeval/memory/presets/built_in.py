@@ -19,13 +19,13 @@ from longmemeval.memory.protocol import MemorySystem, MemoryTools
 from longmemeval.memory.search import NearestSearch, RankedSearch, Search
 from longmemeval.memory.token_counts import TOKENS
 from longmemeval.memory.working_memory.part import DOCUMENT
-from longmemeval.retrieval.dates import DATES
-from longmemeval.retrieval.expansion import ALL_KEY_VECTORS, ALL_KEYS
-from longmemeval.retrieval.message_graph import MESSAGE_GRAPH
-from longmemeval.retrieval.message_vectors import VECTORS
-from longmemeval.retrieval.retriever import Method
-from longmemeval.retrieval.statements import STATEMENT_VECTORS
-from longmemeval.retrieval.word_counts import WORDS
+from longmemeval.ranking.dates import DATES
+from longmemeval.ranking.expansion import ALL_KEY_VECTORS, ALL_KEYS
+from longmemeval.ranking.message_graph import MESSAGE_GRAPH
+from longmemeval.ranking.message_vectors import VECTORS
+from longmemeval.ranking.retriever import Method
+from longmemeval.ranking.statements import STATEMENT_VECTORS
+from longmemeval.ranking.word_counts import WORDS
 from longmemeval.storage.messages_part import MESSAGES
 from longmemeval.storage.parts import Part
 

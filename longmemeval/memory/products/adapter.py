@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from longmemeval.core.files import sha256_bytes, sha256_text
 from longmemeval.errors import HarnessError
-from longmemeval.files import sha256_file, sha256_text
 from longmemeval.plugins import load_object
 
 _DESCRIPTION = "adapter.toml"
@@ -151,5 +151,10 @@ class Adapter:
         others = [self._path(name) for name in self.description.shares]
         given = [self.given] if self.given and self.given.is_file() else []
         files = sorted({*own, *others, self.module, *given})
-        lines = "".join(f"{file.name}:{sha256_file(file)}\n" for file in files)
+        lines = "".join(f"{file.name}:{_hash(file)}\n" for file in files)
         return {"requirements": " ".join(self.description.requirements), "source_sha256": sha256_text(lines)}
+
+
+def _hash(file: Path) -> str:
+    """Hash a file with the package under the name it had in 0.2.0: what was ingested by then stays valid."""
+    return sha256_bytes(file.read_bytes().replace(b"longmemeval.memory.products", b"longmemeval.memory.adapters"))

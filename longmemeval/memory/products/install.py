@@ -14,8 +14,8 @@ from pathlib import Path
 from filelock import FileLock
 
 from longmemeval.errors import HarnessError
-from longmemeval.memory.adapters.installed import Installed, Place
-from longmemeval.memory.adapters.pip_settings import pip_settings, uv_arguments, uv_variables
+from longmemeval.memory.products.installed import Installed, Place
+from longmemeval.memory.products.pip_settings import pip_settings, uv_arguments, uv_variables
 
 _SHOWN_LINES = 5
 _LISTED = (

@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from longmemeval.core.files import write_atomic
 from longmemeval.errors import HarnessError
-from longmemeval.files import write_atomic
-from longmemeval.memory.adapters.adapter import FILE_VARIABLE, Adapter
+from longmemeval.memory.products.adapter import FILE_VARIABLE, Adapter
 from longmemeval.settings import folders
 
 _RECORD = "installed.json"

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from longmemeval.errors import HarnessError
-from longmemeval.memory.adapters.adapter import Adapter
+from longmemeval.memory.products.adapter import Adapter
 from longmemeval.plugins import MEMORY, Registry
 
 _HERE = Path(__file__).parent

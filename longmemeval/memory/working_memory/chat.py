@@ -6,15 +6,15 @@ from importlib import resources
 from string import Template
 from typing import Any
 
-from longmemeval.event_loop import complete
-from longmemeval.files import sha256_text
+from longmemeval.core.event_loop import complete
+from longmemeval.core.files import sha256_text
+from longmemeval.core.text.calendar_names import weekday_of
 from longmemeval.llm.json_reply import ask_for_list
 from longmemeval.llm.protocol import ChatMessage, ChatModel
 from longmemeval.memory.working_memory.build import WorkingMemoryUpdate, WorkingMemoryUpdater
 from longmemeval.memory.working_memory.document import iso_day, starting_document
 from longmemeval.memory.working_memory.edits import apply_edits
 from longmemeval.records import Session, Turn, Usage
-from longmemeval.text.calendar_names import weekday_of
 
 VERSION = 1
 TEMPERATURE = 0.0

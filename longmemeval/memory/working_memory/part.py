@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from longmemeval.core.part_options import PartOptions
 from longmemeval.llm.tokens import CharacterCounter
 from longmemeval.memory.working_memory.build import WorkingMemoryUpdater, build_working_memory
 from longmemeval.memory.working_memory.chat import MAX_TOKENS, chat_updater
 from longmemeval.memory.working_memory.document import load_template
 from longmemeval.memory.working_memory.rules import rules_updater
-from longmemeval.part_options import PartOptions
 from longmemeval.records import FixtureMeta, PartInfo
 from longmemeval.storage.format import FORMAT, decode_versioned
 from longmemeval.storage.messages_part import DOCUMENT as RECIPE_IN_MESSAGES

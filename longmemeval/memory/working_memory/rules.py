@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from longmemeval.files import sha256_text
+from longmemeval.core.files import sha256_text
 from longmemeval.memory.working_memory.build import WorkingMemoryUpdate, WorkingMemoryUpdater
 from longmemeval.memory.working_memory.document import (
     Document,

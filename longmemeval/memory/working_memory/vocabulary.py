@@ -1,6 +1,6 @@
 """The words that the patterns of the rules are made of."""
 
-from longmemeval.text.calendar_names import MONTHS, WEEKDAYS
+from longmemeval.core.text.calendar_names import MONTHS, WEEKDAYS
 
 _WEEKDAY = f"(?:{'|'.join(name.removesuffix('day') for name in WEEKDAYS)})day"
 _MONTH = f"(?:{'|'.join(MONTHS)})"

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct, structs
 
-from longmemeval.costs.prices import batch_price
-from longmemeval.costs.spending import Account
+from longmemeval.llm.costs.prices import batch_price
+from longmemeval.llm.costs.spending import Account
 from longmemeval.llm.http.batch_endpoint import request_line, request_parameters
 from longmemeval.llm.http.calling import is_worth_another
 from longmemeval.llm.options import ModelOptions

@@ -10,14 +10,14 @@ from uuid import uuid4
 import msgspec
 from msgspec import convert
 
-from longmemeval.costs.prices import batch_price
-from longmemeval.costs.spending import Account, shown_dollars
+from longmemeval.core.event_loop import in_thread
+from longmemeval.core.text.plural import count_of
 from longmemeval.errors import BatchCancelledError, FatalModelError, HarnessError, TransientModelError
-from longmemeval.event_loop import in_thread
+from longmemeval.llm.costs.prices import batch_price
+from longmemeval.llm.costs.spending import Account, shown_dollars
 from longmemeval.llm.http.batch_endpoint import BatchEndpoint, BatchLine, BatchStatus, refusal
 from longmemeval.llm.http.client import Completion, reply_of
 from longmemeval.pipeline.batches.state import Batch, BatchStore, Result
-from longmemeval.text.plural import count_of
 
 MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000
 """Of one file, by OpenAI's and Azure's limits."""

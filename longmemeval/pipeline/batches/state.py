@@ -10,10 +10,10 @@ from typing import Any, Self
 import msgspec
 from msgspec import Struct, structs
 
+from longmemeval.core.files import sha256_bytes, write_atomic
+from longmemeval.core.journal import Journal, read_journal
 from longmemeval.errors import HarnessError
-from longmemeval.files import sha256_bytes, write_atomic
 from longmemeval.llm.protocol import ChatReply
-from longmemeval.pipeline.runs.journal import Journal, read_journal
 
 FOLDER = "batches"
 """In the folder of a run."""

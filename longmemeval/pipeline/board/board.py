@@ -6,14 +6,14 @@ from pathlib import Path
 from msgspec import Struct
 
 from longmemeval import __version__
-from longmemeval.evaluation.judges.standing import judge_name
-from longmemeval.files import safe_name, sha256_file
+from longmemeval.core.files import safe_name, sha256_file
+from longmemeval.judges.official_status import judge_name
 from longmemeval.pipeline.board.ranking import Rank, ranked
 from longmemeval.pipeline.board.signers import Signer, Signers
 from longmemeval.pipeline.board.submissions import Apart, Submission, Verifying, run_folders
-from longmemeval.pipeline.compare.costs import Cost
-from longmemeval.pipeline.compare.graded_run import GradedRun
-from longmemeval.pipeline.runs.settings import AnswerSettings
+from longmemeval.results.graded.costs import Cost
+from longmemeval.results.graded.graded_run import GradedRun
+from longmemeval.results.settings import AnswerSettings
 from longmemeval.settings import Folders, folders
 
 BOARD_FORMAT = 1

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from itertools import combinations
 
-from longmemeval.evaluation.statistics.paired import compare_pairs, holm
-from longmemeval.evaluation.statistics.power import ALPHA
-from longmemeval.pipeline.compare.graded_run import GradedRun
+from longmemeval.results.graded.graded_run import GradedRun
+from longmemeval.statistics.paired import compare_pairs, holm
+from longmemeval.statistics.power import ALPHA
 
 Rank = tuple[int, int]
 """The first and the last place that a run may have: `(2, 4)` is one of three that share places 2 to 4."""

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from longmemeval.core.text_files import UnreadableError
 from longmemeval.errors import HarnessError
 from longmemeval.pipeline.verify.keys import public_key
 from longmemeval.pipeline.verify.signature import check_signature, fingerprint, stored_signature
-from longmemeval.text_files import UnreadableError
 
 
 class Signer(Struct, frozen=True):

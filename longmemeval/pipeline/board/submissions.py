@@ -7,16 +7,16 @@ from msgspec import Struct
 
 from longmemeval.benchmarks.catalogue import catalogue
 from longmemeval.benchmarks.registry import load_dataset
+from longmemeval.core.files import sha256_file
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.judges.standing import grading
-from longmemeval.files import sha256_file
+from longmemeval.judges.official_status import grading
 from longmemeval.pipeline.board.signers import Signer, Signers
-from longmemeval.pipeline.compare.graded_run import GradedRun, load_graded
-from longmemeval.pipeline.runs.lines import ANSWERS
-from longmemeval.pipeline.runs.manifest import RunManifest, stored_manifest
-from longmemeval.pipeline.runs.scores.stored import stored_metrics
 from longmemeval.pipeline.verify.verify import verify
+from longmemeval.results.graded.graded_run import GradedRun, load_graded
+from longmemeval.results.lines import ANSWERS
+from longmemeval.results.manifest import RunManifest, stored_manifest
+from longmemeval.results.scores.stored import stored_metrics
 from longmemeval.settings import Folders
 
 

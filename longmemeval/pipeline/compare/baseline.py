@@ -7,16 +7,16 @@ from typing import NoReturn
 import msgspec
 from msgspec import Struct
 
+from longmemeval.core.files import write_atomic
+from longmemeval.core.text.plural import count_of
+from longmemeval.core.text_files import UnreadableError, decode_format
 from longmemeval.errors import HarnessError, RegressionError, nearest
-from longmemeval.evaluation.statistics.paired import compare_pairs
-from longmemeval.files import write_atomic
 from longmemeval.pipeline.compare.comparison import points
-from longmemeval.pipeline.compare.graded_run import GradedRun, load_graded
-from longmemeval.pipeline.runs.index import settings_sha256
-from longmemeval.pipeline.runs.manifest import run_ids
+from longmemeval.results.graded.graded_run import GradedRun, load_graded
+from longmemeval.results.index import settings_sha256
+from longmemeval.results.manifest import run_ids
 from longmemeval.settings import Folders
-from longmemeval.text.plural import count_of
-from longmemeval.text_files import UnreadableError, decode_format
+from longmemeval.statistics.paired import compare_pairs
 
 FORMAT = 1
 _NAMED = 10

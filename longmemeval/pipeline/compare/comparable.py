@@ -5,13 +5,13 @@ from typing import Any
 
 from msgspec import structs
 
+from longmemeval.core.text.plural import count_of
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.judges.imported import bound_to_its_log
-from longmemeval.evaluation.metrics import compute_metrics
-from longmemeval.pipeline.compare.graded_run import GradedRun
-from longmemeval.pipeline.runs.asked import AskedQuestions
-from longmemeval.pipeline.runs.scores.warnings import OF_QUESTIONS, of_questions
-from longmemeval.text.plural import count_of
+from longmemeval.judges.imported import bound_to_its_log
+from longmemeval.measures.metrics import compute_metrics
+from longmemeval.results.graded.graded_run import GradedRun
+from longmemeval.results.run_questions import AskedQuestions
+from longmemeval.results.scores.warnings import OF_QUESTIONS, of_questions
 
 _SHOWN = 4
 """Run ids named in one message before the rest is counted."""

@@ -6,11 +6,6 @@ from itertools import combinations
 from msgspec import structs
 
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.statistics.misclassification import NotCorrectable, corrected_difference
-from longmemeval.evaluation.statistics.paired import Paired, compare_pairs, holm
-from longmemeval.evaluation.statistics.power import ALPHA, independent_units
-from longmemeval.evaluation.statistics.resampling import smallest_p
-from longmemeval.evaluation.statistics.spread import repeat_spread
 from longmemeval.llm.controls import CONTROL_MODELS
 from longmemeval.pipeline.compare.comparable import check_comparable, on_common_questions, what_differs
 from longmemeval.pipeline.compare.comparison import (
@@ -23,12 +18,17 @@ from longmemeval.pipeline.compare.comparison import (
 )
 from longmemeval.pipeline.compare.detectable import detectable_difference, planned_difference
 from longmemeval.pipeline.compare.floor import floor_note
-from longmemeval.pipeline.compare.graded_run import GradedRun, load_graded
-from longmemeval.pipeline.compare.losses import Losses, StoredSessions, losses
 from longmemeval.pipeline.compare.repeats import pool_repeats
-from longmemeval.pipeline.runs.index import settings_sha256
-from longmemeval.pipeline.runs.settings import AnswerSettings
+from longmemeval.results.graded.graded_run import GradedRun, load_graded
+from longmemeval.results.graded.losses import Losses, StoredSessions, losses
+from longmemeval.results.index import settings_sha256
+from longmemeval.results.settings import AnswerSettings
 from longmemeval.settings import Folders, folders
+from longmemeval.statistics.misclassification import NotCorrectable, corrected_difference
+from longmemeval.statistics.paired import Paired, compare_pairs, holm
+from longmemeval.statistics.power import ALPHA, independent_units
+from longmemeval.statistics.resampling import smallest_p
+from longmemeval.statistics.spread import repeat_spread
 
 
 def compare(

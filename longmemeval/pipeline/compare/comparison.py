@@ -2,9 +2,9 @@
 
 from msgspec import Struct
 
-from longmemeval.evaluation.statistics.spread import Spread
-from longmemeval.pipeline.compare.graded_run import RunSummary
 from longmemeval.records import Provenance
+from longmemeval.results.graded.graded_run import RunSummary
+from longmemeval.statistics.spread import Spread
 
 INSIDE_THE_NOISE = "inside the noise"
 """The verdict on two runs whose difference is not significant: neither is better."""
@@ -21,7 +21,7 @@ class RunFigures(Struct, frozen=True):
     evidence_recall: float | None
     """Mean share of a question's evidence that reached the prompt; None where that is not known."""
     lost: dict[str, int]
-    """How many wrongly answered questions were lost at each stage (`evaluation/losses.py`), in the stages' order."""
+    """How many wrongly answered questions were lost at each stage (`measures/losses.py`), in the stages' order."""
     marks: str
     """`▲` or `▼` where the run is significantly better or worse than the first one, else empty."""
     provenance: Provenance = "message"

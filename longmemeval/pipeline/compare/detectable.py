@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from math import fsum, sqrt
 
-from longmemeval.evaluation.statistics.power import (
+from longmemeval.statistics.power import (
     DISCORDANT,
     assumed_design_effect,
     can_show_nothing,

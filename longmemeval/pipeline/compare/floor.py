@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from math import ceil, fsum
 
-from longmemeval.evaluation.statistics.paired import compare_pairs, holm
-from longmemeval.evaluation.statistics.power import ALPHA, independent_units
-from longmemeval.evaluation.statistics.resampling import share_haystacks, smallest_p
-from longmemeval.pipeline.compare.graded_run import GradedRun
+from longmemeval.core.text.plural import count_of
 from longmemeval.pipeline.compare.repeats import pool_repeats
-from longmemeval.text.plural import count_of
+from longmemeval.results.graded.graded_run import GradedRun
+from longmemeval.statistics.paired import compare_pairs, holm
+from longmemeval.statistics.power import ALPHA, independent_units
+from longmemeval.statistics.resampling import share_haystacks, smallest_p
 
 Pool = Sequence[GradedRun]
 Credits = Mapping[str, float]

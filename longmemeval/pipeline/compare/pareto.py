@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from longmemeval.pipeline.compare.graded_run import RunSummary
+from longmemeval.results.graded.graded_run import RunSummary
 
 
 class ParetoPoint(Struct, frozen=True):

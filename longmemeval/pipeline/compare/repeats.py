@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from longmemeval.pipeline.compare.graded_run import GradedRun
-from longmemeval.pipeline.runs.index import settings_sha256
+from longmemeval.results.graded.graded_run import GradedRun
+from longmemeval.results.index import settings_sha256
 
 
 def pool_repeats(graded: Sequence[GradedRun]) -> list[list[GradedRun]]:

@@ -7,12 +7,12 @@ from functools import partial
 
 from msgspec import structs
 
-from longmemeval.arrays import Vector
+from longmemeval.core.arrays import Vector
+from longmemeval.core.event_loop import complete
 from longmemeval.dataset import Dataset
 from longmemeval.embedding.hashing import HashingEmbedder
 from longmemeval.embedding.registry import is_remote
 from longmemeval.errors import FixtureError
-from longmemeval.event_loop import complete
 from longmemeval.llm.cache import CachedChatModel
 from longmemeval.llm.call_counter import Call, CallCounter
 from longmemeval.llm.options import is_offline
@@ -23,14 +23,14 @@ from longmemeval.memory.faults import recall_of
 from longmemeval.memory.gold import gold_for
 from longmemeval.memory.items import message_item
 from longmemeval.memory.protocol import MemoryTools
-from longmemeval.pipeline.answer.question_analysis import QueryModel
 from longmemeval.pipeline.estimate.work import Work, sampled_of, share_of, work_of
-from longmemeval.pipeline.fixtures.access import PreparedFixtures
-from longmemeval.pipeline.fixtures.journal import REPLIES
-from longmemeval.pipeline.fixtures.query_vectors import query_vectors
+from longmemeval.pipeline.prepare.access import PreparedFixtures
+from longmemeval.pipeline.prepare.query_vectors import query_vectors
+from longmemeval.pipeline.run.question_analysis import QueryModel
+from longmemeval.ranking.questions.analysis import analyse_by_model, analyse_by_rules
 from longmemeval.reading.reader import Reader, ReadingConfiguration
 from longmemeval.records import Question, Recall
-from longmemeval.retrieval.questions.analysis import analyse_by_model, analyse_by_rules
+from longmemeval.results.preparation.journal import REPLIES
 from longmemeval.settings import Folders
 from longmemeval.storage.messages import haystack_messages
 

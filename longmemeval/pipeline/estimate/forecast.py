@@ -9,27 +9,27 @@ from longmemeval.benchmarks.judges import load_judge
 from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.dataset import Dataset
 from longmemeval.errors import FixtureError, HarnessError
-from longmemeval.evaluation.judges.protocol import Judge
+from longmemeval.judges.protocol import Judge
 from longmemeval.llm.call_counter import CallCounter
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import check_batches
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration
-from longmemeval.pipeline.answer.question_analysis import QueryModel
-from longmemeval.pipeline.answer.run import RunOptions, asked_of, reading_of, run_settings
 from longmemeval.pipeline.estimate.answering import Asking, analysing_work, answering_work
 from longmemeval.pipeline.estimate.judging import judging_work, to_label
 from longmemeval.pipeline.estimate.measured import assumed_replies, expected_labels, expected_replies
 from longmemeval.pipeline.estimate.stages import Stage, Stages
 from longmemeval.pipeline.estimate.work import Work
-from longmemeval.pipeline.fixtures.access import PreparedFixtures
-from longmemeval.pipeline.fixtures.plan import PrepareOptions
-from longmemeval.pipeline.fixtures.prepare import PrepareReport, prepare
-from longmemeval.pipeline.grade.evaluate import unlabelled
-from longmemeval.pipeline.runs.asked import AskedQuestions
-from longmemeval.pipeline.runs.manifest import FORMAT, RunManifest, dataset_record
-from longmemeval.pipeline.runs.run_files import RunFiles
-from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.pipeline.evaluate.evaluate import unlabelled
+from longmemeval.pipeline.prepare.access import PreparedFixtures
+from longmemeval.pipeline.prepare.plan import PrepareOptions
+from longmemeval.pipeline.prepare.prepare import PrepareReport, prepare
+from longmemeval.pipeline.run.question_analysis import QueryModel
+from longmemeval.pipeline.run.run import RunOptions, asked_of, reading_of, run_settings
 from longmemeval.records import Question
+from longmemeval.results.manifest import FORMAT, RunManifest, dataset_record
+from longmemeval.results.run_files import RunFiles
+from longmemeval.results.run_questions import AskedQuestions
+from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
 
 _BYTES_OF_TOKEN, _ANSWER_BYTES = 4.5, 1500

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from longmemeval.evaluation.judges.definition import rules_of
+from longmemeval.core.text.plural import count_of
+from longmemeval.judges.definition import rules_of
 from longmemeval.llm.registry import check_batches, model_warning
 from longmemeval.pipeline.batches.state import FOLDER as BATCHES
 from longmemeval.pipeline.batches.state import batches_in
@@ -12,13 +13,18 @@ from longmemeval.pipeline.estimate.judging import judging_work
 from longmemeval.pipeline.estimate.measured import expected_labels
 from longmemeval.pipeline.estimate.stages import Stage, Stages
 from longmemeval.pipeline.estimate.work import work_of
-from longmemeval.pipeline.grade.evaluate import ChosenJudge, EvaluateOptions, answers_to_grade, chosen_judge, unlabelled
-from longmemeval.pipeline.grade.replies import judgements_at_hand
-from longmemeval.pipeline.runs.asked import AskedQuestions
-from longmemeval.pipeline.runs.run_files import RunFiles
-from longmemeval.pipeline.runs.scores.checks import check_labels, refuse
+from longmemeval.pipeline.evaluate.evaluate import (
+    ChosenJudge,
+    EvaluateOptions,
+    answers_to_grade,
+    chosen_judge,
+    unlabelled,
+)
+from longmemeval.pipeline.evaluate.replies import judgements_at_hand
+from longmemeval.results.run_files import RunFiles
+from longmemeval.results.run_questions import AskedQuestions
+from longmemeval.results.scores.checks import check_labels, refuse
 from longmemeval.settings import Folders, folders
-from longmemeval.text.plural import count_of
 
 
 class JudgeForecast(Struct, frozen=True):

@@ -4,13 +4,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from msgspec import structs
 
-from longmemeval.evaluation.judges.protocol import Judge
-from longmemeval.event_loop import complete
+from longmemeval.core.event_loop import complete
+from longmemeval.judges.protocol import Judge
 from longmemeval.llm.call_counter import Call, CallCounter, longest_reply
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.pipeline.estimate.work import Work, sampled_of, share_of, work_of
-from longmemeval.pipeline.runs.asked import AskedQuestions
 from longmemeval.records import Answer, Question
+from longmemeval.results.run_questions import AskedQuestions
 
 
 def to_label(asked: AskedQuestions, answers: Mapping[str, Answer], unlabelled: Collection[str]) -> list[Question]:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from longmemeval.core.journal import read_journal
 from longmemeval.errors import HarnessError
 from longmemeval.pipeline.estimate.work import Work
-from longmemeval.pipeline.runs.journal import read_journal
-from longmemeval.pipeline.runs.lines import ANSWERS, judgements_file
-from longmemeval.pipeline.runs.manifest import RunManifest, run_ids, stored_manifest
-from longmemeval.pipeline.runs.settings import AnswerSettings
 from longmemeval.records import Answer, Judgement, in_a_row
+from longmemeval.results.lines import ANSWERS, judgements_file
+from longmemeval.results.manifest import RunManifest, run_ids, stored_manifest
+from longmemeval.results.settings import AnswerSettings
 
 _ASSUMED_SHARE, _ASSUMED_LABEL = 0.2, 3
 """Of the longest reply; and tokens of a label, yes or no as a rule, where there is room for little more."""

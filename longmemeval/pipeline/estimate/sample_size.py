@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from longmemeval.dataset import Dataset
-from longmemeval.evaluation.statistics.power import (
+from longmemeval.pipeline.estimate.forecast import Forecast
+from longmemeval.results.selection import stratified_order
+from longmemeval.statistics.power import (
     CORRELATION,
     DISCORDANT,
     assumed_design_effect,
@@ -14,9 +16,7 @@ from longmemeval.evaluation.statistics.power import (
     independent_units,
     minimum_detectable_difference,
 )
-from longmemeval.evaluation.statistics.resampling import share_haystacks
-from longmemeval.pipeline.estimate.forecast import Forecast
-from longmemeval.pipeline.runs.selection import stratified_order
+from longmemeval.statistics.resampling import share_haystacks
 
 _MOST_QUESTIONS = 10_000_000
 _LEAST_UNITS = 6

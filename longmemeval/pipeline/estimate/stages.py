@@ -2,13 +2,13 @@
 
 from msgspec import Struct, structs
 
-from longmemeval.costs.prices import batch_price, price
 from longmemeval.errors import FatalModelError
+from longmemeval.llm.costs.prices import batch_price, price
 from longmemeval.llm.options import is_offline
+from longmemeval.llm.rates.limits import RateLimits
 from longmemeval.llm.registry import check_batches
 from longmemeval.pipeline.estimate.measured import Replies
 from longmemeval.pipeline.estimate.work import Work
-from longmemeval.rates.limits import RateLimits
 
 DAY_S = 86_400.0
 """In which providers answer a batch."""

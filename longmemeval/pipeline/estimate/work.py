@@ -6,9 +6,9 @@ from statistics import variance
 
 from msgspec import Struct
 
-from longmemeval.costs.prices import price
-from longmemeval.files import sha256_text
+from longmemeval.core.files import sha256_text
 from longmemeval.llm.call_counter import Call
+from longmemeval.llm.costs.prices import price
 from longmemeval.llm.options import is_offline
 from longmemeval.records import Question
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from longmemeval.evaluation.audit import Audit, AuditedMean, Ceiling, audited_mean, ceiling, read_audit
-from longmemeval.evaluation.judges.protocol import JudgeIdentity
-from longmemeval.evaluation.metrics import Metrics, credit
-from longmemeval.evaluation.statistics.agreement import Agreement, agreement
-from longmemeval.pipeline.runs.asked import AskedQuestions
-from longmemeval.pipeline.runs.run_files import RunFiles
+from longmemeval.judges.audit import Audit, AuditedMean, Ceiling, audited_mean, ceiling, read_audit
+from longmemeval.judges.protocol import JudgeIdentity
+from longmemeval.measures.metrics import Metrics, credit
 from longmemeval.records import Gold
+from longmemeval.results.run_files import RunFiles
+from longmemeval.results.run_questions import AskedQuestions
+from longmemeval.statistics.agreement import Agreement, agreement
 
 
 class JudgeAgreement(Struct, frozen=True):
@@ -55,7 +55,7 @@ def audit_scores(file: Path, files: RunFiles, asked: AskedQuestions, metrics: Se
     """Set an audit beside the scores of a run.
 
     Args:
-        file: the audit (see `evaluation/audit.py`).
+        file: the audit (see `judges/audit.py`).
         files: of the run.
         asked: its questions and their gold.
         metrics: of the judges.

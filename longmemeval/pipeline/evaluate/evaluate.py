@@ -11,33 +11,33 @@ from msgspec import Struct, structs
 
 from longmemeval.benchmarks.judges import load_judge
 from longmemeval.benchmarks.spec import Benchmark
-from longmemeval.costs.spending import Account, SpendingLimit
+from longmemeval.core.event_loop import complete
+from longmemeval.core.journal import Journal
 from longmemeval.errors import BatchCancelledError, EndpointDownError, HarnessError, SpendingLimitError
-from longmemeval.evaluation.judges.definition import rules_of
-from longmemeval.evaluation.judges.protocol import Judge, JudgeIdentity
-from longmemeval.evaluation.judges.standing import address_unknown, first_of
-from longmemeval.evaluation.metrics import Metrics
-from longmemeval.event_loop import complete
+from longmemeval.judges.definition import rules_of
+from longmemeval.judges.official_status import address_unknown, first_of
+from longmemeval.judges.protocol import Judge, JudgeIdentity
 from longmemeval.llm.call_counter import CallCounter
+from longmemeval.llm.costs.spending import Account, SpendingLimit
 from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import load_chat_model
+from longmemeval.measures.metrics import Metrics
 from longmemeval.pipeline.batches.batches import Batches, BatchOptions
 from longmemeval.pipeline.batches.state import FOLDER as BATCHES
 from longmemeval.pipeline.batches.state import batches_in
-from longmemeval.pipeline.grade.replies import judgements_at_hand
+from longmemeval.pipeline.evaluate.replies import judgements_at_hand
 from longmemeval.pipeline.progress import progress
-from longmemeval.pipeline.runs.accounts import judges_account
-from longmemeval.pipeline.runs.asked import AskedQuestions, dataset_of
-from longmemeval.pipeline.runs.journal import Journal
-from longmemeval.pipeline.runs.lines import judgements_file
-from longmemeval.pipeline.runs.manifest import RunManifest, run_folder
-from longmemeval.pipeline.runs.run_files import RunFiles
-from longmemeval.pipeline.runs.scores.checked import made_again, metrics_of, read_run, write_metrics
-from longmemeval.pipeline.runs.scores.checks import check_labels, refuse
 from longmemeval.pipeline.workers import Outcomes, WatchedChatModel, in_order
 from longmemeval.records import Answer, Judgement, Question
+from longmemeval.results.accounts import judges_account
+from longmemeval.results.lines import judgements_file
+from longmemeval.results.manifest import RunManifest, run_folder
+from longmemeval.results.run_files import RunFiles
+from longmemeval.results.run_questions import AskedQuestions, dataset_of
+from longmemeval.results.scores.checked import made_again, metrics_of, read_run, write_metrics
+from longmemeval.results.scores.checks import check_labels, refuse
 from longmemeval.settings import Folders, folders
 
 

@@ -4,12 +4,12 @@ from collections.abc import Set
 
 from msgspec.structs import replace
 
-from longmemeval.evaluation.judges.definition import prompts_of
-from longmemeval.evaluation.judges.protocol import JudgeIdentity
-from longmemeval.evaluation.recompute import recomputed
-from longmemeval.pipeline.runs.asked import AskedQuestions
-from longmemeval.pipeline.runs.run_files import RunFiles
+from longmemeval.judges.definition import prompts_of
+from longmemeval.judges.protocol import JudgeIdentity
+from longmemeval.judges.recompute import recomputed
 from longmemeval.records import Judgement, Usage
+from longmemeval.results.run_files import RunFiles
+from longmemeval.results.run_questions import AskedQuestions
 
 
 def judgements_at_hand(

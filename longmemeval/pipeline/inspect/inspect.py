@@ -4,20 +4,20 @@ from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
+from longmemeval.core.event_loop import complete
+from longmemeval.core.files import safe_name
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
-from longmemeval.event_loop import complete
-from longmemeval.files import safe_name
 from longmemeval.llm.tokens import token_counter
 from longmemeval.memory.configuration import MemoryConfiguration, build_memory, parts_of
 from longmemeval.memory.definition import known_parts
 from longmemeval.memory.faults import recall_of
 from longmemeval.memory.gold import gold_for
 from longmemeval.memory.protocol import MemoryTools
-from longmemeval.pipeline.answer.question_analysis import QueryModel, question_analyses
-from longmemeval.pipeline.fixtures.access import PreparedFixtures, open_fixtures
-from longmemeval.pipeline.fixtures.query_vectors import query_vectors
-from longmemeval.pipeline.history import questions_on
+from longmemeval.pipeline.inspect.history import questions_on
+from longmemeval.pipeline.prepare.access import PreparedFixtures, open_fixtures
+from longmemeval.pipeline.prepare.query_vectors import query_vectors
+from longmemeval.pipeline.run.question_analysis import QueryModel, question_analyses
 from longmemeval.records import PartInfo, Question, Recall, Session
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, StoredPart, meta_of, stored_folders

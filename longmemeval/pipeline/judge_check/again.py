@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.dataset import Dataset
-from longmemeval.evaluation.plants.rates import judge_rates
-from longmemeval.evaluation.recompute import recomputed
+from longmemeval.judges.recompute import recomputed
+from longmemeval.measures.plant_rates import judge_rates
 from longmemeval.pipeline.judge_check.planted import ground_of, planting_of
-from longmemeval.pipeline.judge_check.stored import CHECK, JUDGEMENTS, PLANTS, StoredCheck
-from longmemeval.pipeline.runs.scores.checks import changes
+from longmemeval.results.graded.judge_checks import CHECK, JUDGEMENTS, PLANTS, StoredCheck
+from longmemeval.results.scores.checks import changes
 
 _FOUND: dict[tuple[str, ...], tuple[str | None, ...]] = {}
 """What was found of the very files: the runs of one command rest on the same checks."""

@@ -9,24 +9,28 @@ from msgspec import Struct
 
 from longmemeval.benchmarks.judges import load_judge
 from longmemeval.benchmarks.specs import benchmark_of
-from longmemeval.costs.prices import price
-from longmemeval.costs.spending import Account, SpendingLimit
+from longmemeval.core.event_loop import complete
+from longmemeval.core.files import sha256_bytes, write_atomic
+from longmemeval.core.journal import Journal, read_journal
+from longmemeval.core.text_files import UnreadableError
 from longmemeval.dataset import Dataset
 from longmemeval.errors import IntegrityError
-from longmemeval.evaluation.judges.definition import rules_of
-from longmemeval.evaluation.judges.protocol import Judge
-from longmemeval.evaluation.plants.plant import Plant
-from longmemeval.evaluation.plants.rates import judge_rates, measured_rates
-from longmemeval.evaluation.statistics.misclassification import MeasuredRates
-from longmemeval.event_loop import complete
-from longmemeval.files import sha256_bytes, write_atomic
+from longmemeval.judges.definition import rules_of
+from longmemeval.judges.plants.plant import Plant
+from longmemeval.judges.protocol import Judge
 from longmemeval.llm.call_counter import CallCounter
+from longmemeval.llm.costs.prices import price
+from longmemeval.llm.costs.spending import Account, SpendingLimit
 from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import load_chat_model
+from longmemeval.measures.plant_rates import judge_rates, measured_rates
 from longmemeval.pipeline.judge_check.planted import encoded_plants, ground_of, planting_of
-from longmemeval.pipeline.judge_check.stored import (
+from longmemeval.pipeline.progress import progress
+from longmemeval.pipeline.workers import Outcomes, WatchedChatModel, in_order
+from longmemeval.records import Judgement, Usage
+from longmemeval.results.graded.judge_checks import (
     CHECK,
     FORMAT,
     JUDGEMENTS,
@@ -36,14 +40,10 @@ from longmemeval.pipeline.judge_check.stored import (
     check_folder,
     encoded,
 )
-from longmemeval.pipeline.progress import progress
-from longmemeval.pipeline.runs.journal import Journal, read_journal
-from longmemeval.pipeline.runs.lines import that_count
-from longmemeval.pipeline.runs.selection import Selection, select
-from longmemeval.pipeline.workers import Outcomes, WatchedChatModel, in_order
-from longmemeval.records import Judgement, Usage
+from longmemeval.results.lines import that_count
+from longmemeval.results.selection import Selection, select
 from longmemeval.settings import Folders, folders
-from longmemeval.text_files import UnreadableError
+from longmemeval.statistics.misclassification import MeasuredRates
 
 SPENDING = "spending.jsonl"
 

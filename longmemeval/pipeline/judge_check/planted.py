@@ -8,8 +8,8 @@ from longmemeval.benchmarks.spec import Benchmark
 from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.plants.plant import Plant
-from longmemeval.evaluation.plants.planting import Ground, Planting
+from longmemeval.judges.plants.plant import Plant
+from longmemeval.judges.plants.planting import Ground, Planting
 
 
 def encoded_plants(plants: Sequence[Plant]) -> bytes:

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from longmemeval.files import sha256_bytes, write_atomic
+from longmemeval.core.files import sha256_bytes, write_atomic
 
 
 class _Line(Struct):

@@ -8,24 +8,24 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, structs
 
-from longmemeval.costs.spending import SPENDING
+from longmemeval.core.files import write_atomic
+from longmemeval.core.locks import LockedError, locked
 from longmemeval.errors import HarnessError
-from longmemeval.files import write_atomic
+from longmemeval.llm.costs.spending import SPENDING
 from longmemeval.llm.model_calls import CALLS
-from longmemeval.locks import LockedError, locked
 from longmemeval.pipeline.merge.journals import merge_accounts, merge_lines
 from longmemeval.pipeline.merge.shard_runs import ShardRun, judges_of, shard_runs, whole_of
-from longmemeval.pipeline.runs.accounts import JUDGES_SPENDING
-from longmemeval.pipeline.runs.asked import AskedQuestions, dataset_of
-from longmemeval.pipeline.runs.index import record_score
-from longmemeval.pipeline.runs.lines import ANSWERS, PROMPTS, RANKINGS, judgements_file
-from longmemeval.pipeline.runs.manifest import RunManifest, check_run_id, read_manifest, write_manifest
-from longmemeval.pipeline.runs.run_files import RunFiles
-from longmemeval.pipeline.runs.scores.checked import write_scores
-from longmemeval.pipeline.runs.settings import ImportedSettings, RetrievalSettings, RunSettings
-from longmemeval.pipeline.runs.shards import base_of
-from longmemeval.pipeline.runs.totals import memory_call_totals
 from longmemeval.pipeline.verify.retrieval import scored_again
+from longmemeval.results.accounts import JUDGES_SPENDING
+from longmemeval.results.index import record_score
+from longmemeval.results.lines import ANSWERS, PROMPTS, RANKINGS, judgements_file
+from longmemeval.results.manifest import RunManifest, check_run_id, read_manifest, write_manifest
+from longmemeval.results.run_files import RunFiles
+from longmemeval.results.run_questions import AskedQuestions, dataset_of
+from longmemeval.results.scores.checked import write_scores
+from longmemeval.results.settings import ImportedSettings, RetrievalSettings, RunSettings
+from longmemeval.results.shards import base_of
+from longmemeval.results.totals import memory_call_totals
 from longmemeval.settings import Folders, folders
 
 

@@ -8,15 +8,15 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
+from longmemeval.core.files import sha256_file
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.judges.protocol import JudgeIdentity
-from longmemeval.files import sha256_file
-from longmemeval.pipeline.runs.asked import AskedQuestions, dataset_of
-from longmemeval.pipeline.runs.manifest import MergedShard, RunManifest, differences, run_folder
-from longmemeval.pipeline.runs.run_files import RunFiles
-from longmemeval.pipeline.runs.scores.checked import read_run
-from longmemeval.pipeline.runs.selection import Selection, shards_with_questions
-from longmemeval.pipeline.runs.shards import Shard, shard_named
+from longmemeval.judges.protocol import JudgeIdentity
+from longmemeval.results.manifest import MergedShard, RunManifest, differences, run_folder
+from longmemeval.results.run_files import RunFiles
+from longmemeval.results.run_questions import AskedQuestions, dataset_of
+from longmemeval.results.scores.checked import read_run
+from longmemeval.results.selection import Selection, shards_with_questions
+from longmemeval.results.shards import Shard, shard_named
 from longmemeval.settings import Folders
 
 _PER_SHARD = "parts"

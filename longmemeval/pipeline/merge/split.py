@@ -4,20 +4,20 @@ from pathlib import Path
 
 from msgspec import UNSET, structs
 
-from longmemeval.costs.spending import SPENDING
 from longmemeval.errors import HarnessError
+from longmemeval.llm.costs.spending import SPENDING
 from longmemeval.llm.model_calls import CALLS
 from longmemeval.pipeline.merge.journals import merge_accounts, merge_lines
-from longmemeval.pipeline.runs.asked import dataset_of
-from longmemeval.pipeline.runs.lines import ANSWERS, PROMPTS
-from longmemeval.pipeline.runs.manifest import RunManifest, run_folder, write_manifest
-from longmemeval.pipeline.runs.run_files import RunFiles
-from longmemeval.pipeline.runs.scores.checked import read_run
-from longmemeval.pipeline.runs.selection import select
-from longmemeval.pipeline.runs.settings import AnswerSettings
-from longmemeval.pipeline.runs.shards import shard_named, sharded_id
-from longmemeval.pipeline.runs.totals import answer_totals, memory_call_totals
 from longmemeval.records import Question
+from longmemeval.results.lines import ANSWERS, PROMPTS
+from longmemeval.results.manifest import RunManifest, run_folder, write_manifest
+from longmemeval.results.run_files import RunFiles
+from longmemeval.results.run_questions import dataset_of
+from longmemeval.results.scores.checked import read_run
+from longmemeval.results.selection import select
+from longmemeval.results.settings import AnswerSettings
+from longmemeval.results.shards import shard_named, sharded_id
+from longmemeval.results.totals import answer_totals, memory_call_totals
 from longmemeval.settings import Folders
 
 _FROM_ANSWERS = {"answered", "failed", "empty", "cut", "shortened", "undated", "usage", "missing", "memory_calls"}

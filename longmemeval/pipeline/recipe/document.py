@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from longmemeval.files import sha256_bytes
-from longmemeval.pipeline.runs.index import settings_sha256
-from longmemeval.pipeline.runs.manifest import RunManifest, differences
-from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.core.files import sha256_bytes
+from longmemeval.results.index import settings_sha256
+from longmemeval.results.manifest import RunManifest, differences
+from longmemeval.results.selection import Selection
 
 FORMAT = 1
 _HASH = re.compile("[0-9a-f]{64}")

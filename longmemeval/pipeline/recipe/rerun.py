@@ -11,22 +11,22 @@ from msgspec import UNSET, Struct, structs
 from longmemeval.benchmarks.catalogue import catalogue
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.benchmarks.specs import benchmark_of
+from longmemeval.core.text_files import UnreadableError, load_yaml, read_text
 from longmemeval.dataset import Dataset
 from longmemeval.errors import DataError, FixtureError, HarnessError, nearest
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import MemoryConfiguration, configuration_of
-from longmemeval.pipeline.answer.run import RunOptions, asked_of
 from longmemeval.pipeline.batches.batches import BatchOptions
-from longmemeval.pipeline.fixtures.access import PreparedFixtures
+from longmemeval.pipeline.prepare.access import PreparedFixtures
 from longmemeval.pipeline.recipe.document import FORMAT, Recipe, changes, data_changes, recipe_of, selection_of
-from longmemeval.pipeline.runs.manifest import RunManifest, dataset_record
-from longmemeval.pipeline.runs.selection import Selection
-from longmemeval.pipeline.runs.settings import AnswerSettings, settings_of
+from longmemeval.pipeline.run.run import RunOptions, asked_of
 from longmemeval.reading.reader import READING_METHODS, ReadingConfiguration, ReadingMethod, reading_configuration
 from longmemeval.reading.templates import NOTE_FIELDS, READER_FIELDS, checked_template
+from longmemeval.results.manifest import RunManifest, dataset_record
+from longmemeval.results.selection import Selection
+from longmemeval.results.settings import AnswerSettings, settings_of
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import meta_of
-from longmemeval.text_files import UnreadableError, load_yaml, read_text
 
 _TEMPLATES = {"template": READER_FIELDS, "options_template": READER_FIELDS, "note_template": NOTE_FIELDS}
 

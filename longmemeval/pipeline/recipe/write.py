@@ -5,15 +5,15 @@ from typing import Any
 import msgspec
 import yaml
 
+from longmemeval.core.remote.places import as_given
+from longmemeval.core.secrets.redaction import record_without_secrets
 from longmemeval.errors import HarnessError
 from longmemeval.memory.configuration import MemoryConfiguration
-from longmemeval.pipeline.fixtures.access import PreparedFixtures
+from longmemeval.pipeline.prepare.access import PreparedFixtures
 from longmemeval.pipeline.recipe.document import Recipe, recipe_of
-from longmemeval.pipeline.runs.asked import dataset_of
-from longmemeval.pipeline.runs.manifest import RECORDED_NAMES, RunManifest, read_manifest, run_folder
-from longmemeval.pipeline.runs.settings import AnswerSettings
-from longmemeval.remote.places import as_given
-from longmemeval.secrets.redaction import record_without_secrets
+from longmemeval.results.manifest import RECORDED_NAMES, RunManifest, read_manifest, run_folder
+from longmemeval.results.run_questions import dataset_of
+from longmemeval.results.settings import AnswerSettings
 from longmemeval.settings import Folders, folders
 from longmemeval.storage.fixture import meta_of
 

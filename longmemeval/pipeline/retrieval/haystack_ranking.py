@@ -8,20 +8,20 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, structs
 
-from longmemeval.arrays import Vector
-from longmemeval.costs.spending import Account
+from longmemeval.core.arrays import Vector
+from longmemeval.core.event_loop import complete
 from longmemeval.errors import RecallError
-from longmemeval.evaluation.measures.rankings import Granularity, Ranked, Ranking
-from longmemeval.event_loop import complete
 from longmemeval.llm.access import ModelAccess
+from longmemeval.llm.costs.spending import Account
 from longmemeval.llm.model_calls import all_written
+from longmemeval.measures.rankings import Granularity, Ranked, Ranking
 from longmemeval.memory.configuration import MemoryConfiguration, build_memory
 from longmemeval.memory.faults import errors_of
 from longmemeval.memory.protocol import MemorySystem, MemoryTools, RankingMemory
-from longmemeval.pipeline.fixtures.query_vectors import QueryVectors, VectorSource
+from longmemeval.pipeline.prepare.query_vectors import QueryVectors, VectorSource
 from longmemeval.pipeline.retrieval.second_recall import ranked_otherwise, recalled, second_recall
+from longmemeval.ranking.questions.analysis import QuestionAnalysis
 from longmemeval.records import Gold, Question, Recall, RecalledItem
-from longmemeval.retrieval.questions.analysis import QuestionAnalysis
 from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.remote_fixtures import be_patient
 

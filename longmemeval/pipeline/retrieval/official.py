@@ -9,12 +9,12 @@ from typing import IO
 from longmemeval.benchmarks.retrieval_protocols import OfficialRanking, RankedQuestion, RankingRequest
 from longmemeval.embedding.protocol import Embedder
 from longmemeval.embedding.registry import DEFAULT_EMBEDDER, load_embedder
-from longmemeval.evaluation.measures.rankings import Granularity, Ranking
+from longmemeval.measures.rankings import Granularity, Ranking
 from longmemeval.memory.configuration import MemoryConfiguration
-from longmemeval.pipeline.fixtures.access import PreparedFixtures
+from longmemeval.pipeline.prepare.access import PreparedFixtures
 from longmemeval.pipeline.progress import progress
 from longmemeval.pipeline.retrieval.ranking_run import RetrievalJob, RetrievalRun, ranking_run
-from longmemeval.pipeline.runs.settings import retrieval_settings
+from longmemeval.results.settings import retrieval_settings
 
 
 def plan_official(

@@ -11,22 +11,22 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
+from longmemeval.core.files import write_atomic
+from longmemeval.core.journal import StoredJournal
 from longmemeval.dataset import Dataset
 from longmemeval.errors import FatalModelError
-from longmemeval.evaluation.measures.rankings import Granularity, Ranking, RetrievalProtocol, RetrievalResult
-from longmemeval.files import write_atomic
+from longmemeval.measures.rankings import Granularity, Ranking, RetrievalProtocol, RetrievalResult
 from longmemeval.pipeline.progress import Progress
-from longmemeval.pipeline.runs.accounts import AccountsOfRuns
-from longmemeval.pipeline.runs.journal import StoredJournal
-from longmemeval.pipeline.runs.lifecycle import OpenRun, open_run
-from longmemeval.pipeline.runs.lines import RANKINGS
-from longmemeval.pipeline.runs.manifest import FORMAT, RunManifest, dataset_record, environment, now
-from longmemeval.pipeline.runs.scores.warnings import ScoreWarning, of_cutoffs, of_number, of_recall
-from longmemeval.pipeline.runs.selection import Selection
-from longmemeval.pipeline.runs.settings import RetrievalSettings
-from longmemeval.pipeline.runs.totals import QUERY_MODEL
-from longmemeval.pipeline.runs.twice import ASKED_TWICE, Repeatability, repeatability
 from longmemeval.records import Question
+from longmemeval.results.accounts import AccountsOfRuns
+from longmemeval.results.graded.recall_stability import ASKED_TWICE, Repeatability, repeatability
+from longmemeval.results.lifecycle import OpenRun, open_run
+from longmemeval.results.lines import RANKINGS
+from longmemeval.results.manifest import FORMAT, RunManifest, dataset_record, environment, now
+from longmemeval.results.scores.warnings import ScoreWarning, of_cutoffs, of_number, of_recall
+from longmemeval.results.selection import Selection
+from longmemeval.results.settings import RetrievalSettings
+from longmemeval.results.totals import QUERY_MODEL
 from longmemeval.settings import Folders
 
 

@@ -9,22 +9,22 @@ from msgspec import Struct
 from longmemeval.benchmarks.retrieval_protocols import OfficialRanking, OfficialScoring
 from longmemeval.benchmarks.spec import Benchmark
 from longmemeval.benchmarks.specs import benchmark_of
-from longmemeval.costs.spending import SpendingLimit
+from longmemeval.core.executors.registry import executor_named
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.evaluation.measures.rankings import Granularity, RetrievalProtocol
-from longmemeval.executors.registry import executor_named
+from longmemeval.llm.costs.spending import SpendingLimit
 from longmemeval.llm.options import ModelOptions
+from longmemeval.measures.rankings import Granularity, RetrievalProtocol
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration
-from longmemeval.pipeline.answer.question_analysis import QueryModel
 from longmemeval.pipeline.retrieval.official import plan_official
 from longmemeval.pipeline.retrieval.ranking_run import RetrievalJob, RetrievalReport, RetrievalRun
 from longmemeval.pipeline.retrieval.scoring import Scoring, chosen_measures, official_scoring, standard_scoring
 from longmemeval.pipeline.retrieval.standard import Planning, Workers, rank_all
-from longmemeval.pipeline.runs.accounts import AccountsOfRuns
-from longmemeval.pipeline.runs.manifest import check_run_id, default_run_id
-from longmemeval.pipeline.runs.selection import Selection, part_of, select
-from longmemeval.pipeline.runs.shards import sharded_id
+from longmemeval.pipeline.run.question_analysis import QueryModel
+from longmemeval.results.accounts import AccountsOfRuns
+from longmemeval.results.manifest import check_run_id, default_run_id
+from longmemeval.results.selection import Selection, part_of, select
+from longmemeval.results.shards import sharded_id
 from longmemeval.settings import Folders, folders
 from longmemeval.storage.remote_fixtures import be_patient
 

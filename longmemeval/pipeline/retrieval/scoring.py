@@ -9,14 +9,14 @@ from msgspec import structs
 
 from longmemeval.benchmarks.retrieval_protocols import GoldRule, OfficialScoring, RetrievalRules
 from longmemeval.benchmarks.specs import benchmark_of
+from longmemeval.core.text.plural import count_of
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.measures.aggregate import QuestionValues, aggregate
-from longmemeval.evaluation.measures.notation import MEASURES, Measure
-from longmemeval.evaluation.measures.rankings import Granularity, Ranking, RetrievalProtocol, RetrievalResult
+from longmemeval.measures.aggregate import QuestionValues, aggregate
+from longmemeval.measures.notation import MEASURES, Measure
+from longmemeval.measures.rankings import Granularity, Ranking, RetrievalProtocol, RetrievalResult
 from longmemeval.records import Question
 from longmemeval.storage.messages import haystack_messages, thread_ids
-from longmemeval.text.plural import count_of
 
 
 def chosen_measures(names: Sequence[str], cutoffs: Sequence[int], rules: RetrievalRules) -> tuple[Measure, ...]:

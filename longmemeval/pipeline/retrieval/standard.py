@@ -15,19 +15,18 @@ from typing import Any
 
 from msgspec import UNSET, Struct, structs
 
-from longmemeval.evaluation.measures.rankings import Ranking, RetrievalProtocol
-from longmemeval.event_loop import complete
-from longmemeval.executors.protocol import Task
-from longmemeval.executors.registry import in_order, is_alone, run_tasks
+from longmemeval.core.event_loop import complete
+from longmemeval.core.executors.protocol import Task
+from longmemeval.core.executors.registry import in_order, is_alone, run_tasks
 from longmemeval.llm.access import ModelAccess
 from longmemeval.llm.model_calls import CALLS, all_written
 from longmemeval.llm.options import ModelOptions
+from longmemeval.measures.rankings import Ranking, RetrievalProtocol
 from longmemeval.memory.configuration import MemoryConfiguration, build_memory, preset_of
 from longmemeval.memory.gold import gold_for
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
-from longmemeval.pipeline.answer.question_analysis import QueryModel, QuestionAnalyses, question_analyses
-from longmemeval.pipeline.fixtures.access import PreparedFixtures, open_fixtures
-from longmemeval.pipeline.fixtures.query_vectors import NamesIn, QueryVectors, VectorSource, names_in
+from longmemeval.pipeline.prepare.access import PreparedFixtures, open_fixtures
+from longmemeval.pipeline.prepare.query_vectors import NamesIn, QueryVectors, VectorSource, names_in
 from longmemeval.pipeline.progress import progress
 from longmemeval.pipeline.retrieval.haystack_ranking import (
     HaystackTask,
@@ -38,10 +37,11 @@ from longmemeval.pipeline.retrieval.haystack_ranking import (
 )
 from longmemeval.pipeline.retrieval.ranking_run import Rankings, RetrievalJob, RetrievalRun, ranking_run
 from longmemeval.pipeline.retrieval.scoring import RankingScores, Scoring, history_ids
-from longmemeval.pipeline.runs.manifest import RunManifest
-from longmemeval.pipeline.runs.settings import RetrievalSettings, memory_settings
-from longmemeval.pipeline.runs.totals import analysis_totals, memory_call_totals
+from longmemeval.pipeline.run.question_analysis import QueryModel, QuestionAnalyses, question_analyses
 from longmemeval.records import Question
+from longmemeval.results.manifest import RunManifest
+from longmemeval.results.settings import RetrievalSettings, memory_settings
+from longmemeval.results.totals import analysis_totals, memory_call_totals
 
 
 class Planning:

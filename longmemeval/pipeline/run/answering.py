@@ -10,22 +10,26 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
+from longmemeval.core.event_loop import complete, in_thread, own_time
+from longmemeval.core.journal import Journal
 from longmemeval.errors import HarnessError, RecallError
-from longmemeval.event_loop import complete, in_thread, own_time
 from longmemeval.llm.model_calls import CALLS, all_written
 from longmemeval.llm.tokens import Counted, TokenCounter
 from longmemeval.memory.faults import recall_of
 from longmemeval.memory.protocol import KnowsTokens, MemorySystem
-from longmemeval.pipeline.answer.limits import loose_limits
-from longmemeval.pipeline.answer.load import LoadMonitor
-from longmemeval.pipeline.answer.question_analysis import QuestionAnalyses
 from longmemeval.pipeline.batches.batches import Batches
-from longmemeval.pipeline.fixtures.access import PreparedFixtures
-from longmemeval.pipeline.fixtures.query_vectors import NamesIn, QueryVectors
+from longmemeval.pipeline.prepare.access import PreparedFixtures
+from longmemeval.pipeline.prepare.query_vectors import NamesIn, QueryVectors
 from longmemeval.pipeline.progress import progress
-from longmemeval.pipeline.runs.journal import Journal
-from longmemeval.pipeline.runs.lifecycle import OpenRun
-from longmemeval.pipeline.runs.lines import (
+from longmemeval.pipeline.run.limits import loose_limits
+from longmemeval.pipeline.run.loop_lag import LoadMonitor
+from longmemeval.pipeline.run.question_analysis import QuestionAnalyses
+from longmemeval.pipeline.workers import Outcomes, in_order
+from longmemeval.reading.prompts import EncodedPrompt, SentPrompt
+from longmemeval.reading.reader import Reader, Reading
+from longmemeval.records import Answer, Question, Recall, Usage
+from longmemeval.results.lifecycle import OpenRun
+from longmemeval.results.lines import (
     PROMPTS,
     current_answers,
     is_cut,
@@ -33,11 +37,7 @@ from longmemeval.pipeline.runs.lines import (
     is_shortened,
     total_usage,
 )
-from longmemeval.pipeline.runs.totals import analysis_totals, answer_totals, memory_call_totals
-from longmemeval.pipeline.workers import Outcomes, in_order
-from longmemeval.reading.prompts import EncodedPrompt, SentPrompt
-from longmemeval.reading.reader import Reader, Reading
-from longmemeval.records import Answer, Question, Recall, Usage
+from longmemeval.results.totals import analysis_totals, answer_totals, memory_call_totals
 
 
 class RunReport(Struct, frozen=True):

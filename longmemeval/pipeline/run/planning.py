@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 
-from longmemeval.evaluation.statistics.power import (
+from longmemeval.core.text.plural import count_of
+from longmemeval.records import Question
+from longmemeval.results.selection import Selection
+from longmemeval.statistics.power import (
     CORRELATION,
     DISCORDANT,
     assumed_design_effect,
@@ -10,10 +13,7 @@ from longmemeval.evaluation.statistics.power import (
     independent_units,
     minimum_detectable_difference,
 )
-from longmemeval.evaluation.statistics.resampling import smallest_p
-from longmemeval.pipeline.runs.selection import Selection
-from longmemeval.records import Question
-from longmemeval.text.plural import count_of
+from longmemeval.statistics.resampling import smallest_p
 
 
 def planning_note(questions: Sequence[Question], selection: Selection) -> str:

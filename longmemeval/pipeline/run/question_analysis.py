@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from longmemeval.costs.spending import Account
+from longmemeval.core.secrets.redaction import public_url
 from longmemeval.llm.cache import CachedChatModel
+from longmemeval.llm.costs.spending import Account
 from longmemeval.llm.http.endpoints import endpoint
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatModel
@@ -16,12 +17,11 @@ from longmemeval.llm.registry import load_chat_model
 from longmemeval.memory.configuration import MemoryConfiguration, analysis_of
 from longmemeval.pipeline.batches.batches import Batches
 from longmemeval.pipeline.progress import progress
-from longmemeval.pipeline.runs.settings import QueryModelSettings
-from longmemeval.pipeline.runs.totals import AnalysisTotals
 from longmemeval.pipeline.workers import in_order
+from longmemeval.ranking.questions.analysis import AnalysisMethod, QuestionAnalysis, analyse_by_model
 from longmemeval.records import Question, Usage
-from longmemeval.retrieval.questions.analysis import AnalysisMethod, QuestionAnalysis, analyse_by_model
-from longmemeval.secrets.redaction import public_url
+from longmemeval.results.settings import QueryModelSettings
+from longmemeval.results.totals import AnalysisTotals
 from longmemeval.settings import Folders
 
 

@@ -2,15 +2,15 @@
 
 from msgspec import structs
 
-from longmemeval.costs.spending import SpendingLimit
 from longmemeval.dataset import Dataset
+from longmemeval.llm.costs.spending import SpendingLimit
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration
-from longmemeval.pipeline.answer.answering import RunReport
-from longmemeval.pipeline.answer.run import RunOptions, run
-from longmemeval.pipeline.runs.accounts import spent_on_answers
-from longmemeval.pipeline.runs.manifest import default_run_id
-from longmemeval.pipeline.runs.selection import Selection
-from longmemeval.pipeline.runs.shards import sharded_id
+from longmemeval.pipeline.run.answering import RunReport
+from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.results.accounts import spent_on_answers
+from longmemeval.results.manifest import default_run_id
+from longmemeval.results.selection import Selection
+from longmemeval.results.shards import sharded_id
 from longmemeval.settings import Folders, folders
 
 

@@ -9,10 +9,12 @@ from msgspec import UNSET, Struct, structs
 
 from longmemeval.benchmarks.spec import OfficialAnswering
 from longmemeval.benchmarks.specs import benchmark_of
-from longmemeval.costs.spending import Account, SpendingLimit
+from longmemeval.core.journal import StoredJournal
+from longmemeval.core.secrets.redaction import public_url
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.llm.access import ModelAccess
+from longmemeval.llm.costs.spending import Account, SpendingLimit
 from longmemeval.llm.http.endpoints import endpoint
 from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.model_calls import CALLS
@@ -22,18 +24,20 @@ from longmemeval.llm.tokens import context_window, token_counter
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, build_memory, preset_of
 from longmemeval.memory.gold import gold_for
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
-from longmemeval.pipeline.answer.answering import Answering, RunReport
-from longmemeval.pipeline.answer.planning import planning_note
-from longmemeval.pipeline.answer.question_analysis import QueryModel, question_analyses
 from longmemeval.pipeline.batches.batches import Batches, BatchOptions
 from longmemeval.pipeline.batches.state import FOLDER as BATCHES
-from longmemeval.pipeline.fixtures.access import PreparedFixtures
-from longmemeval.pipeline.fixtures.query_vectors import names_in, query_vectors
-from longmemeval.pipeline.runs.accounts import run_account
-from longmemeval.pipeline.runs.journal import StoredJournal
-from longmemeval.pipeline.runs.lifecycle import open_run
-from longmemeval.pipeline.runs.lines import ANSWERS
-from longmemeval.pipeline.runs.manifest import (
+from longmemeval.pipeline.prepare.access import PreparedFixtures
+from longmemeval.pipeline.prepare.query_vectors import names_in, query_vectors
+from longmemeval.pipeline.run.answering import Answering, RunReport
+from longmemeval.pipeline.run.planning import planning_note
+from longmemeval.pipeline.run.question_analysis import QueryModel, question_analyses
+from longmemeval.reading.reader import Reader, ReadingConfiguration, reading_configuration
+from longmemeval.reading.templates import is_shipped, template_of
+from longmemeval.records import Answer, Question
+from longmemeval.results.accounts import run_account
+from longmemeval.results.lifecycle import open_run
+from longmemeval.results.lines import ANSWERS
+from longmemeval.results.manifest import (
     FORMAT,
     RunManifest,
     check_run_id,
@@ -43,13 +47,9 @@ from longmemeval.pipeline.runs.manifest import (
     now,
     run_folder,
 )
-from longmemeval.pipeline.runs.selection import Selection, select
-from longmemeval.pipeline.runs.settings import AnswerSettings, ModelSettings, ReadingSettings, memory_settings
-from longmemeval.pipeline.runs.shards import sharded_id
-from longmemeval.reading.reader import Reader, ReadingConfiguration, reading_configuration
-from longmemeval.reading.templates import is_shipped, template_of
-from longmemeval.records import Answer, Question
-from longmemeval.secrets.redaction import public_url
+from longmemeval.results.selection import Selection, select
+from longmemeval.results.settings import AnswerSettings, ModelSettings, ReadingSettings, memory_settings
+from longmemeval.results.shards import sharded_id
 from longmemeval.settings import Folders, folders
 from longmemeval.storage.remote_fixtures import be_patient
 

@@ -6,10 +6,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-from longmemeval.costs.spending import SPENDING, spending_in
-from longmemeval.files import list_folders
-from longmemeval.pipeline.fixtures.journal import PREPARE_JOURNAL, PrepareRecord
+from longmemeval.core.files import list_folders
+from longmemeval.llm.costs.spending import SPENDING, spending_in
 from longmemeval.pipeline.status.tail import Counted, Tail, Work, work_on
+from longmemeval.results.preparation.journal import PREPARE_JOURNAL, PrepareRecord
 
 
 class PreparationState(Struct, frozen=True):

@@ -8,18 +8,18 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from longmemeval.costs.spending import SPENDING, spending_in
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.measures.rankings import Ranking
-from longmemeval.evaluation.metrics import credit
-from longmemeval.evaluation.statistics.intervals import score_interval
-from longmemeval.evaluation.statistics.spread import wilson_interval
-from longmemeval.pipeline.runs.accounts import JUDGES_SPENDING
-from longmemeval.pipeline.runs.lines import ANSWERS, RANKINGS, as_counted
-from longmemeval.pipeline.runs.manifest import RunManifest, stored_manifest
-from longmemeval.pipeline.runs.scores.stored import read_metrics
+from longmemeval.llm.costs.spending import SPENDING, spending_in
+from longmemeval.measures.metrics import credit
+from longmemeval.measures.rankings import Ranking
 from longmemeval.pipeline.status.tail import Counted, Tail, Work, work_on
 from longmemeval.records import Answer, Judgement
+from longmemeval.results.accounts import JUDGES_SPENDING
+from longmemeval.results.lines import ANSWERS, RANKINGS, as_counted
+from longmemeval.results.manifest import RunManifest, stored_manifest
+from longmemeval.results.scores.stored import read_metrics
+from longmemeval.statistics.intervals import score_interval
+from longmemeval.statistics.spread import wilson_interval
 
 State = Literal["running", "judging", "died", "away", "completed", "incomplete", "failed", "interrupted", "damaged"]
 """`died`: the process ended without saying so; `away`: it is on another machine and cannot be seen from here."""

@@ -5,20 +5,20 @@ from functools import partial
 
 from msgspec import Struct
 
+from longmemeval.core.text.plural import count_of
 from longmemeval.llm.options import is_offline
 from longmemeval.llm.registry import load_chat_model, model_warning
 from longmemeval.memory.configuration import analysis_of
-from longmemeval.pipeline.answer.question_analysis import QueryModel
 from longmemeval.pipeline.estimate.answering import Asking, analysing_work, answering_work
 from longmemeval.pipeline.estimate.judging import judging_work, to_label
 from longmemeval.pipeline.estimate.measured import assumed_replies, expected_labels, expected_replies
 from longmemeval.pipeline.estimate.stages import Stage, Stages
 from longmemeval.pipeline.estimate.work import Work
-from longmemeval.pipeline.fixtures.prepare import PrepareReport, prepare
+from longmemeval.pipeline.prepare.prepare import PrepareReport, prepare
+from longmemeval.pipeline.run.question_analysis import QueryModel
 from longmemeval.pipeline.sweep.plan import PlannedRun
 from longmemeval.pipeline.sweep.state import SweepState
-from longmemeval.retrieval.questions.analysis import AnalysisMethod
-from longmemeval.text.plural import count_of
+from longmemeval.ranking.questions.analysis import AnalysisMethod
 
 
 class RunEstimate(Struct, frozen=True):

@@ -18,12 +18,12 @@ from pydantic import (
     model_validator,
 )
 
+from longmemeval.core.part_options import PartOptions
+from longmemeval.core.text_files import UnreadableError, load_yaml, read_text
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.part_options import PartOptions
 from longmemeval.reading.history import HistoryFormat
 from longmemeval.reading.overflow import OverflowPolicy
 from longmemeval.reading.reader import ReadingMethod
-from longmemeval.text_files import UnreadableError, load_yaml, read_text
 
 Location = tuple[int | str, ...]
 """Keys and places in lists that lead to a value of the file."""

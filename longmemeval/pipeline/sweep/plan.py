@@ -11,18 +11,18 @@ from typing import Any
 from msgspec import structs
 
 from longmemeval.benchmarks.catalogue import catalogue
+from longmemeval.core.files import sha256_text
 from longmemeval.errors import HarnessError
-from longmemeval.files import sha256_text
 from longmemeval.llm.controls import CONTROL_MODELS
 from longmemeval.llm.options import ModelOptions
+from longmemeval.llm.rates.limits import RateLimits
 from longmemeval.memory.configuration import MemoryConfiguration, parts_of, preset_of, resolve_configuration
-from longmemeval.pipeline.fixtures.plan import PrepareOptions
-from longmemeval.pipeline.runs.manifest import check_run_id
-from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.pipeline.prepare.plan import PrepareOptions
 from longmemeval.pipeline.sweep.controls import control_pairs
 from longmemeval.pipeline.sweep.file import MemoryEntry, ModelEntry, ReadingEntry, SweepFile, SweepText, read_sweep_file
-from longmemeval.rates.limits import RateLimits
 from longmemeval.reading.reader import ReadingConfiguration, reading_configuration
+from longmemeval.results.manifest import check_run_id
+from longmemeval.results.selection import Selection
 
 _LONGEST = 120
 _YAML = (".yaml", ".yml")

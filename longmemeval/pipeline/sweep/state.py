@@ -7,25 +7,25 @@ from typing import Any
 from longmemeval.benchmarks.judges import load_judge
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.benchmarks.specs import benchmark_of
-from longmemeval.costs.spending import SPENDING, Account, SpendingLimit, spent_in
+from longmemeval.core.files import sha256_text
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.judges.protocol import Judge, JudgeIdentity
-from longmemeval.files import sha256_text
+from longmemeval.judges.protocol import Judge, JudgeIdentity
 from longmemeval.llm.call_counter import CallCounter
+from longmemeval.llm.costs.spending import SPENDING, Account, SpendingLimit, spent_in
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import load_chat_model
-from longmemeval.pipeline.answer.run import RunOptions, run_settings
-from longmemeval.pipeline.grade.evaluate import unlabelled
-from longmemeval.pipeline.runs.accounts import spent_on_answers, spent_on_judging
-from longmemeval.pipeline.runs.asked import AskedQuestions
-from longmemeval.pipeline.runs.index import IndexEntry, read_index
-from longmemeval.pipeline.runs.lines import ANSWERS
-from longmemeval.pipeline.runs.manifest import FORMAT, RunManifest, dataset_record, differences
-from longmemeval.pipeline.runs.run_files import RunFiles
-from longmemeval.pipeline.runs.selection import select
-from longmemeval.pipeline.runs.settings import AnswerSettings
+from longmemeval.pipeline.evaluate.evaluate import unlabelled
+from longmemeval.pipeline.run.run import RunOptions, run_settings
 from longmemeval.pipeline.sweep.plan import PlannedRun, SweepPlan
 from longmemeval.records import Answer, Question
+from longmemeval.results.accounts import spent_on_answers, spent_on_judging
+from longmemeval.results.index import IndexEntry, read_index
+from longmemeval.results.lines import ANSWERS
+from longmemeval.results.manifest import FORMAT, RunManifest, dataset_record, differences
+from longmemeval.results.run_files import RunFiles
+from longmemeval.results.run_questions import AskedQuestions
+from longmemeval.results.selection import select
+from longmemeval.results.settings import AnswerSettings
 from longmemeval.settings import Folders
 
 

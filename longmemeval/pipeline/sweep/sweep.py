@@ -7,23 +7,23 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from longmemeval.costs.spending import shown_dollars, spent_in
+from longmemeval.core.text.plural import count_of
 from longmemeval.errors import EndpointDownError, HarnessError, SpendingLimitError
+from longmemeval.llm.costs.spending import shown_dollars, spent_in
 from longmemeval.llm.options import ModelOptions
-from longmemeval.pipeline.answer.run import run
+from longmemeval.llm.rates.limits import RateLimits
 from longmemeval.pipeline.compare.compare import compare_runs
 from longmemeval.pipeline.compare.comparison import Comparison
-from longmemeval.pipeline.compare.graded_run import load_graded
 from longmemeval.pipeline.compare.pareto import ParetoPoint, pareto_front, pareto_points
-from longmemeval.pipeline.fixtures.prepare import PrepareReport, prepare
-from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
-from longmemeval.pipeline.runs.accounts import spent_on_answers, spent_on_judging
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.prepare.prepare import PrepareReport, prepare
+from longmemeval.pipeline.run.run import run
 from longmemeval.pipeline.sweep.estimate import SweepEstimate, estimate_sweep, totals_line
 from longmemeval.pipeline.sweep.plan import PlannedRun, SweepPlan, plan
 from longmemeval.pipeline.sweep.state import SweepState
-from longmemeval.rates.limits import RateLimits
+from longmemeval.results.accounts import spent_on_answers, spent_on_judging
+from longmemeval.results.graded.graded_run import load_graded
 from longmemeval.settings import Folders, folders
-from longmemeval.text.plural import count_of
 
 
 class SweepFailure(Struct, frozen=True):

@@ -7,12 +7,12 @@ from pathlib import Path
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.judges.definition import rules_of
-from longmemeval.evaluation.judges.protocol import JudgeIdentity
+from longmemeval.judges.definition import rules_of
+from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.pipeline.judge_check.again import check_stored
-from longmemeval.pipeline.judge_check.stored import CHECK, JudgeChecks, StoredCheck
-from longmemeval.pipeline.runs.asked import AskedQuestions
-from longmemeval.pipeline.runs.scores.warnings import check_command
+from longmemeval.results.graded.judge_checks import CHECK, JudgeChecks, StoredCheck
+from longmemeval.results.run_questions import AskedQuestions
+from longmemeval.results.scores.warnings import check_command
 from longmemeval.settings import Folders
 
 

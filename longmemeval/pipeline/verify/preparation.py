@@ -5,9 +5,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from longmemeval.core.files import leads_nowhere, safe_name
 from longmemeval.errors import FixtureError, HarnessError
-from longmemeval.files import leads_nowhere, safe_name
-from longmemeval.pipeline.fixtures.recipes import PlannedPart, check_unmixed, is_made_of_others
+from longmemeval.pipeline.prepare.recipes import PlannedPart, check_unmixed, is_made_of_others
 from longmemeval.pipeline.verify.sources import stale_parts
 from longmemeval.records import FixtureMeta
 from longmemeval.storage.fixture import Fixture, StoredPart, fixture_folders

@@ -10,14 +10,14 @@ from longmemeval.benchmarks.retrieval_protocols import OfficialRanking
 from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.measures.notation import Measure
-from longmemeval.evaluation.measures.rankings import Ranking, RetrievalResult
+from longmemeval.measures.notation import Measure
+from longmemeval.measures.rankings import Ranking, RetrievalResult
 from longmemeval.pipeline.retrieval.scoring import RankingScores, official_scoring, standard_scoring
-from longmemeval.pipeline.runs.lines import RANKINGS
-from longmemeval.pipeline.runs.manifest import differences
-from longmemeval.pipeline.runs.run_files import RunFiles
-from longmemeval.pipeline.runs.settings import RetrievalSettings
-from longmemeval.pipeline.runs.twice import ASKED_TWICE, repeatability
+from longmemeval.results.graded.recall_stability import ASKED_TWICE, repeatability
+from longmemeval.results.lines import RANKINGS
+from longmemeval.results.manifest import differences
+from longmemeval.results.run_files import RunFiles
+from longmemeval.results.settings import RetrievalSettings
 
 _RESULTS = msgspec.json.Decoder(tuple[RetrievalResult, ...])
 

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import msgspec
 
+from longmemeval.core.files import write_atomic
 from longmemeval.errors import HarnessError, IntegrityError
-from longmemeval.files import write_atomic
-from longmemeval.pipeline.runs.manifest import read_manifest, run_folder
 from longmemeval.pipeline.verify.keys import private_key
 from longmemeval.pipeline.verify.signature import (
     FORMAT,
@@ -19,6 +18,7 @@ from longmemeval.pipeline.verify.signature import (
     signed_bytes,
 )
 from longmemeval.pipeline.verify.verify import verify
+from longmemeval.results.manifest import read_manifest, run_folder
 from longmemeval.settings import Folders, folders
 
 

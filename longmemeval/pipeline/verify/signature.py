@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from longmemeval.files import sha256_bytes, sha256_file
-from longmemeval.pipeline.judge_check.stored import CHECK, JUDGEMENTS, PLANTS
+from longmemeval.core.files import sha256_bytes, sha256_file
+from longmemeval.core.text_files import UnreadableError, decode_format
 from longmemeval.pipeline.verify.keys import public_key
-from longmemeval.text_files import UnreadableError, decode_format
+from longmemeval.results.graded.judge_checks import CHECK, JUDGEMENTS, PLANTS
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey

@@ -6,9 +6,9 @@ from typing import Any
 
 from longmemeval.errors import HarnessError
 from longmemeval.memory.definition import MEMORIES
-from longmemeval.pipeline.fixtures.recipes import differing_recipes
-from longmemeval.pipeline.runs.manifest import RunManifest
+from longmemeval.pipeline.prepare.recipes import differing_recipes
 from longmemeval.records import FixtureMeta, PartInfo
+from longmemeval.results.manifest import RunManifest
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import fixture_folder, read_meta
 

@@ -7,20 +7,25 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
+from longmemeval.core.files import safe_name
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, IntegrityError, nearest
-from longmemeval.evaluation.metrics import METRICS_FORMAT, Metrics
-from longmemeval.files import safe_name
+from longmemeval.measures.metrics import METRICS_FORMAT, Metrics
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, parts_of, preset_of
 from longmemeval.memory.definition import known_parts
-from longmemeval.pipeline.fixtures.journal import PREPARE_JOURNAL
-from longmemeval.pipeline.runs.asked import AskedQuestions, check_selection, dataset_of
-from longmemeval.pipeline.runs.index import INDEX, IndexEntry, index_entry, read_index
-from longmemeval.pipeline.runs.lines import ANSWERS, PROMPTS, RANKINGS
-from longmemeval.pipeline.runs.manifest import check_run_id, run_ids, stored_manifest
-from longmemeval.pipeline.runs.run_files import RunFiles
-from longmemeval.pipeline.runs.scores.checked import metrics_of
-from longmemeval.pipeline.runs.scores.checks import (
+from longmemeval.pipeline.verify.judge_checks import RestingOn
+from longmemeval.pipeline.verify.preparation import PreparationCheck
+from longmemeval.pipeline.verify.retrieval import check_retrieval
+from longmemeval.pipeline.verify.signature import SIGNATURE, check_signature, covers_no_checks
+from longmemeval.pipeline.verify.sources import code_since, read_other_code
+from longmemeval.results.index import INDEX, IndexEntry, index_entry, read_index
+from longmemeval.results.lines import ANSWERS, PROMPTS, RANKINGS
+from longmemeval.results.manifest import check_run_id, run_ids, stored_manifest
+from longmemeval.results.preparation.journal import PREPARE_JOURNAL
+from longmemeval.results.run_files import RunFiles
+from longmemeval.results.run_questions import AskedQuestions, check_selection, dataset_of
+from longmemeval.results.scores.checked import metrics_of
+from longmemeval.results.scores.checks import (
     changes,
     check_answers,
     check_files,
@@ -30,13 +35,8 @@ from longmemeval.pipeline.runs.scores.checks import (
     of_an_earlier_version,
     outdated,
 )
-from longmemeval.pipeline.runs.scores.stored import read_metrics
-from longmemeval.pipeline.runs.settings import AnswerSettings, RetrievalSettings
-from longmemeval.pipeline.verify.judge_checks import RestingOn
-from longmemeval.pipeline.verify.preparation import PreparationCheck
-from longmemeval.pipeline.verify.retrieval import check_retrieval
-from longmemeval.pipeline.verify.signature import SIGNATURE, check_signature, covers_no_checks
-from longmemeval.pipeline.verify.sources import code_since, read_other_code
+from longmemeval.results.scores.stored import read_metrics
+from longmemeval.results.settings import AnswerSettings, RetrievalSettings
 from longmemeval.settings import Folders, folders
 from longmemeval.storage.fixture import stored_folders
 

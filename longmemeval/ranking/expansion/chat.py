@@ -6,13 +6,13 @@ from importlib import resources
 from string import Template
 from typing import Any
 
-from longmemeval.event_loop import complete
-from longmemeval.files import sha256_text
+from longmemeval.core.event_loop import complete
+from longmemeval.core.files import sha256_text
+from longmemeval.core.text.calendar_names import weekday_of
 from longmemeval.llm.json_reply import ask_for_list
 from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.protocol import ChatMessage, ChatModel
-from longmemeval.records import Message, Usage
-from longmemeval.retrieval.expansion.keys import (
+from longmemeval.ranking.expansion.keys import (
     Expansion,
     ExpansionKind,
     ExpansionLevel,
@@ -22,9 +22,9 @@ from longmemeval.retrieval.expansion.keys import (
     expansion_units,
     speaker_name,
 )
-from longmemeval.retrieval.expansion.reply import checked_items
+from longmemeval.ranking.expansion.reply import checked_items
+from longmemeval.records import Message, Usage
 from longmemeval.storage.memory_store import MemoryStore
-from longmemeval.text.calendar_names import weekday_of
 
 VERSION = 1
 TEMPERATURE = 0.0

@@ -5,8 +5,8 @@ from typing import Literal
 
 import numpy as np
 
-from longmemeval.retrieval.lexical import UnitWords
-from longmemeval.retrieval.word_counts import count_words
+from longmemeval.ranking.lexical import UnitWords
+from longmemeval.ranking.word_counts import count_words
 
 JoinMode = Literal["separate", "merge", "replace"]
 

@@ -6,10 +6,10 @@ from typing import Any, get_args
 import msgspec
 from msgspec import Struct
 
+from longmemeval.core.part_options import PartOptions
 from longmemeval.errors import HarnessError
-from longmemeval.part_options import PartOptions
-from longmemeval.retrieval.expansion.chat import chat_maker
-from longmemeval.retrieval.expansion.keys import Expansion, ExpansionKind, ExpansionLevel, ExpansionMaker
+from longmemeval.ranking.expansion.chat import chat_maker
+from longmemeval.ranking.expansion.keys import Expansion, ExpansionKind, ExpansionLevel, ExpansionMaker
 from longmemeval.storage.format import FORMAT, decode_versioned
 from longmemeval.storage.memory_store import MemoryStore
 from longmemeval.storage.parts import Made, Part, PartTools, Source, Stored

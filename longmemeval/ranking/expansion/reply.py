@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from longmemeval.retrieval.expansion.keys import ExpansionKind
+from longmemeval.ranking.expansion.keys import ExpansionKind
 
 
 class ReplyItem(Struct, frozen=True):

@@ -6,9 +6,9 @@ number behind.
 
 from typing import Any
 
-from longmemeval.part_options import PartOptions
-from longmemeval.retrieval.expansion.keys import ExpansionKind, ExpansionLevel
-from longmemeval.retrieval.expansion.part import ALL_KEYS, ExpansionKeys, ExpansionPart
+from longmemeval.core.part_options import PartOptions
+from longmemeval.ranking.expansion.keys import ExpansionKind, ExpansionLevel
+from longmemeval.ranking.expansion.part import ALL_KEYS, ExpansionKeys, ExpansionPart
 from longmemeval.storage.parts import Part, Source
 from longmemeval.storage.vector_store import VectorItem
 from longmemeval.storage.vectors_part import OpenVectors, VectorsPart

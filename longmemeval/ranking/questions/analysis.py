@@ -4,12 +4,12 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
+from longmemeval.core.files import sha256_text
+from longmemeval.core.text.dates_in_text.questions import Resolution, TimeRange, resolve_range
 from longmemeval.errors import ModelError
-from longmemeval.files import sha256_text
 from longmemeval.llm.protocol import ChatModel
+from longmemeval.ranking.questions import decompose, time_range
 from longmemeval.records import Question, Usage
-from longmemeval.retrieval.questions import decompose, time_range
-from longmemeval.text.dates_in_text.questions import Resolution, TimeRange, resolve_range
 
 Analyst = Literal["rules", "model"]
 

@@ -12,11 +12,11 @@ from string import Template
 import numpy as np
 from msgspec import Struct
 
+from longmemeval.core.text.words import content_words
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatRequest
+from longmemeval.ranking.fusion import min_max
+from longmemeval.ranking.history import Scores
 from longmemeval.records import Usage
-from longmemeval.retrieval.fusion import min_max
-from longmemeval.retrieval.history import Scores
-from longmemeval.text.words import content_words
 
 MAX_QUERIES = 6
 """The question and its parts together."""
@@ -58,7 +58,7 @@ async def decompose_by_model(model: ChatModel, question: str, prompt: str | None
 
 def shipped_prompt() -> str:
     """The prompt of `decompose_by_model`."""
-    return resources.files("longmemeval.retrieval").joinpath("prompts", "decompose.txt").read_text(encoding="utf-8")
+    return resources.files("longmemeval.ranking").joinpath("prompts", "decompose.txt").read_text(encoding="utf-8")
 
 
 def fuse_parts(scores: Sequence[Scores], weight: float = 0.5) -> Scores:

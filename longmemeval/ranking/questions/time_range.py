@@ -14,10 +14,10 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from longmemeval.core.text.calendar_names import weekday_of
+from longmemeval.core.text.dates_in_text.calendar_days import Days
+from longmemeval.core.text.dates_in_text.questions import Resolution, TimeRange
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatRequest
-from longmemeval.text.calendar_names import weekday_of
-from longmemeval.text.dates_in_text.calendar_days import Days
-from longmemeval.text.dates_in_text.questions import Resolution, TimeRange
 
 MAX_TOKENS = 60
 
@@ -46,7 +46,7 @@ async def range_by_model(model: ChatModel, question: str, asked: datetime) -> Re
 
 def shipped_prompt() -> str:
     """The prompt of `range_by_model`."""
-    return (resources.files("longmemeval.retrieval") / "prompts" / "time_range.txt").read_text(encoding="utf-8").strip()
+    return (resources.files("longmemeval.ranking") / "prompts" / "time_range.txt").read_text(encoding="utf-8").strip()
 
 
 def _read_reply(text: str) -> Resolution:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from longmemeval.evaluation.abstention import Calibration
-from longmemeval.evaluation.statistics.spread import percentile
+from longmemeval.core.text.plural import count_of
+from longmemeval.measures.abstention import Calibration
 from longmemeval.report.charts.charts import Chart, percent_axis
 from longmemeval.report.charts.svg import INK, MUTED, drawn, run_colour
 from longmemeval.report.tables.table import Table
-from longmemeval.text.plural import count_of
+from longmemeval.statistics.spread import percentile
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

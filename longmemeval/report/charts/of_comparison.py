@@ -5,17 +5,13 @@ from statistics import fmean
 
 from msgspec import structs
 
-from longmemeval.evaluation.abstention import calibrate, declined
-from longmemeval.evaluation.judges.imported import is_imported
-from longmemeval.evaluation.judges.standing import judge_name
-from longmemeval.evaluation.losses import evidence_recall
-from longmemeval.evaluation.metrics import Metrics, Score, credit
-from longmemeval.evaluation.statistics.misclassification import expected_agreement
-from longmemeval.evaluation.statistics.spread import wilson_interval
+from longmemeval.judges.imported import is_imported
+from longmemeval.judges.official_status import judge_name
+from longmemeval.measures.abstention import calibrate, declined
+from longmemeval.measures.losses import evidence_recall
+from longmemeval.measures.metrics import Metrics, Score, credit
 from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
-from longmemeval.pipeline.compare.graded_run import GradedRun
-from longmemeval.pipeline.grade.agreement import JudgeAgreement, judge_agreements
-from longmemeval.pipeline.runs.scores.warnings import check_command
+from longmemeval.pipeline.evaluate.agreement import JudgeAgreement, judge_agreements
 from longmemeval.report.charts.charts import (
     Bar,
     BarGroup,
@@ -30,6 +26,10 @@ from longmemeval.report.charts.distributions import Latencies, calibration_chart
 from longmemeval.report.charts.two_judges import JudgedBy, TwoJudges, two_judges_chart
 from longmemeval.report.page.data import run_names
 from longmemeval.report.tables.cells import dollars, percent
+from longmemeval.results.graded.graded_run import GradedRun
+from longmemeval.results.scores.warnings import check_command
+from longmemeval.statistics.misclassification import expected_agreement
+from longmemeval.statistics.spread import wilson_interval
 
 _CUTOFFS = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 1000)
 _BAR_WORDS = "Bars: mean over all selected questions, not evaluated ones counted as wrong. Lines: 95 % intervals."

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from longmemeval.evaluation.statistics.misclassification import Corrected
 from longmemeval.report.charts.charts import Chart, percent_axis
 from longmemeval.report.charts.svg import GRID, INK, MUTED, SURFACE, drawn, run_colour
 from longmemeval.report.tables.cells import percent
 from longmemeval.report.tables.table import Table
+from longmemeval.statistics.misclassification import Corrected
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

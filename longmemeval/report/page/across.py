@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from longmemeval import __version__
-from longmemeval.pipeline.compare.graded_run import GradedRun
+from longmemeval.core.text.plural import count_of
 from longmemeval.report.charts.svg import need_report_libraries
 from longmemeval.report.page.templates import environment, page_file, policy
 from longmemeval.report.tables.abilities import ability_legend, ability_notes, ability_table
-from longmemeval.text.plural import count_of
+from longmemeval.results.graded.graded_run import GradedRun
 
 _STYLE = """
 .across td, .across thead th { white-space: pre-line; }

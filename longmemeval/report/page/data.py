@@ -3,12 +3,11 @@
 import msgspec
 from msgspec import Struct
 
-from longmemeval.evaluation.judges.standing import judge_name
-from longmemeval.evaluation.metrics import Score
+from longmemeval.core.text.plural import count_of
+from longmemeval.judges.official_status import judge_name
+from longmemeval.measures.metrics import Score
 from longmemeval.pipeline.compare.comparison import Comparison, PairResult, RunFigures
-from longmemeval.pipeline.compare.graded_run import GradedRun
-from longmemeval.pipeline.grade.agreement import judge_agreements
-from longmemeval.pipeline.runs.manifest import document_of
+from longmemeval.pipeline.evaluate.agreement import judge_agreements
 from longmemeval.report.charts.distributions import milliseconds
 from longmemeval.report.charts.svg import RUN_COLOURS
 from longmemeval.report.tables.cells import (
@@ -26,7 +25,8 @@ from longmemeval.report.tables.effort import effort_notes, kinds, work_line
 from longmemeval.report.tables.footnotes import ORACLE_NOTE, footnotes
 from longmemeval.report.tables.layout import letter_of
 from longmemeval.report.tables.table import Table
-from longmemeval.text.plural import count_of
+from longmemeval.results.graded.graded_run import GradedRun
+from longmemeval.results.manifest import document_of
 
 NOTHING = UNKNOWN
 

@@ -9,7 +9,6 @@ from msgspec import Struct, structs
 
 from longmemeval import __version__
 from longmemeval.pipeline.compare.comparison import Comparison
-from longmemeval.pipeline.compare.graded_run import GradedRun
 from longmemeval.report.charts import of_comparison as charts
 from longmemeval.report.charts.charts import Chart
 from longmemeval.report.charts.svg import need_report_libraries
@@ -30,6 +29,7 @@ from longmemeval.report.tables.comparison import published_table, question_count
 from longmemeval.report.tables.effort import cost_table, latency_table
 from longmemeval.report.tables.memory_models import memory_model_table
 from longmemeval.report.tables.table import Table
+from longmemeval.results.graded.graded_run import GradedRun
 
 T = TypeVar("T")
 

@@ -2,13 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from longmemeval.evaluation.metrics import credit
+from longmemeval.core.journal import iterate_journal
+from longmemeval.measures.metrics import credit
 from longmemeval.pipeline.compare.comparison import QuestionRow
-from longmemeval.pipeline.compare.graded_run import GradedRun
-from longmemeval.pipeline.runs.asked import AskedQuestions
-from longmemeval.pipeline.runs.journal import iterate_journal
-from longmemeval.pipeline.runs.lines import PROMPTS
-from longmemeval.pipeline.runs.run_files import PromptEntry
 from longmemeval.reading.prompts import SentPrompt
 from longmemeval.records import Gold, Judgement, Message
 from longmemeval.report.page.question_records import (
@@ -21,6 +17,10 @@ from longmemeval.report.page.question_records import (
     Verdict,
 )
 from longmemeval.report.page.shorten import Excerpt, excerpt, fair_limit, size_of
+from longmemeval.results.graded.graded_run import GradedRun
+from longmemeval.results.lines import PROMPTS
+from longmemeval.results.run_files import PromptEntry
+from longmemeval.results.run_questions import AskedQuestions
 from longmemeval.storage.messages import haystack_messages
 
 _MESSAGES_BUDGET = 2_400_000

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from longmemeval.evaluation.judges.standing import judge_name
-from longmemeval.evaluation.metrics import Score
-from longmemeval.evaluation.question_types import ABILITIES, OTHER
-from longmemeval.pipeline.compare.graded_run import GradedRun
+from longmemeval.judges.official_status import judge_name
+from longmemeval.judges.question_types import ABILITIES, OTHER
+from longmemeval.measures.metrics import Score
 from longmemeval.report.tables.cells import UNKNOWN, interval, percent
 from longmemeval.report.tables.footnotes import footnotes
 from longmemeval.report.tables.layout import letter_of
 from longmemeval.report.tables.table import Table
+from longmemeval.results.graded.graded_run import GradedRun
 
 TITLE = "By ability, across data sets"
 _NOTE = (

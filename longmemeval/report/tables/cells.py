@@ -4,14 +4,14 @@ from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
 from longmemeval.benchmarks.spec import Benchmark
-from longmemeval.evaluation.abstention import Abstaining, HeldOut
-from longmemeval.evaluation.metrics import Metrics, Score
+from longmemeval.core.text.plural import count_of
 from longmemeval.llm.controls import CONTROL_MODELS
-from longmemeval.pipeline.compare.costs import Cost, cost_of
-from longmemeval.pipeline.compare.graded_run import RunSummary
+from longmemeval.measures.abstention import Abstaining, HeldOut
+from longmemeval.measures.metrics import Metrics, Score
 from longmemeval.records import Usage
 from longmemeval.report.tables.table import Table
-from longmemeval.text.plural import count_of
+from longmemeval.results.graded.costs import Cost, cost_of
+from longmemeval.results.graded.graded_run import RunSummary
 
 UNKNOWN = "\u2013"
 """What is in a cell whose figure is not known: a dash."""

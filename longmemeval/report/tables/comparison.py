@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from longmemeval.evaluation.judges.standing import judge_name
-from longmemeval.evaluation.metrics import Score
-from longmemeval.evaluation.statistics.power import ALPHA, DISCORDANT
-from longmemeval.evaluation.statistics.resampling import smallest_p
+from longmemeval.core.text.plural import count_of
+from longmemeval.judges.official_status import judge_name
+from longmemeval.measures.metrics import Score
 from longmemeval.pipeline.compare.baseline import AgainstBaseline
 from longmemeval.pipeline.compare.comparison import Comparison, PairResult, QuestionRow, RunFigures, points
 from longmemeval.report.published import PublishedFigure
@@ -15,7 +14,8 @@ from longmemeval.report.tables.footnotes import ORACLE_NOTE, footnotes
 from longmemeval.report.tables.layout import letters
 from longmemeval.report.tables.memory_models import memory_model_table
 from longmemeval.report.tables.table import Table
-from longmemeval.text.plural import count_of
+from longmemeval.statistics.power import ALPHA, DISCORDANT
+from longmemeval.statistics.resampling import smallest_p
 
 _ALL_PAIRS = 10
 """Up to so many pairs all are shown; of more, those with the first run."""

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 
-from longmemeval.evaluation.metrics import Latency
+from longmemeval.core.text.plural import count_of
 from longmemeval.llm.options import is_offline
-from longmemeval.pipeline.compare.costs import Cost, RunCosts, sum_costs
-from longmemeval.pipeline.compare.graded_run import RunLatency, RunSummary
+from longmemeval.measures.metrics import Latency
 from longmemeval.records import Usage
 from longmemeval.report.tables.cells import UNKNOWN, cost_text, usage_line
 from longmemeval.report.tables.table import Table
-from longmemeval.text.plural import count_of
+from longmemeval.results.graded.costs import Cost, RunCosts, sum_costs
+from longmemeval.results.graded.graded_run import RunLatency, RunSummary
 
 PAID_ONCE = (
     "Preparing is paid for once: every run that reads the same parts of a preparation shows all of what they cost, so "

@@ -3,18 +3,18 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from longmemeval.core.text.plural import count_of
 from longmemeval.embedding.registry import is_offline_fallback
-from longmemeval.evaluation.judges.protocol import JudgeIdentity
-from longmemeval.evaluation.judges.standing import grading, judge_name
-from longmemeval.evaluation.metrics import Metrics
+from longmemeval.judges.official_status import grading, judge_name
+from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.llm.controls import CONTROL_MODELS
-from longmemeval.pipeline.compare.graded_run import RunSummary
-from longmemeval.pipeline.judge_check.stored import CheckedScore
-from longmemeval.pipeline.runs.scores.gradings import Gradings
-from longmemeval.pipeline.runs.scores.warnings import ScoreWarning
+from longmemeval.measures.metrics import Metrics
 from longmemeval.report.tables.cells import WARNED, percent
 from longmemeval.report.tables.memory_models import memory_model_notes
-from longmemeval.text.plural import count_of
+from longmemeval.results.graded.graded_run import RunSummary
+from longmemeval.results.graded.judge_checks import CheckedScore
+from longmemeval.results.scores.gradings import Gradings
+from longmemeval.results.scores.warnings import ScoreWarning
 
 _SHOWN = 4
 """Run ids named in one line before the rest is counted."""

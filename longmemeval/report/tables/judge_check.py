@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator
 
 from longmemeval.benchmarks.specs import BENCHMARK_SPECS
-from longmemeval.evaluation.judges.standing import judge_name
-from longmemeval.evaluation.plants.plant import NO_ANSWERS
-from longmemeval.evaluation.plants.rates import Rate
-from longmemeval.pipeline.judge_check.stored import JudgeCheck
+from longmemeval.core.text.plural import count_of
+from longmemeval.judges.official_status import judge_name
+from longmemeval.judges.plants.plant import NO_ANSWERS
+from longmemeval.measures.plant_rates import Rate
 from longmemeval.report.tables.cells import UNKNOWN, percent
 from longmemeval.report.tables.table import Table
-from longmemeval.text.plural import count_of
+from longmemeval.results.graded.judge_checks import JudgeCheck
 
 
 def check_table(check: JudgeCheck) -> Table:

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from longmemeval.embedding.registry import is_remote
-from longmemeval.pipeline.compare.graded_run import RunSummary
 from longmemeval.report.tables.cells import UNKNOWN, cost_text
 from longmemeval.report.tables.table import Table
+from longmemeval.results.graded.graded_run import RunSummary
 
 _COLUMNS = [
     "run",

@@ -4,15 +4,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from longmemeval.benchmarks.retrieval_protocols import OfficialRanking, OfficialScoring, RankedRun
 from longmemeval.benchmarks.specs import BENCHMARK_SPECS
+from longmemeval.core.text.plural import count_of
 from longmemeval.embedding.registry import is_offline_fallback
-from longmemeval.evaluation.measures.aggregate import Mean
-from longmemeval.evaluation.measures.notation import Measure
-from longmemeval.evaluation.measures.rankings import RetrievalResult
+from longmemeval.measures.aggregate import Mean
+from longmemeval.measures.notation import Measure
+from longmemeval.measures.rankings import RetrievalResult
 from longmemeval.pipeline.retrieval.ranking_run import RetrievalReport
 from longmemeval.report.tables.cells import WARNED
 from longmemeval.report.tables.footnotes import FALLBACK_NOTE, ORACLE_NOTE, part_notes, warning_lines
 from longmemeval.report.tables.table import Table
-from longmemeval.text.plural import count_of
 
 
 def retrieval_document(report: RetrievalReport) -> dict[str, object]:

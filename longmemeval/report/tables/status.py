@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
-from longmemeval.costs.spending import shown_dollars
+from longmemeval.core.text.durations import duration
+from longmemeval.llm.costs.spending import shown_dollars
 from longmemeval.pipeline.status.preparations import PreparationState
 from longmemeval.pipeline.status.runs import RunState, ScoreSoFar
 from longmemeval.pipeline.status.tail import Work
 from longmemeval.report.tables.cells import percent
 from longmemeval.report.tables.table import Table
-from longmemeval.text.durations import duration
 
 _COLUMNS = ["run", "state", "stage", "done", "failed", "rate", "left", "spent", "score"]
 

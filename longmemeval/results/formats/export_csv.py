@@ -8,11 +8,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from longmemeval.evaluation.losses import evidence_recall
-from longmemeval.files import write_atomic
-from longmemeval.pipeline.compare.graded_run import GradedRun, load_graded
-from longmemeval.pipeline.compare.losses import StoredSessions, losses
+from longmemeval.core.files import write_atomic
+from longmemeval.measures.losses import evidence_recall
 from longmemeval.records import Answer, Gold, Judgement
+from longmemeval.results.graded.graded_run import GradedRun, load_graded
+from longmemeval.results.graded.losses import StoredSessions, losses
 from longmemeval.settings import Folders, folders
 
 Cell = str | int | float | bool | None

@@ -9,13 +9,13 @@ from msgspec import Struct
 
 from longmemeval.benchmarks.retrieval_protocols import OfficialRanking, evidence
 from longmemeval.benchmarks.specs import benchmark_of
+from longmemeval.core.files import write_atomic
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.measures.rankings import Ranking
-from longmemeval.files import write_atomic
-from longmemeval.pipeline.runs.asked import dataset_of
-from longmemeval.pipeline.runs.manifest import RunManifest, run_folder
-from longmemeval.pipeline.runs.run_files import RunFiles
-from longmemeval.pipeline.runs.scores.checks import check_files, refuse
+from longmemeval.measures.rankings import Ranking
+from longmemeval.results.manifest import RunManifest, run_folder
+from longmemeval.results.run_files import RunFiles
+from longmemeval.results.run_questions import dataset_of
+from longmemeval.results.scores.checks import check_files, refuse
 from longmemeval.settings import Folders, folders
 
 _SEPARATORS = re.compile(r"[\s%\x00-\x1f\x7f]")

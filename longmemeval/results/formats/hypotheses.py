@@ -8,11 +8,13 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET, Struct
 
+from longmemeval.core.files import sha256_bytes, write_atomic
+from longmemeval.core.text_files import UnreadableError, decode_json
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
-from longmemeval.files import sha256_bytes, write_atomic
-from longmemeval.pipeline.runs.lines import ANSWERS
-from longmemeval.pipeline.runs.manifest import (
+from longmemeval.records import Answer
+from longmemeval.results.lines import ANSWERS
+from longmemeval.results.manifest import (
     FORMAT,
     RunManifest,
     check_run_id,
@@ -22,10 +24,8 @@ from longmemeval.pipeline.runs.manifest import (
     read_manifest,
     write_manifest,
 )
-from longmemeval.pipeline.runs.selection import Selection, select
-from longmemeval.pipeline.runs.settings import HypothesesSettings, ImportedSettings
-from longmemeval.records import Answer
-from longmemeval.text_files import UnreadableError, decode_json
+from longmemeval.results.selection import Selection, select
+from longmemeval.results.settings import HypothesesSettings, ImportedSettings
 
 
 class OfficialLabel(Struct, frozen=True):

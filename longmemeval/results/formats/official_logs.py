@@ -12,22 +12,22 @@ from msgspec import Struct
 
 from longmemeval.benchmarks.spec import Benchmark
 from longmemeval.benchmarks.specs import benchmark_of
+from longmemeval.core.files import sha256_text, write_atomic
+from longmemeval.core.text.plural import count_of
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.judges.imported import imported_identity, is_imported
-from longmemeval.evaluation.judges.protocol import JudgeIdentity
-from longmemeval.evaluation.judges.standing import grading, judge_name
-from longmemeval.evaluation.metrics import Metrics
-from longmemeval.files import sha256_text, write_atomic
-from longmemeval.pipeline.exchange.hypotheses import Adopted, HypothesisLine, OfficialLabel, adopt_hypotheses
-from longmemeval.pipeline.runs.asked import AskedQuestions, dataset_of
-from longmemeval.pipeline.runs.lines import judgements_file
-from longmemeval.pipeline.runs.manifest import run_folder
-from longmemeval.pipeline.runs.run_files import RunFiles
-from longmemeval.pipeline.runs.scores.checked import made_again, read_run, write_metrics
+from longmemeval.judges.imported import imported_identity, is_imported
+from longmemeval.judges.official_status import grading, judge_name
+from longmemeval.judges.protocol import JudgeIdentity
+from longmemeval.measures.metrics import Metrics
 from longmemeval.records import Judgement
+from longmemeval.results.formats.hypotheses import Adopted, HypothesisLine, OfficialLabel, adopt_hypotheses
+from longmemeval.results.lines import judgements_file
+from longmemeval.results.manifest import run_folder
+from longmemeval.results.run_files import RunFiles
+from longmemeval.results.run_questions import AskedQuestions, dataset_of
+from longmemeval.results.scores.checked import made_again, read_run, write_metrics
 from longmemeval.settings import Folders, folders
-from longmemeval.text.plural import count_of
 
 _UNNAMED = "unnamed model"
 """The judge of a log whose labels do not say who gave them."""

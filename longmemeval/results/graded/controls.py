@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from longmemeval.errors import HarnessError
 from longmemeval.llm.controls import CONTROL_MODELS
 from longmemeval.memory.definition import MEMORIES, Control
-from longmemeval.pipeline.runs.settings import ImportedSettings, RunSettings
+from longmemeval.results.settings import ImportedSettings, RunSettings
 
 
 def control_of(settings: RunSettings) -> Control | None:

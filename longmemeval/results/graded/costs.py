@@ -8,14 +8,14 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.embedding.registry import is_remote
-from longmemeval.evaluation.judges.imported import is_imported
-from longmemeval.evaluation.metrics import Metrics
-from longmemeval.pipeline.fixtures.costs import prepare_usage
-from longmemeval.pipeline.runs.lines import current_answers, total_usage
-from longmemeval.pipeline.runs.manifest import RunManifest
-from longmemeval.pipeline.runs.settings import AnswerSettings
-from longmemeval.pipeline.runs.totals import QUERY_EMBEDDINGS, QUERY_MODEL, AnalysisTotals, memory_calls
+from longmemeval.judges.imported import is_imported
+from longmemeval.measures.metrics import Metrics
 from longmemeval.records import Answer, Usage
+from longmemeval.results.lines import current_answers, total_usage
+from longmemeval.results.manifest import RunManifest
+from longmemeval.results.preparation.costs import prepare_usage
+from longmemeval.results.settings import AnswerSettings
+from longmemeval.results.totals import QUERY_EMBEDDINGS, QUERY_MODEL, AnalysisTotals, memory_calls
 
 
 class Cost(Struct, frozen=True):

@@ -8,24 +8,24 @@ from typing import Any
 from msgspec import Struct
 
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.evaluation.judges.protocol import JudgeIdentity
-from longmemeval.evaluation.judges.standing import grading
-from longmemeval.evaluation.metrics import Latency, Metrics, credit, latency
+from longmemeval.judges.official_status import grading
+from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.llm.model_calls import CallSums
+from longmemeval.measures.metrics import Latency, Metrics, credit, latency
 from longmemeval.memory.definition import Control
-from longmemeval.pipeline.compare.controls import control_of, controls_last
-from longmemeval.pipeline.compare.costs import RunCosts, run_costs
-from longmemeval.pipeline.judge_check.stored import CheckedScore, JudgeChecks, StoredCheck, checked_score
-from longmemeval.pipeline.runs.asked import AskedQuestions, dataset_of
-from longmemeval.pipeline.runs.manifest import RunManifest, run_folder
-from longmemeval.pipeline.runs.run_files import RunFiles
-from longmemeval.pipeline.runs.scores.checked import made_again, read_run
-from longmemeval.pipeline.runs.scores.gradings import Gradings, gradings
-from longmemeval.pipeline.runs.scores.warnings import ScoreWarning, of_judge, of_questions, of_recall
-from longmemeval.pipeline.runs.settings import ImportedSettings
-from longmemeval.pipeline.runs.totals import memory_calls
-from longmemeval.pipeline.runs.twice import AskedTwiceRuns
 from longmemeval.records import Answer, Judgement
+from longmemeval.results.graded.controls import control_of, controls_last
+from longmemeval.results.graded.costs import RunCosts, run_costs
+from longmemeval.results.graded.judge_checks import CheckedScore, JudgeChecks, StoredCheck, checked_score
+from longmemeval.results.graded.recall_stability import AskedTwiceRuns
+from longmemeval.results.manifest import RunManifest, run_folder
+from longmemeval.results.run_files import RunFiles
+from longmemeval.results.run_questions import AskedQuestions, dataset_of
+from longmemeval.results.scores.checked import made_again, read_run
+from longmemeval.results.scores.gradings import Gradings, gradings
+from longmemeval.results.scores.warnings import ScoreWarning, of_judge, of_questions, of_recall
+from longmemeval.results.settings import ImportedSettings
+from longmemeval.results.totals import memory_calls
 from longmemeval.settings import Folders
 
 

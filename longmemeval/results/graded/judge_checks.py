@@ -11,18 +11,18 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.benchmarks.specs import BENCHMARK_SPECS
+from longmemeval.core.files import sha256_bytes, sha256_text
+from longmemeval.core.journal import StoredJournal
+from longmemeval.core.text_files import UnreadableError, decode_json
 from longmemeval.errors import IntegrityError
-from longmemeval.evaluation.judges.protocol import JudgeIdentity
-from longmemeval.evaluation.judges.standing import first_of, is_named_by_its_hash
-from longmemeval.evaluation.metrics import Score
-from longmemeval.evaluation.plants.plant import Plant
-from longmemeval.evaluation.plants.rates import JudgeRates, measured_rates
-from longmemeval.evaluation.statistics.misclassification import Corrected, MeasuredRates, corrected_accuracy
-from longmemeval.files import sha256_bytes, sha256_text
-from longmemeval.pipeline.runs.journal import StoredJournal
-from longmemeval.pipeline.runs.lines import that_count
+from longmemeval.judges.official_status import first_of, is_named_by_its_hash
+from longmemeval.judges.plants.plant import Plant
+from longmemeval.judges.protocol import JudgeIdentity
+from longmemeval.measures.metrics import Score
+from longmemeval.measures.plant_rates import JudgeRates, measured_rates
 from longmemeval.records import Judgement
-from longmemeval.text_files import UnreadableError, decode_json
+from longmemeval.results.lines import that_count
+from longmemeval.statistics.misclassification import Corrected, MeasuredRates, corrected_accuracy
 
 FOLDER = "judge-checks"
 """Below the results; no run has this name."""

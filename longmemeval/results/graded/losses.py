@@ -8,9 +8,9 @@ from typing import get_args
 from msgspec import Struct
 
 from longmemeval.errors import FixtureError
-from longmemeval.evaluation.losses import Stage, by_session, evidence_recall, stage_of
-from longmemeval.pipeline.compare.graded_run import GradedRun
+from longmemeval.measures.losses import Stage, by_session, evidence_recall, stage_of
 from longmemeval.records import Answer, Gold, Provenance
+from longmemeval.results.graded.graded_run import GradedRun
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import fixture_folder, meta_of
 from longmemeval.storage.remote_fixtures import look_at

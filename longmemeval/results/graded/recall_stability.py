@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from longmemeval.core.text.plural import count_of
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.measures.rankings import Difference, Ranking
-from longmemeval.pipeline.runs.lines import RANKINGS
-from longmemeval.pipeline.runs.manifest import RunManifest, stored_manifest
-from longmemeval.pipeline.runs.settings import MemorySettings, RetrievalSettings
-from longmemeval.text.plural import count_of
+from longmemeval.measures.rankings import Difference, Ranking
+from longmemeval.results.lines import RANKINGS
+from longmemeval.results.manifest import RunManifest, stored_manifest
+from longmemeval.results.settings import MemorySettings, RetrievalSettings
 
 ASKED_TWICE = "asked_twice"
 """Where the totals of a manifest tell of it."""

@@ -5,15 +5,16 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
+from longmemeval.core.files import write_atomic
 from longmemeval.errors import IntegrityError
-from longmemeval.evaluation.judges.protocol import JudgeIdentity
-from longmemeval.evaluation.judges.standing import judge_name
-from longmemeval.evaluation.metrics import Metrics, compute_metrics
-from longmemeval.files import write_atomic
-from longmemeval.pipeline.runs.asked import AskedQuestions
-from longmemeval.pipeline.runs.index import record_score
-from longmemeval.pipeline.runs.run_files import RunFiles
-from longmemeval.pipeline.runs.scores.checks import (
+from longmemeval.judges.official_status import judge_name
+from longmemeval.judges.protocol import JudgeIdentity
+from longmemeval.measures.metrics import Metrics, compute_metrics
+from longmemeval.records import Usage
+from longmemeval.results.index import record_score
+from longmemeval.results.run_files import RunFiles
+from longmemeval.results.run_questions import AskedQuestions
+from longmemeval.results.scores.checks import (
     check_answers,
     check_files,
     check_judgements,
@@ -22,7 +23,6 @@ from longmemeval.pipeline.runs.scores.checks import (
     outdated,
     refuse,
 )
-from longmemeval.records import Usage
 
 _REMEDY_FOR_SCORES = (
     "Restore it from a copy. Scores alone can be made again: delete their file and run `longmemeval evaluate`"

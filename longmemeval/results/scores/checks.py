@@ -9,15 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 from msgspec import Struct, structs
 
+from longmemeval.core.files import sha256_text
 from longmemeval.errors import IntegrityError
-from longmemeval.evaluation.abstention import by_other_rules
-from longmemeval.evaluation.judges.protocol import JudgeIdentity
-from longmemeval.evaluation.judges.standing import is_named_by_its_hash, is_official
-from longmemeval.evaluation.metrics import METRICS_FORMAT, Metrics, credit
-from longmemeval.evaluation.recompute import recomputed
-from longmemeval.files import sha256_text
-from longmemeval.pipeline.runs.asked import AskedQuestions
-from longmemeval.pipeline.runs.lines import (
+from longmemeval.judges.official_status import is_named_by_its_hash, is_official
+from longmemeval.judges.protocol import JudgeIdentity
+from longmemeval.judges.recompute import recomputed
+from longmemeval.measures.abstention import by_other_rules
+from longmemeval.measures.metrics import METRICS_FORMAT, Metrics, credit
+from longmemeval.records import Answer
+from longmemeval.results.lines import (
     ANSWERS,
     PROMPTS,
     RANKINGS,
@@ -27,9 +27,9 @@ from longmemeval.pipeline.runs.lines import (
     that_count,
     total_usage,
 )
-from longmemeval.pipeline.runs.manifest import RunManifest, differences
-from longmemeval.pipeline.runs.run_files import RunFiles
-from longmemeval.records import Answer
+from longmemeval.results.manifest import RunManifest, differences
+from longmemeval.results.run_files import RunFiles
+from longmemeval.results.run_questions import AskedQuestions
 
 _DIGITS = 12
 """Figures are compared to so many significant digits: the last ones depend on the machine."""

@@ -5,10 +5,10 @@ from math import fsum
 
 from msgspec import Struct
 
-from longmemeval.evaluation.judges.protocol import JudgeIdentity
-from longmemeval.evaluation.judges.standing import first_of, grading_of
-from longmemeval.evaluation.metrics import credit
-from longmemeval.pipeline.runs.run_files import RunFiles
+from longmemeval.judges.official_status import first_of, grading_of
+from longmemeval.judges.protocol import JudgeIdentity
+from longmemeval.measures.metrics import credit
+from longmemeval.results.run_files import RunFiles
 
 
 class Gradings(Struct, frozen=True):

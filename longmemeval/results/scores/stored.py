@@ -4,10 +4,10 @@ from pathlib import Path
 
 from msgspec import structs
 
+from longmemeval.core.text_files import UnreadableError, decode_format
 from longmemeval.errors import IntegrityError
-from longmemeval.evaluation.judges.standing import is_official
-from longmemeval.evaluation.metrics import METRICS_FORMAT, Metrics
-from longmemeval.text_files import UnreadableError, decode_format
+from longmemeval.judges.official_status import is_official
+from longmemeval.measures.metrics import METRICS_FORMAT, Metrics
 
 
 def stored_metrics(folder: Path) -> list[Metrics]:

@@ -7,17 +7,17 @@ from typing import Literal
 from msgspec import Struct
 
 from longmemeval.benchmarks.catalogue import catalogue, data_file
+from longmemeval.core.text.plural import count_of
 from longmemeval.dataset import Dataset
-from longmemeval.evaluation.judges.definition import rules_of, set_names
-from longmemeval.evaluation.judges.imported import is_imported
-from longmemeval.evaluation.judges.protocol import JudgeIdentity
-from longmemeval.evaluation.statistics.power import can_show_nothing, independent_units
+from longmemeval.judges.definition import rules_of, set_names
+from longmemeval.judges.imported import is_imported
+from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.llm.families import model_families
-from longmemeval.pipeline.runs.asked import AskedQuestions
-from longmemeval.pipeline.runs.twice import Repeatability
 from longmemeval.records import Answer, Question
+from longmemeval.results.graded.recall_stability import Repeatability
+from longmemeval.results.run_questions import AskedQuestions
 from longmemeval.settings import folders
-from longmemeval.text.plural import count_of
+from longmemeval.statistics.power import can_show_nothing, independent_units
 
 WarningCode = Literal["history-fits", "few-questions", "unchecked-judge", "same-family", "unstable-recall"]
 OF_QUESTIONS: frozenset[WarningCode] = frozenset({"history-fits", "few-questions"})

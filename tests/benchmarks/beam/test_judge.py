@@ -20,12 +20,12 @@ from longmemeval.benchmarks.beam.scoring import (
 )
 from longmemeval.benchmarks.beam.wording import OFFICIAL, OWN_SHA256, official_wording, own_wording
 from longmemeval.benchmarks.registry import load_dataset
+from longmemeval.core.files import sha256_bytes
 from longmemeval.errors import HarnessError, IntegrityError
-from longmemeval.files import sha256_bytes
 from longmemeval.llm.options import ModelOptions
-from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
-from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.records import Gold
+from longmemeval.results.selection import Selection
 from tests.benchmarks.beam.official import JUDGES, clone, expecting, official_texts
 from tests.benchmarks.checking import MEMORIES, graded
 from tests.conftest import real_file

@@ -6,8 +6,8 @@ import pytest
 
 from longmemeval.benchmarks.beam.loader import BeamGold
 from longmemeval.benchmarks.beam.plants import KINDS, PLANTING, statement
-from longmemeval.evaluation.plants.plant import Plant
-from longmemeval.evaluation.plants.planting import Ground
+from longmemeval.judges.plants.plant import Plant
+from longmemeval.judges.plants.planting import Ground
 from longmemeval.records import Haystack, Question
 
 

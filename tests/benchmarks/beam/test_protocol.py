@@ -11,12 +11,12 @@ from longmemeval.benchmarks.beam.loader import BeamDataset
 from longmemeval.benchmarks.beam.protocol import DEVIATIONS, LONG_CONTEXT, MAX_TOKENS, RAG, compose, protocol_record
 from longmemeval.errors import IntegrityError
 from longmemeval.llm.options import ModelOptions
-from longmemeval.pipeline.answer.run import RunOptions, run
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
-from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.records import Recall, RecalledItem
 from longmemeval.report.write import ReportOptions, render_report
+from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
 from tests.benchmarks.beam.official import clone, official_texts
 from tests.conftest import real_file

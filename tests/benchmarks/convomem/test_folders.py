@@ -11,7 +11,7 @@ import pytest
 
 from longmemeval.benchmarks.convomem.loader import ConvoMemDataset
 from longmemeval.benchmarks.faults import problem_of_id
-from longmemeval.files import sha256_bytes
+from longmemeval.core.files import sha256_bytes
 from tests.benchmarks.convomem import files
 from tests.benchmarks.convomem.files import (
     CASE,

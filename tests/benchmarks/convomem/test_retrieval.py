@@ -6,8 +6,8 @@ import pytest
 
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.measures.rankings import Granularity
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
+from longmemeval.measures.rankings import Granularity
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
 from tests.benchmarks.convomem.files import write_folder
 from tests.pipeline.helpers import checked, folders_in

@@ -21,8 +21,8 @@ from longmemeval.benchmarks.locomo.f1 import (
 )
 from longmemeval.benchmarks.locomo.format import NOT_MENTIONED
 from longmemeval.benchmarks.locomo.loader import LocomoDataset
+from longmemeval.core.files import safe_name, sha256_text
 from longmemeval.errors import HarnessError
-from longmemeval.files import safe_name, sha256_text
 from longmemeval.records import Gold, Question, Usage
 from tests.conftest import real_file
 

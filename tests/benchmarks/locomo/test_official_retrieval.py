@@ -6,11 +6,11 @@ import pytest
 
 from longmemeval.benchmarks.locomo.loader import LocomoDataset
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.measures.rankings import Granularity
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
+from longmemeval.measures.rankings import Granularity
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
-from longmemeval.pipeline.runs.manifest import read_manifest
 from longmemeval.report.tables.retrieval import retrieval_footnotes
+from longmemeval.results.manifest import read_manifest
 from longmemeval.settings import Folders
 from tests.benchmarks.locomo.test_loader import make_conversation, open_conversations
 from tests.pipeline.helpers import checked, folders_in

@@ -6,8 +6,8 @@ import pytest
 
 from longmemeval.benchmarks.locomo.benchmark import LOCOMO
 from longmemeval.benchmarks.locomo.recall import locomo_recall, locomo_recall_strict
-from longmemeval.evaluation.measures import recall
-from longmemeval.evaluation.measures.aggregate import QuestionValues, aggregate
+from longmemeval.measures import recall
+from longmemeval.measures.aggregate import QuestionValues, aggregate
 from tests.conftest import real_file
 
 

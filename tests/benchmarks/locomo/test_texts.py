@@ -15,8 +15,8 @@ from longmemeval.benchmarks.locomo.texts import (
     recorded_texts,
     wording_note,
 )
+from longmemeval.core.files import sha256_text
 from longmemeval.errors import HarnessError, IntegrityError
-from longmemeval.files import sha256_text
 
 FILE = {
     "prompt": "\nAnswer in a few words.\n\nAsked: {} Answer:\n",

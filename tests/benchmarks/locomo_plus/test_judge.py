@@ -12,13 +12,13 @@ from longmemeval.benchmarks.locomo_plus.benchmark import LOCOMO_PLUS
 from longmemeval.benchmarks.locomo_plus.judge import official_credit, strict_label
 from longmemeval.benchmarks.locomo_plus.loader import CUE_SESSION, LocomoPlusDataset
 from longmemeval.benchmarks.locomo_plus.official_texts import PROMPT_FILE
+from longmemeval.core.files import sha256_text
 from longmemeval.errors import HarnessError, IntegrityError
-from longmemeval.evaluation.judges.protocol import Judge
-from longmemeval.evaluation.judges.standing import is_official, judge_name, served_as_official
-from longmemeval.evaluation.recompute import recomputed
-from longmemeval.files import sha256_text
-from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.judges.official_status import is_official, judge_name, served_as_official
+from longmemeval.judges.protocol import Judge
+from longmemeval.judges.recompute import recomputed
 from longmemeval.records import Gold, Question
+from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
 from tests.benchmarks.checking import MEMORIES, graded
 from tests.benchmarks.locomo_plus.official import JUDGES, expecting, official_texts, prompt_file, prompts

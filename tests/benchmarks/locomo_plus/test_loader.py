@@ -17,7 +17,7 @@ from longmemeval.benchmarks.locomo_plus.official_texts import PROMPT_FILE, TASK_
 from longmemeval.benchmarks.locomo_plus.quirks import LocomoPlusQuirks, locomo_plus_quirks
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.benchmarks.specs import benchmark_of
-from longmemeval.cli.verbs.datasets import app
+from longmemeval.cli.verbs.begin.datasets import app
 from longmemeval.errors import DataError
 from tests.benchmarks.locomo.test_loader import make_conversation
 from tests.benchmarks.longmemeval.test_loader import write

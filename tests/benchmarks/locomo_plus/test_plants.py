@@ -5,8 +5,8 @@ from datetime import datetime
 import pytest
 
 from longmemeval.benchmarks.locomo_plus.plants import PLANTING, retold
-from longmemeval.evaluation.plants.plant import Plant
-from longmemeval.evaluation.plants.planting import Ground
+from longmemeval.judges.plants.plant import Plant
+from longmemeval.judges.plants.planting import Ground
 from longmemeval.records import Gold, Haystack, Question
 
 

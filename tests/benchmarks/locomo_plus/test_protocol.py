@@ -15,10 +15,10 @@ from longmemeval.benchmarks.locomo_plus.protocol import CHOSEN, FAILED, compose,
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.items import message_item
-from longmemeval.pipeline.answer.run import RunOptions, run
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.records import Recall, RecalledItem
+from longmemeval.results.selection import Selection
 from longmemeval.storage.messages import haystack_messages
 from tests.conftest import real_file
 from tests.pipeline.helpers import folders_in

@@ -16,8 +16,8 @@ from longmemeval.benchmarks.longmemeval.judge import (
     official_label,
     official_prompt,
 )
+from longmemeval.core.files import safe_name, sha256_text
 from longmemeval.errors import FatalModelError, HarnessError, IntegrityError, ModelError, TransientModelError
-from longmemeval.files import safe_name, sha256_text
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
 from longmemeval.records import Gold, Judgement, Question, Usage

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longmemeval.benchmarks.longmemeval.loader import QUESTION_TYPES, LongMemEvalDataset, parse_date
+from longmemeval.core.text.calendar_names import official_date
 from longmemeval.dataset import Dataset
 from longmemeval.errors import DataError
 from longmemeval.records import Gold, Question, Session, Turn
-from longmemeval.text.calendar_names import official_date
 
 
 def make_record(question_id: str = "q1", **changes: object) -> dict[str, Any]:

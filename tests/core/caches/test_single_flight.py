@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from longmemeval.caches.shared import SharedCache
+from longmemeval.core.caches.single_flight import SharedCache
 
 
 def test_threads_share_one_value() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from longmemeval.caches.sqlite import SqliteCache, cache_key
+from longmemeval.core.caches.sqlite import SqliteCache, cache_key
 from longmemeval.errors import HarnessError
 
 VECTORS = {cache_key(str(i)): random.Random(i).randbytes(2048) for i in range(2000)}
@@ -16,7 +16,7 @@ VECTORS = {cache_key(str(i)): random.Random(i).randbytes(2048) for i in range(20
 WRITER = """
 import sys
 from pathlib import Path
-from longmemeval.caches.sqlite import SqliteCache, cache_key
+from longmemeval.core.caches.sqlite import SqliteCache, cache_key
 
 path, name = Path(sys.argv[1]), sys.argv[2]
 sys.stdin.read(1)  # start together
@@ -79,7 +79,7 @@ def test_processes_that_open_and_write_at_once_lose_nothing(path: Path) -> None:
 
 def test_killed_writer_leaves_whole_transactions(path: Path) -> None:
     program = (
-        "import os, sys; from pathlib import Path; from longmemeval.caches.sqlite import SqliteCache\n"
+        "import os, sys; from pathlib import Path; from longmemeval.core.caches.sqlite import SqliteCache\n"
         "cache = SqliteCache(Path(sys.argv[1]))\n"
         "cache.put_many({bytes([i]): b'whole' for i in range(100)})\n"
         "os.kill(os.getpid(), 9)"
@@ -198,7 +198,8 @@ def test_a_file_that_the_version_before_has_open_loses_nothing(path: Path) -> No
 def test_a_conversion_that_fails_loses_nothing(path: Path, fault: str) -> None:
     earlier(path, VECTORS).close()
     program = (
-        "import itertools, os, resource, sys; from pathlib import Path; import longmemeval.caches.sqlite as cached\n"
+        "import itertools, os, resource, sys; from pathlib import Path\n"
+        "import longmemeval.core.caches.sqlite as cached\n"
         "path, calls, counted = Path(sys.argv[1]), itertools.count(), cached.checksum\n"
         f"{fault}\n"
         "cache = cached.SqliteCache(path)\n"

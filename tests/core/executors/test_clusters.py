@@ -11,9 +11,9 @@ from threading import Thread
 
 import pytest
 
-from longmemeval.executors.protocol import Done, Task
-from longmemeval.executors.registry import executor_named
-from tests.executors.clusters import KEY, Cluster, DaskCluster, RayCluster, embedded, made, wait_until, warn
+from longmemeval.core.executors.protocol import Done, Task
+from longmemeval.core.executors.registry import executor_named
+from tests.core.executors.clusters import KEY, Cluster, DaskCluster, RayCluster, embedded, made, wait_until, warn
 from tests.memory.external.carried import EXAMPLE
 from tests.pipeline.helpers import start
 from tests.server import ModelServer

@@ -8,12 +8,12 @@ from pathlib import Path
 from threading import Event
 
 import pytest
-
-from longmemeval.errors import EndpointDownError, HarnessError
 from longmemeval.executors import finished
-from longmemeval.executors.finished import as_finished
-from longmemeval.executors.protocol import Done, Executor, Task
-from longmemeval.executors.registry import EXECUTORS, in_order, run_tasks
+
+from longmemeval.core.executors.finished import as_finished
+from longmemeval.core.executors.protocol import Done, Executor, Task
+from longmemeval.core.executors.registry import EXECUTORS, in_order, run_tasks
+from longmemeval.errors import EndpointDownError, HarnessError
 
 Numbers = Iterable[Task[int, int]]
 

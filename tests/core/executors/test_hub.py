@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from longmemeval.caches.served import HubConnection, HubLostError, ServedCache, disconnect
+from longmemeval.core.caches.served import HubConnection, HubLostError, ServedCache, disconnect
+from longmemeval.core.executors.cluster import Reference
+from longmemeval.core.executors.hub import Hub
+from longmemeval.core.executors.identity import identity
+from longmemeval.core.executors.protocol import Done, Task
+from longmemeval.core.executors.registry import executor_named
+from longmemeval.core.locks import LockedError, locked
 from longmemeval.errors import HarnessError
-from longmemeval.executors.cluster import Reference
-from longmemeval.executors.hub import Hub
-from longmemeval.executors.identity import identity
-from longmemeval.executors.protocol import Done, Task
-from longmemeval.executors.registry import executor_named
-from longmemeval.locks import LockedError, locked
 
 
 def test_a_task_goes_through_the_scheduler_as_a_reference() -> None:

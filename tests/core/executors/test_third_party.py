@@ -12,12 +12,12 @@ from threading import Event
 import pytest
 
 from longmemeval.benchmarks.registry import load_dataset
-from longmemeval.executors.protocol import Done, Task
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
+from longmemeval.core.executors.protocol import Done, Task
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
-from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.results.selection import Selection
 from tests.cli.test_plugins import install
-from tests.executors.test_executors import is_alive
+from tests.core.executors.test_executors import is_alive
 from tests.pipeline.helpers import folders_in, start, timeless
 from tests.pipeline.test_interrupts import wait_until
 from tests.pipeline.test_workers import children_of
@@ -27,7 +27,7 @@ from tests.support import ROOT, longmemeval
 PLAIN = '''
 from concurrent.futures import ThreadPoolExecutor
 
-from longmemeval.executors.finished import as_finished
+from longmemeval.core.executors.finished import as_finished
 
 
 class Plain:

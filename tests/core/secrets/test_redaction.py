@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longmemeval.errors import HarnessError
-from longmemeval.secrets import redaction
-from longmemeval.secrets.redaction import (
+from longmemeval.core.secrets import redaction
+from longmemeval.core.secrets.redaction import (
     MARK,
     hide,
     public_url,
@@ -20,6 +19,7 @@ from longmemeval.secrets.redaction import (
     register_address,
     without_secrets,
 )
+from longmemeval.errors import HarnessError
 
 VALUE = 'Kö9/x+"Q <7>&Zt\\w=='
 """With everything that some spelling changes."""

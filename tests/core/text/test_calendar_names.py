@@ -4,7 +4,7 @@ import ast
 import calendar
 from datetime import date, datetime, timedelta
 
-from longmemeval.text.calendar_names import MONTHS, WEEKDAYS, official_date, weekday_of
+from longmemeval.core.text.calendar_names import MONTHS, WEEKDAYS, official_date, weekday_of
 from tests.support import ROOT
 
 

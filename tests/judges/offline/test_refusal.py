@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 import longmemeval
-from longmemeval.evaluation.refusal import abstains
+from longmemeval.judges.offline.refusal import abstains
 from tests.support import IN_PROPORTION, growth
 
 

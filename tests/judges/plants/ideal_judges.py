@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 
-from longmemeval.evaluation.refusal import abstains
+from longmemeval.judges.offline.refusal import abstains
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
 from longmemeval.records import Usage
 

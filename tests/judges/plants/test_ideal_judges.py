@@ -17,24 +17,24 @@ from longmemeval.benchmarks.judges import load_judge
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.benchmarks.specs import BENCHMARK_SPECS, benchmark_of
+from longmemeval.core.journal import read_journal
 from longmemeval.dataset import Dataset
-from longmemeval.evaluation.metrics import Score, compute_metrics, credit
-from longmemeval.evaluation.plants.answers import answer_planting
-from longmemeval.evaluation.plants.plant import NO_ANSWERS
-from longmemeval.evaluation.statistics.misclassification import Corrected
+from longmemeval.judges.plants.answers import answer_planting
+from longmemeval.judges.plants.plant import NO_ANSWERS
 from longmemeval.llm.protocol import ChatModel
+from longmemeval.measures.metrics import Score, compute_metrics, credit
 from longmemeval.pipeline.judge_check import check
 from longmemeval.pipeline.judge_check.check import JudgeChecking
-from longmemeval.pipeline.judge_check.stored import JUDGEMENTS, JudgeCheck, StoredCheck, checked_score
-from longmemeval.pipeline.runs.journal import read_journal
-from longmemeval.pipeline.runs.selection import Selection
 from longmemeval.records import Gold, Judgement
+from longmemeval.results.graded.judge_checks import JUDGEMENTS, JudgeCheck, StoredCheck, checked_score
+from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
+from longmemeval.statistics.misclassification import Corrected
 from tests.benchmarks.beam import official as beam_official
 from tests.benchmarks.convomem.files import conversation, evidence_file, item, write_json
 from tests.benchmarks.locomo_plus import official as plus_official
 from tests.conftest import real_file
-from tests.evaluation.plants.ideal_judges import IdealModel
+from tests.judges.plants.ideal_judges import IdealModel
 from tests.pipeline.helpers import colour_record
 from tests.support import write_dataset
 

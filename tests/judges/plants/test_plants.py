@@ -6,8 +6,8 @@ from random import Random
 import pytest
 from msgspec import structs
 
-from longmemeval.evaluation.plants.answers import answer_planting, dump, superseded
-from longmemeval.evaluation.plants.forms import (
+from longmemeval.judges.plants.answers import answer_planting, dump, superseded
+from longmemeval.judges.plants.forms import (
     kind_of,
     names_in,
     near,
@@ -20,9 +20,9 @@ from longmemeval.evaluation.plants.forms import (
     with_other_number,
     with_other_polarity,
 )
-from longmemeval.evaluation.plants.plant import KINDS, Plant
-from longmemeval.evaluation.plants.planting import Ground
-from longmemeval.evaluation.plants.rates import judge_rates
+from longmemeval.judges.plants.plant import KINDS, Plant
+from longmemeval.judges.plants.planting import Ground
+from longmemeval.measures.plant_rates import judge_rates
 from longmemeval.records import Gold, Haystack, Judgement, Question, Session, Turn
 
 DAY = datetime(2023, 5, 8)

@@ -5,11 +5,11 @@ import time
 
 import pytest
 
+from longmemeval.core.retry_after import retry_after_seconds
+from longmemeval.core.secrets.redaction import redact
 from longmemeval.errors import ModelError, TransientModelError
 from longmemeval.llm.http.errors_map import meaning_of
 from longmemeval.llm.http.retry import call_with_retries
-from longmemeval.retry_after import retry_after_seconds
-from longmemeval.secrets.redaction import redact
 
 
 @pytest.mark.parametrize(

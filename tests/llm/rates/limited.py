@@ -4,7 +4,7 @@ import threading
 import time
 from typing import Any
 
-from tests.rates.simulated import Server
+from tests.llm.rates.simulated import Server
 from tests.server import Refusal
 
 

@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from longmemeval.rates.book import RateBook, Size
-from longmemeval.rates.headers import Told
-from longmemeval.rates.limits import Rate
+from longmemeval.llm.rates.book import RateBook, Size
+from longmemeval.llm.rates.headers import Told
+from longmemeval.llm.rates.limits import Rate
 
 
 @dataclass

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from longmemeval.rates.limits import Rate
-from tests.rates.simulated import Server, SlidingWindow, TokenBucket, simulate
+from longmemeval.llm.rates.limits import Rate
+from tests.llm.rates.simulated import Server, SlidingWindow, TokenBucket, simulate
 
 
 def small(chance: random.Random) -> tuple[int, int, int]:

@@ -14,15 +14,15 @@ from longmemeval.embedding.registry import load_embedder
 from longmemeval.errors import EndpointDownError, HarnessError
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
+from longmemeval.llm.rates.book import RateBook, Size
+from longmemeval.llm.rates.file import rate_limits, read_limits
+from longmemeval.llm.rates.gate import gate_for
+from longmemeval.llm.rates.headers import Told, told
+from longmemeval.llm.rates.limits import Rate, RateLimits
 from longmemeval.llm.registry import load_chat_model
-from longmemeval.rates.book import RateBook, Size
-from longmemeval.rates.file import rate_limits, read_limits
-from longmemeval.rates.gate import gate_for
-from longmemeval.rates.headers import Told, told
-from longmemeval.rates.limits import Rate, RateLimits
 from tests.forking import start_forked
-from tests.rates.limited import Limited
-from tests.rates.simulated import SlidingWindow
+from tests.llm.rates.limited import Limited
+from tests.llm.rates.simulated import SlidingWindow
 from tests.server import ModelServer, Refusal
 from tests.support import ROOT, clean_environment, longmemeval
 
@@ -59,8 +59,8 @@ def test_calls_keep_to_the_limit_and_waiting_is_no_latency(tmp_path: Path) -> No
 _TAKE_TURNS = """
 import sys, time
 from pathlib import Path
-from longmemeval.rates.gate import gate_for
-from longmemeval.rates.limits import Rate, RateLimits
+from longmemeval.llm.rates.gate import gate_for
+from longmemeval.llm.rates.limits import Rate, RateLimits
 folder, name = Path(sys.argv[1]), sys.argv[2]
 gate = gate_for("openai/m", "here", "key", RateLimits(otherwise=Rate(rpm=1200), folder=folder))
 (folder / f"{name}.ready").touch()

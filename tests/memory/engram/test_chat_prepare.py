@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 
 from longmemeval.benchmarks.registry import load_dataset
-from longmemeval.costs.spending import SpendingLimit
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, SpendingLimitError
+from longmemeval.llm.costs.spending import SpendingLimit
 from longmemeval.memory.engram.part import FACTS, FactsFile
-from longmemeval.pipeline.fixtures.journal import REPLIES
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, PrepareReport, prepare
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, PrepareReport, prepare
 from longmemeval.pipeline.verify.verify import verify
+from longmemeval.results.preparation.journal import REPLIES
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture
 from tests.memory.engram.test_chat import TWO_HOMES, fact, replying
-from tests.pipeline.fixtures.test_paid_calls import asked, recorded, stored
 from tests.pipeline.helpers import answer_all, answers, folders_in, start, stop_when
+from tests.pipeline.prepare.test_paid_calls import asked, recorded, stored
 from tests.server import ModelServer
 from tests.support import longmemeval, record, write_dataset
 

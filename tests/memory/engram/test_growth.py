@@ -10,7 +10,7 @@ from types import FrameType
 import numpy as np
 import pytest
 
-from longmemeval.arrays import Vectors
+from longmemeval.core.arrays import Vectors
 from longmemeval.embedding.hashing import HashingEmbedder
 from longmemeval.memory.engram import Engram
 from longmemeval.memory.engram.engine import Engine

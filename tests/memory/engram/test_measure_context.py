@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from tests.pipeline.helpers import folders_in
 from tests.support import ROOT, clean_environment, record, write_dataset
 

@@ -5,13 +5,13 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from longmemeval.arrays import Vector
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
+from longmemeval.core.arrays import Vector
 from longmemeval.embedding.hashing import HashingEmbedder
 from longmemeval.llm.tokens import encoding_counter
 from longmemeval.memory.configuration import build_memory, parts_of, resolve_configuration
 from longmemeval.memory.protocol import KnowsTokens, MemorySystem, MemoryTools
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.reading.history import message_chunks, render_history
 from longmemeval.records import Question, Recall
 from longmemeval.storage.fixture import Fixture, fixture_folder

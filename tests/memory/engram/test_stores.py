@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from longmemeval.arrays import Vectors
+from longmemeval.core.arrays import Vectors
 from longmemeval.errors import HarnessError
 from longmemeval.memory.engram import Engram
 from longmemeval.memory.engram.records import Fact

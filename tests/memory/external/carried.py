@@ -13,13 +13,13 @@ from pathlib import Path
 import jsonschema
 import msgspec
 
-from longmemeval.memory.external.carriers.carrier import Carrier, InProcess, OnProgress
-from longmemeval.memory.external.carriers.child_process import ChildProcess
-from longmemeval.memory.external.carriers.http_service import HttpService
-from longmemeval.memory.external.carriers.patience import Patience
-from longmemeval.memory.external.carriers.service import MemoryService
 from longmemeval.memory.external.schema import protocol_schema
 from longmemeval.memory.external.serve import server_of
+from longmemeval.memory.external.transports.child_process import ChildProcess
+from longmemeval.memory.external.transports.http_service import HttpService
+from longmemeval.memory.external.transports.service import MemoryService
+from longmemeval.memory.external.transports.timeouts import Patience
+from longmemeval.memory.external.transports.transport import Carrier, InProcess, OnProgress
 from longmemeval.records import Haystack, Message, Session, Turn
 from longmemeval.storage.messages import haystack_messages
 from tests.support import ROOT, clean_environment

@@ -9,9 +9,6 @@ import jsonschema
 import msgspec
 import pytest
 
-from longmemeval.memory.external.carriers.carrier import ServiceError
-from longmemeval.memory.external.carriers.child_process import ChildProcess
-from longmemeval.memory.external.carriers.service import MemoryService
 from longmemeval.memory.external.ids import OpaqueIds
 from longmemeval.memory.external.ingestion.batches import Unit, batches
 from longmemeval.memory.external.messages import (
@@ -25,6 +22,9 @@ from longmemeval.memory.external.messages import (
     SentSession,
 )
 from longmemeval.memory.external.serve import MemoryServer
+from longmemeval.memory.external.transports.child_process import ChildProcess
+from longmemeval.memory.external.transports.service import MemoryService
+from longmemeval.memory.external.transports.transport import ServiceError
 from tests.memory.external.carried import CARRIERS, EXAMPLE, haystack, memory_service, session, valid
 from tests.support import ROOT
 

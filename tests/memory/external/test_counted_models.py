@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from longmemeval.core.journal import read_journal
 from longmemeval.llm.model_calls import ModelCall, read_calls
-from longmemeval.pipeline.fixtures.journal import PrepareRecord
-from longmemeval.pipeline.runs.journal import read_journal
+from longmemeval.results.preparation.journal import PrepareRecord
 from longmemeval.storage.fixture import read_meta
 from tests.memory.external.carried import SERVE
 from tests.server import ModelServer, nobody

@@ -29,8 +29,8 @@ from longmemeval import (
 from longmemeval.embedding.hashing import HashingEmbedder
 from longmemeval.llm.access import ModelAccess
 from longmemeval.llm.model_calls import CallFile, Stage
-from longmemeval.memory.external.carriers.service import close_services
 from longmemeval.memory.external.proxy.scope import ProxiedScope
+from longmemeval.memory.external.transports.service import close_services
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import read_meta
 from tests.memory.external.carried import EXAMPLE, NODE, SERVE, http_served

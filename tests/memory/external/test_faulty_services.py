@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from longmemeval.memory.external.carriers.carrier import InProcess, ServiceError
-from longmemeval.memory.external.carriers.child_process import ChildProcess
-from longmemeval.memory.external.carriers.http_service import HttpService
-from longmemeval.memory.external.carriers.patience import Patience
-from longmemeval.memory.external.carriers.service import MemoryService
 from longmemeval.memory.external.ingestion.batches import batches
 from longmemeval.memory.external.messages import Open, ReadyResult
 from longmemeval.memory.external.serve import server_of
+from longmemeval.memory.external.transports.child_process import ChildProcess
+from longmemeval.memory.external.transports.http_service import HttpService
+from longmemeval.memory.external.transports.service import MemoryService
+from longmemeval.memory.external.transports.timeouts import Patience
+from longmemeval.memory.external.transports.transport import InProcess, ServiceError
 from tests.memory.external.test_carriers import IDS, MESSAGES, found
 from tests.server import nobody
 
@@ -257,12 +257,12 @@ import asyncio, sys, time
 sys.path[:0] = [{str(tmp_path)!r}, {str(Path.cwd())!r}]
 from tests.memory.external.test_carriers import MESSAGES, IDS
 from longmemeval.memory.external.ingestion.batches import batches
-from longmemeval.memory.external.carriers.carrier import InProcess
+from longmemeval.memory.external.transports.transport import InProcess
 from longmemeval.memory.external.serve import MemoryServer
 from longmemeval.memory.external.messages import Open
 from longmemeval.memory.external.serve import server_of
-from longmemeval.memory.external.carriers.patience import Patience
-from longmemeval.memory.external.carriers.service import MemoryService
+from longmemeval.memory.external.transports.timeouts import Patience
+from longmemeval.memory.external.transports.service import MemoryService
 import slow
 async def main():
     server = MemoryServer(slow.Slow, "slow")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from longmemeval.memory.external.carriers.carrier import ServiceError
-from longmemeval.memory.external.carriers.service import MemoryService
 from longmemeval.memory.external.messages import Add, Open, Search, SentMessage, SentSession
+from longmemeval.memory.external.transports.service import MemoryService
+from longmemeval.memory.external.transports.transport import ServiceError
 from tests.memory.external.carried import CARRIERS, memory_service
 from tests.memory.external.test_carriers import ASKED
 from tests.pipeline.helpers import colours, start

@@ -3,8 +3,8 @@
 import pytest
 
 from longmemeval.errors import HarnessError
-from longmemeval.memory.external.carriers.patience import TIMEOUTS, Patience, patience_of
 from longmemeval.memory.external.connect import connect
+from longmemeval.memory.external.transports.timeouts import TIMEOUTS, Patience, patience_of
 
 
 def test_time_outs_are_changed_by_method(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,10 +14,10 @@ import numpy as np
 import openai
 import pytest
 
-from longmemeval.costs.spending import Account, SpendingLimit
 from longmemeval.embedding.registry import load_embedder
 from longmemeval.errors import FatalModelError
 from longmemeval.llm.access import ModelAccess
+from longmemeval.llm.costs.spending import Account, SpendingLimit
 from longmemeval.llm.model_calls import all_written, read_calls, sums
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.external.proxy.scope import ProxiedScope

@@ -15,7 +15,7 @@ from longmemeval.memory.nodes.entries import NodesFile
 from longmemeval.memory.nodes.extraction.chat import MAX_ENTRIES
 from longmemeval.memory.nodes.library import shipped_nodes
 from longmemeval.memory.nodes.part import NodesPart
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, PrepareReport, prepare
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, PrepareReport, prepare
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from longmemeval.benchmarks.registry import load_dataset
+from longmemeval.core.files import sha256_file
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
-from longmemeval.files import sha256_file
 from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.memory.nodes.library import shipped_nodes
 from longmemeval.memory.nodes.part import NodesPart
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture

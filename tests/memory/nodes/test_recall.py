@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from longmemeval.benchmarks.registry import load_dataset
+from longmemeval.core.event_loop import complete
 from longmemeval.dataset import Dataset
-from longmemeval.event_loop import complete
 from longmemeval.llm.tokens import CharacterCounter
 from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.memory.nodes.preset import TYPED_NODES
 from longmemeval.memory.protocol import MemoryTools
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.reading.history import message_chunks, render_history
 from longmemeval.records import Question, Recall
 from longmemeval.settings import Folders

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from longmemeval.memory.adapters.install import install
-from longmemeval.memory.adapters.installed import place_of
-from longmemeval.memory.adapters.known import ADAPTERS
+from longmemeval.memory.products.install import install
+from longmemeval.memory.products.installed import place_of
+from longmemeval.memory.products.known import ADAPTERS
 from tests.support import ROOT
 
 ENVIRONMENTS = ROOT / ".cache" / "memories"

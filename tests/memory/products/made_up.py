@@ -72,7 +72,7 @@ def adapter_package(folder: Path, version: str = "1.0") -> Path:
     package.mkdir(parents=True, exist_ok=True)
     (package / "__init__.py").write_text(
         "from pathlib import Path\n"
-        "from longmemeval.memory.adapters.adapter import Adapter\n"
+        "from longmemeval.memory.products.adapter import Adapter\n"
         "ADAPTER = Adapter.read(Path(__file__).parent, 'boxes')\n"
     )
     (package / "memory.py").write_text(MEMORY)

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 
-from tests.memory.adapters.products import Tried, endpoint, from_prepare_to_a_table, planted
 from tests.memory.engram.databases import falkordb_server, needed
+from tests.memory.products.products import Tried, endpoint, from_prepare_to_a_table, planted
 from tests.server import nobody
 from tests.support import json_lines, longmemeval, write_dataset
 

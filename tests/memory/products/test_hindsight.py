@@ -8,7 +8,7 @@ from time import monotonic, sleep
 
 import pytest
 
-from tests.memory.adapters.products import Tried, endpoint, from_prepare_to_a_table
+from tests.memory.products.products import Tried, endpoint, from_prepare_to_a_table
 
 pytestmark = [pytest.mark.products, pytest.mark.timeout(900)]
 

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.memory.adapters.hosted.honcho import HonchoStub
-from tests.memory.adapters.hosted.mem0_platform import Mem0Stub
-from tests.memory.adapters.hosted.stub import HostedStub
-from tests.memory.adapters.hosted.supermemory import SupermemoryStub
-from tests.memory.adapters.hosted.zep import ZepStub
+from tests.memory.products.hosted.honcho import HonchoStub
+from tests.memory.products.hosted.mem0_platform import Mem0Stub
+from tests.memory.products.hosted.stub import HostedStub
+from tests.memory.products.hosted.supermemory import SupermemoryStub
+from tests.memory.products.hosted.zep import ZepStub
 from tests.support import json_lines, longmemeval, longmemeval_anew, record, write_dataset
 
 KEY = "sk-hosted-4d8f1c0e7a"

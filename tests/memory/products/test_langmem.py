@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.memory.adapters.products import DIMENSION, Tried, from_prepare_to_a_table, planted, words_vector
+from tests.memory.products.products import DIMENSION, Tried, from_prepare_to_a_table, planted, words_vector
 from tests.server import ModelServer
 from tests.support import write_dataset
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from longmemeval.errors import HarnessError
-from longmemeval.memory.adapters.mcp.mapping import MappingError, at, filled, read_mapping
 from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.memory.definition import MEMORIES
-from tests.memory.adapters.products import planted
+from longmemeval.memory.products.mcp.mapping import MappingError, at, filled, read_mapping
+from tests.memory.products.products import planted
 from tests.support import ROOT, json_lines, longmemeval, write_dataset
 
 SERVER = '''

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.memory.adapters.products import Tried, endpoint, from_prepare_to_a_table, planted
+from tests.memory.products.products import Tried, endpoint, from_prepare_to_a_table, planted
 from tests.support import write_dataset
 
 pytestmark = pytest.mark.products

@@ -8,9 +8,9 @@ from msgspec import structs
 
 from longmemeval.dataset import Dataset
 from longmemeval.llm.options import ModelOptions
-from longmemeval.pipeline.answer.answering import RunReport
-from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.batches.batches import BatchOptions
+from longmemeval.pipeline.run.answering import RunReport
+from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.settings import Folders
 from tests.batch_server import BatchServer
 from tests.pipeline.helpers import answers

@@ -7,12 +7,12 @@ from typing import TypeVar, cast
 
 import pytest
 
-from longmemeval.costs.spending import Account
+from longmemeval.core.journal import Journal
 from longmemeval.dataset import Dataset
+from longmemeval.llm.costs.spending import Account
 from longmemeval.llm.http.batch_endpoint import BatchEndpoint
 from longmemeval.pipeline.batches.state import BatchStore
-from longmemeval.pipeline.runs.accounts import spent_on_answers
-from longmemeval.pipeline.runs.journal import Journal
+from longmemeval.results.accounts import spent_on_answers
 from longmemeval.settings import Folders
 from tests.batch_server import BatchServer
 from tests.pipeline.batches.batched import ask, by_question

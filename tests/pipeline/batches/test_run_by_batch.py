@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from longmemeval.costs.spending import SpendingLimit
 from longmemeval.dataset import Dataset
 from longmemeval.errors import BatchCancelledError, FatalModelError, HarnessError, SpendingLimitError
+from longmemeval.llm.costs.spending import SpendingLimit
 from longmemeval.memory.configuration import resolve_configuration
-from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.batches import sending
-from longmemeval.pipeline.fixtures.prepare import prepare
-from longmemeval.pipeline.runs.accounts import spent_on_answers
+from longmemeval.pipeline.prepare.prepare import prepare
+from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.reading.reader import reading_configuration
+from longmemeval.results.accounts import spent_on_answers
 from longmemeval.settings import Folders
 from tests.batch_server import BatchServer
 from tests.pipeline.batches.batched import BATCH, as_text, ask, by_question, patience

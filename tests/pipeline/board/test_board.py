@@ -11,10 +11,10 @@ from msgspec import structs
 from longmemeval.errors import HarnessError
 from longmemeval.pipeline.board.board import make_board
 from longmemeval.pipeline.board.ranking import ranks
-from longmemeval.pipeline.runs.manifest import read_manifest, write_manifest
-from longmemeval.pipeline.runs.selection import Selection
 from longmemeval.pipeline.verify.sign import sign
 from longmemeval.report.board import board_page, write_board
+from longmemeval.results.manifest import read_manifest, write_manifest
+from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
 from tests.cli.conftest import Command, command
 from tests.pipeline.graded_runs import graded_run, labels

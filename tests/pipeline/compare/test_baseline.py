@@ -14,7 +14,7 @@ from longmemeval.pipeline.compare.baseline import (
     regression,
     save_baseline,
 )
-from longmemeval.pipeline.compare.graded_run import GradedRun, load_graded
+from longmemeval.results.graded.graded_run import GradedRun, load_graded
 from longmemeval.settings import Folders
 from tests.pipeline.graded_runs import F1, LENIENT, STRICT, graded_run, labels
 from tests.pipeline.helpers import colours

@@ -16,19 +16,19 @@ from longmemeval.benchmarks.locomo.loader import LocomoDataset
 from longmemeval.benchmarks.longmemeval.judge import DEFAULT_JUDGE, OFFICIAL_MODEL, LongMemEvalJudge
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, IntegrityError
-from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
-from longmemeval.evaluation.statistics.power import minimum_detectable_difference
-from longmemeval.evaluation.statistics.spread import wilson_interval
+from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.llm.call_counter import CallCounter
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT
-from longmemeval.pipeline.answer.planning import power_note
 from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.compare.comparison import INSIDE_THE_NOISE, Comparison
-from longmemeval.pipeline.exchange.hypotheses import adopt_hypotheses
-from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
-from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.run.planning import power_note
 from longmemeval.report.tables.comparison import comparison_tables, detectable_line
+from longmemeval.results.formats.hypotheses import adopt_hypotheses
+from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
+from longmemeval.statistics.power import minimum_detectable_difference
+from longmemeval.statistics.spread import wilson_interval
 from tests.benchmarks.locomo.test_loader import make_conversation
 from tests.pipeline.graded_runs import F1, LENIENT, STRICT, grade, graded_run, ids, labels
 from tests.pipeline.helpers import answer_all, colours, prepared_colours

@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
-from longmemeval.evaluation.metrics import Latency
-from longmemeval.pipeline.compare.costs import cost_of
-from longmemeval.pipeline.compare.graded_run import RunLatency, summarise
+from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
+from longmemeval.measures.metrics import Latency
 from longmemeval.pipeline.compare.pareto import ParetoPoint, pareto_front, pareto_points
-from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.records import Usage
+from longmemeval.results.graded.costs import cost_of
+from longmemeval.results.graded.graded_run import RunLatency, summarise
 from tests.pipeline.helpers import answer_all, prepared_colours
 
 

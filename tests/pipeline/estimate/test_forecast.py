@@ -7,21 +7,21 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from longmemeval.costs.prices import price
 from longmemeval.errors import HarnessError
 from longmemeval.llm.call_counter import Call
+from longmemeval.llm.costs.prices import price
 from longmemeval.llm.options import ModelOptions
+from longmemeval.llm.rates.limits import Rate, RateLimits
 from longmemeval.llm.tokens import encoding_of
 from longmemeval.memory.configuration import resolve_configuration
-from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.batches.batches import BatchOptions
 from longmemeval.pipeline.estimate.forecast import Forecast, forecast_run
 from longmemeval.pipeline.estimate.work import work_of
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
-from longmemeval.pipeline.runs.selection import Selection
-from longmemeval.rates.limits import Rate, RateLimits
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.reading.reader import ReadingMethod, reading_configuration
+from longmemeval.results.selection import Selection
 from tests.pipeline.helpers import colours, folders_in, prepared_colours
 from tests.server import ModelServer
 from tests.support import json_lines, longmemeval, tree

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from longmemeval.benchmarks.registry import load_dataset
-from longmemeval.costs.prices import price
 from longmemeval.dataset import Dataset
+from longmemeval.llm.costs.prices import price
 from longmemeval.llm.options import ModelOptions
-from longmemeval.pipeline.answer.run import RunOptions, run
+from longmemeval.llm.rates.limits import Rate, RateLimits
 from longmemeval.pipeline.batches.batches import BatchOptions
 from longmemeval.pipeline.estimate.grading import forecast_grading
-from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
-from longmemeval.rates.limits import Rate, RateLimits
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import MODEL, answer_all, prepared_colours
 from tests.server import ModelServer

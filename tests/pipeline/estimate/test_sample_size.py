@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from longmemeval.benchmarks.registry import load_dataset
-from longmemeval.evaluation.statistics.paired import mcnemar
-from longmemeval.evaluation.statistics.power import DISCORDANT
 from longmemeval.pipeline.estimate.forecast import Forecast
 from longmemeval.pipeline.estimate.sample_size import SampleSize, sample_size
 from longmemeval.pipeline.estimate.stages import Stage
 from longmemeval.pipeline.estimate.work import Work
+from longmemeval.statistics.paired import mcnemar
+from longmemeval.statistics.power import DISCORDANT
 from tests.conftest import real_file
 from tests.pipeline.helpers import colours
 from tests.support import longmemeval

@@ -9,18 +9,18 @@ import pytest
 from msgspec import structs
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
+from longmemeval.core.files import sha256_file
+from longmemeval.core.journal import Journal
 from longmemeval.dataset import Dataset
 from longmemeval.errors import DataError, FatalModelError, HarnessError, IntegrityError
-from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
-from longmemeval.files import sha256_file
+from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.llm.http import endpoints
 from longmemeval.llm.options import ModelOptions
-from longmemeval.pipeline.answer.run import RunOptions, run
-from longmemeval.pipeline.fixtures.prepare import prepare
-from longmemeval.pipeline.grade.evaluate import EvaluateOptions, Evaluation, evaluate
-from longmemeval.pipeline.runs.journal import Journal
-from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, Evaluation, evaluate
+from longmemeval.pipeline.prepare.prepare import prepare
+from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.records import Judgement
+from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import answer_all, colour_record, colours, folders_in, manifest, prepared_colours
 from tests.server import ModelServer

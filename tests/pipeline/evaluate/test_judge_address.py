@@ -8,14 +8,14 @@ import pytest
 
 from longmemeval.benchmarks.judges import load_judge
 from longmemeval.benchmarks.longmemeval.benchmark import LONGMEMEVAL
-from longmemeval.evaluation.judges.protocol import judge_id
-from longmemeval.files import sha256_text
+from longmemeval.core.files import sha256_text
+from longmemeval.judges.protocol import judge_id
 from longmemeval.llm.call_counter import CallCounter
 from longmemeval.llm.http import endpoints
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.compare.compare import compare
-from longmemeval.pipeline.grade.evaluate import EvaluateOptions, Evaluation, evaluate
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, Evaluation, evaluate
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import answer_all, prepared_colours

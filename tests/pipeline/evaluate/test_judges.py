@@ -12,16 +12,16 @@ from longmemeval.benchmarks.locomo.f1 import LOCOMO_F1
 from longmemeval.benchmarks.locomo.loader import LocomoDataset
 from longmemeval.benchmarks.locomo.mem0 import MEM0_F1
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
+from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.llm.http import endpoints
 from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.compare.compare import compare
-from longmemeval.pipeline.exchange.hypotheses import adopt_hypotheses
-from longmemeval.pipeline.exchange.official_logs import export_official
-from longmemeval.pipeline.grade.evaluate import EvaluateOptions, Evaluation, evaluate
-from longmemeval.pipeline.runs.index import read_index
-from longmemeval.pipeline.runs.scores.gradings import Gradings
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, Evaluation, evaluate
 from longmemeval.pipeline.verify.verify import verify
+from longmemeval.results.formats.hypotheses import adopt_hypotheses
+from longmemeval.results.formats.official_logs import export_official
+from longmemeval.results.index import read_index
+from longmemeval.results.scores.gradings import Gradings
 from longmemeval.settings import Folders
 from tests.benchmarks.locomo.test_loader import make_conversation
 from tests.benchmarks.longmemeval.test_loader import write

@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
+from longmemeval.core.files import sha256_file
 from longmemeval.errors import HarnessError, IntegrityError
-from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
-from longmemeval.files import sha256_file
-from longmemeval.pipeline.answer.run import RunOptions, run
+from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.pipeline.compare.compare import compare
-from longmemeval.pipeline.exchange.export_csv import export_csv
-from longmemeval.pipeline.exchange.export_trec import export_trec
-from longmemeval.pipeline.exchange.official_logs import export_official
-from longmemeval.pipeline.fixtures.prepare import prepare
-from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.prepare.prepare import prepare
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
-from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.report.write import ReportOptions, render_report
+from longmemeval.results.formats.export_csv import export_csv
+from longmemeval.results.formats.export_trec import export_trec
+from longmemeval.results.formats.official_logs import export_official
+from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import answer_all, manifest, prepared_colours
 from tests.pipeline.verify.test_verify import changed, drop_last_line, only, remove, swap_labels

@@ -11,18 +11,18 @@ import pytest
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.plants.rates import judge_rates
-from longmemeval.evaluation.statistics.misclassification import (
+from longmemeval.llm.options import ModelOptions
+from longmemeval.measures.plant_rates import judge_rates
+from longmemeval.pipeline.compare.compare import compare
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.judge_check.check import CheckOptions, CheckOutcome, JudgeChecking
+from longmemeval.records import Judgement
+from longmemeval.results.graded.judge_checks import CHECK, JUDGEMENTS, PLANTS
+from longmemeval.results.selection import Selection
+from longmemeval.settings import Folders
+from longmemeval.statistics.misclassification import (
     corrected_accuracy,
 )
-from longmemeval.llm.options import ModelOptions
-from longmemeval.pipeline.compare.compare import compare
-from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
-from longmemeval.pipeline.judge_check.check import CheckOptions, CheckOutcome, JudgeChecking
-from longmemeval.pipeline.judge_check.stored import CHECK, JUDGEMENTS, PLANTS
-from longmemeval.pipeline.runs.selection import Selection
-from longmemeval.records import Judgement
-from longmemeval.settings import Folders
 from tests.conftest import real_file
 from tests.pipeline.helpers import ask, colours, folders_in, painted_keys, prepared_colours
 from tests.server import ModelServer

@@ -5,11 +5,11 @@ import re
 import pytest
 
 from longmemeval.benchmarks.registry import load_dataset
-from longmemeval.evaluation.judges.definition import rule_names
-from longmemeval.evaluation.plants.rates import Rate
+from longmemeval.judges.definition import rule_names
+from longmemeval.measures.plant_rates import Rate
 from longmemeval.pipeline.judge_check.check import JudgeChecking
-from longmemeval.pipeline.judge_check.stored import JudgeCheck
-from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.results.graded.judge_checks import JudgeCheck
+from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
 from tests.conftest import real_file
 from tests.support import ROOT

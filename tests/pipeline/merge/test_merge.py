@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from longmemeval.costs.spending import SpendingLimit, spent_in
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, IntegrityError
-from longmemeval.evaluation.judges.lexical import lexical_judge
-from longmemeval.pipeline.answer.answering import RunReport
-from longmemeval.pipeline.answer.run import RunOptions, run
-from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
+from longmemeval.judges.offline.lexical import lexical_judge
+from longmemeval.llm.costs.spending import SpendingLimit, spent_in
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.merge.merge import added_up, merge
 from longmemeval.pipeline.merge.split import shard_to_grade
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
-from longmemeval.pipeline.runs.manifest import read_manifest, write_manifest
-from longmemeval.pipeline.runs.selection import Selection
-from longmemeval.pipeline.runs.shards import shard_named
+from longmemeval.pipeline.run.answering import RunReport
+from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.pipeline.verify.verify import verify
+from longmemeval.results.manifest import read_manifest, write_manifest
+from longmemeval.results.selection import Selection
+from longmemeval.results.shards import shard_named
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import (
     answer_all,

@@ -10,14 +10,14 @@ from msgspec import structs
 from longmemeval.benchmarks.locomo.loader import LocomoDataset
 from longmemeval.benchmarks.locomo.texts import load_texts
 from longmemeval.errors import FixtureError, HarnessError
-from longmemeval.pipeline.answer.run import RunOptions, run
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.recipe.rerun import read_recipe, recipe_run
 from longmemeval.pipeline.recipe.write import recipe_text
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
-from longmemeval.pipeline.runs import manifest as manifests
-from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.reading.reader import reading_configuration
+from longmemeval.results import manifest as manifests
+from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
 from tests.benchmarks.locomo.test_loader import make_conversation
 from tests.benchmarks.locomo.test_texts import write as write_texts

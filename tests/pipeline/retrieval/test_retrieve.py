@@ -13,17 +13,17 @@ from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.dataset import Dataset
 from longmemeval.errors import FixtureError, HarnessError, IntegrityError
-from longmemeval.evaluation.measures.rankings import Granularity, RetrievalResult
+from longmemeval.measures.rankings import Granularity, RetrievalResult
 from longmemeval.memory.definition import MemoryDefinition
 from longmemeval.memory.items import Hit, message_item
 from longmemeval.memory.parameters import Parameters
 from longmemeval.memory.protocol import MemoryTools
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
-from longmemeval.pipeline.runs.manifest import read_manifest
-from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.ranking.history import RankedUnit
 from longmemeval.records import Question, Recall, RecalledItem
-from longmemeval.retrieval.history import RankedUnit
+from longmemeval.results.manifest import read_manifest
+from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.messages_part import MESSAGES

@@ -13,15 +13,15 @@ from longmemeval.dataset import Dataset
 from longmemeval.errors import FixtureError, HarnessError
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
-from longmemeval.pipeline.answer.run import RunOptions, run
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.retrieval.ranking_run import RetrievalReport
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
-from longmemeval.pipeline.runs.manifest import read_manifest
+from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.pipeline.verify.verify import verify
-from longmemeval.retrieval import retriever
-from longmemeval.retrieval.history import HistoryView
-from longmemeval.retrieval.lexical import LexicalIndex, LexicalParameters, UnitWords
+from longmemeval.ranking import retriever
+from longmemeval.ranking.history import HistoryView
+from longmemeval.ranking.lexical import LexicalIndex, LexicalParameters, UnitWords
+from longmemeval.results.manifest import read_manifest
 from longmemeval.settings import Folders
 from tests.benchmarks.locomo.test_loader import make_conversation, open_conversations
 from tests.pipeline.helpers import MODEL, colours, lines_in, start, stop_when, timeless

@@ -8,10 +8,10 @@ import pytest
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.measures.rankings import Granularity, RetrievalProtocol
-from longmemeval.pipeline.exchange.export_trec import export_trec
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
+from longmemeval.measures.rankings import Granularity, RetrievalProtocol
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
+from longmemeval.results.formats.export_trec import export_trec
 from longmemeval.settings import Folders
 from tests.benchmarks.locomo.test_loader import make_conversation, open_conversations
 from tests.pipeline.helpers import answer_all, colour_record, folders_in, prepared_colours

@@ -8,16 +8,16 @@ import msgspec
 import pytest
 
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.measures.rankings import Difference
+from longmemeval.measures.rankings import Difference
 from longmemeval.memory.configuration import resolve_configuration
-from longmemeval.pipeline.compare.graded_run import load_graded
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.retrieval.ranking_run import RetrievalReport
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
 from longmemeval.pipeline.retrieval.second_recall import differences_of
 from longmemeval.records import Recall, RecalledItem
 from longmemeval.report.tables.retrieval import retrieval_document, retrieval_footnotes
+from longmemeval.results.graded.graded_run import load_graded
 from tests.memory.external.carried import SERVE
 from tests.pipeline.helpers import answer_all, checked, colours, folders_in, prepared_colours
 from tests.support import json_lines, longmemeval

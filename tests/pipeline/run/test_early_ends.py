@@ -8,8 +8,8 @@ import pytest
 
 from longmemeval.errors import IntegrityError
 from longmemeval.llm.options import ModelOptions
-from longmemeval.pipeline.answer.run import RunOptions, run
-from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.pipeline.workers import ENOUGH_FAILURES, AllFailedError
 from longmemeval.reading.reader import reading_configuration

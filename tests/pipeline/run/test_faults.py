@@ -12,12 +12,12 @@ from msgspec import structs
 from longmemeval.dataset import Dataset
 from longmemeval.errors import EndpointDownError
 from longmemeval.llm.options import ModelOptions
-from longmemeval.pipeline.answer.answering import RunReport
-from longmemeval.pipeline.answer.run import RunOptions, run
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.grade.evaluate import EvaluateOptions, Evaluation, evaluate
-from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, Evaluation, evaluate
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.run.answering import RunReport
+from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.pipeline.verify.verify import verify
+from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import answer_all, answers, colours, folders_in, manifest, start
 from tests.server import Fault, ModelServer, black_hole, mixed_faults, nobody

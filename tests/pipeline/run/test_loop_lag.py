@@ -13,22 +13,22 @@ import pytest
 from msgspec import structs
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
-from longmemeval.costs.prices import load_litellm
-from longmemeval.costs.spending import SpendingLimit
+from longmemeval.core.event_loop import in_thread
 from longmemeval.dataset import Dataset
-from longmemeval.event_loop import in_thread
+from longmemeval.llm.costs.prices import load_litellm
+from longmemeval.llm.costs.spending import SpendingLimit
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.tokens import TiktokenCounter, token_counter
 from longmemeval.memory.definition import MemoryDefinition
 from longmemeval.memory.parameters import Parameters
-from longmemeval.pipeline.answer import answering
-from longmemeval.pipeline.answer.answering import RunReport
-from longmemeval.pipeline.answer.run import RunOptions, run
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.run import answering
+from longmemeval.pipeline.run.answering import RunReport
+from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.pipeline.workers import in_order
 from longmemeval.reading.reader import reading_configuration
 from longmemeval.records import Question, Recall
+from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.messages_part import MESSAGES

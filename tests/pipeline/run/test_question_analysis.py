@@ -10,19 +10,19 @@ import pytest
 from msgspec import structs
 
 from longmemeval.benchmarks.registry import load_dataset
-from longmemeval.costs.spending import SpendingLimit
 from longmemeval.dataset import Dataset
 from longmemeval.errors import FatalModelError, HarnessError, SpendingLimitError
+from longmemeval.llm.costs.spending import SpendingLimit
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
-from longmemeval.pipeline.answer.answering import RunReport
-from longmemeval.pipeline.answer.question_analysis import QueryModel
-from longmemeval.pipeline.answer.run import RunOptions, run
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.inspect import inspect
+from longmemeval.pipeline.inspect.inspect import inspect
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
-from longmemeval.pipeline.runs.accounts import spent_on_answers
+from longmemeval.pipeline.run.answering import RunReport
+from longmemeval.pipeline.run.question_analysis import QueryModel
+from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.pipeline.verify.verify import verify
+from longmemeval.results.accounts import spent_on_answers
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import MODEL, answers, colours, folders_in, manifest, start, stop_when
 from tests.server import ModelServer, Refusal

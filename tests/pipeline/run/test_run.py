@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
+from longmemeval.core.files import sha256_file
 from longmemeval.errors import FatalModelError, FixtureError, HarnessError, IntegrityError
-from longmemeval.files import sha256_file
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import resolve_configuration
-from longmemeval.pipeline.answer.run import RunOptions, run
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.reading.reader import reading_configuration
+from longmemeval.results.selection import Selection
 from tests.pipeline.helpers import (
     MODEL,
     answer_all,

@@ -8,23 +8,23 @@ import pytest
 from longmemeval.benchmarks.locomo.f1 import LOCOMO_F1
 from longmemeval.benchmarks.locomo.loader import LocomoDataset
 from longmemeval.benchmarks.locomo.texts import load_texts
-from longmemeval.costs.prices import price
-from longmemeval.costs.spending import SpendingLimit, spent_in
+from longmemeval.core.files import sha256_text
 from longmemeval.errors import HarnessError, SpendingLimitError
-from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
-from longmemeval.files import sha256_text
+from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
+from longmemeval.llm.costs.prices import price
+from longmemeval.llm.costs.spending import SpendingLimit, spent_in
 from longmemeval.llm.options import ModelOptions
-from longmemeval.pipeline.answer.repeats import run_repeats
-from longmemeval.pipeline.answer.run import RunOptions, run
 from longmemeval.pipeline.compare.compare import compare
-from longmemeval.pipeline.compare.graded_run import summarise
-from longmemeval.pipeline.exchange.export_csv import export_csv
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.run.repeats import run_repeats
+from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.reading.reader import ABSTENTION, reading_configuration
 from longmemeval.report.documents import evaluation_document
 from longmemeval.report.write import ReportOptions, render_report
+from longmemeval.results.formats.export_csv import export_csv
+from longmemeval.results.graded.graded_run import summarise
 from longmemeval.settings import Folders
 from tests.benchmarks.locomo.test_loader import make_conversation
 from tests.benchmarks.locomo.test_texts import write as write_texts

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from longmemeval.benchmarks.registry import load_dataset
-from longmemeval.event_loop import complete
+from longmemeval.core.event_loop import complete
 from longmemeval.memory.configuration import build_memory, resolve_configuration
 from longmemeval.memory.protocol import MemorySystem, MemoryTools, RankingMemory
-from longmemeval.pipeline.fixtures.access import PreparedFixtures
-from longmemeval.pipeline.fixtures.prepare import prepare
-from longmemeval.pipeline.fixtures.query_vectors import QueryVectors
+from longmemeval.pipeline.prepare.access import PreparedFixtures
+from longmemeval.pipeline.prepare.prepare import prepare
+from longmemeval.pipeline.prepare.query_vectors import QueryVectors
 from longmemeval.records import Question
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture

@@ -12,22 +12,22 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from longmemeval.costs.spending import Account, SpendingLimit
-from longmemeval.evaluation.judges.lexical import lexical_judge
-from longmemeval.locks import is_locked, lock_file
+from longmemeval.core.journal import Journal
+from longmemeval.core.locks import is_locked, lock_file
+from longmemeval.core.text.durations import duration
+from longmemeval.core.writers import Writer
+from longmemeval.judges.offline.lexical import lexical_judge
+from longmemeval.llm.costs.spending import Account, SpendingLimit
 from longmemeval.pipeline import progress as shown
-from longmemeval.pipeline.fixtures.journal import PREPARE_JOURNAL, PrepareRecord
-from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
-from longmemeval.pipeline.runs.journal import Journal
-from longmemeval.pipeline.runs.lines import ANSWERS, judgements_file
-from longmemeval.pipeline.runs.manifest import read_manifest, write_manifest
-from longmemeval.pipeline.runs.writers import Writer
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.status.preparations import unfinished_preparations
 from longmemeval.pipeline.status.runs import RunState, RunWatch
 from longmemeval.records import Answer, Judgement
 from longmemeval.report.tables.status import sentences
+from longmemeval.results.lines import ANSWERS, judgements_file
+from longmemeval.results.manifest import read_manifest, write_manifest
+from longmemeval.results.preparation.journal import PREPARE_JOURNAL, PrepareRecord
 from longmemeval.settings import Folders
-from longmemeval.text.durations import duration
 from tests.cli.conftest import Command, command
 from tests.pipeline.helpers import answer_all, folders_in, prepared_colours
 from tests.support import tree

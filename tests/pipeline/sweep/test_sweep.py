@@ -10,9 +10,9 @@ import pytest
 
 from longmemeval.errors import FatalModelError, FixtureError, HarnessError
 from longmemeval.pipeline.estimate.work import Work
-from longmemeval.pipeline.runs.listing import named_runs
 from longmemeval.pipeline.sweep.sweep import SweepReport
 from longmemeval.pipeline.verify.verify import verify
+from longmemeval.results.listing import named_runs
 from tests.benchmarks.locomo.test_loader import make_conversation
 from tests.benchmarks.longmemeval.test_loader import write
 from tests.pipeline.helpers import colours, folders_in, manifest

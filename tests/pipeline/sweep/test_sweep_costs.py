@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from longmemeval.costs.prices import price
 from longmemeval.errors import HarnessError, SpendingLimitError
+from longmemeval.llm.costs.prices import price
 from longmemeval.llm.tokens import framing_tokens, token_counter
 from longmemeval.pipeline.estimate.work import Work
 from longmemeval.pipeline.sweep.sweep import sweep

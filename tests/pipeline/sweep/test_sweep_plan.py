@@ -9,9 +9,9 @@ import yaml
 
 from longmemeval.errors import HarnessError
 from longmemeval.llm.options import ModelOptions
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions
-from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.pipeline.prepare.prepare import PrepareOptions
 from longmemeval.pipeline.sweep.plan import SweepPlan, plan
+from longmemeval.results.selection import Selection
 from tests.support import ROOT
 
 BASE: dict[str, Any] = {

@@ -10,21 +10,21 @@ from typing import Any
 import msgspec
 import pytest
 
+from longmemeval.core.files import sha256_file
 from longmemeval.errors import IntegrityError
-from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
-from longmemeval.files import sha256_file
+from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.llm.options import ModelOptions
-from longmemeval.pipeline.compare.graded_run import RunSummary, load_graded
-from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.judge_check.check import CheckOptions, JudgeChecking
-from longmemeval.pipeline.judge_check.stored import CHECK, JUDGEMENTS, PLANTS
-from longmemeval.pipeline.runs.selection import Selection
 from longmemeval.pipeline.verify.keys import private_key
 from longmemeval.pipeline.verify.sign import sign
 from longmemeval.pipeline.verify.signature import SIGNATURE, Signature, file_hashes, fingerprint, signed_bytes
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.report.tables.cells import UNKNOWN, corrected_cell
 from longmemeval.report.tables.footnotes import footnotes
+from longmemeval.results.graded.graded_run import RunSummary, load_graded
+from longmemeval.results.graded.judge_checks import CHECK, JUDGEMENTS, PLANTS
+from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import answer_all, colours, prepared_colours
 from tests.pipeline.verify.test_signature import environment, make_key

@@ -10,16 +10,16 @@ import pytest
 
 from longmemeval.dataset import Dataset
 from longmemeval.errors import DataError, HarnessError
-from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
-from longmemeval.evaluation.metrics import Metrics
-from longmemeval.pipeline.answer.run import RunOptions, run
+from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
+from longmemeval.measures.metrics import Metrics
 from longmemeval.pipeline.compare.compare import compare
-from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
-from longmemeval.pipeline.runs.asked import AskedQuestions
-from longmemeval.pipeline.runs.manifest import read_manifest
-from longmemeval.pipeline.runs.run_files import RunFiles
-from longmemeval.pipeline.runs.scores.checked import write_metrics
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.pipeline.verify.verify import verify
+from longmemeval.results.manifest import read_manifest
+from longmemeval.results.run_files import RunFiles
+from longmemeval.results.run_questions import AskedQuestions
+from longmemeval.results.scores.checked import write_metrics
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import answer_all, manifest, prepared_colours
 from tests.support import longmemeval, tree

@@ -7,13 +7,13 @@ import pytest
 
 from longmemeval.errors import FatalModelError, ModelError
 from longmemeval.llm.protocol import ChatReply, ChatRequest
-from longmemeval.records import Question, Usage
-from longmemeval.retrieval.questions.analysis import (
+from longmemeval.ranking.questions.analysis import (
     AnalysisMethod,
     QuestionAnalysis,
     analyse_by_model,
     analyse_by_rules,
 )
+from longmemeval.records import Question, Usage
 
 ASKED = datetime(2023, 5, 30, 12)
 TEXT = "Which came first, painting the bicycle or grilling the aubergine in April?"

@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longmemeval.core.text.words import content_words
 from longmemeval.errors import ModelError
 from longmemeval.llm.protocol import ChatReply, ChatRequest
-from longmemeval.records import Usage
-from longmemeval.retrieval.questions.decompose import (
+from longmemeval.ranking.questions.decompose import (
     MAX_QUERIES,
     Decomposition,
     decompose_by_model,
     fuse_parts,
     shipped_prompt,
 )
-from longmemeval.text.words import content_words
+from longmemeval.records import Usage
 
 QUESTION = "What did Anna buy in Rome and what did she eat there?"
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longmemeval.core.text.dates_in_text.questions import Resolution, TimeRange
 from longmemeval.errors import ModelError
 from longmemeval.llm.protocol import ChatReply, ChatRequest
+from longmemeval.ranking.questions.time_range import apply_range, in_range, range_by_model
 from longmemeval.records import Usage
-from longmemeval.retrieval.questions.time_range import apply_range, in_range, range_by_model
-from longmemeval.text.dates_in_text.questions import Resolution, TimeRange
 
 ASKED = datetime(2023, 5, 30, 23, 40)
 

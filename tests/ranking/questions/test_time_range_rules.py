@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longmemeval.text.dates_in_text.questions import resolve_range
+from longmemeval.core.text.dates_in_text.questions import resolve_range
 
 TUESDAY = datetime(2023, 5, 30, 23, 40)
 WEDNESDAY = datetime(2024, 1, 3, 9, 5)
@@ -284,7 +284,7 @@ def test_time_zone_and_locale_do_not_matter(environment: dict[str, str]) -> None
         "import locale; locale.setlocale(locale.LC_ALL, 'C')\n"
         "try: locale.setlocale(locale.LC_ALL, '')\n"
         "except locale.Error: pass\n"
-        "from tests.retrieval.questions.test_time_range_rules import ASKED_IN_MAY, TUESDAY, resolve_range\n"
+        "from tests.ranking.questions.test_time_range_rules import ASKED_IN_MAY, TUESDAY, resolve_range\n"
         "for question, *_ in ASKED_IN_MAY: print(resolve_range(question, TUESDAY).range)"
     )
     done = subprocess.run(

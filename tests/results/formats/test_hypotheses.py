@@ -7,12 +7,12 @@ import pytest
 
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
-from longmemeval.evaluation.metrics import Score
-from longmemeval.pipeline.exchange.hypotheses import Adopted, adopt_hypotheses
-from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
-from longmemeval.pipeline.runs.selection import Selection
+from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
+from longmemeval.measures.metrics import Score
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.verify.verify import verify
+from longmemeval.results.formats.hypotheses import Adopted, adopt_hypotheses
+from longmemeval.results.selection import Selection
 from tests.pipeline.helpers import answers, colours, folders_in, manifest
 from tests.support import longmemeval, tree
 

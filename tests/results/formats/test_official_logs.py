@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
+from longmemeval.core.files import sha256_file, sha256_text
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.judges.lexical import LEXICAL_JUDGE
-from longmemeval.evaluation.judges.protocol import judge_id
-from longmemeval.files import sha256_file, sha256_text
+from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
+from longmemeval.judges.protocol import judge_id
 from longmemeval.pipeline.compare.compare import compare
-from longmemeval.pipeline.exchange.official_logs import export_official, import_official
-from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.verify.verify import verify
+from longmemeval.results.formats.official_logs import export_official, import_official
 from tests.pipeline.helpers import answer_all, folders_in, manifest, prepared_colours
 from tests.support import json_lines, longmemeval, record, tree, write_dataset
 

@@ -9,29 +9,14 @@ import msgspec
 import pytest
 from msgspec import structs
 
+from longmemeval.core.files import sha256_file
 from longmemeval.dataset import Dataset
-from longmemeval.evaluation.metrics import Metrics
-from longmemeval.files import sha256_file
 from longmemeval.llm.options import ModelOptions
+from longmemeval.measures.metrics import Metrics
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
-from longmemeval.pipeline.answer.run import RunOptions, run
-from longmemeval.pipeline.compare.costs import Cost, cost_of, costs_of
-from longmemeval.pipeline.compare.graded_run import RunSummary, load_graded, summarise
-from longmemeval.pipeline.exchange.hypotheses import adopt_hypotheses
-from longmemeval.pipeline.fixtures.costs import prepare_usage
-from longmemeval.pipeline.fixtures.journal import EMBEDDINGS, REPLIES, PrepareRecord
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.grade.evaluate import EvaluateOptions, evaluate
-from longmemeval.pipeline.runs.manifest import RunManifest
-from longmemeval.pipeline.runs.selection import Selection
-from longmemeval.pipeline.runs.settings import (
-    AnswerSettings,
-    HypothesesSettings,
-    ImportedSettings,
-    ModelSettings,
-    ReadingSettings,
-    memory_settings,
-)
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.reading.reader import reading_configuration
 from longmemeval.records import Usage
 from longmemeval.report.documents import run_document
@@ -44,6 +29,21 @@ from longmemeval.report.tables.effort import (
     effort_notes,
     latency_table,
     work_table,
+)
+from longmemeval.results.formats.hypotheses import adopt_hypotheses
+from longmemeval.results.graded.costs import Cost, cost_of, costs_of
+from longmemeval.results.graded.graded_run import RunSummary, load_graded, summarise
+from longmemeval.results.manifest import RunManifest
+from longmemeval.results.preparation.costs import prepare_usage
+from longmemeval.results.preparation.journal import EMBEDDINGS, REPLIES, PrepareRecord
+from longmemeval.results.selection import Selection
+from longmemeval.results.settings import (
+    AnswerSettings,
+    HypothesesSettings,
+    ImportedSettings,
+    ModelSettings,
+    ReadingSettings,
+    memory_settings,
 )
 from longmemeval.settings import Folders
 from longmemeval.storage.parts import FixtureEmbedder

@@ -16,12 +16,12 @@ from longmemeval.benchmarks.longmemeval.official.join import (
 )
 from longmemeval.benchmarks.longmemeval.official.measures import OfficialDocument
 from longmemeval.benchmarks.retrieval_protocols import RankingRequest
+from longmemeval.core.files import sha256_file
 from longmemeval.errors import HarnessError
-from longmemeval.files import sha256_file
 from longmemeval.memory.configuration import resolve_configuration
-from longmemeval.retrieval.expansion.join import JoinMode
-from longmemeval.retrieval.expansion.keys import ExpansionKind, ExpansionLevel
-from longmemeval.retrieval.expansion.part import keys_part
+from longmemeval.ranking.expansion.join import JoinMode
+from longmemeval.ranking.expansion.keys import ExpansionKind, ExpansionLevel
+from longmemeval.ranking.expansion.part import keys_part
 
 PARAMETERS = ("expansion", "expansion_level", "expansion_join")
 """Those of a memory that the official protocol knows."""

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from longmemeval.benchmarks.longmemeval.judge import OFFICIAL_MODEL
-from longmemeval.evaluation.judges.imported import is_imported
-from longmemeval.evaluation.question_types import Labels, OfficialFigures
+from longmemeval.judges.imported import is_imported
+from longmemeval.judges.question_types import Labels, OfficialFigures
 from longmemeval.records import Gold
 
 ORDER = (

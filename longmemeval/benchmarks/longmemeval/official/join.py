@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from longmemeval.core.text_files import UnreadableError, decode_json
 from longmemeval.errors import DataError, HarnessError
-from longmemeval.retrieval.expansion.join import JoinMode
-from longmemeval.retrieval.expansion.keys import ExpansionKind, ExpansionLevel
-from longmemeval.text_files import UnreadableError, decode_json
+from longmemeval.ranking.expansion.join import JoinMode
+from longmemeval.ranking.expansion.keys import ExpansionKind, ExpansionLevel
 
 OfficialExpansion = str | Sequence[object] | None
 """A value of an official cache file: one text, a list of facts, or null for an extraction that failed."""

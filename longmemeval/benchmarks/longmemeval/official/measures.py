@@ -11,8 +11,8 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from longmemeval.benchmarks.longmemeval.loader import LabelledTurn, Record
-from longmemeval.evaluation.measures.compute import ndcg_official, recall_all, recall_any
-from longmemeval.evaluation.measures.rankings import Granularity
+from longmemeval.measures.compute import ndcg_official, recall_all, recall_any
+from longmemeval.measures.rankings import Granularity
 
 Denominator = Literal["user-evidence", "answerable", "all"]
 

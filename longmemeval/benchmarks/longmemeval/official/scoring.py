@@ -24,9 +24,9 @@ from longmemeval.benchmarks.longmemeval.official.measures import (
 )
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
-from longmemeval.evaluation.measures.aggregate import QuestionValues, aggregate
-from longmemeval.evaluation.measures.notation import ndcg_official, recall_all, recall_any
-from longmemeval.evaluation.measures.rankings import Granularity, RetrievalResult
+from longmemeval.measures.aggregate import QuestionValues, aggregate
+from longmemeval.measures.notation import ndcg_official, recall_all, recall_any
+from longmemeval.measures.rankings import Granularity, RetrievalResult
 
 _MEASURES = tuple(kind @ cutoff for cutoff in OFFICIAL_CUTOFFS for kind in (recall_any, recall_all, ndcg_official))
 _NAMES = tuple(map(str, _MEASURES))

@@ -191,8 +191,8 @@ def _check_repository(entry: "CatalogueEntry", data_dir: Path) -> None:
 
 def _check_pinned(name: str, source: "Source", path: Path) -> None:
     """Compare size and hash of a file with the catalogue."""
+    from longmemeval.core.files import sha256_file
     from longmemeval.errors import DataError, IntegrityError
-    from longmemeval.files import sha256_file
 
     fix = f"Run `longmemeval datasets download {name}` to get it"
     if not path.is_file():

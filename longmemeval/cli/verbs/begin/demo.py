@@ -37,13 +37,13 @@ def demo(
 
     Six memories and two controls, offline, without a key, in seconds; a report at the end.
     """
-    from longmemeval.cli.verbs.prepare import show as show_preparation
+    from longmemeval.cli.verbs.begin.prepare import show as show_preparation
     from longmemeval.pipeline.compare.floor import floor_note
-    from longmemeval.pipeline.compare.graded_run import StoredChecks, graded_run
     from longmemeval.pipeline.demo import run_demo
     from longmemeval.report.documents import run_document
     from longmemeval.report.tables.cells import memory_table
     from longmemeval.report.tables.footnotes import footnotes
+    from longmemeval.results.graded.graded_run import StoredChecks, graded_run
 
     started = time.perf_counter()
     where = places.folders()

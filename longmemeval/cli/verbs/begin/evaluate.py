@@ -16,14 +16,14 @@ from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import MODEL, OUTPUT, WHAT
 from longmemeval.cli.options.progress import Shown
 from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
-from longmemeval.cli.verbs.import_run import tell
+from longmemeval.cli.verbs.exchange.import_run import tell
+from longmemeval.core.text.plural import count_of
 from longmemeval.report.tables.table import Table
-from longmemeval.text.plural import count_of
 
 if TYPE_CHECKING:
-    from longmemeval.pipeline.grade.agreement import AuditedScore, JudgeAgreement
-    from longmemeval.pipeline.grade.evaluate import EvaluateOptions, Evaluation
-    from longmemeval.pipeline.runs.selection import Selection
+    from longmemeval.pipeline.evaluate.agreement import AuditedScore, JudgeAgreement
+    from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, Evaluation
+    from longmemeval.results.selection import Selection
     from longmemeval.settings import Folders
 
 
@@ -81,7 +81,7 @@ def evaluate(
 
     The answers stay as they are. Each judge writes a file of its own. docs/grading.md lists the judges.
     """
-    from longmemeval.pipeline.grade import evaluate as pipeline
+    from longmemeval.pipeline.evaluate import evaluate as pipeline
 
     named = bool(runs.run_ids) or runs.sweep is not None
     if named == (hypotheses is not None):
@@ -171,8 +171,8 @@ def _grade(
     show_it: bool,
 ) -> tuple[object, bool]:
     """Grade one run by each judge; the document of the figures, and whether answers have no label."""
-    from longmemeval.pipeline.grade import evaluate as pipeline
-    from longmemeval.pipeline.grade.agreement import audit_scores, judge_agreements
+    from longmemeval.pipeline.evaluate import evaluate as pipeline
+    from longmemeval.pipeline.evaluate.agreement import audit_scores, judge_agreements
 
     evaluations = pipeline.evaluate_by(judges, run_id, options=options, where=where)
     files, asked = evaluations[0].files, evaluations[0].asked
@@ -197,8 +197,8 @@ def _document(
     where: "Folders",
 ) -> object:
     """The figures of one judge; of several, all of them and how they agree."""
-    from longmemeval.pipeline.compare.graded_run import summarise
     from longmemeval.report.documents import evaluation_document
+    from longmemeval.results.graded.graded_run import summarise
 
     figures = [evaluation_document(summarise(one.files, one.asked, one.metrics, where)) for one in evaluations]
     if len(evaluations) == 1 and not audited:
@@ -208,7 +208,7 @@ def _document(
 
 def _adopt(file: Path, dataset: str, chosen: "Selection", where: "Folders") -> str:
     from longmemeval.benchmarks.registry import load_dataset
-    from longmemeval.pipeline.exchange.hypotheses import adopt_hypotheses
+    from longmemeval.results.formats.hypotheses import adopt_hypotheses
 
     adopted = adopt_hypotheses(file, load_dataset(dataset, where.data_dir), where.results_dir, selection=chosen)
     tell(adopted.unknown, "hypothesis is", "hypotheses are", "ignored: the data set does not have the question")
@@ -218,12 +218,12 @@ def _adopt(file: Path, dataset: str, chosen: "Selection", where: "Folders") -> s
 
 def show(evaluation: "Evaluation", where: "Folders") -> None:
     """Print the scores of one run, what it cost and how long it took."""
-    from longmemeval.evaluation.judges.standing import judge_name
-    from longmemeval.pipeline.compare.graded_run import summarise
+    from longmemeval.judges.official_status import judge_name
     from longmemeval.report.tables.cells import abstention_lines, corrected_cell, score_table, task_average_note
     from longmemeval.report.tables.effort import both, effort_notes, latency_line, work_table
     from longmemeval.report.tables.footnotes import footnotes
     from longmemeval.report.tables.memory_models import memory_model_table
+    from longmemeval.results.graded.graded_run import summarise
 
     metrics, manifest = evaluation.metrics, evaluation.manifest
     summary = summarise(evaluation.files, evaluation.asked, metrics, where)
@@ -252,7 +252,7 @@ def show(evaluation: "Evaluation", where: "Folders") -> None:
 
 def tell_unlabelled(evaluation: "Evaluation") -> None:
     """Say on standard error why answers have no label, the first few by name."""
-    from longmemeval.evaluation.judges.definition import rules_of
+    from longmemeval.judges.definition import rules_of
 
     judge = evaluation.grading.judge
     judged = evaluation.files.current_judgements(judge.id).values()

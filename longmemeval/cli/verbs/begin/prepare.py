@@ -13,12 +13,12 @@ from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import ADVANCED, OUTPUT, WHAT
 from longmemeval.cli.options.progress import Shown
 from longmemeval.cli.output import err, out, print_json, printable
+from longmemeval.core.part_options import PartOptions
+from longmemeval.core.text.plural import count_of
 from longmemeval.errors import HarnessError
-from longmemeval.part_options import PartOptions
-from longmemeval.text.plural import count_of
 
 if TYPE_CHECKING:
-    from longmemeval.pipeline.fixtures.prepare import PrepareReport
+    from longmemeval.pipeline.prepare.prepare import PrepareReport
 
 
 def register(app: typer.Typer) -> None:
@@ -78,7 +78,7 @@ def prepare(
     """
     from longmemeval.benchmarks.registry import load_dataset
     from longmemeval.memory.configuration import resolve_configuration
-    from longmemeval.pipeline.fixtures import prepare as pipeline
+    from longmemeval.pipeline.prepare import prepare as pipeline
 
     shown.use()
     if measure and not dry_run:
@@ -124,7 +124,7 @@ def prepare(
 
 def _checks(memory: list[str], settings: list[str], parts: PartOptions, api_base: str | None) -> list[str]:
     """The command lines that try those memories which are services or classes: where nothing works, they say why."""
-    from longmemeval.memory.external.trial.named import service_part
+    from longmemeval.memory.external.contract_check.named import service_part
 
     given = [word for setting in settings for word in ("--set", setting)]
     given += ["--memory-model", parts.memory_model] if parts.memory_model else []

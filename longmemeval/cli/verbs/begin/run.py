@@ -17,14 +17,14 @@ from longmemeval.cli.options.panels import ADVANCED, LIMITS, MODEL, OUTPUT
 from longmemeval.cli.options.progress import Shown
 from longmemeval.cli.options.recipe import FromRecipe
 from longmemeval.cli.output import err, out, print_json, printable
-from longmemeval.text.plural import count_of
+from longmemeval.core.text.plural import count_of
 
 if TYPE_CHECKING:
     from longmemeval.benchmarks.spec import Benchmark
     from longmemeval.dataset import Dataset
-    from longmemeval.pipeline.answer.answering import RunReport
-    from longmemeval.pipeline.answer.run import RunOptions
     from longmemeval.pipeline.recipe.rerun import AskedRun
+    from longmemeval.pipeline.run.answering import RunReport
+    from longmemeval.pipeline.run.run import RunOptions
     from longmemeval.settings import Folders
 
 
@@ -160,7 +160,7 @@ class Which:
 
     def begun(self, name: str, shard: str, *, by_batch: bool) -> str:
         """The id of the run of a shard; an interrupt from here on tells how to go on with it."""
-        from longmemeval.pipeline.runs.shards import sharded_id
+        from longmemeval.results.shards import sharded_id
 
         name = sharded_id(name, shard) if self.repeat == 1 else name
         if self.extend:
@@ -240,9 +240,9 @@ def run(
     from longmemeval.llm.options import ModelOptions
     from longmemeval.llm.registry import model_warning
     from longmemeval.memory.configuration import resolve_configuration
-    from longmemeval.pipeline.answer import run as pipeline
     from longmemeval.pipeline.recipe.rerun import AskedRun, recipe_run
-    from longmemeval.pipeline.runs.manifest import default_run_id
+    from longmemeval.pipeline.run import run as pipeline
+    from longmemeval.results.manifest import default_run_id
 
     shown.use()
     again.check(context)
@@ -311,8 +311,8 @@ def _forecast(
 
 def _answer_and_show(asked: "AskedRun", repeat: int, where: "Folders", places: shared.Places, *, as_json: bool) -> None:
     from longmemeval.benchmarks.specs import benchmark_of
-    from longmemeval.pipeline.answer import run as pipeline
-    from longmemeval.pipeline.answer.repeats import run_repeats
+    from longmemeval.pipeline.run import run as pipeline
+    from longmemeval.pipeline.run.repeats import run_repeats
 
     data, configuration, model = asked.dataset, asked.configuration, asked.model
     if repeat > 1:

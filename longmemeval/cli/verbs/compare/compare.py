@@ -15,11 +15,11 @@ from longmemeval.cli.output import err, out, print_json, print_lines, print_tabl
 from longmemeval.cli.published import Published
 
 if TYPE_CHECKING:
-    from longmemeval.evaluation.judges.protocol import JudgeIdentity
+    from longmemeval.judges.protocol import JudgeIdentity
     from longmemeval.pipeline.compare.baseline import AgainstBaseline
     from longmemeval.pipeline.compare.comparison import Comparison
-    from longmemeval.pipeline.compare.graded_run import GradedRun
     from longmemeval.report.published import PublishedFigure
+    from longmemeval.results.graded.graded_run import GradedRun
 
 
 def register(app: typer.Typer) -> None:
@@ -74,10 +74,10 @@ def compare(
     from longmemeval.pipeline.compare.baseline import hold_against, load_baseline, regression
     from longmemeval.pipeline.compare.baseline import save_baseline as save
     from longmemeval.pipeline.compare.compare import compare_runs
-    from longmemeval.pipeline.compare.graded_run import load_graded
     from longmemeval.report.documents import comparison_document
     from longmemeval.report.published import published_for
     from longmemeval.report.tables.comparison import against_line
+    from longmemeval.results.graded.graded_run import load_graded
 
     where = places.folders()
     run_ids = runs.named(where)

@@ -10,7 +10,7 @@ from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import OUTPUT
 from longmemeval.cli.output import out, printable
 from longmemeval.cli.published import Published
-from longmemeval.text.plural import count_of
+from longmemeval.core.text.plural import count_of
 
 
 def register(app: typer.Typer) -> None:

@@ -12,15 +12,15 @@ from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import LIMITS, OUTPUT
 from longmemeval.cli.options.progress import Shown
 from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
-from longmemeval.cli.verbs.compare import show as show_comparison
+from longmemeval.cli.verbs.compare.compare import show as show_comparison
+from longmemeval.core.text.plural import count_of
 from longmemeval.report.tables.layout import fits, legend, lettered
 from longmemeval.report.tables.table import Table
-from longmemeval.text.plural import count_of
 
 if TYPE_CHECKING:
-    from longmemeval.pipeline.compare.graded_run import RunSummary
     from longmemeval.pipeline.sweep.estimate import RunEstimate, SweepEstimate
     from longmemeval.pipeline.sweep.sweep import SweepComparison, SweepReport
+    from longmemeval.results.graded.graded_run import RunSummary
 
 
 def register(app: typer.Typer) -> None:

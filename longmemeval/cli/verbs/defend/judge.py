@@ -9,7 +9,7 @@ from longmemeval.cli.options.completion import complete_judge
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import LIMITS, MODEL, Verbs
 from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
-from longmemeval.text.plural import count_of
+from longmemeval.core.text.plural import count_of
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.judge_check.check import CheckEstimate

@@ -31,7 +31,7 @@ def recipe(
 
     longmemeval run --recipe FILE --strict makes the run, and does not begin where anything differs.
     """
-    from longmemeval.files import write_atomic
+    from longmemeval.core.files import write_atomic
     from longmemeval.pipeline.recipe.write import recipe_text
 
     text = recipe_text(run, dataset=dataset, where=places.folders())

@@ -10,7 +10,7 @@ from longmemeval.cli.options.completion import complete_run
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import WHAT
 from longmemeval.cli.output import out, print_json, printable
-from longmemeval.text.plural import count_of
+from longmemeval.core.text.plural import count_of
 
 
 def register(app: typer.Typer) -> None:

@@ -42,9 +42,9 @@ def verify(
 
     The exit code is 3 if a check fails.
     """
-    from longmemeval.pipeline.runs.listing import named_runs
     from longmemeval.pipeline.verify.verify import place_of
     from longmemeval.pipeline.verify.verify import verify as check
+    from longmemeval.results.listing import named_runs
 
     if not subjects and sweep is None:
         raise typer.BadParameter("name a RUN, a pattern such as 'demo-*', a preparation, or --sweep NAME")

@@ -9,7 +9,7 @@ from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import OUTPUT, WHAT, Verbs
 from longmemeval.cli.output import err, out, print_json, printable
-from longmemeval.text.plural import count_of
+from longmemeval.core.text.plural import count_of
 
 app = typer.Typer(
     cls=Verbs,

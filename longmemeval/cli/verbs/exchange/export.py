@@ -9,7 +9,7 @@ from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import OUTPUT
 from longmemeval.cli.output import err, out, print_json, printable
-from longmemeval.text.plural import count_of
+from longmemeval.core.text.plural import count_of
 
 if TYPE_CHECKING:
     from longmemeval.settings import Folders
@@ -55,7 +55,7 @@ def export(
 
 
 def _trec(run_id: str, output: Path | None, dataset: str | None, where: "Folders", as_json: bool) -> object:
-    from longmemeval.pipeline.exchange.export_trec import export_trec
+    from longmemeval.results.formats.export_trec import export_trec
 
     written = export_trec(run_id, output, dataset=dataset, where=where)
     if as_json:
@@ -68,7 +68,7 @@ def _trec(run_id: str, output: Path | None, dataset: str | None, where: "Folders
 
 
 def _csv(run_id: str, output: Path | None, dataset: str | None, where: "Folders", as_json: bool) -> object:
-    from longmemeval.pipeline.exchange.export_csv import export_csv
+    from longmemeval.results.formats.export_csv import export_csv
 
     written = export_csv(run_id, output, dataset=dataset, where=where)
     if as_json:
@@ -80,7 +80,7 @@ def _csv(run_id: str, output: Path | None, dataset: str | None, where: "Folders"
 
 
 def _official(run_id: str, output: Path | None, dataset: str | None, where: "Folders", as_json: bool) -> object:
-    from longmemeval.pipeline.exchange.official_logs import export_official
+    from longmemeval.results.formats.official_logs import export_official
 
     written = export_official(run_id, output, dataset=dataset, where=where)
     if as_json:

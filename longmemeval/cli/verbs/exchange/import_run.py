@@ -10,7 +10,7 @@ from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import OUTPUT
 from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
-from longmemeval.text.plural import count_of
+from longmemeval.core.text.plural import count_of
 
 
 def register(app: typer.Typer) -> None:
@@ -37,10 +37,10 @@ def import_run(
     """
     from longmemeval.benchmarks.registry import load_dataset
     from longmemeval.benchmarks.specs import benchmark_of
-    from longmemeval.pipeline.compare.graded_run import load_graded
-    from longmemeval.pipeline.exchange.official_logs import import_official
     from longmemeval.report.tables.cells import score_table
     from longmemeval.report.tables.footnotes import warning_lines
+    from longmemeval.results.formats.official_logs import import_official
+    from longmemeval.results.graded.graded_run import load_graded
 
     where = places.folders()
     data = load_dataset(dataset, where.data_dir)

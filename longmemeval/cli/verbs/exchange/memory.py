@@ -14,9 +14,9 @@ from longmemeval.cli.output import err, out, print_json, print_row, print_table,
 from longmemeval.errors import HarnessError
 
 if TYPE_CHECKING:
-    from longmemeval.memory.adapters.adapter import Description
-    from longmemeval.memory.adapters.installed import Installed
-    from longmemeval.memory.external.trial.findings import Finding
+    from longmemeval.memory.external.contract_check.findings import Finding
+    from longmemeval.memory.products.adapter import Description
+    from longmemeval.memory.products.installed import Installed
 
 app = typer.Typer(cls=Verbs, help="Write a memory system of your own, install others, and try one.")
 
@@ -62,9 +62,9 @@ def install(
     """
     from time import monotonic
 
-    from longmemeval.memory.adapters.install import install as put
-    from longmemeval.memory.adapters.installed import place_of
-    from longmemeval.memory.adapters.known import ADAPTERS
+    from longmemeval.memory.products.install import install as put
+    from longmemeval.memory.products.installed import place_of
+    from longmemeval.memory.products.known import ADAPTERS
 
     if not name:
         _show_products()
@@ -98,8 +98,8 @@ def _count(installed: "Installed") -> str:
 
 
 def _show_products() -> None:
-    from longmemeval.memory.adapters.installed import place_of
-    from longmemeval.memory.adapters.known import all_adapters
+    from longmemeval.memory.products.installed import place_of
+    from longmemeval.memory.products.known import all_adapters
     from longmemeval.report.tables.table import Table
 
     rows = [
@@ -148,12 +148,12 @@ def check(
     """
     from tempfile import TemporaryDirectory
 
-    from longmemeval.event_loop import complete
+    from longmemeval.core.event_loop import complete
     from longmemeval.llm.access import ModelAccess
     from longmemeval.llm.options import ModelOptions
     from longmemeval.memory.external.connect import connect
-    from longmemeval.memory.external.trial.check import check as findings
-    from longmemeval.memory.external.trial.named import service_part
+    from longmemeval.memory.external.contract_check.check import check as findings
+    from longmemeval.memory.external.contract_check.named import service_part
 
     part = service_part(spec, settings or ())
     service = connect(part.spec, keys=memory_model is None)

@@ -46,15 +46,15 @@ def plugins(
 def doors() -> "list[Registry[Any]]":
     """The registries of all doors."""
     from longmemeval.benchmarks.specs import BENCHMARK_SPECS
-    from longmemeval.evaluation.judges.definition import JUDGE_DEFINITIONS
-    from longmemeval.executors.registry import EXECUTORS
+    from longmemeval.core.executors.registry import EXECUTORS
+    from longmemeval.judges.definition import JUDGE_DEFINITIONS
     from longmemeval.memory.definition import MEMORIES
 
     return [MEMORIES, BENCHMARK_SPECS, JUDGE_DEFINITIONS, EXECUTORS]
 
 
 def _show(found: "list[Plugin]", problems: "list[Plugin]") -> None:
-    from longmemeval.memory.adapters.known import all_adapters
+    from longmemeval.memory.products.known import all_adapters
     from longmemeval.plugins import MEMORY
     from longmemeval.report.tables.table import Table
 

@@ -11,9 +11,9 @@ from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import OUTPUT, WHAT
 from longmemeval.cli.output import out, print_json, print_lines, print_table, printable
+from longmemeval.core.text.plural import count_of
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.report.tables.table import Table
-from longmemeval.text.plural import count_of
 
 if TYPE_CHECKING:
     from longmemeval.memory.engram.engine import Engine
@@ -74,7 +74,7 @@ def facts(
     from longmemeval.memory.engram.drawing import mermaid, svg
     from longmemeval.memory.engram.engine import replayed
     from longmemeval.memory.engram.prepared import prepared_engine
-    from longmemeval.pipeline.history import haystack_named
+    from longmemeval.pipeline.inspect.history import haystack_named
     from longmemeval.storage.fixture import Fixture, fixture_folder
     from longmemeval.storage.messages import haystack_messages
 
@@ -162,7 +162,7 @@ def _put(drawn: str, output: Path | None) -> None:
     if output is None:
         print_lines(drawn.splitlines())
         return
-    from longmemeval.files import write_atomic
+    from longmemeval.core.files import write_atomic
 
     write_atomic(output, drawn.encode())
     out.print(f"{printable(str(output))} is written.")

@@ -9,11 +9,11 @@ from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import OUTPUT, WHAT
 from longmemeval.cli.output import out, print_json, print_table, printable
+from longmemeval.core.text.plural import count_of
 from longmemeval.report.tables.table import Table
-from longmemeval.text.plural import count_of
 
 if TYPE_CHECKING:
-    from longmemeval.pipeline.inspect import Inspection, Recalled
+    from longmemeval.pipeline.inspect.inspect import Inspection, Recalled
     from longmemeval.records import RecalledItem, Session
 
 
@@ -52,8 +52,8 @@ def inspect(
     from longmemeval.llm.options import ModelOptions
     from longmemeval.memory.configuration import resolve_configuration
     from longmemeval.memory.definition import MEMORIES
-    from longmemeval.pipeline import inspect as pipeline
-    from longmemeval.pipeline.answer.question_analysis import QueryModel
+    from longmemeval.pipeline.inspect import inspect as pipeline
+    from longmemeval.pipeline.run.question_analysis import QueryModel
 
     where = places.folders()
     configurations = [resolve_configuration(name) for name in memory or MEMORIES.built_in]

@@ -9,11 +9,11 @@ from longmemeval.cli.options.completion import complete_memory
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import WHAT
 from longmemeval.cli.output import out, print_json, print_table, tell_omitted
+from longmemeval.core.text.plural import count_of
 from longmemeval.report.tables.table import Table
-from longmemeval.text.plural import count_of
 
 if TYPE_CHECKING:
-    from longmemeval.pipeline.runs.listing import ListedRun
+    from longmemeval.results.listing import ListedRun
 
 
 def register(app: typer.Typer) -> None:
@@ -55,7 +55,7 @@ def runs(
 
     The score is that of the official judge, else of the newest.
     """
-    from longmemeval.pipeline.runs.listing import RunFilter, list_runs, unrecorded_note
+    from longmemeval.results.listing import RunFilter, list_runs, unrecorded_note
 
     results_dir, wanted = places.folders().results_dir, RunFilter(dataset, memory, model, status, since, sweep)
     found = list_runs(results_dir, wanted)

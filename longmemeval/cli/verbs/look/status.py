@@ -64,16 +64,16 @@ class _Looking:
 
 
 def _named(run_ids: Sequence[str], where: "Folders") -> _Looking:
-    from longmemeval.pipeline.runs.manifest import run_folder
     from longmemeval.pipeline.status.runs import RunWatch
+    from longmemeval.results.manifest import run_folder
 
     return _Looking([RunWatch(run_folder(where.results_dir, run_id)) for run_id in run_ids])
 
 
 def _unfinished(where: "Folders") -> _Looking:
-    from longmemeval.pipeline.runs.manifest import run_ids
     from longmemeval.pipeline.status.preparations import unfinished_preparations
     from longmemeval.pipeline.status.runs import RunWatch, is_unfinished
+    from longmemeval.results.manifest import run_ids
 
     since = time.time() - _RECENT_S
     folders = [where.results_dir / run_id for run_id in run_ids(where.results_dir)]

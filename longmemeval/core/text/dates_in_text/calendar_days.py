@@ -11,7 +11,7 @@ from typing import Literal
 from dateutil.easter import easter
 from dateutil.relativedelta import MO, SU, TH, relativedelta
 
-from longmemeval.text import calendar_names
+from longmemeval.core.text import calendar_names
 
 Days = tuple[date, date]
 """First and last day, both included."""

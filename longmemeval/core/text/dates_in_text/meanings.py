@@ -9,7 +9,7 @@ from datetime import date, datetime, time, timedelta
 
 from msgspec import Struct
 
-from longmemeval.text.dates_in_text.calendar_days import (
+from longmemeval.core.text.dates_in_text.calendar_days import (
     WEEKDAYS,
     Choice,
     Days,
@@ -21,7 +21,7 @@ from longmemeval.text.dates_in_text.calendar_days import (
     shifted,
     year_of,
 )
-from longmemeval.text.dates_in_text.vocabulary import count_of, month_number, year_number, yearly
+from longmemeval.core.text.dates_in_text.vocabulary import count_of, month_number, year_number, yearly
 
 
 class Context(Struct, frozen=True):

@@ -5,7 +5,7 @@ from datetime import date, datetime, timedelta
 
 from msgspec import Struct
 
-from longmemeval.text.dates_in_text.phrases import find_phrases
+from longmemeval.core.text.dates_in_text.phrases import find_phrases
 
 
 class MentionedDate(Struct, frozen=True):

@@ -9,7 +9,7 @@ from datetime import date, timedelta
 
 from msgspec import Struct
 
-from longmemeval.text.dates_in_text.calendar_days import (
+from longmemeval.core.text.dates_in_text.calendar_days import (
     WEEKDAYS,
     Days,
     following_weekday,
@@ -20,9 +20,9 @@ from longmemeval.text.dates_in_text.calendar_days import (
     previous_weekday,
     shifted,
 )
-from longmemeval.text.dates_in_text.meanings import Context, Point
-from longmemeval.text.dates_in_text.rules import RULES, Match
-from longmemeval.text.dates_in_text.vocabulary import COUNT, UNIT, WEEKDAY, count_of
+from longmemeval.core.text.dates_in_text.meanings import Context, Point
+from longmemeval.core.text.dates_in_text.rules import RULES, Match
+from longmemeval.core.text.dates_in_text.vocabulary import COUNT, UNIT, WEEKDAY, count_of
 
 _NTH = {"first": 1, "second": 2, "third": 3, "fourth": 4, "last": -1}
 _BEFORE = 60

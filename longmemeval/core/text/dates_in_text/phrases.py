@@ -10,10 +10,10 @@ from datetime import date, datetime, timedelta
 
 from msgspec import Struct
 
-from longmemeval.text.dates_in_text.calendar_days import Days
-from longmemeval.text.dates_in_text.meanings import Context
-from longmemeval.text.dates_in_text.modifiers import Found, look_before
-from longmemeval.text.dates_in_text.rules import RULES, find_matches
+from longmemeval.core.text.dates_in_text.calendar_days import Days
+from longmemeval.core.text.dates_in_text.meanings import Context
+from longmemeval.core.text.dates_in_text.modifiers import Found, look_before
+from longmemeval.core.text.dates_in_text.rules import RULES, find_matches
 
 Looks = Callable[[str, int, int], bool]
 """Of a text and a phrase's begin and end: does the phrase look ahead?"""

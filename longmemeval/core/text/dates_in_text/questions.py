@@ -5,8 +5,8 @@ from datetime import date, datetime
 
 from msgspec import Struct
 
+from longmemeval.core.text.dates_in_text.phrases import Phrase, find_phrases
 from longmemeval.records import Usage
-from longmemeval.text.dates_in_text.phrases import Phrase, find_phrases
 
 
 class TimeRange(Struct, frozen=True):

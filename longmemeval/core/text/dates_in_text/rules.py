@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-from longmemeval.text.dates_in_text.meanings import (
+from longmemeval.core.text.dates_in_text.meanings import (
     Context,
     Groups,
     Point,
@@ -30,7 +30,7 @@ from longmemeval.text.dates_in_text.meanings import (
     window,
     year,
 )
-from longmemeval.text.dates_in_text.vocabulary import (
+from longmemeval.core.text.dates_in_text.vocabulary import (
     COUNT,
     DAY,
     HOLIDAY,

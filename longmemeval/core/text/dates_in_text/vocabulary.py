@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable
 from functools import partial
 
-from longmemeval.text.calendar_names import MONTHS
-from longmemeval.text.dates_in_text.calendar_days import (
+from longmemeval.core.text.calendar_names import MONTHS
+from longmemeval.core.text.dates_in_text.calendar_days import (
     HOLIDAYS,
     SEASONS,
     WEEKDAYS,

@@ -9,8 +9,10 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
+from longmemeval.core.files import sha256_text
+from longmemeval.core.text.calendar_names import weekday_of
+from longmemeval.core.text.words import content_words
 from longmemeval.errors import HarnessError
-from longmemeval.files import sha256_text
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.memory.asking import Asker, Drop, Extracted, mark_of, number_value, prompt_texts, text_value
 from longmemeval.memory.engram.extraction.dating import Dated, dated_by
@@ -19,8 +21,6 @@ from longmemeval.memory.engram.extraction.rules import claim_of, owner
 from longmemeval.memory.engram.predicates import definition, named, normalised, predicates
 from longmemeval.memory.engram.records import Claim, ClaimKind, Episode, Force
 from longmemeval.memory.evidence import Evidence, plain
-from longmemeval.text.calendar_names import weekday_of
-from longmemeval.text.words import content_words
 
 V = TypeVar("V")
 

@@ -6,10 +6,10 @@ from datetime import date, datetime, time, timedelta
 from dateutil.relativedelta import relativedelta
 from msgspec import Struct
 
+from longmemeval.core.text.dates_in_text.mentions import MentionedDate, mentioned_dates
+from longmemeval.core.text.dates_in_text.vocabulary import COUNT, count_of
 from longmemeval.memory.engram.extraction.patterns import DateRule
 from longmemeval.memory.nodes.extraction.dating import resolved
-from longmemeval.text.dates_in_text.mentions import MentionedDate, mentioned_dates
-from longmemeval.text.dates_in_text.vocabulary import COUNT, count_of
 
 _FOR = re.compile(
     rf"\bfor (?:about |over |almost |nearly |around )?(?P<count>{COUNT}) (?P<unit>years?|months?|weeks?)\b", re.I

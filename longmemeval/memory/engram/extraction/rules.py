@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from longmemeval.files import sha256_text
+from longmemeval.core.files import sha256_text
+from longmemeval.core.text.dates_in_text.mentions import mentioned_dates
 from longmemeval.memory.engram.extraction.dating import Dated, dated
 from longmemeval.memory.engram.extraction.patterns import Pattern, patterns, source
 from longmemeval.memory.engram.ledger import Ledger
@@ -17,7 +18,6 @@ from longmemeval.memory.working_memory.statements import (
     statements,
     without_lead_in,
 )
-from longmemeval.text.dates_in_text.mentions import mentioned_dates
 
 VERSION = 3
 """Raise it with every change of what is read; the table of patterns is hashed besides."""

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from longmemeval.files import sha256_bytes
+from longmemeval.core.files import sha256_bytes
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.memory.asking import Asker, Drop, Extracted, each, mark_of, one_line, prompt_texts
 from longmemeval.memory.engram.records import Claim

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
+from longmemeval.core.text.calendar_names import weekday_of
 from longmemeval.memory.engram.predicates import definition
 from longmemeval.memory.engram.recall.summaries import Summary
 from longmemeval.memory.engram.records import Fact
 from longmemeval.memory.items import Hit
 from longmemeval.records import ItemKind, RecalledItem
-from longmemeval.text.calendar_names import weekday_of
 
 _HEADINGS: dict[ItemKind, str] = {
     "fact": "# Facts\n\n\n\n",

@@ -12,14 +12,14 @@ from datetime import datetime
 import numpy as np
 from msgspec import Struct
 
-from longmemeval.arrays import Vector
+from longmemeval.core.arrays import Vector
 from longmemeval.memory.engram.parameters import EngramParameters
 from longmemeval.memory.engram.recall.view import FactView, Moments, Places
+from longmemeval.ranking.fusion import fuse, order
+from longmemeval.ranking.history import Scores
+from longmemeval.ranking.lexical import LexicalParameters
+from longmemeval.ranking.retriever import Retriever, RetrieverParameters
 from longmemeval.records import Question
-from longmemeval.retrieval.fusion import fuse, order
-from longmemeval.retrieval.history import Scores
-from longmemeval.retrieval.lexical import LexicalParameters
-from longmemeval.retrieval.retriever import Retriever, RetrieverParameters
 from longmemeval.storage.fixture import Fixture
 
 _ASKS_NOW = re.compile(

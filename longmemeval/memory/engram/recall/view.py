@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from longmemeval.arrays import Vector, Vectors
-from longmemeval.caches.shared import SharedCache
+from longmemeval.core.arrays import Vector, Vectors
+from longmemeval.core.caches.single_flight import SharedCache
 from longmemeval.memory.engram.part import FACTS, thread_of
 from longmemeval.memory.engram.predicates import Slot, slot_of
 from longmemeval.memory.engram.records import Fact
@@ -21,10 +21,10 @@ from longmemeval.memory.engram.stores.of_fixture import stores_of
 from longmemeval.memory.engram.stores.opening import FactStoreName, VectorStoreName
 from longmemeval.memory.engram.stores.protocol import When
 from longmemeval.memory.engram.stores.synced import Stores
+from longmemeval.ranking.history import Scores
+from longmemeval.ranking.names import Names
+from longmemeval.ranking.word_counts import WORDS, WordCounts, count_words
 from longmemeval.records import DatasetIdentity, FixtureMeta, Message
-from longmemeval.retrieval.history import Scores
-from longmemeval.retrieval.names import Names
-from longmemeval.retrieval.word_counts import WORDS, WordCounts, count_words
 from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.memory_store import MemoryStore, Thread
 from longmemeval.storage.messages_part import MESSAGES

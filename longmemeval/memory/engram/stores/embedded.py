@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from longmemeval.arrays import Vector, Vectors
+from longmemeval.core.arrays import Vector, Vectors
 from longmemeval.memory.engram.records import Fact, facts_at
 from longmemeval.memory.engram.stores.protocol import NOW, Names, When
 from longmemeval.memory.engram.stores.rows import digest

@@ -11,7 +11,7 @@ import lancedb
 import pyarrow
 from lancedb.table import Table
 
-from longmemeval.arrays import Vector, Vectors
+from longmemeval.core.arrays import Vector, Vectors
 from longmemeval.memory.engram.records import Fact
 from longmemeval.memory.engram.stores.places import Namespace, asking
 from longmemeval.memory.engram.stores.protocol import NOW, Names, When

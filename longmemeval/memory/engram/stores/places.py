@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 from weakref import WeakSet
 
+from longmemeval.core.locks import LockedError, locked
 from longmemeval.errors import HarnessError, RecallError
-from longmemeval.locks import LockedError, locked
 
 _LOOK_S = 0.05
 

@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 from psycopg.errors import UndefinedTable
 
-from longmemeval.arrays import Vector, Vectors
+from longmemeval.core.arrays import Vector, Vectors
 from longmemeval.errors import HarnessError
 from longmemeval.memory.engram.records import Fact
 from longmemeval.memory.engram.stores.places import Namespace, address, asking, unreachable

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from longmemeval.arrays import Vector, Vectors
+from longmemeval.core.arrays import Vector, Vectors
 from longmemeval.memory.engram.records import Fact
 
 Names = Collection[str] | None

@@ -28,7 +28,7 @@ from qdrant_edge import (
     UpdateOperation,
 )
 
-from longmemeval.arrays import Vector, Vectors
+from longmemeval.core.arrays import Vector, Vectors
 from longmemeval.memory.engram.records import Fact
 from longmemeval.memory.engram.stores.places import Namespace, asking, locked_files
 from longmemeval.memory.engram.stores.protocol import NOW, Names, When

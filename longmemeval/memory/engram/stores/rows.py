@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from longmemeval.arrays import Vector
+from longmemeval.core.arrays import Vector
 from longmemeval.errors import RecallError
 from longmemeval.memory.engram.records import Fact
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from longmemeval.arrays import Vectors
+from longmemeval.core.arrays import Vectors
 from longmemeval.memory.engram.records import Fact
 from longmemeval.memory.engram.stores.protocol import FactStore, FactVectors
 from longmemeval.memory.engram.stores.rows import DamagedRecordError, digest

@@ -7,13 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
-from longmemeval.memory.external.carriers.carrier import ServiceError
-from longmemeval.memory.external.carriers.service import MemoryService
-from longmemeval.memory.external.ids import OpaqueIds, scope_id
-from longmemeval.memory.external.ingestion.batches import batches
-from longmemeval.memory.external.messages import Add, HelloResult, Open, Search
-from longmemeval.memory.external.recalled import recalled_items
-from longmemeval.memory.external.trial.findings import (
+from longmemeval.memory.external.contract_check.findings import (
     Finding,
     begins,
     dates,
@@ -23,7 +17,13 @@ from longmemeval.memory.external.trial.findings import (
     order,
     stray,
 )
-from longmemeval.memory.external.trial.histories import ASKED, FIRST, OTHER, QUESTION, SECOND
+from longmemeval.memory.external.contract_check.histories import ASKED, FIRST, OTHER, QUESTION, SECOND
+from longmemeval.memory.external.ids import OpaqueIds, scope_id
+from longmemeval.memory.external.ingestion.batches import batches
+from longmemeval.memory.external.messages import Add, HelloResult, Open, Search
+from longmemeval.memory.external.recalled import recalled_items
+from longmemeval.memory.external.transports.service import MemoryService
+from longmemeval.memory.external.transports.transport import ServiceError
 from longmemeval.records import Message, RecalledItem
 from longmemeval.storage.messages import haystack_messages
 

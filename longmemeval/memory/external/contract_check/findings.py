@@ -5,9 +5,9 @@ from typing import Literal
 
 from msgspec import Struct
 
+from longmemeval.memory.external.contract_check.histories import ANSWERED_BY, FIRST, OTHER, QUESTION, WORDS
 from longmemeval.memory.external.messages import HelloResult
 from longmemeval.memory.external.recalled import provenance_of
-from longmemeval.memory.external.trial.histories import ANSWERED_BY, FIRST, OTHER, QUESTION, WORDS
 from longmemeval.records import Message, RecalledItem
 
 

@@ -11,17 +11,17 @@ import msgspec
 from filelock import FileLock, Timeout
 from msgspec import Struct, structs
 
-from longmemeval.files import write_atomic
+from longmemeval.core.files import write_atomic
+from longmemeval.core.secrets.redaction import public_url
 from longmemeval.llm.access import ModelAccess
-from longmemeval.memory.external.carriers.carrier import FINAL, ServiceError
-from longmemeval.memory.external.carriers.service import MemoryService
 from longmemeval.memory.external.ids import OpaqueIds
 from longmemeval.memory.external.ingestion import under_way
 from longmemeval.memory.external.ingestion.batches import batches
 from longmemeval.memory.external.messages import Add, FailedBatch, HelloResult, Open, ReportedUsage
 from longmemeval.memory.external.proxy.scope import ProxiedScope
+from longmemeval.memory.external.transports.service import MemoryService
+from longmemeval.memory.external.transports.transport import FINAL, ServiceError
 from longmemeval.records import Message
-from longmemeval.secrets.redaction import public_url
 
 _STATE, _RECORD = "state", "ingested.json"
 PLACES = ".scopes"

@@ -6,8 +6,8 @@ What only OpenAI's own servers can do (tools that run there, what they keep of e
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from longmemeval.core.files import sha256_bytes
 from longmemeval.errors import ModelError
-from longmemeval.files import sha256_bytes
 
 _SAME = ("temperature", "top_p", "parallel_tool_calls", "seed", "top_logprobs")
 _STATEFUL = ("previous_response_id", "conversation", "background", "prompt")

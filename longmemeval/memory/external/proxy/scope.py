@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from longmemeval.costs.spending import Account
+from longmemeval.core.files import sha256_bytes
 from longmemeval.embedding.registry import is_remote, load_embedder
 from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError, SpendingLimitError
-from longmemeval.files import sha256_bytes
 from longmemeval.llm.access import ModelAccess
+from longmemeval.llm.costs.spending import Account
 from longmemeval.llm.http.endpoints import cache_addresses
 from longmemeval.llm.http.forward_cache import CachedForwarding
 from longmemeval.llm.model_calls import CallFile, CallKind, ModelCall, Stage

@@ -15,7 +15,8 @@ import msgspec
 import numpy as np
 from aiohttp import web
 
-from longmemeval.arrays import Vectors
+from longmemeval.core.arrays import Vectors
+from longmemeval.core.secrets.redaction import redact
 from longmemeval.errors import (
     ContextOverflowError,
     EndpointDownError,
@@ -29,7 +30,6 @@ from longmemeval.llm.model_calls import CallFile, Stage
 from longmemeval.memory.external.background import BackgroundLoop
 from longmemeval.memory.external.proxy.scope import ProxiedScope
 from longmemeval.memory.external.proxy.streaming import chat_events, response_events
-from longmemeval.secrets.redaction import redact
 
 KEY = "longmemeval"
 """The key memory systems are told to use; whatever key comes is not looked at and never kept."""

@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from longmemeval.arrays import Vectors
-from longmemeval.costs.prices import vector_length
-from longmemeval.costs.receipts import Receipts
+from longmemeval.core.arrays import Vectors
+from longmemeval.core.files import sha256_bytes
 from longmemeval.embedding.cache import CachedEmbedder
 from longmemeval.errors import ModelError
-from longmemeval.files import sha256_bytes
+from longmemeval.llm.costs.prices import vector_length
+from longmemeval.llm.costs.receipts import Receipts
 from longmemeval.llm.tokens import CharacterCounter, encoding_of
 from longmemeval.records import Usage
 

@@ -10,10 +10,10 @@ from contextlib import suppress
 import msgspec
 from msgspec import Raw, Struct
 
-from longmemeval.memory.external.carriers import guard
-from longmemeval.memory.external.carriers.carrier import LARGEST_MESSAGE, OnProgress, ServiceError, raise_fault
+from longmemeval.core.secrets.redaction import redact
 from longmemeval.memory.external.messages import Fault, Progress
-from longmemeval.secrets.redaction import redact
+from longmemeval.memory.external.transports import guard
+from longmemeval.memory.external.transports.transport import LARGEST_MESSAGE, OnProgress, ServiceError, raise_fault
 
 _KEPT_LOG = 4000
 """Bytes of standard error that are kept: the last ones."""

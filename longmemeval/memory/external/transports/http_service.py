@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from longmemeval.memory.external.carriers.carrier import LARGEST_MESSAGE, ServiceError, raise_fault
+from longmemeval.core.secrets.redaction import public_url
 from longmemeval.memory.external.messages import Fault
-from longmemeval.secrets.redaction import public_url
+from longmemeval.memory.external.transports.transport import LARGEST_MESSAGE, ServiceError, raise_fault
 
 if TYPE_CHECKING:
     from httpx import AsyncClient

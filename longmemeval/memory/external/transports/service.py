@@ -11,10 +11,8 @@ from weakref import WeakSet
 import msgspec
 from msgspec import Struct
 
-from longmemeval.event_loop import not_its_own_time
+from longmemeval.core.event_loop import not_its_own_time
 from longmemeval.memory.external.background import complete_in_background, in_background
-from longmemeval.memory.external.carriers.carrier import Carrier, OnProgress, ServiceError
-from longmemeval.memory.external.carriers.patience import TIMEOUTS, Patience
 from longmemeval.memory.external.messages import (
     PROTOCOL,
     Add,
@@ -37,6 +35,8 @@ from longmemeval.memory.external.messages import (
     Snapshot,
     SnapshotResult,
 )
+from longmemeval.memory.external.transports.timeouts import TIMEOUTS, Patience
+from longmemeval.memory.external.transports.transport import Carrier, OnProgress, ServiceError
 
 R = TypeVar("R", bound=Struct)
 

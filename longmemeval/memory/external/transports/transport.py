@@ -6,11 +6,11 @@ from typing import NoReturn, Protocol
 
 import msgspec
 
+from longmemeval.core.secrets.redaction import redact
 from longmemeval.errors import RecallError
 from longmemeval.memory.external.messages import Fault, Progress
 from longmemeval.memory.external.serve import Fault as ServedFault
 from longmemeval.memory.external.serve import MemoryServer
-from longmemeval.secrets.redaction import redact
 
 LARGEST_MESSAGE = 16 * 1024 * 1024
 """Bytes that a service may write for one call."""

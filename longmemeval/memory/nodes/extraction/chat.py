@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import structs
 
+from longmemeval.core.text.calendar_names import weekday_of
 from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.memory.asking import MOST_CALLS, Asker, Drop, Extracted, each, mark_of, one_line, prompt_texts
@@ -17,7 +18,6 @@ from longmemeval.memory.nodes.extraction.dating import resolved
 from longmemeval.memory.nodes.library import NodeSet
 from longmemeval.memory.nodes.schema import NodeType
 from longmemeval.records import Message, Session
-from longmemeval.text.calendar_names import weekday_of
 
 VERSION = 1
 MAX_ENTRIES = 60

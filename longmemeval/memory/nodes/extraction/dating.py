@@ -11,8 +11,7 @@ from datetime import date, datetime, time, timedelta
 
 from msgspec import Struct
 
-from longmemeval.memory.nodes.entries import EntryDate
-from longmemeval.text.dates_in_text.calendar_days import (
+from longmemeval.core.text.dates_in_text.calendar_days import (
     SEASONS,
     WEEKDAYS,
     Days,
@@ -23,9 +22,10 @@ from longmemeval.text.dates_in_text.calendar_days import (
     shifted,
     year_of,
 )
-from longmemeval.text.dates_in_text.mentions import MentionedDate, mentioned_dates
-from longmemeval.text.dates_in_text.phrases import find_phrases
-from longmemeval.text.dates_in_text.vocabulary import COUNT, UNIT, count_of
+from longmemeval.core.text.dates_in_text.mentions import MentionedDate, mentioned_dates
+from longmemeval.core.text.dates_in_text.phrases import find_phrases
+from longmemeval.core.text.dates_in_text.vocabulary import COUNT, UNIT, count_of
+from longmemeval.memory.nodes.entries import EntryDate
 
 _MOVES = re.compile(
     r"\b(?:back (?:in|on|around|during)|(?:it|this|that) was(?: back)? (?:in|on)?)\s*(?:the\s+)?$",

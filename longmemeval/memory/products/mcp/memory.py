@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 if TYPE_CHECKING:
     from longmemeval.memory.external.serve import Session
 if TYPE_CHECKING or __package__:
-    from longmemeval.memory.adapters.mcp import mapping
+    from longmemeval.memory.products.mcp import mapping
 else:  # In the environment of the product.
     mapping = import_module("mapping")
 

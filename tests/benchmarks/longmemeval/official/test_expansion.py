@@ -10,12 +10,12 @@ from rank_bm25 import BM25Okapi
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.errors import HarnessError
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
-from longmemeval.pipeline.exchange.export_trec import export_trec
-from longmemeval.pipeline.fixtures.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.retrieval.ranking_run import RetrievalReport
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
-from longmemeval.pipeline.runs.manifest import read_manifest
 from longmemeval.report.tables.retrieval import retrieval_footnotes
+from longmemeval.results.formats.export_trec import export_trec
+from longmemeval.results.manifest import read_manifest
 from tests.pipeline.helpers import checked, folders_in, painted_keys
 from tests.server import ModelServer
 from tests.support import json_lines, record, write_dataset

@@ -17,13 +17,13 @@ from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.benchmarks.longmemeval.official.measures import evaluate_retrieval, official_gold
 from longmemeval.benchmarks.longmemeval.official.scoring import ranking_scores
 from longmemeval.errors import HarnessError, IntegrityError
-from longmemeval.evaluation.measures.rankings import Granularity, RetrievalResult
+from longmemeval.measures.rankings import Granularity, RetrievalResult
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
 from longmemeval.pipeline.retrieval.ranking_run import RetrievalReport
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
-from longmemeval.pipeline.runs.manifest import read_manifest
-from longmemeval.pipeline.runs.selection import Selection
 from longmemeval.report.tables.retrieval import retrieval_footnotes
+from longmemeval.results.manifest import read_manifest
+from longmemeval.results.selection import Selection
 from tests.pipeline.helpers import checked, colour_record, folders_in
 from tests.support import json_lines, tree, write_dataset
 

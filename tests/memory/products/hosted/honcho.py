@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from tests.memory.adapters.hosted.stub import HostedStub, Reply, Request, Route, best
+from tests.memory.products.hosted.stub import HostedStub, Reply, Request, Route, best
 
 _AT = "/v3/workspaces/([^/]+)"
 _NOW = "2031-01-01T00:00:00Z"

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.memory.adapters.hosted.stub import HostedStub, Reply, Request, Route, best
+from tests.memory.products.hosted.stub import HostedStub, Reply, Request, Route, best
 
 _PING = {"status": "ok", "org_id": "org", "project_id": "project", "user_email": "a@example.org"}
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.memory.adapters.hosted.stub import HostedStub, Reply, Request, Route, best
+from tests.memory.products.hosted.stub import HostedStub, Reply, Request, Route, best
 
 _TIMES = {"createdAt": "2031-01-01T00:00:00Z", "updatedAt": "2031-01-01T00:00:00Z"}
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.memory.adapters.hosted.stub import HostedStub, Reply, Request, Route, best
+from tests.memory.products.hosted.stub import HostedStub, Reply, Request, Route, best
 
 _NOT_FOUND: Reply = (404, {"error": {"code": "not_found", "message": "not found"}})
 
