@@ -17,7 +17,7 @@ from tests.support import ROOT, clean_environment
 
 PACKAGE = ROOT / "longmemeval"
 
-# The floors of the house, from the ground up: a package imports its own and lower floors. Errors and settings ask `core`
+# The floors of the house, from the ground up: a package imports its own and lower ones. Errors and settings ask `core`
 # to hide secrets and to show addresses, so that `core` and the modules at the root are one floor.
 FLOORS = (
     ("", "core"),
