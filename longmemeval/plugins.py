@@ -275,7 +275,8 @@ def shipped(group: str) -> Mapping[str, str]:
         group: a group of entry points.
     """
     here = Path(__file__).parent
-    files = sorted(here.glob("*/*/plugins.toml"), key=lambda file: (file.parent.name != here.name, file))
+    found = (file for pattern in ("*/plugins.toml", "*/*/plugins.toml") for file in here.glob(pattern))
+    files = sorted(found, key=lambda file: (file.parent.name != here.name, file))
     tables = (tomllib.loads(file.read_text(encoding="utf-8")) for file in files)
     return {name: target for table in tables for name, target in table.get(group, {}).items()}
 

@@ -152,7 +152,7 @@ def dataset_record(dataset: Dataset) -> dict[str, str]:
 
 def _git_state() -> dict[str, Any] | None:
     """Commit and dirty flag of the source tree this package runs from; None for an installed wheel."""
-    source = Path(__file__).resolve().parents[3]
+    source = Path(__file__).resolve().parents[2]
     if not (source / ".git").exists():
         return None
     try:

@@ -8,8 +8,8 @@ from pathlib import Path
 from threading import Event
 
 import pytest
-from longmemeval.executors import finished
 
+from longmemeval.core.executors import finished
 from longmemeval.core.executors.finished import as_finished
 from longmemeval.core.executors.protocol import Done, Executor, Task
 from longmemeval.core.executors.registry import EXECUTORS, in_order, run_tasks
