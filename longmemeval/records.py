@@ -236,7 +236,7 @@ def slowest(latencies: Iterable[float | None]) -> float | None:
     return None if None in known else max((one for one in known if one is not None), default=0.0)
 
 
-def in_a_row(latencies: Iterable[float | None]) -> float | None:
+def sum_latencies(latencies: Iterable[float | None]) -> float | None:
     """What latencies one after the other come to; None where one is not known."""
     known = list(latencies)
     return None if None in known else sum((one for one in known if one is not None), 0.0)

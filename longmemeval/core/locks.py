@@ -13,13 +13,13 @@ class LockedError(Exception):
     """Another process holds the lock."""
 
 
-class Keeper:
+class LockProvider:
     """Who holds locks for this process: the operating system, or where files' locks do not reach somebody else."""
 
     held_by: Callable[[Path, bool], AbstractContextManager[None]] | None = None
 
 
-KEEPER = Keeper()
+LOCK_PROVIDER = LockProvider()
 
 
 def lock_file(path: Path) -> Path:
@@ -65,8 +65,8 @@ def locked(path: Path, *, wait: bool) -> Iterator[None]:
     Raises:
         LockedError: another process holds it, and `wait` is false.
     """
-    if KEEPER.held_by:
-        with KEEPER.held_by(path, wait):
+    if LOCK_PROVIDER.held_by:
+        with LOCK_PROVIDER.held_by(path, wait):
             yield
         return
     # Takes longer to load than most files take to be read.

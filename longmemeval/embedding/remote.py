@@ -16,8 +16,8 @@ from longmemeval.core.secrets.redaction import public_url, redact, register_addr
 from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError, ModelError, TransientModelError
 from longmemeval.llm.costs.prices import price
 from longmemeval.llm.costs.spending import Account
-from longmemeval.llm.rates.book import Size
-from longmemeval.llm.rates.gate import Turn, gate_for
+from longmemeval.llm.rates.book import TokenEstimate
+from longmemeval.llm.rates.gate import Permit, gate_for
 from longmemeval.llm.rates.limits import RateLimits
 from longmemeval.records import Usage
 
@@ -136,7 +136,7 @@ class RemoteEmbedder:
 
         begun, attempts = time.monotonic(), 0
         while True:
-            turn = self._gate.turn_blocking(Size(sum(map(len, texts)) // _CHARACTERS_OF_TOKEN))
+            turn = self._gate.turn_blocking(TokenEstimate(sum(map(len, texts)) // _CHARACTERS_OF_TOKEN))
             begun += turn.held_back_s
             left = begun + self._give_up_after_s - time.monotonic()
             attempts += 1
@@ -162,7 +162,7 @@ class RemoteEmbedder:
             own = min(_FIRST_PAUSE_S * 2 ** (attempts - 1), _LONGEST_PAUSE_S, self._give_up_after_s - gone)
             time.sleep(own if requested is None else min(requested, LONGEST_REQUESTED_WAIT_S))
 
-    def _attempt(self, texts: list[str], turn: Turn, seconds: float) -> Vectors:
+    def _attempt(self, texts: list[str], turn: Permit, seconds: float) -> Vectors:
         """One request."""
         from openai import OpenAIError
 
@@ -186,7 +186,7 @@ class RemoteEmbedder:
             raise
         finally:
             if self._account:
-                self._account.settle(reserved, cost, failed=failed)
+                self._account.record_cost(reserved, cost, failed=failed)
         if self._dimension not in (None, vectors.shape[1]):
             raise self._garbage(f"vectors of {vectors.shape[1]} numbers after vectors of {self._dimension}")
         self._dimension = vectors.shape[1]

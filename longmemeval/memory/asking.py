@@ -116,7 +116,7 @@ def mark_of(text: str) -> str:
     return sha256_text(text)[:16]
 
 
-async def each(works: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> list[T]:
+async def gather_limited(works: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> list[T]:
     """The results of `works`, in their order, `MOST_CALLS` under way at one time.
 
     Once one has failed no other is begun, and those under way come to their end: what they cost is not lost.

@@ -122,11 +122,11 @@ def as_configuration(configuration: MemoryConfiguration | str) -> MemoryConfigur
     """
     if isinstance(configuration, str):
         return resolve_configuration(configuration)
-    preset_of(configuration).require()
+    definition_of(configuration).require()
     return configuration
 
 
-def preset_of(configuration: MemoryConfiguration) -> MemoryDefinition[Any]:
+def definition_of(configuration: MemoryConfiguration) -> MemoryDefinition[Any]:
     """The preset that `configuration` is an instance of.
 
     Raises:
@@ -138,7 +138,7 @@ def preset_of(configuration: MemoryConfiguration) -> MemoryDefinition[Any]:
 def parts_of(configuration: MemoryConfiguration) -> tuple[Part[Any], ...]:
     """What the fixtures must hold for this configuration with its parameters."""
     parameters = _validate(configuration.preset, configuration.parameters)
-    return tuple(preset_of(configuration).parts(parameters))
+    return tuple(definition_of(configuration).parts(parameters))
 
 
 def parameters_behind_parts(configuration: MemoryConfiguration) -> list[str]:
@@ -152,7 +152,7 @@ def parameters_behind_parts(configuration: MemoryConfiguration) -> list[str]:
         return {part.name: part.settings() for part in parts}
 
     own = configuration.parameters
-    usual = preset_of(configuration).parameters().model_dump(mode="json")
+    usual = definition_of(configuration).parameters().model_dump(mode="json")
 
     def without(key: str) -> dict[str, Any]:
         return {
@@ -176,7 +176,7 @@ def build_memory(configuration: MemoryConfiguration, tools: MemoryTools) -> Memo
         HarnessError: unknown preset or parameter, bad value, or `tools` without what they call for (gold for the
             oracle, a chat model's analyses of the questions).
     """
-    definition, parameters = preset_of(configuration), _validate(configuration.preset, configuration.parameters)
+    definition, parameters = definition_of(configuration), _validate(configuration.preset, configuration.parameters)
     with errors_of(definition.build, HarnessError):
         return definition.build(parameters, tools)
 

@@ -17,7 +17,7 @@ from longmemeval.records import FixtureMeta, Message, PartInfo
 from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.format import FORMAT, REMAKE, decode_versioned
 from longmemeval.storage.messages_part import MESSAGES
-from longmemeval.storage.parts import Made, Part, PartTools, Source, Stored
+from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, Stored
 
 _RECIPE: dict[str, Any] = {"version": 1, "encodings": list(ENCODINGS)}
 """To be raised when `TiktokenCounter` takes other ends of a text for its surroundings'."""
@@ -64,9 +64,9 @@ class TokensPart(Part[dict[str, TokenCounts]]):
         """The encodings."""
         return _RECIPE
 
-    def make(self, source: Source, tools: PartTools) -> Made:
+    def make(self, source: PartInput, tools: PartTools) -> PartOutput:
         """The tokens of the messages."""
-        return Made(encode_tokens(source.messages))
+        return PartOutput(encode_tokens(source.messages))
 
     def open(self, stored: Stored) -> dict[str, TokenCounts]:
         """The counts of each encoding.
@@ -83,7 +83,7 @@ class TokensPart(Part[dict[str, TokenCounts]]):
                 raise FixtureError("The part has not one count for each message", where=stored.where, fix=REMAKE)
         return file.encodings
 
-    def size(self, source: Source, options: PartOptions, dimension: int) -> float:
+    def size(self, source: PartInput, options: PartOptions, dimension: int) -> float:
         """Two counts for each message and encoding."""
         return 2 * _NUMBER_BYTES * len(ENCODINGS) * len(source.messages)
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from longmemeval.core.text.dates_in_text.mentions import MentionedDate, mentioned_dates
 from longmemeval.records import Message
 from longmemeval.storage.format import FORMAT, decode_versioned
-from longmemeval.storage.parts import Made, Part, PartTools, Source, Stored
+from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, Stored
 
 _RECIPE = {"version": 2}
 """To be raised when the rules of `mentioned_dates` change."""
@@ -63,9 +63,9 @@ class MentionedDates(Part[DatesPart]):
         """The version of the rules."""
         return _RECIPE
 
-    def make(self, source: Source, tools: PartTools) -> Made:
+    def make(self, source: PartInput, tools: PartTools) -> PartOutput:
         """The days of all messages."""
-        return Made(encode_dates(source.messages))
+        return PartOutput(encode_dates(source.messages))
 
     def open(self, stored: Stored) -> DatesPart:
         """The days.

@@ -12,7 +12,7 @@ from longmemeval.ranking.message_vectors import VECTORS
 from longmemeval.records import FixtureMeta, PartInfo
 from longmemeval.storage.format import FORMAT, REMAKE, decode_versioned
 from longmemeval.storage.graph import Graph, GraphParameters, GraphState
-from longmemeval.storage.parts import Made, Part, PartTools, Source, Stored
+from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, Stored
 from longmemeval.storage.vectors_part import OpenVectors
 
 # HNSW construction parameters; a change of any of them is another recipe.
@@ -38,11 +38,11 @@ class MessageGraph(Part[OpenVectors]):
         index = tools.options.index
         return {"version": 1, "index": index, **(msgspec.structs.asdict(_GRAPH) if index == "hnsw" else {})}
 
-    def make(self, source: Source, tools: PartTools) -> Made:
+    def make(self, source: PartInput, tools: PartTools) -> PartOutput:
         """The graph, built single-threaded with a seed."""
         _, vectors = source.part(VECTORS).rows()
         graph = Graph.build(vectors, _GRAPH).state if tools.options.index == "hnsw" and len(vectors) else None
-        return Made(msgspec.json.encode(_GraphFile(FORMAT, graph)) + b"\n")
+        return PartOutput(msgspec.json.encode(_GraphFile(FORMAT, graph)) + b"\n")
 
     def open(self, stored: Stored) -> OpenVectors:
         """The messages' vectors, to be searched; the graph is restored, not built.
@@ -60,20 +60,20 @@ class MessageGraph(Part[OpenVectors]):
         graph = Graph.restore(state, opened.rows()[1], _GRAPH, stored.where) if state else None
         return opened._replace(store=opened.store.with_graph(opened.name, graph)) if graph else opened
 
-    def stored_as(self, meta: FixtureMeta) -> str:
+    def stored_name(self, meta: FixtureMeta) -> str:
         """Its own file, or that of the vectors."""
         return VECTORS.name if _is_in_vectors(meta) else self.name
 
     def info(self, meta: FixtureMeta) -> PartInfo | None:
         """What a fixture says of it."""
-        return meta.parts.get(self.stored_as(meta))
+        return meta.parts.get(self.stored_name(meta))
 
-    def common(self, recipe: Mapping[str, Any]) -> dict[str, Any]:
+    def comparable_recipe(self, recipe: Mapping[str, Any]) -> dict[str, Any]:
         """Of what stands with the vectors, the graph's share."""
         own = {"version", "index", *GraphParameters.__struct_fields__}
         return {key: value for key, value in recipe.items() if key in own}
 
-    def size(self, source: Source, options: PartOptions, dimension: int) -> float:
+    def size(self, source: PartInput, options: PartOptions, dimension: int) -> float:
         """Links and levels in base64."""
         row = 4 * (2 * _GRAPH.m + 1) + 4 + 4 * (_GRAPH.m + 1) / _GRAPH.m
         return len(source.messages) * row * 4 / 3 if options.index == "hnsw" else 100.0

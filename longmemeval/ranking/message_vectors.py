@@ -9,7 +9,7 @@ from longmemeval.records import Message
 from longmemeval.storage.format import REMAKE
 from longmemeval.storage.graph import GraphParameters
 from longmemeval.storage.messages_part import MESSAGES
-from longmemeval.storage.parts import PartTools, Source, Stored
+from longmemeval.storage.parts import PartInput, PartTools, Stored
 from longmemeval.storage.vector_store import VectorItem
 from longmemeval.storage.vectors_part import OpenVectors, VectorsPart
 
@@ -23,7 +23,7 @@ class MessageVectors(VectorsPart):
     name = "vector"
     index_name = "messages"
 
-    def entries(self, source: Source, options: PartOptions) -> tuple[list[VectorItem], list[str]]:
+    def entries(self, source: PartInput, options: PartOptions) -> tuple[list[VectorItem], list[str]]:
         """The messages with what is embedded of them."""
         return message_entries(source.messages, options.embedded_text)
 
@@ -33,9 +33,9 @@ class MessageVectors(VectorsPart):
 
     def recipe(self, tools: PartTools) -> dict[str, Any]:
         """Embedder, texts and prefixes; how they are searched is the graph's."""
-        return self.common(super().recipe(tools))
+        return self.comparable_recipe(super().recipe(tools))
 
-    def common(self, recipe: Mapping[str, Any]) -> dict[str, Any]:
+    def comparable_recipe(self, recipe: Mapping[str, Any]) -> dict[str, Any]:
         """Whether an earlier version put a graph in does not matter to who reads vectors."""
         return {key: value for key, value in recipe.items() if key not in _OF_A_GRAPH}
 

@@ -11,7 +11,7 @@ from longmemeval.ranking.history import speaker_names
 from longmemeval.ranking.message_vectors import MessageVectors, message_entries
 from longmemeval.ranking.word_counts import SENTENCE
 from longmemeval.records import Message
-from longmemeval.storage.parts import Source
+from longmemeval.storage.parts import PartInput
 from longmemeval.storage.vector_store import VectorItem
 
 _RULES = 1
@@ -62,7 +62,7 @@ class StatementVectors(MessageVectors):
     name = "vector-statements"
     index_name = "statements"
 
-    def entries(self, source: Source, options: PartOptions) -> tuple[list[VectorItem], list[str]]:
+    def entries(self, source: PartInput, options: PartOptions) -> tuple[list[VectorItem], list[str]]:
         """The messages with what is embedded of their statements."""
         pairs = zip(source.messages, stated_texts(source.messages), strict=True)
         return message_entries([replace(message, content=text) for message, text in pairs], options.embedded_text)

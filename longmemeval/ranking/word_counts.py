@@ -18,7 +18,7 @@ from longmemeval.errors import FixtureError
 from longmemeval.records import FixtureMeta, Message, PartInfo
 from longmemeval.storage.format import FORMAT, REMAKE, decode_versioned
 from longmemeval.storage.messages_part import MESSAGES
-from longmemeval.storage.parts import Made, Part, PartTools, Source, Stored
+from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, Stored
 
 WORDS_RECIPE: dict[str, Any] = {"version": 2}
 """To be raised when the rules of `content_words` change, or what counts as a question here, or the file."""
@@ -246,9 +246,9 @@ class WordsPart(Part[WordCounts]):
         """The version of the rules."""
         return WORDS_RECIPE
 
-    def make(self, source: Source, tools: PartTools) -> Made:
+    def make(self, source: PartInput, tools: PartTools) -> PartOutput:
         """The words of the messages."""
-        return Made(encode_words(source.messages))
+        return PartOutput(encode_words(source.messages))
 
     def open(self, stored: Stored) -> WordCounts:
         """The counts.

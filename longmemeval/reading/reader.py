@@ -26,7 +26,7 @@ from longmemeval.reading.overflow import MARGIN_TOKENS, Fitted, OverflowPolicy, 
 from longmemeval.reading.prompts import Compose, EncodedPrompt, Messages, Prompt, prompt_of
 from longmemeval.reading.shown_items import message_ids_of, not_shown, note_item, threads_of
 from longmemeval.reading.templates import NOTE_FIELDS, READER_FIELDS, Template, load_template
-from longmemeval.records import Answer, Question, Recall, RecalledItem, Usage, in_a_row, slowest
+from longmemeval.records import Answer, Question, Recall, RecalledItem, Usage, slowest, sum_latencies
 
 ReadingMethod = Literal["direct", "con", "con-separate", "short", "memories", "evidence"]
 READING_METHODS: tuple[ReadingMethod, ...] = get_args(ReadingMethod)
@@ -187,7 +187,7 @@ class Reader:
             notes=recall.notes + ((REDACTED,) if any(reply.redacted for reply in replies) else ()),
             dropped=recall.dropped,
             recall_ms=recall.milliseconds,
-            latency_ms=in_a_row(latencies),
+            latency_ms=sum_latencies(latencies),
         )
         return Reading(answer, tuple(prompts), failure)
 

@@ -83,8 +83,8 @@ def index_entry(manifest: RunManifest, metrics: Metrics, part: str = "", protoco
     Args:
         manifest: of the run.
         metrics: by the judge.
-        part: of the data set (`AskedQuestions.part`).
-        protocol_note: what has to be said of its protocol (`AskedQuestions.protocol_note`).
+        part: of the data set (`RunQuestions.part`).
+        protocol_note: what has to be said of its protocol (`RunQuestions.protocol_note`).
     """
     settings = manifest.settings
     return IndexEntry(

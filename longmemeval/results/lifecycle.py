@@ -48,7 +48,7 @@ def open_run(stored: StoredJournal[R], new: RunManifest, *, extend: bool = False
     """
     folder = stored.path.parent
     with Journal(stored.path, stored.kind, read=stored) as journal:
-        yield OpenRun(folder, journal, begun_or_new(folder, journal, new, extend=extend))
+        yield OpenRun(folder, journal, resume_or_create(folder, journal, new, extend=extend))
 
 
 class OpenRun(Generic[R]):
@@ -120,7 +120,7 @@ def _status_after(error: BaseException) -> RunStatus:
     return "incomplete" if isinstance(error, _TO_BE_CONTINUED) else "failed"
 
 
-def begun_or_new(folder: Path, journal: Journal[R], new: RunManifest, *, extend: bool = False) -> RunManifest:
+def resume_or_create(folder: Path, journal: Journal[R], new: RunManifest, *, extend: bool = False) -> RunManifest:
     """The manifest on disk if the run was started before, else `new`.
 
     Args:

@@ -16,7 +16,7 @@ _EMPTY_ANSWER = sha256_text("")
 _AS_AN_EARLIER_VERSION_SAID = ("drop-oldest: ", "drop-newest: ")
 
 
-def as_counted(answer: Answer) -> Answer:
+def normalise_empty(answer: Answer) -> Answer:
     """The answer itself; an empty reply, which an earlier version took for an answer, as the failure that it is.
 
     Empty answers of other systems stay answers: what they were asked is not known.
@@ -57,7 +57,7 @@ def current_answers(answers: Iterable[Answer]) -> dict[str, Answer]:
     A failed call may be repeated by `--resume`; an answer that is there never is.
     """
     current: dict[str, Answer] = {}
-    for answer in map(as_counted, answers):
+    for answer in map(normalise_empty, answers):
         if answer.question_id not in current or current[answer.question_id].status == "error":
             current[answer.question_id] = answer
     return current
@@ -73,12 +73,12 @@ def judgements_file(folder: Path, judge_id: str) -> Path:
     return folder / "judgements" / f"{judge_id}.jsonl"
 
 
-def of_answers(judgements: Iterable[Judgement]) -> list[Judgement]:
+def drop_empty(judgements: Iterable[Judgement]) -> list[Judgement]:
     """Those that are not of empty replies, which an earlier version took for answers."""
     return [judgement for judgement in judgements if judgement.answer_sha256 != _EMPTY_ANSWER]
 
 
-def that_count(judgements: Iterable[Judgement]) -> dict[str, Judgement]:
+def latest_judgements(judgements: Iterable[Judgement]) -> dict[str, Judgement]:
     """Of several judgements of a question the label, or the newest failure if there is none."""
     current: dict[str, Judgement] = {}
     for judgement in judgements:

@@ -17,9 +17,9 @@ from longmemeval.results.lines import (
     PROMPTS,
     RANKINGS,
     current_answers,
+    drop_empty,
     judgements_file,
-    of_answers,
-    that_count,
+    latest_judgements,
 )
 from longmemeval.results.manifest import RunManifest, read_manifest
 from longmemeval.results.scores.stored import stored_metrics
@@ -137,12 +137,12 @@ class RunFiles:
     def judgements(self, judge_id: str) -> list[Judgement]:
         """All judgements by one judge, without those of empty replies, which an earlier version took for answers."""
         judgements = self.judged(judge_id).records
-        answered = of_answers(judgements)
+        answered = drop_empty(judgements)
         return judgements if len(answered) == len(judgements) or self.manifest.kind != "run" else answered
 
     def current_judgements(self, judge_id: str) -> dict[str, Judgement]:
         """The judgement that counts for each question: its label, or the newest failure if there is none."""
-        return that_count(self.judgements(judge_id))
+        return latest_judgements(self.judgements(judge_id))
 
     @cached_property
     def metrics(self) -> list[Metrics]:

@@ -15,7 +15,7 @@ from longmemeval.results.selection import part_of, select
 from longmemeval.settings import Folders
 
 
-class AskedQuestions:
+class RunQuestions:
     """The questions of a run as they were asked, with their gold: what judges see and scores are made from.
 
     Args:
@@ -47,7 +47,7 @@ class AskedQuestions:
         self.questions = {question_id: asked[question_id] for question_id in manifest.question_ids}
         self._golds: dict[str, Gold] = {}
 
-    def of(self, manifest: RunManifest) -> "AskedQuestions":
+    def of(self, manifest: RunManifest) -> "RunQuestions":
         """The same for another run that asked these questions of these data in the same way.
 
         Raises:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from longmemeval.core.caches.single_flight import SharedCache
+from longmemeval.core.caches.single_flight import SingleFlightCache
 from longmemeval.core.files import leads_nowhere, list_folders, safe_name, sha256_bytes, write_atomic
 from longmemeval.core.remote.places import remote_of
 from longmemeval.core.remote.store import store_of
@@ -162,7 +162,7 @@ class Fixture:
         self.bytes_read = 0
         """Of all parts that were read."""
         self._grown = grown
-        self._kept = SharedCache[Hashable, Any]()
+        self._kept = SingleFlightCache[Hashable, Any]()
 
     @classmethod
     def open(cls, path: Path) -> "Fixture":
@@ -269,15 +269,15 @@ class StoredPart:
     @property
     def where(self) -> str:
         """The file or directory."""
-        return str(self.fixture.path / part_file(self.of.stored_as(self.meta), directory=self.of.directory))
+        return str(self.fixture.path / part_file(self.of.stored_name(self.meta), directory=self.of.directory))
 
     def data(self) -> bytes:
         """The file's bytes."""
-        return self.fixture.read_part(self.of.stored_as(self.meta))
+        return self.fixture.read_part(self.of.stored_name(self.meta))
 
     def folder(self) -> Path:
         """The directory."""
-        return self.fixture.part_folder(self.of.stored_as(self.meta))
+        return self.fixture.part_folder(self.of.stored_name(self.meta))
 
     def part(self, part: Part[T]) -> T:
         """Another part of the fixture, opened."""

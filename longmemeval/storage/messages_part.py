@@ -10,7 +10,7 @@ from longmemeval.errors import FixtureError
 from longmemeval.records import PartInfo
 from longmemeval.storage.format import REMAKE
 from longmemeval.storage.memory_store import MemoryStore
-from longmemeval.storage.parts import Made, Part, PartTools, Source, Stored
+from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, Stored
 
 DOCUMENT = "working_memory"
 """In recipes of an earlier version: how the working memory was made, which was in `db.json` then."""
@@ -28,9 +28,9 @@ class MessagesPart(Part[MemoryStore]):
         """Nothing can be set."""
         return {"version": 1, DOCUMENT: None}
 
-    def make(self, source: Source, tools: PartTools) -> Made:
+    def make(self, source: PartInput, tools: PartTools) -> PartOutput:
         """The haystack as `db.json`."""
-        return Made(MemoryStore.from_haystack(source.haystack).persist())
+        return PartOutput(MemoryStore.from_haystack(source.haystack).persist())
 
     def open(self, stored: Stored) -> MemoryStore:
         """The messages.
@@ -47,12 +47,12 @@ class MessagesPart(Part[MemoryStore]):
             )
         return store
 
-    def size(self, source: Source, options: PartOptions, dimension: int) -> float:
+    def size(self, source: PartInput, options: PartOptions, dimension: int) -> float:
         """By the form of the file."""
         text = len(msgspec.json.encode(source.messages))
         return text + _MESSAGE_INDENT * len(source.messages) + _THREAD_BYTES * len(source.haystack.sessions)
 
-    def common(self, recipe: Mapping[str, Any]) -> dict[str, Any]:
+    def comparable_recipe(self, recipe: Mapping[str, Any]) -> dict[str, Any]:
         """Whether a working memory is in it does not matter to who reads messages."""
         return {**recipe, DOCUMENT: None}
 

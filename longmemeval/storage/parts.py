@@ -58,20 +58,20 @@ class PartTools(Protocol):
 
     @property
     def models(self) -> ModelAccess:
-        """For programs that call models themselves; what their calls cost belongs into `Made.usage`."""
+        """For programs that call models themselves; what their calls cost belongs into `PartOutput.usage`."""
         ...
 
 
-class Made(Struct, frozen=True):
+class PartOutput(Struct, frozen=True):
     """What `Part.make` made."""
 
     data: bytes = b""
-    """The part's file; of a directory what is in `Source.folder` counts."""
+    """The part's file; of a directory what is in `PartInput.folder` counts."""
     usage: Usage = Usage()
     """Of models that were not called by `PartTools`: those are counted there."""
     notes: tuple[str, ...] = ()
     """What could not be done, and why."""
-    told: dict[str, Any] = {}
+    stats: dict[str, Any] = {}
     """What manifests and tables say about it: numbers are added up over the haystacks."""
     dropped: dict[str, int] = {}
     """How much of what models replied was not kept, by reason; told in the summary, in manifests under `dropped_…`."""
@@ -134,7 +134,7 @@ class _Fixture(Protocol):
     def part(self, part: "Part[T]") -> T: ...
 
 
-class Source:
+class PartInput:
     """What a part is made of.
 
     Args:
@@ -188,7 +188,7 @@ class Part(ABC, Generic[T]):
     needs: "tuple[Part[Any], ...]" = ()
     """The parts it is made of; they are in the fixture when it is made, and their hashes in its recipe."""
     directory: bool = False
-    """Whether it is a directory: `make` writes into `Source.folder`."""
+    """Whether it is a directory: `make` writes into `PartInput.folder`."""
     reproducible: bool = True
     """Whether the same input gives the same bytes. If not, `meta.json`, manifests and tables say so."""
     resumable: bool = False
@@ -197,13 +197,13 @@ class Part(ABC, Generic[T]):
     derived: bool = False
     """Whether it follows from the other parts by rules alone: fixtures without it are read, `open` makes it then.
     `info` passes over one of other rules, which is made again."""
-    asks: bool = False
+    calls_models: bool = False
     """Whether making it may ask a chat model, or cost anything else but embeddings: who reads it pays for that."""
     embeds: bool = False
     """Whether it holds vectors of `texts`."""
-    lends_models: bool = False
+    exposes_models: bool = False
     """Whether programs outside call models by `PartTools.models`, which decides it."""
-    once_in: str = ""
+    legacy_part: str = ""
     """The part in which an earlier version kept it."""
 
     @abstractmethod
@@ -215,7 +215,7 @@ class Part(ABC, Generic[T]):
         """
 
     @abstractmethod
-    def make(self, source: Source, tools: PartTools) -> Made | Awaitable[Made]:
+    def make(self, source: PartInput, tools: PartTools) -> PartOutput | Awaitable[PartOutput]:
         """Make the part of one haystack; may be a coroutine.
 
         Raises:
@@ -243,7 +243,7 @@ class Part(ABC, Generic[T]):
         """
         return ""
 
-    def texts(self, source: Source, options: PartOptions) -> Sequence[str]:
+    def texts(self, source: PartInput, options: PartOptions) -> Sequence[str]:
         """What it embeds, as the embedder gets it; asked for once the needed parts are there."""
         return ()
 
@@ -255,11 +255,11 @@ class Part(ABC, Generic[T]):
         """The chat models that making it asks."""
         return ()
 
-    def expected(self, source: Source, options: PartOptions) -> Expected | None:
+    def expected(self, source: PartInput, options: PartOptions) -> Expected | None:
         """What its calls of a chat model will take; None: nothing that is known."""
         return None
 
-    def size(self, source: Source, options: PartOptions, dimension: int) -> float | None:
+    def size(self, source: PartInput, options: PartOptions, dimension: int) -> float | None:
         """Bytes it will take; None: as its share of the characters in haystacks where it is made for a sample.
 
         Args:
@@ -269,7 +269,7 @@ class Part(ABC, Generic[T]):
         """
         return None
 
-    def stored_as(self, meta: FixtureMeta) -> str:
+    def stored_name(self, meta: FixtureMeta) -> str:
         """The name under which a fixture holds it."""
         return self.name
 
@@ -298,18 +298,18 @@ class Part(ABC, Generic[T]):
         """What `inspect` says of it; a document is shown under its name."""
         return ""
 
-    def need_key(self, need: "Part[Any]") -> str:
+    def dependency_key(self, need: "Part[Any]") -> str:
         """Under which the recipe holds the hash of a needed part."""
         return f"{need.name}_sha256"
 
-    def common(self, recipe: Mapping[str, Any]) -> dict[str, Any]:
+    def comparable_recipe(self, recipe: Mapping[str, Any]) -> dict[str, Any]:
         """What decides whether one made by `recipe` can be read: all but the needed parts' hashes, a fixture's own."""
-        own = {self.need_key(need) for need in self.needs}
+        own = {self.dependency_key(need) for need in self.needs}
         return {key: value for key, value in recipe.items() if key not in own}
 
     def hashes_of_needs(self, meta: FixtureMeta | None) -> dict[str, str]:
         """The hashes of the needed parts as a fixture has them now, as its recipe is to hold them."""
-        infos = {self.need_key(need): need.info(meta) for need in self.needs} if meta else {}
+        infos = {self.dependency_key(need): need.info(meta) for need in self.needs} if meta else {}
         return {key: info.sha256 for key, info in infos.items() if info}
 
 
@@ -345,7 +345,7 @@ def stages(parts: Sequence[Part[Any]]) -> Iterator[list[Part[Any]]]:
     """
     depths: dict[str, int] = {}
     for part in with_needs(parts):
-        later = int(part.embeds or part.asks)
+        later = int(part.embeds or part.calls_models)
         depths[part.name] = max((depths[need.name] + later for need in part.needs), default=0)
     for depth in range(max(depths.values(), default=-1) + 1):
         yield [part for part in parts if depths[part.name] == depth]

@@ -18,7 +18,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import structs
 
-from longmemeval.core.caches.single_flight import SharedCache
+from longmemeval.core.caches.single_flight import SingleFlightCache
 from longmemeval.core.files import safe_name, sha256_bytes
 from longmemeval.core.remote.kept import KeptObjects, packed, unpack
 from longmemeval.core.remote.places import RemoteFolder, remote_of
@@ -48,7 +48,7 @@ class RemoteFixtures:
         self._seen: dict[str, dict[str, StoredObject]] = {}
         """Of folders that were listed: their objects by name. Of others nothing is known."""
         self._looked_at = set[str]()
-        self._fetching = SharedCache[str, bytes | Path]()
+        self._fetching = SingleFlightCache[str, bytes | Path]()
 
     def look(self, root: RemoteFolder, *, again: bool = True) -> list[str]:
         """List a preparation and fetch what is new of its `meta.json`; the names of its fixtures, in their order.
@@ -58,7 +58,7 @@ class RemoteFixtures:
             again: even if that was done.
         """
         if again or root.key not in self._looked_at:
-            self.forget(root)
+            self.invalidate_listing(root)
             found: dict[str, dict[str, StoredObject]] = {}
             for path, told in self.store.listing(root.key).items():
                 folder, _, name = path.rpartition("/")
@@ -74,7 +74,7 @@ class RemoteFixtures:
         start = len(root.key) + 1
         return sorted(key[start:] for key in self._seen if key.startswith(f"{root.key}/"))
 
-    def forget(self, root: RemoteFolder) -> None:
+    def invalidate_listing(self, root: RemoteFolder) -> None:
         """Believe no earlier listing of a preparation."""
         self._looked_at.discard(root.key)
         for key in [key for key in self._seen if key.startswith(f"{root.key}/")]:
@@ -253,13 +253,13 @@ def be_patient(root: Path, give_up_after_s: float, *, is_there: bool = False) ->
         store_of(remote).be_patient(give_up_after_s, is_there=is_there)
 
 
-def forget(root: Path) -> None:
+def invalidate_listing(root: Path) -> None:
     """Believe no earlier listing of a preparation, where it is in a store: others may have written to it since."""
     if remote := remote_of(root):
-        fixtures_of(remote).forget(remote)
+        fixtures_of(remote).invalidate_listing(remote)
 
 
-def look_at(root: Path, *, again: bool = True) -> None:
+def refresh_listing(root: Path, *, again: bool = True) -> None:
     """List a preparation that is in a store, so that what is asked of its fixtures needs no further request each.
 
     Args:

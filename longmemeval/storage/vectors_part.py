@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from longmemeval.core.arrays import Vectors
 from longmemeval.core.part_options import PartOptions
 from longmemeval.records import Message
-from longmemeval.storage.parts import FixtureEmbedder, Made, Part, PartTools, Source, Stored
+from longmemeval.storage.parts import FixtureEmbedder, Part, PartInput, PartOutput, PartTools, Stored
 from longmemeval.storage.vector_file import EmbedderIdentity, VectorFile
 from longmemeval.storage.vector_store import VectorItem, VectorStore
 
@@ -40,7 +40,7 @@ class VectorsPart(Part[OpenVectors]):
     index_name: str
 
     @abstractmethod
-    def entries(self, source: Source, options: PartOptions) -> tuple[list[VectorItem], list[str]]:
+    def entries(self, source: PartInput, options: PartOptions) -> tuple[list[VectorItem], list[str]]:
         """What gets a vector, and the text of each, without a prefix."""
 
     def worded(self, options: PartOptions) -> dict[str, Any]:
@@ -52,11 +52,11 @@ class VectorsPart(Part[OpenVectors]):
         made = {"version": 1, "embedder": tools.embedder.fingerprint, "index": "exact"}
         return {**made, **self.worded(tools.options), **_prefixes(tools.options)}
 
-    def texts(self, source: Source, options: PartOptions) -> Sequence[str]:
+    def texts(self, source: PartInput, options: PartOptions) -> Sequence[str]:
         """The texts with their prefix."""
         return [options.document_prefix + text for text in self.entries(source, options)[1]]
 
-    def make(self, source: Source, tools: PartTools) -> Made:
+    def make(self, source: PartInput, tools: PartTools) -> PartOutput:
         """The index, without a graph."""
         options = tools.options
         items = self.entries(source, options)[0]
@@ -65,7 +65,7 @@ class VectorsPart(Part[OpenVectors]):
         store.create(self.index_name, vectors.shape[1], engine="exact")
         store.upsert(self.index_name, items, vectors)
         del vectors  # The store has its own: of a large haystack both are felt.
-        return Made(store.persist(self.index_name, tools.embedder.spec, tools.embedder.fingerprint))
+        return PartOutput(store.persist(self.index_name, tools.embedder.spec, tools.embedder.fingerprint))
 
     def open(self, stored: Stored) -> OpenVectors:
         """The index; a graph that an earlier version put in is restored.
@@ -82,7 +82,7 @@ class VectorsPart(Part[OpenVectors]):
         prefix = stored.info.recipe.get("query_prefix", "") if stored.info else ""
         return FixtureEmbedder(made_by.spec, made_by.fingerprint, prefix)
 
-    def size(self, source: Source, options: PartOptions, dimension: int) -> float:
+    def size(self, source: PartInput, options: PartOptions, dimension: int) -> float:
         """By the form of the file; where the texts are not known yet, one for each message is supposed."""
         known = all(source.holds(need) for need in self.needs)
         items: Sequence[VectorItem | Message] = self.entries(source, options)[0] if known else source.messages

@@ -32,7 +32,7 @@ from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.results.graded.graded_run import load_graded
 from longmemeval.results.run_files import RunFiles
-from longmemeval.results.run_questions import AskedQuestions
+from longmemeval.results.run_questions import RunQuestions
 from longmemeval.results.scores.checked import write_metrics
 from longmemeval.settings import Folders
 from longmemeval.statistics.resampling import RESAMPLES
@@ -80,7 +80,7 @@ def make_runs(folder: Path, runs: int, questions: int, *, scores: bool = False) 
         manifest = msgspec.structs.replace(first.manifest, run_id=run_id)
         (target / "run.json").write_bytes(msgspec.json.encode(manifest))
         relabel(target / "judgements" / f"{first.metrics.judge.id}.jsonl", generator, scores=scores)
-        write_metrics(where.results_dir, RunFiles(target), AskedQuestions(manifest, dataset), first.metrics.judge)
+        write_metrics(where.results_dir, RunFiles(target), RunQuestions(manifest, dataset), first.metrics.judge)
     return GradedRuns(where, run_ids)
 
 

@@ -172,7 +172,7 @@ try:
         made += 1
         time.sleep(0.01)
         if sys.argv[2] == "finish":
-            account.settle(attempt, 0.9)
+            account.record_cost(attempt, 0.9)
         else:
             time.sleep(60)
 except SpendingLimitError:
@@ -236,7 +236,7 @@ from longmemeval.llm.costs.spending import Account
 
 account = Account(Path(sys.argv[1]))
 for _ in range(200):
-    account.settle(account.reserve_blocking(1.0, "m"), 0.5)
+    account.record_cost(account.reserve_blocking(1.0, "m"), 0.5)
     account.reserve_blocking(0.25, "m")
 """
 
@@ -259,7 +259,7 @@ def test_a_line_is_written_without_a_pause(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(time, "sleep", refuse)
     account = Account(tmp_path / "a")
-    account.settle(account.reserve_blocking(1.0, "m"), 0.5)
+    account.record_cost(account.reserve_blocking(1.0, "m"), 0.5)
     assert len(json_lines(tmp_path / "a")) == 3
 
 
@@ -267,7 +267,7 @@ def test_calls_without_a_limit_wait_for_no_lock(tmp_path: Path) -> None:
     account = Account(tmp_path / "a")
     account.open()
     with locked(tmp_path / "a", wait=True):
-        account.settle(account.reserve_blocking(1.0, "m"), 0.5)
+        account.record_cost(account.reserve_blocking(1.0, "m"), 0.5)
     assert spent_in(tmp_path / "a") == 0.5
 
 

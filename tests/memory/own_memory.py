@@ -17,7 +17,7 @@ from longmemeval.memory.protocol import MemoryTools
 from longmemeval.records import Question, Recall
 from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.messages_part import MESSAGES
-from longmemeval.storage.parts import Made, Part, PartTools, Source, Stored
+from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, Stored
 
 
 class Fact(Struct, frozen=True):
@@ -31,7 +31,7 @@ class Facts(Part[list[Fact]]):
     """The facts of every session, by a chat model or, without one, its first messages."""
 
     name = "facts"
-    asks = True
+    calls_models = True
 
     def __init__(self, model: str | None = None, per_session: int = 1) -> None:
         self.model, self.per_session = model, per_session
@@ -45,14 +45,14 @@ class Facts(Part[list[Fact]]):
     def recipe(self, tools: PartTools) -> dict[str, Any]:
         return {"version": 1}
 
-    async def make(self, source: Source, tools: PartTools) -> Made:
+    async def make(self, source: PartInput, tools: PartTools) -> PartOutput:
         """All sessions at once: a part may wait for as many replies as it likes."""
         by_session: dict[str, list[Fact]] = {}
         for message in source.messages:
             if message.index < 2 * self.per_session and message.role == "user":
                 by_session.setdefault(message.thread_id, []).append(Fact(message.content, message.message_id))
         told = await asyncio.gather(*(self._told(facts, tools) for facts in by_session.values()))
-        return Made(msgspec.json.encode([fact for facts in told for fact in facts]))
+        return PartOutput(msgspec.json.encode([fact for facts in told for fact in facts]))
 
     async def _told(self, facts: list[Fact], tools: PartTools) -> list[Fact]:
         if self.model is None:
@@ -80,14 +80,14 @@ class Shelf(Part[dict[str, list[str]]]):
     def recipe(self, tools: PartTools) -> dict[str, Any]:
         return {"version": 1}
 
-    def make(self, source: Source, tools: PartTools) -> Made:
+    def make(self, source: PartInput, tools: PartTools) -> PartOutput:
         (source.folder / "pages").mkdir(exist_ok=True)
         pages: dict[str, list[str]] = {}
         for fact in source.part(self.facts):
             pages.setdefault(fact.text[0], []).append(fact.message_id)
         for letter, ids in pages.items():
             (source.folder / "pages" / f"{letter}.json").write_text(json.dumps(ids))
-        return Made(notes=(f"{len(pages)} pages",))
+        return PartOutput(notes=(f"{len(pages)} pages",))
 
     def open(self, stored: Stored) -> dict[str, list[str]]:
         pages = sorted((stored.folder() / "pages").glob("*.json"))

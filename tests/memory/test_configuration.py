@@ -13,9 +13,9 @@ from longmemeval.memory.configuration import (
     analysis_of,
     as_configuration,
     build_memory,
+    definition_of,
     given_parameters,
     parts_of,
-    preset_of,
     resolve_configuration,
 )
 from longmemeval.memory.definition import MEMORIES
@@ -278,7 +278,7 @@ def test_a_configuration_stands_for_itself_and_a_name_for_its_preset() -> None:
     configuration = resolve_configuration("last-k", ["last_messages=3"])
     assert as_configuration(configuration) is configuration
     assert as_configuration("last-k") == resolve_configuration("last-k")
-    assert preset_of(configuration) is MEMORIES.get("last-k")
+    assert definition_of(configuration) is MEMORIES.get("last-k")
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from longmemeval.records import DatasetIdentity, FixtureMeta, Gold, Haystack, Qu
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, fixture_folder
 from longmemeval.storage.messages_part import MESSAGES
-from longmemeval.storage.parts import FixtureEmbedder, Part, Source
+from longmemeval.storage.parts import FixtureEmbedder, Part, PartInput
 from tests.support import record, write_dataset
 
 PARTS: tuple[Part[Any], ...] = (MESSAGES, DOCUMENT, VECTORS)
@@ -82,7 +82,7 @@ def fixture(tmp_path_factory: pytest.TempPathFactory) -> Fixture:
     more = [part for part in read.values() if part not in PARTS and not part.derived]
     first = build(None, [*PARTS, *(part for part in more if not part.needs)], {VECTORS.name: vectors})
     made_of_others = [part for part in more if part.needs]
-    texts = {part.name: part.texts(Source(HAYSTACK, first), PartOptions()) for part in made_of_others if part.embeds}
+    texts = {part.name: part.texts(PartInput(HAYSTACK, first), PartOptions()) for part in made_of_others if part.embeds}
     # What is made of the messages is as near to the question as anything.
     rows = {name: np.array([direction(0.5)] * len(given), np.float32) for name, given in texts.items()}
     return build(first.meta, made_of_others, rows)

@@ -15,7 +15,7 @@ from longmemeval.records import Answer, Judgement
 from longmemeval.results.lines import judgements_file
 from longmemeval.results.manifest import FORMAT, RunManifest, dataset_record, read_manifest, write_manifest
 from longmemeval.results.run_files import RunFiles
-from longmemeval.results.run_questions import AskedQuestions
+from longmemeval.results.run_questions import RunQuestions
 from longmemeval.results.scores.checked import write_metrics
 from longmemeval.results.settings import AnswerSettings
 from longmemeval.settings import Folders
@@ -116,7 +116,7 @@ def grade(
     judged = [_judgement(name, credit, judge, said[name]) for name, credit in credits.items() if name in said]
     lines = [msgspec.structs.replace(one, served_model=served_model) for one in judged]
     path.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
-    write_metrics(where.results_dir, RunFiles(folder), AskedQuestions(manifest, dataset), judge)
+    write_metrics(where.results_dir, RunFiles(folder), RunQuestions(manifest, dataset), judge)
 
 
 def _judgement(question_id: str, credit: Credit, judge: JudgeIdentity, hypothesis: str) -> Judgement:

@@ -100,4 +100,4 @@ def test_names_of_parts() -> None:
     vectors = key_vectors_part("fact", "turn")
     assert (keys.name, vectors.name) == ("expansions-fact-turn", "expansions-fact-turn-vectors")
     assert vectors.needs == (keys,)
-    assert vectors.need_key(keys) == "keys_sha256"
+    assert vectors.dependency_key(keys) == "keys_sha256"

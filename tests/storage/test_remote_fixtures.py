@@ -16,7 +16,7 @@ from longmemeval.settings import folders
 from longmemeval.storage import remote_fixtures
 from longmemeval.storage.fixture import Fixture, fixture_folders, read_meta, write_fixture
 from longmemeval.storage.part_files import sha256_directory
-from longmemeval.storage.remote_fixtures import forget, look_at, meta_version
+from longmemeval.storage.remote_fixtures import invalidate_listing, meta_version, refresh_listing
 from tests.s3_server import Asked, S3Server, s3_bucket
 from tests.storage.test_fixture import DB, OLD, content, meta_of, vector_part
 
@@ -43,7 +43,7 @@ def test_what_one_machine_writes_another_reads(s3: S3Server, monkeypatch: pytest
 def test_what_was_read_is_read_from_this_machine(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     write_fixture(machine(s3, monkeypatch, "a"), meta_of(OLD), OLD)
     reader = machine(s3, monkeypatch, "b")
-    look_at(reader.parent)
+    refresh_listing(reader.parent)
     content(reader)
     s3.asked.clear()
 
@@ -73,7 +73,7 @@ def test_a_part_that_is_made_again_replaces_the_object(s3: S3Server, monkeypatch
     folder = machine(s3, monkeypatch, "a")
     write_fixture(folder, meta_of(OLD), OLD)
     new = OLD | {"vector": vector_part("s2")}
-    look_at(folder.parent)
+    refresh_listing(folder.parent)
     write_fixture(folder, meta_of(new), {"vector": new["vector"]}, compress=True, seen=meta_version(folder))
 
     assert content(machine(s3, monkeypatch, "b")) == new
@@ -92,7 +92,7 @@ def test_a_writer_that_was_killed_before_the_last_step_left_the_old_fixture(
     new = OLD | {"words": b'{"format": 1}'}
     assert content(machine(s3, monkeypatch, "b")) == OLD
 
-    look_at(folder.parent)
+    refresh_listing(folder.parent)
     write_fixture(folder, meta_of(new), {"words": new["words"]}, seen=meta_version(folder))
     assert content(machine(s3, monkeypatch, "c")) == new
     assert len(s3.objects()) == 4
@@ -125,7 +125,7 @@ def test_of_two_machines_that_write_at_once_one_wins_and_both_end_right(
 
     seen = []
     for place in places:
-        look_at(place.parent)
+        refresh_listing(place.parent)
         seen.append(meta_version(place))
     s3.asked.clear()
     s3.before = before
@@ -143,7 +143,7 @@ def test_of_two_machines_that_write_at_once_one_wins_and_both_end_right(
     for name, data in found.items():
         assert data in (base.get(name), first.get(name), second.get(name))
     for place in places:
-        forget(place.parent)
+        invalidate_listing(place.parent)
         assert content(place) == found
     # Nothing lies about that nobody names.
     assert len(s3.objects()) == len(found) + 1

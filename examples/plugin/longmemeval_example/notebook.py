@@ -20,7 +20,7 @@ from longmemeval.ranking.history import RankedUnit
 from longmemeval.records import Message, Question, Recall
 from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.messages_part import MESSAGES
-from longmemeval.storage.parts import Made, Part, PartTools, Source, Stored
+from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, Stored
 
 EMPTY_WORDS = frozenset(
     re.split(" ", "a an and at by do does for how i in is it my of on our the to was we were what where who")
@@ -43,13 +43,13 @@ class Notebook(Part[list[Note]]):
         """All that its bytes depend on, besides the haystack."""
         return {"version": 1, "empty_words": sorted(EMPTY_WORDS)}
 
-    async def make(self, source: Source, tools: PartTools) -> Made:
+    async def make(self, source: PartInput, tools: PartTools) -> PartOutput:
         """Note all sessions at the same time."""
         sessions: dict[str, list[Message]] = {}
         for message in source.messages:
             sessions.setdefault(message.thread_id, []).append(message)
         noted = await asyncio.gather(*map(self._note, sessions.values()))
-        return Made(msgspec.json.encode([note for notes in noted for note in notes]))
+        return PartOutput(msgspec.json.encode([note for notes in noted for note in notes]))
 
     async def _note(self, messages: Sequence[Message]) -> list[Note]:
         await asyncio.sleep(0)  # Here a service would be asked, by `tools.chat_model` or a client of its own.

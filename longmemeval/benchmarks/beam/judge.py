@@ -43,7 +43,7 @@ from longmemeval.judges.offline.rules import Verdict
 from longmemeval.judges.protocol import JudgeIdentity, judge_id
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatReply, ChatRequest
-from longmemeval.records import Gold, Judgement, Question, Usage, in_a_row
+from longmemeval.records import Gold, Judgement, Question, Usage, sum_latencies
 
 DEFAULT_JUDGE = "openai/gpt-4.1-mini"
 MAX_TOKENS = 2048
@@ -157,7 +157,7 @@ class BeamJudge:
             served_model=made[0].served_model,
             usage=sum((one.usage for one in made), Usage()),
             attempts=sum(one.attempts for one in made),
-            latency_ms=in_a_row(one.latency_ms for one in made),
+            latency_ms=sum_latencies(one.latency_ms for one in made),
             error=found.reason,
         )
 

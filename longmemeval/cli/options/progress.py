@@ -22,7 +22,7 @@ class Shown:
         ),
     ] = "auto"
 
-    def use(self) -> None:
+    def apply(self) -> None:
         """Show it so from now on."""
         from longmemeval.pipeline.progress import show_progress
 

@@ -312,7 +312,7 @@ class Calls(Rates):
     ] = 6
     give_up_after: GiveUpAfter = 120.0
 
-    def at_once(self) -> dict[str, int]:
+    def concurrency_by_stage(self) -> dict[str, int]:
         """Calls under way at one time, by stage, as options of `run`."""
         stages, usual = self.file.concurrency, self.concurrency
         return {

@@ -142,14 +142,14 @@ def connect(
     """
     if _Here.hub is None or _Here.hub.address != address:
         _Here.hub = HubConnection(address, key, worker, versions())
-        locks.KEEPER.held_by = _Here.hub.locked
+        locks.LOCK_PROVIDER.held_by = _Here.hub.locked
         joined(_Here.hub)
     return _Here.hub
 
 
 def disconnect() -> None:
     """Forget the connection; the next task begins a new one."""
-    _Here.hub = locks.KEEPER.held_by = None
+    _Here.hub = locks.LOCK_PROVIDER.held_by = None
 
 
 def is_worker() -> bool:

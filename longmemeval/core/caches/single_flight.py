@@ -10,7 +10,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class SharedCache(Generic[K, V]):
+class SingleFlightCache(Generic[K, V]):
     """Values by key. Who asks for one that is being made waits for it; what could not be made is tried again.
 
     Args:

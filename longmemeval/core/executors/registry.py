@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from longmemeval import plugins
 from longmemeval.core.executors.protocol import Done, Executor, Failure, Task
-from longmemeval.core.executors.threads import Alone
+from longmemeval.core.executors.threads import SerialExecutor
 from longmemeval.errors import HarnessError
 from longmemeval.plugins import Registry
 
@@ -86,7 +86,7 @@ def run_tasks(
         HarnessError: a task failed; nothing new begins then, and the results of what had begun come first. Or the
             executor itself failed.
     """
-    executor = Alone() if is_alone(name, jobs, haystacks) else executor_named(name or "processes")
+    executor = SerialExecutor() if is_alone(name, jobs, haystacks) else executor_named(name or "processes")
     with closing(_as_generator(executor.map(tasks, jobs))) as done:
         take, failure = partial(next, done), None
         while True:

@@ -151,7 +151,7 @@ class Account:
             time.sleep(_POLL_S)
         return name
 
-    def settle(self, name: str, dollars: float, *, failed: bool = False) -> None:
+    def record_cost(self, name: str, dollars: float, *, failed: bool = False) -> None:
         """Replace what was set aside for an attempt by what it cost.
 
         Args:

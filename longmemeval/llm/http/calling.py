@@ -15,8 +15,8 @@ from longmemeval.llm.http.destination import Destination
 from longmemeval.llm.http.retry import call_with_retries
 from longmemeval.llm.http.wire import Wire, watched
 from longmemeval.llm.options import ModelOptions
-from longmemeval.llm.rates.book import Size
-from longmemeval.llm.rates.gate import Turn
+from longmemeval.llm.rates.book import TokenEstimate
+from longmemeval.llm.rates.gate import Permit
 from longmemeval.records import Usage
 
 _SELDOM_ELSE = frozenset({"length", "content_filter"})
@@ -66,7 +66,7 @@ class Caller:
         """Whether the size of a call has to be known."""
         return self._account is not None or self._gate.counts_tokens
 
-    async def call(self, send: Callable[[float, Turn], Awaitable[R]], size: Size) -> "Called[R]":
+    async def call(self, send: Callable[[float, Permit], Awaitable[R]], size: TokenEstimate) -> "Called[R]":
         """Send until there is an answer or there is no sense in trying again.
 
         An empty reply is tried again like a failure. What stays empty is returned; the usage is that of all replies.
@@ -92,7 +92,7 @@ class Caller:
         )
         return Called(reply, call.usage, attempts, call.milliseconds)
 
-    async def _attempt(self, send: Callable[[float, Turn], Awaitable[R]], call: "_Call") -> R:
+    async def _attempt(self, send: Callable[[float, Permit], Awaitable[R]], call: "_Call") -> R:
         """One attempt, when it is its turn and there is money for it."""
         arrived = time.perf_counter()
         turn = await self._gate.turn(call.size, self._breaker.held_back)
@@ -119,7 +119,7 @@ class Caller:
             turn.answered(reply.usage.prompt_tokens, reply.usage.completion_tokens)
         finally:
             if self._account:
-                self._account.settle(reserved, cost, failed=failed)
+                self._account.record_cost(reserved, cost, failed=failed)
         call.usage += reply.usage
         return reply
 
@@ -146,7 +146,7 @@ class _Call:
         most: US dollars that one attempt may cost.
     """
 
-    def __init__(self, size: Size, most: float) -> None:
+    def __init__(self, size: TokenEstimate, most: float) -> None:
         self.size, self.most = size, most
         self.usage = Usage()
         self._sent: float | None = None

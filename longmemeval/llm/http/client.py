@@ -21,8 +21,8 @@ from longmemeval.llm.http.warm_up import warm_up
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatReply, ChatRequest
 from longmemeval.llm.providers import has_price, split_spec, table_entry
-from longmemeval.llm.rates.book import Size
-from longmemeval.llm.rates.gate import Turn
+from longmemeval.llm.rates.book import TokenEstimate
+from longmemeval.llm.rates.gate import Permit
 from longmemeval.llm.tokens import TokenCounter, framing_tokens, token_counter
 from longmemeval.records import Usage
 
@@ -105,16 +105,16 @@ class LiteLLMChatModel:
         litellm = load_litellm()
         await close_connections_with_the_loop(litellm)
         await warm_up(litellm, self._destination.served_at)
-        size = await self._size(request) if self._caller.counts_tokens else Size()
+        size = await self._size(request) if self._caller.counts_tokens else TokenEstimate()
         called = await self._caller.call(lambda seconds, turn: self._send(litellm, request, seconds, turn), size)
         return structs.replace(called.reply, usage=called.usage, attempts=called.attempts, latency_ms=called.latency_ms)
 
-    async def _size(self, request: ChatRequest) -> Size:
+    async def _size(self, request: ChatRequest) -> TokenEstimate:
         """Tokens of a call: of the prompt with what the protocol adds to it, and of the longest reply."""
         tokens = request.prompt_tokens
         if tokens is None:
             tokens = await in_thread(self._tokens_of, request)
-        return Size(tokens + framing_tokens(len(request.messages)), request.max_tokens)
+        return TokenEstimate(tokens + framing_tokens(len(request.messages)), request.max_tokens)
 
     def _tokens_of(self, request: ChatRequest) -> int:
         return sum(self._counter.count(message.content) for message in request.messages)
@@ -123,7 +123,7 @@ class LiteLLMChatModel:
     def _counter(self) -> TokenCounter:
         return token_counter(self._spec)
 
-    async def _send(self, litellm: ModuleType, request: ChatRequest, seconds: float, turn: Turn) -> ChatReply:
+    async def _send(self, litellm: ModuleType, request: ChatRequest, seconds: float, turn: Permit) -> ChatReply:
         try:
             # LiteLLM's own time-out is for the gap between two bytes; a gateway that sends blanks to keep the line
             # open would never run into it.

@@ -24,8 +24,8 @@ from longmemeval.llm.http.errors_map import meaning_of
 from longmemeval.llm.http.warm_up import warm_up
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.providers import has_price, split_spec, table_entry
-from longmemeval.llm.rates.book import Size
-from longmemeval.llm.rates.gate import Turn
+from longmemeval.llm.rates.book import TokenEstimate
+from longmemeval.llm.rates.gate import Permit
 from longmemeval.llm.tokens import TokenCounter, token_counter
 from longmemeval.records import Usage
 
@@ -97,23 +97,23 @@ class ForwardedModel:
         request = relevant(body)
         litellm = await asyncio.to_thread(load_litellm)
         await close_connections_with_the_loop(litellm)
-        size = await asyncio.to_thread(self._size, request) if self._caller.counts_tokens else Size()
+        size = await asyncio.to_thread(self._size, request) if self._caller.counts_tokens else TokenEstimate()
         called: Called[Forwarded] = await self._caller.call(
             lambda seconds, turn: self._send(litellm, request, seconds, turn), size
         )
         return msgspec.structs.replace(called.reply, usage=called.usage, latency_ms=called.latency_ms)
 
-    def _size(self, request: Mapping[str, Any]) -> Size:
+    def _size(self, request: Mapping[str, Any]) -> TokenEstimate:
         """Tokens of one attempt; JSON around the texts is counted too."""
         asked = [request.get(name) for name in ("max_tokens", "max_completion_tokens")]
         longest = max((int(one) for one in asked if one), default=self._longest) * int(request.get("n") or 1)
-        return Size(self._counter.count(msgspec.json.encode(request).decode()), longest)
+        return TokenEstimate(self._counter.count(msgspec.json.encode(request).decode()), longest)
 
     @cached_property
     def _counter(self) -> TokenCounter:
         return token_counter(self.spec)
 
-    async def _send(self, litellm: ModuleType, request: Mapping[str, Any], seconds: float, turn: Turn) -> Forwarded:
+    async def _send(self, litellm: ModuleType, request: Mapping[str, Any], seconds: float, turn: Permit) -> Forwarded:
         sent = {name: value for name, value in request.items() if name in _KNOWN}
         # What only this server knows (a chat template's arguments, say) goes along where that is the custom.
         if self._extends and (more := {name: value for name, value in request.items() if name not in _KNOWN}):

@@ -20,7 +20,7 @@ _SMOOTHING = 0.1
 KINDS = ("requests", "tokens")
 
 
-class Size(Struct, frozen=True):
+class TokenEstimate(Struct, frozen=True):
     """How much a call may take of a limit on tokens."""
 
     prompt_tokens: int = 0
@@ -28,7 +28,7 @@ class Size(Struct, frozen=True):
     """Tokens."""
 
 
-class RateBook(Struct):
+class RateState(Struct):
     """The state of one model under one key, as it stands in a file between processes.
 
     Times are seconds since 1970: clocks of processes have no other zero in common.
@@ -60,7 +60,7 @@ class RateBook(Struct):
         """Whether turns have to be taken."""
         return self.paused_until > now or any(self.allowance(kind, rate) for kind in KINDS)
 
-    def expected(self, size: Size) -> dict[str, float]:
+    def expected(self, size: TokenEstimate) -> dict[str, float]:
         """What a call will take, by kind."""
         return {"requests": 1.0, "tokens": size.prompt_tokens + self.reply_share * size.longest_reply}
 
@@ -91,14 +91,14 @@ class RateBook(Struct):
         for kind, meter in self._meters().items():
             meter.use(now, amounts[kind], self.allowance(kind, rate) or _unlimited(rate))
 
-    def merge(self, other: "RateBook") -> None:
+    def merge(self, other: "RateState") -> None:
         """Take in what was used before this book was shared."""
         self.told = other.told | self.told
         self.paused_until = max(self.paused_until, other.paused_until)
         for kind, meter in self._meters().items():
             meter.merge(other._meters()[kind])
 
-    def answered(self, then: float, size: Size, expected: float, used: tuple[int, int], rate: Rate) -> None:
+    def answered(self, then: float, size: TokenEstimate, expected: float, used: tuple[int, int], rate: Rate) -> None:
         """A call was answered.
 
         Args:

@@ -15,7 +15,7 @@ import msgspec
 from longmemeval.core.files import sha256_text
 from longmemeval.core.locks import locked
 from longmemeval.errors import HarnessError
-from longmemeval.llm.rates.book import RateBook, Size
+from longmemeval.llm.rates.book import RateState, TokenEstimate
 from longmemeval.llm.rates.headers import told
 from longmemeval.llm.rates.limits import Rate, RateLimits
 
@@ -25,7 +25,7 @@ _POLITE_S = 0.005
 """How long whoever had the last turn leaves the next one to others."""
 
 
-class Gate:
+class RateLimiter:
     """The turns of one model under one key. Safe in several threads, event loops and processes.
 
     Made by `gate_for`, so that all calls of a process share one.
@@ -38,7 +38,7 @@ class Gate:
     def __init__(self, rate: Rate, path: Path | None) -> None:
         self._rate, self._path = rate, path
         self._lock = threading.Lock()
-        self._book = RateBook()
+        self._book = RateState()
         self._is_shared = False
         self._queues: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
@@ -48,8 +48,8 @@ class Gate:
         return self._book.allowance("tokens", self._rate) is not None
 
     async def turn(
-        self, size: Size = Size(), held_back: Callable[[], AbstractContextManager[None]] = nullcontext
-    ) -> "Turn":
+        self, size: TokenEstimate = TokenEstimate(), held_back: Callable[[], AbstractContextManager[None]] = nullcontext
+    ) -> "Permit":
         """Wait until a call may be sent; those of one event loop are sent in the order they came.
 
         Args:
@@ -70,7 +70,7 @@ class Gate:
                     await asyncio.sleep(wait)
         return attempt.turn
 
-    def turn_blocking(self, size: Size = Size()) -> "Turn":
+    def turn_blocking(self, size: TokenEstimate = TokenEstimate()) -> "Permit":
         """`turn` for ordinary code."""
         if not self._is_limited():
             return self._at_once(size)
@@ -82,11 +82,11 @@ class Gate:
         attempt.turn.held_back_s = held_back_s
         return attempt.turn
 
-    def answered(self, turn: "Turn", used: tuple[int, int]) -> None:
+    def answered(self, turn: "Permit", used: tuple[int, int]) -> None:
         """A call took so many tokens, of its prompt and of its reply."""
         self._change(lambda book, now: book.answered(turn.sent_at, turn.size, turn.tokens, used, self._rate))
 
-    def learn(self, turn: "Turn", headers: Mapping[str, object]) -> None:
+    def learn(self, turn: "Permit", headers: Mapping[str, object]) -> None:
         """A reply came with these headers."""
         if found := told(headers):
             self._change(lambda book, now: book.learn(now, turn.sent_at, found, self._rate))
@@ -101,14 +101,14 @@ class Gate:
         with self._lock:
             return self._book.is_limited(self._rate, time.time())
 
-    def _at_once(self, size: Size) -> "Turn":
+    def _at_once(self, size: TokenEstimate) -> "Permit":
         now = time.time()
         with self._lock:
             amounts = self._book.expected(size)
             self._book.use(now, amounts, self._rate, "")
-        return Turn(self, now, amounts["tokens"], size)
+        return Permit(self, now, amounts["tokens"], size)
 
-    def _look(self, attempt: "_Attempt", size: Size) -> float:
+    def _look(self, attempt: "_Attempt", size: TokenEstimate) -> float:
         """How long to wait before the next look; 0: the turn is there, and used."""
         with self._open() as book:
             now, amounts = time.time(), book.expected(size)
@@ -119,17 +119,17 @@ class Gate:
                 return _POLITE_S
             if not wait:
                 book.use(now, amounts, self._rate, attempt.who)
-                attempt.turn = Turn(self, now, amounts["tokens"], size)
+                attempt.turn = Permit(self, now, amounts["tokens"], size)
                 return 0.0
         attempt.was_polite = False
         return min(wait, _LOOK_S)
 
-    def _change(self, change: Callable[[RateBook, float], None]) -> None:
+    def _change(self, change: Callable[[RateState, float], None]) -> None:
         with self._open() as book:
             change(book, time.time())
 
     @contextmanager
-    def _open(self) -> Iterator[RateBook]:
+    def _open(self) -> Iterator[RateState]:
         """The book, held against other threads and processes, and kept where they find it."""
         with self._lock:
             if self._path is None:
@@ -156,7 +156,7 @@ class Gate:
 class _Attempt:
     """Somebody waits for a turn."""
 
-    turn: "Turn"
+    turn: "Permit"
 
     def __init__(self, who: str) -> None:
         self.who = who
@@ -165,7 +165,7 @@ class _Attempt:
         """Whether a limit has it wait longer than the provider asked for."""
 
 
-class Turn:
+class Permit:
     """One call that may be sent now.
 
     Args:
@@ -178,7 +178,7 @@ class Turn:
         held_back_s: seconds that a limit made ordinary code wait for it.
     """
 
-    def __init__(self, gate: Gate, sent_at: float, tokens: float, size: Size) -> None:
+    def __init__(self, gate: RateLimiter, sent_at: float, tokens: float, size: TokenEstimate) -> None:
         self._gate, self.sent_at, self.tokens, self.size = gate, sent_at, tokens, size
         self.held_back_s = 0.0
 
@@ -196,7 +196,7 @@ class Turn:
         self._gate.refuse(retry_after)
 
 
-def gate_for(spec: str, address: str, key: str, limits: RateLimits) -> Gate:
+def gate_for(spec: str, address: str, key: str, limits: RateLimits) -> RateLimiter:
     """The gate that all calls of a model at an address by one key share.
 
     Args:
@@ -210,13 +210,13 @@ def gate_for(spec: str, address: str, key: str, limits: RateLimits) -> Gate:
 
 
 @cache
-def _gate(name: str, rate: Rate, path: Path | None) -> Gate:
-    return Gate(rate, path)
+def _gate(name: str, rate: Rate, path: Path | None) -> RateLimiter:
+    return RateLimiter(rate, path)
 
 
-def _read(path: Path) -> RateBook:
+def _read(path: Path) -> RateState:
     """The book in a file; a new one where none is there, or a process was killed while it wrote."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=RateBook)
+        return msgspec.json.decode(path.read_bytes(), type=RateState)
     except (FileNotFoundError, msgspec.DecodeError):
-        return RateBook()
+        return RateState()

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from longmemeval.llm.protocol import ChatModel
-from longmemeval.memory.asking import each
+from longmemeval.memory.asking import gather_limited
 from longmemeval.memory.engram.extraction.chat import FactReader, Read
 from longmemeval.memory.engram.extraction.verdicts import Answered, Decisions, Judge
 from longmemeval.memory.engram.ledger import Ledger
@@ -76,7 +76,7 @@ class Consolidation:
             ledger: what is known; it is not changed.
             decisions: what was decided; the model's are added.
         """
-        await each([partial(self._of_unit, unit) for unit in units if unit not in self._read])
+        await gather_limited([partial(self._of_unit, unit) for unit in units if unit not in self._read])
         read = [self._read[unit] for unit in units]
         learned = in_order((claim for one in read for claim in one.claims), episodes, ledger)
         answered = await self._settled(learned, episodes, ledger, decisions)

@@ -168,7 +168,7 @@ class Engine:
         self.changes += 1
 
     @property
-    def asked(self) -> FactStore:
+    def fact_store(self) -> FactStore:
         """Where facts are asked for, with all that was learned.
 
         Raises:
@@ -195,9 +195,9 @@ class Engine:
             as_of: the moment in the world; None: now, facts that still hold.
             believed_at: by what was believed then; None: by all that was learned.
         """
-        names = None if subject is None else self.ledger.called(subject)
+        names = None if subject is None else self.ledger.aliases_of(subject)
         wanted = canonical(predicate) if predicate else None
-        found = self.asked.facts(names, wanted, When(as_of, believed_at))
+        found = self.fact_store.facts(names, wanted, When(as_of, believed_at))
         held = (fact for fact in found if as_of is not None or fact.invalid_at is None)
         return sorted(held, key=lambda fact: fact.valid_at)
 
@@ -206,8 +206,8 @@ class Engine:
     ) -> list[Fact]:
         """All facts on a subject by what is (or was) believed, those that ended included, by the time they began."""
         wanted = canonical(predicate) if predicate else None
-        names = None if subject is None else self.ledger.called(subject)
-        found = self.asked.facts(names, wanted, When(None, believed_at))
+        names = None if subject is None else self.ledger.aliases_of(subject)
+        found = self.fact_store.facts(names, wanted, When(None, believed_at))
         return sorted(found, key=lambda fact: (fact.subject, fact.predicate, fact.valid_at))
 
     def near(
@@ -221,8 +221,8 @@ class Engine:
             as_of: by the facts that hold at this moment in the world; None: also by those that ended.
             believed_at: by what was believed then; None: by all that was learned.
         """
-        names = self.ledger.called(name)
-        found = self.asked.distances(names, hops, When(as_of, believed_at))
+        names = self.ledger.aliases_of(name)
+        found = self.fact_store.distances(names, hops, When(as_of, believed_at))
         return dict(sorted(((one, far) for one, far in found.items() if one not in names), key=lambda one: one[::-1]))
 
     def profile(self, subject: str, *, as_of: datetime | None = None, believed_at: datetime | None = None) -> Profile:
@@ -251,7 +251,7 @@ class Engine:
 
     def history(self, fact_id: str) -> list[Fact]:
         """All versions of one fact, as they were believed one after the other."""
-        return [fact for fact in self.asked.versions() if fact.fact_id == fact_id]
+        return [fact for fact in self.fact_store.versions() if fact.fact_id == fact_id]
 
     def forget(
         self, *, subject: str | None = None, session_id: str | None = None, before: datetime | None = None
@@ -270,7 +270,7 @@ class Engine:
             raise HarnessError("Nothing says what to forget", fix="Give a subject, a session_id or a date (before=)")
         gone = set[str]()
         if subject is not None:
-            gone |= self._about(self.ledger.called(subject))
+            gone |= self._about(self.ledger.aliases_of(subject))
         for episode in self.episodes:
             if episode.session_id == session_id or (before is not None and episode.event_at < before):
                 gone.add(episode.episode_id)

@@ -8,15 +8,15 @@ import msgspec
 from longmemeval.memory.engram.predicates import Slot, slot_of
 from longmemeval.memory.engram.records import Claim, Entity, Fact, Relation
 from longmemeval.memory.engram.stores.embedded import EmbeddedFacts
-from longmemeval.memory.engram.timeline import Decide, NumberedClaim, Stretch, stretches, unclear
+from longmemeval.memory.engram.timeline import Decide, NumberedClaim, ValidityInterval, resolve_intervals, unclear
 
 
 class Ledger:
     """The claims of one history and the versions of the facts that follow.
 
-    After each claim the slot's facts are made again from all its claims (`timeline.stretches`). Where they differ from
-    what is believed, the old version is closed and a new one added. The same claims in the same order give the same
-    versions.
+    After each claim the slot's facts are made again from all its claims (`timeline.resolve_intervals`). Where they
+    differ from what is believed, the old version is closed and a new one added. The same claims in the same order
+    give the same versions.
 
     Args:
         decide: asked of contradictions that nothing else can settle.
@@ -74,7 +74,7 @@ class Ledger:
 
     def _rewrite(self, slot: Slot, now: datetime) -> None:
         held = self._open.setdefault(slot, {})
-        wanted = stretches(self._slots[slot], self._decide)
+        wanted = resolve_intervals(self._slots[slot], self._decide)
         ids = {stretch.fact_id for stretch in wanted}
         for gone in [fact_id for fact_id in held if fact_id not in ids]:
             self._close(held.pop(gone), now)
@@ -123,7 +123,7 @@ class Ledger:
         facts = [fact for fact in self.store.versions() if fact.object in names]
         return [Relation(fact.subject, fact.predicate, fact.object, fact) for fact in facts]
 
-    def called(self, name: str) -> list[str]:
+    def aliases_of(self, name: str) -> list[str]:
         """All names of the entity that `name` is one of, small and capital letters alike."""
         wanted = name.casefold()
         for entity in self.entities():
@@ -133,7 +133,7 @@ class Ledger:
         return [name]
 
 
-def _says(fact: Fact, stretch: Stretch) -> bool:
+def _says(fact: Fact, stretch: ValidityInterval) -> bool:
     replaced = fact.supersedes.rpartition(".")[0] if fact.supersedes else None
     return (
         (fact.object, fact.text, fact.episode_ids) == (stretch.claim.object, stretch.claim.text, stretch.episode_ids)
@@ -143,7 +143,7 @@ def _says(fact: Fact, stretch: Stretch) -> bool:
     )
 
 
-def _version(stretch: Stretch, number: int, replaced: Fact | None, now: datetime) -> Fact:
+def _version(stretch: ValidityInterval, number: int, replaced: Fact | None, now: datetime) -> Fact:
     claim = stretch.claim
     return Fact(
         version_id=f"{stretch.fact_id}.{number}",

@@ -17,7 +17,7 @@ from longmemeval.memory.engram.recall.summaries import Summary, summaries
 from longmemeval.memory.engram.records import Fact, facts_at
 from longmemeval.storage.format import FORMAT, decode_versioned
 from longmemeval.storage.messages_part import MESSAGES
-from longmemeval.storage.parts import Expected, Made, Part, PartTools, Source, Stored
+from longmemeval.storage.parts import Expected, Part, PartInput, PartOutput, PartTools, Stored
 from longmemeval.storage.vector_store import VectorItem
 from longmemeval.storage.vectors_part import VectorsPart
 
@@ -46,7 +46,7 @@ class FactsPart(Part[FactsFile]):
     """The facts, by rules or by a chat model."""
 
     name = "engram"
-    asks = True
+    calls_models = True
 
     def models(self, options: PartOptions) -> tuple[str, ...]:
         """The one that reads, unless rules do."""
@@ -58,13 +58,13 @@ class FactsPart(Part[FactsFile]):
             return {"version": _VERSION, **RuleExtractor().recipe}
         return {"engine": _VERSION, **_consolidation(tools).recipe}
 
-    def make(self, source: Source, tools: PartTools) -> Made | Awaitable[Made]:
+    def make(self, source: PartInput, tools: PartTools) -> PartOutput | Awaitable[PartOutput]:
         """All messages, oldest first, replayed."""
         if tools.options.fact_model == "rules":
             return _made(source, replayed(source.messages), Consolidated())
         return self._read(source, tools)
 
-    async def _read(self, source: Source, tools: PartTools) -> Made:
+    async def _read(self, source: PartInput, tools: PartTools) -> PartOutput:
         engine = replayed(source.messages, _consolidation(tools))
         return _made(source, engine, await engine.consolidation())
 
@@ -76,7 +76,7 @@ class FactsPart(Part[FactsFile]):
         """
         return decode_versioned(stored.data(), FactsFile, stored.where)
 
-    def expected(self, source: Source, options: PartOptions) -> Expected | None:
+    def expected(self, source: PartInput, options: PartOptions) -> Expected | None:
         """A call for each session; how much contradicts itself is not known."""
         if not self.models(options):
             return None
@@ -92,7 +92,7 @@ class FactsPart(Part[FactsFile]):
             figures={"sessions for the fact model": sessions, "tokens of sessions for the fact model": tokens},
         )
 
-    def size(self, source: Source, options: PartOptions, dimension: int) -> float:
+    def size(self, source: PartInput, options: PartOptions, dimension: int) -> float:
         """A share of what was said."""
         return _SHARE * source.characters
 
@@ -138,14 +138,14 @@ def _consolidation(tools: PartTools) -> Consolidation:
     return Consolidation(tools.chat_model(tools.options.fact_model), task_in(tools.options.fact_prompt))
 
 
-def _made(source: Source, engine: Engine, read: Consolidated) -> Made:
+def _made(source: PartInput, engine: Engine, read: Consolidated) -> PartOutput:
     versions = engine.ledger.store.versions()
     found = summaries(source.messages, versions)
     file = FactsFile(FORMAT, versions, found, read.dropped, read.verdicts)
     told = {"facts": len(versions)}
     told |= {f"contradictions_{word}": number for word, number in read.verdicts.items()}
     data = msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n"
-    return Made(data, notes=read.notes, told=told, dropped=read.dropped)
+    return PartOutput(data, notes=read.notes, stats=told, dropped=read.dropped)
 
 
 FACTS = FactsPart()
@@ -158,7 +158,7 @@ class FactVectors(VectorsPart):
     needs = (FACTS,)
     index_name = "facts"
 
-    def entries(self, source: Source, options: PartOptions) -> tuple[list[VectorItem], list[str]]:
+    def entries(self, source: PartInput, options: PartOptions) -> tuple[list[VectorItem], list[str]]:
         """The texts of the facts."""
         facts = source.part(FACTS).facts
         items = [VectorItem(fact.version_id, thread_of(fact), number) for number, fact in enumerate(facts)]

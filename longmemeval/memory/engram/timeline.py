@@ -2,7 +2,7 @@
 
 What is believed of a slot is a function of the claims made so far, taken in the order of the time they speak of. So a
 claim that arrives late finds its place in the past and ends nothing that came after it, a mistake that is taken back
-leaves no trace in what is believed, and for a slot with one value at a time the stretches never overlap.
+leaves no trace in what is believed, and for a slot with one value at a time the resolve_intervals never overlap.
 
 The cascade, cheapest step first:
 
@@ -39,7 +39,7 @@ class NumberedClaim(Struct, frozen=True):
     claim: Claim
 
 
-class Stretch(Struct, frozen=True):
+class ValidityInterval(Struct, frozen=True):
     """A fact without stamps of belief: what one slot says from one moment to another."""
 
     fact_id: str
@@ -99,10 +99,10 @@ class _Open:
     def says(self, claim: Claim) -> bool:
         return _same(self.shown, claim)
 
-    def close(self) -> Stretch:
+    def close(self) -> ValidityInterval:
         in_order = sorted(self.claims, key=lambda one: one.number)
         episodes = dict.fromkeys(episode for one in in_order for episode in one.claim.episode_ids)
-        return Stretch(
+        return ValidityInterval(
             self.fact_id,
             self.shown,
             tuple(episodes),
@@ -114,7 +114,7 @@ class _Open:
         )
 
 
-def stretches(claims: Sequence[NumberedClaim], decide: Decide = unclear) -> list[Stretch]:
+def resolve_intervals(claims: Sequence[NumberedClaim], decide: Decide = unclear) -> list[ValidityInterval]:
     """What follows from the claims on one slot, in the order of the time they speak of.
 
     Args:

@@ -10,29 +10,29 @@ from longmemeval.memory.external.specs import HTTP, PROCESS, command_of
 from longmemeval.memory.external.transports.child_process import ChildProcess
 from longmemeval.memory.external.transports.http_service import HttpService
 from longmemeval.memory.external.transports.service import MemoryService
-from longmemeval.memory.external.transports.timeouts import Patience, patience_of
-from longmemeval.memory.external.transports.transport import Carrier, InProcess, OnProgress
+from longmemeval.memory.external.transports.timeouts import Timeouts, patience_of
+from longmemeval.memory.external.transports.transport import InProcess, OnProgress, Transport
 from longmemeval.memory.products.installed import place_of
 from longmemeval.memory.products.known import adapter_of
 from longmemeval.plugins import load_object
 
 
-def connect(spec: str, patience: Patience | None = None, *, keys: bool = True) -> MemoryService:
+def connect(spec: str, timeouts: Timeouts | None = None, *, keys: bool = True) -> MemoryService:
     """The service that `spec` names. Nothing is begun before it is asked for something.
 
     Args:
         spec: `process:COMMAND`, `http://host:port`, `package.module:Class` or the name of an adapter.
-        patience: how long to wait for it; None: as the environment says.
+        timeouts: how long to wait for it; None: as the environment says.
         keys: whether a child process finds the keys of model providers in its environment.
 
     Raises:
         HarnessError: the class cannot be loaded, there is no such adapter, its product is not installed, or the
             environment's time-outs cannot be read.
     """
-    return MemoryService(_carrier(spec, keys=keys), patience or patience_of())
+    return MemoryService(_transport(spec, keys=keys), timeouts or patience_of())
 
 
-def _carrier(spec: str, *, keys: bool) -> Callable[[OnProgress], Carrier]:
+def _transport(spec: str, *, keys: bool) -> Callable[[OnProgress], Transport]:
     if spec.startswith(PROCESS):
         environment = None if keys else without_keys(os.environ)
         return lambda on_progress: ChildProcess(command_of(spec), on_progress, environment)

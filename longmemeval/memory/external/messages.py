@@ -1,7 +1,7 @@
 """The messages of the memory protocol, version 1. `docs/memory-protocol.schema.json` is generated from these records.
 
-A client asks, a memory service answers. The envelope belongs to the carrier: a child process reads `Request` lines and
-writes `Response` and `Notification` lines; over HTTP the parameters are the body of `POST /v1/<method>`.
+A client asks, a memory service answers. The envelope belongs to the transport: a child process reads `Request` lines
+and writes `Response` and `Notification` lines; over HTTP the parameters are the body of `POST /v1/<method>`.
 Dates have no time zone. Ids are opaque; they tell nothing and belong to one scope.
 """
 

@@ -30,7 +30,7 @@ from longmemeval.memory.external.specs import is_on_this_machine
 from longmemeval.memory.external.transports.service import MemoryService
 from longmemeval.memory.external.transports.transport import ServiceError
 from longmemeval.records import Message
-from longmemeval.storage.parts import Made, Part, PartTools, Source, Stored
+from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, Stored
 
 _ADAPTER = 1
 """Version of how histories are handed over; another one makes other parts."""
@@ -62,8 +62,8 @@ class ServicePart(Part[Ingested]):
     resumable = True
     reproducible = False
     """Another attempt may give other bytes: their ids are random, and models are asked."""
-    asks = True
-    lends_models = True
+    calls_models = True
+    exposes_models = True
 
     def __init__(
         self,
@@ -104,12 +104,12 @@ class ServicePart(Part[Ingested]):
         """The one that the memory may call."""
         return (options.memory_model,) if options.memory_model and "chat" in self._kinds else ()
 
-    def common(self, recipe: Mapping[str, Any]) -> dict[str, Any]:
+    def comparable_recipe(self, recipe: Mapping[str, Any]) -> dict[str, Any]:
         """Return what decides whether a part can be read; models it does not ask, which 0.2 recorded, do not."""
         unasked = {
             key for key, kind in (("memory_model", "chat"), ("embedder", "embeddings")) if kind not in self._kinds
         }
-        return {key: value for key, value in super().common(recipe).items() if key not in unasked}
+        return {key: value for key, value in super().comparable_recipe(recipe).items() if key not in unasked}
 
     def flags(self, stored: Stored | None) -> dict[str, str]:
         """The models it was made with."""
@@ -156,7 +156,7 @@ class ServicePart(Part[Ingested]):
         """How many batches of how many were added, over all histories that are being filled."""
         return under_way.shown(preparation / PLACES, self.name, self.label, since)
 
-    async def make(self, source: Source, tools: PartTools) -> Made:
+    async def make(self, source: PartInput, tools: PartTools) -> PartOutput:
         """Hand the history over. What fails fails for this haystack alone.
 
         Raises:

@@ -7,7 +7,7 @@ from typing import Any
 
 from longmemeval.core.part_options import PartOptions
 from longmemeval.llm.tokens import CharacterCounter
-from longmemeval.memory.asking import MAX_TOKENS, Extracted, each
+from longmemeval.memory.asking import MAX_TOKENS, Extracted, gather_limited
 from longmemeval.memory.evidence import Evidence
 from longmemeval.memory.nodes.entries import Entry, NodesFile, decode_entries, encode_entries, text_of
 from longmemeval.memory.nodes.extraction.chat import NodeExtractor
@@ -16,7 +16,7 @@ from longmemeval.memory.nodes.library import NodeSet, shipped_nodes
 from longmemeval.records import Haystack, Message
 from longmemeval.storage.messages import thread_ids
 from longmemeval.storage.messages_part import MESSAGES
-from longmemeval.storage.parts import Expected, Made, Part, PartTools, Source, Stored
+from longmemeval.storage.parts import Expected, Part, PartInput, PartOutput, PartTools, Stored
 from longmemeval.storage.vector_store import VectorItem
 from longmemeval.storage.vectors_part import VectorsPart
 
@@ -32,7 +32,7 @@ class NodesPart(Part[NodesFile]):
         nodes: the set; the shipped one's part is called `nodes`, another's has the beginning of its hash behind.
     """
 
-    asks = True
+    calls_models = True
 
     def __init__(self, nodes: NodeSet) -> None:
         self.nodes = nodes
@@ -53,7 +53,7 @@ class NodesPart(Part[NodesFile]):
             return {"extractor": "rules", "version": VERSION, **self.settings()}
         return {**NodeExtractor(tools.chat_model(model), self.nodes).recipe, **self.settings()}
 
-    async def make(self, source: Source, tools: PartTools) -> Made:
+    async def make(self, source: PartInput, tools: PartTools) -> PartOutput:
         """The entries of all sessions whose evidence was said, each once, in the order of the haystack."""
         model = tools.options.node_model
         sessions = _sessions(source.haystack, source.messages)
@@ -62,7 +62,7 @@ class NodesPart(Part[NodesFile]):
             found = [Extracted(tuple(entries)) for entries in by_rules]
         else:
             extract = NodeExtractor(tools.chat_model(model), self.nodes).extract
-            found = await each([partial(extract, session, messages) for session, messages in sessions])
+            found = await gather_limited([partial(extract, session, messages) for session, messages in sessions])
         entries: list[Entry] = []
         dropped: Counter[str] = Counter()
         for one, (_, messages) in zip(found, sessions, strict=True):
@@ -71,8 +71,8 @@ class NodesPart(Part[NodesFile]):
             dropped.update(one.dropped)
             dropped.update({"evidence": lost} if lost else {})
         notes = tuple(note for one in found for note in one.notes)
-        return Made(
-            encode_entries(entries, dropped), notes=notes, told={"entries": len(entries)}, dropped=dict(dropped)
+        return PartOutput(
+            encode_entries(entries, dropped), notes=notes, stats={"entries": len(entries)}, dropped=dict(dropped)
         )
 
     def open(self, stored: Stored) -> NodesFile:
@@ -83,7 +83,7 @@ class NodesPart(Part[NodesFile]):
         """
         return decode_entries(stored.data(), stored.where)
 
-    def expected(self, source: Source, options: PartOptions) -> Expected | None:
+    def expected(self, source: PartInput, options: PartOptions) -> Expected | None:
         """A call for each node and session."""
         if not self.models(options):
             return None
@@ -99,7 +99,7 @@ class NodesPart(Part[NodesFile]):
             figures={"sessions times nodes for the node model": calls},
         )
 
-    def size(self, source: Source, options: PartOptions, dimension: int) -> float:
+    def size(self, source: PartInput, options: PartOptions, dimension: int) -> float:
         """A share of what was said."""
         return _SHARE * source.characters
 
@@ -159,7 +159,7 @@ class NodeVectors(VectorsPart):
         self.needs = (nodes,)
         self.name = f"{nodes.name}-vectors"
 
-    def entries(self, source: Source, options: PartOptions) -> tuple[list[VectorItem], list[str]]:
+    def entries(self, source: PartInput, options: PartOptions) -> tuple[list[VectorItem], list[str]]:
         """Each entry by its number."""
         entries = source.part(self.nodes).entries
         items = [VectorItem(f"entry:{number}", entry.thread_id, number) for number, entry in enumerate(entries)]

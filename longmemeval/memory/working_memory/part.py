@@ -15,7 +15,7 @@ from longmemeval.records import FixtureMeta, PartInfo
 from longmemeval.storage.format import FORMAT, decode_versioned
 from longmemeval.storage.messages_part import DOCUMENT as RECIPE_IN_MESSAGES
 from longmemeval.storage.messages_part import MESSAGES
-from longmemeval.storage.parts import Expected, Made, Part, PartTools, Source, Stored
+from longmemeval.storage.parts import Expected, Part, PartInput, PartOutput, PartTools, Stored
 
 _SHARE, _TEMPLATE_BYTES = 0.03, 800
 """Of the characters of a haystack, what the document takes, and of an empty one."""
@@ -33,8 +33,8 @@ class DocumentPart(Part[str]):
     """The document, markdown. An earlier version kept it in `db.json`, where it is still read."""
 
     name = "working-memory"
-    asks = True
-    once_in = MESSAGES.name
+    calls_models = True
+    legacy_part = MESSAGES.name
 
     def models(self, options: PartOptions) -> tuple[str, ...]:
         """The one that keeps it, unless rules do."""
@@ -44,11 +44,11 @@ class DocumentPart(Part[str]):
         """Updater, template and their versions."""
         return self._updater(tools).recipe
 
-    def make(self, source: Source, tools: PartTools) -> Made:
+    def make(self, source: PartInput, tools: PartTools) -> PartOutput:
         """All sessions, oldest first, taken into one document."""
         update = build_working_memory(source.haystack, self._updater(tools))
         file = msgspec.json.encode(_File(FORMAT, update.document))
-        return Made(msgspec.json.format(file, indent=2) + b"\n", notes=update.notes)
+        return PartOutput(msgspec.json.format(file, indent=2) + b"\n", notes=update.notes)
 
     def open(self, stored: Stored) -> str:
         """The document.
@@ -60,18 +60,18 @@ class DocumentPart(Part[str]):
             return stored.part(MESSAGES).working_memory or ""
         return decode_versioned(stored.data(), _File, stored.where).document
 
-    def stored_as(self, meta: FixtureMeta) -> str:
+    def stored_name(self, meta: FixtureMeta) -> str:
         """Its own name; for an earlier version that of the messages."""
-        return self.name if self.name in meta.parts or self.info(meta) is None else self.once_in
+        return self.name if self.name in meta.parts or self.info(meta) is None else self.legacy_part
 
     def info(self, meta: FixtureMeta) -> PartInfo | None:
         """Of the messages, where an earlier version kept it there."""
-        messages = meta.parts.get(self.once_in)
+        messages = meta.parts.get(self.legacy_part)
         within = messages.recipe.get(RECIPE_IN_MESSAGES) if messages else None
         earlier = PartInfo(messages.sha256, within) if messages and within else None
         return meta.parts.get(self.name) or earlier
 
-    def expected(self, source: Source, options: PartOptions) -> Expected | None:
+    def expected(self, source: PartInput, options: PartOptions) -> Expected | None:
         """A call for each session."""
         if not self.models(options):
             return None
@@ -87,7 +87,7 @@ class DocumentPart(Part[str]):
             figures={"sessions for the working-memory model": sessions, "tokens of those sessions": tokens},
         )
 
-    def size(self, source: Source, options: PartOptions, dimension: int) -> float:
+    def size(self, source: PartInput, options: PartOptions, dimension: int) -> float:
         """The template and a share of what was said."""
         return _SHARE * source.characters + _TEMPLATE_BYTES
 

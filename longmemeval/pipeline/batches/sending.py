@@ -143,7 +143,7 @@ class Sender:
                 return  # What they leave of the limit may do.
             elif self._account:
                 # Says what is left of the limit.
-                self._account.settle(await self._account.reserve(waiting[0].most, self._endpoint.spec), 0.0)
+                self._account.record_cost(await self._account.reserve(waiting[0].most, self._endpoint.spec), 0.0)
 
     def _fitting(self, waiting: Iterable[Asked]) -> tuple[list[Asked], float]:
         """As many requests as one file, and what is left to spend, have room for; and what they may cost."""
@@ -258,7 +258,7 @@ class Sender:
         replies = [one.reply for one in results if one.reply]
         sha256 = self._store.write_replies(batch.name, results)
         if self._account:
-            self._account.settle(batch.name, sum(reply.usage.cost_usd for reply in replies))
+            self._account.record_cost(batch.name, sum(reply.usage.cost_usd for reply in replies))
         counts = {"replies": len(replies), "refused": len(results) - len(replies)}
         counts |= {"unanswered": len(batch.ids) - len(results), **odd}
         told = {name: number for name, number in counts.items() if number}

@@ -121,7 +121,7 @@ def _decode(path: Path) -> Baseline:
         raise HarnessError(f"The file is not a baseline: {error}", where=str(path), fix=remedy) from error
 
 
-def hold_against(run: GradedRun, baseline: Baseline, *, margin: float = 0.0, seed: int = 0) -> AgainstBaseline:
+def compare_to_baseline(run: GradedRun, baseline: Baseline, *, margin: float = 0.0, seed: int = 0) -> AgainstBaseline:
     """Compare a run with its baseline.
 
     Args:

@@ -10,8 +10,8 @@ from longmemeval.errors import HarnessError
 from longmemeval.judges.imported import bound_to_its_log
 from longmemeval.measures.metrics import compute_metrics
 from longmemeval.results.graded.graded_run import GradedRun
-from longmemeval.results.run_questions import AskedQuestions
-from longmemeval.results.scores.warnings import OF_QUESTIONS, of_questions
+from longmemeval.results.run_questions import RunQuestions
+from longmemeval.results.scores.warnings import OF_QUESTIONS, question_warnings
 
 _SHOWN = 4
 """Run ids named in one message before the rest is counted."""
@@ -125,7 +125,7 @@ def _restricted(run: GradedRun, shared: set[str]) -> GradedRun:
     if len(run.asked.questions) == len(shared):
         return run
     kept = tuple(question_id for question_id in run.manifest.question_ids if question_id in shared)
-    asked = AskedQuestions(structs.replace(run.manifest, question_ids=kept, selection=None), run.asked.dataset)
+    asked = RunQuestions(structs.replace(run.manifest, question_ids=kept, selection=None), run.asked.dataset)
     answers = {question_id: answer for question_id, answer in run.answers.items() if question_id in shared}
     metrics = compute_metrics(
         asked.golds(),
@@ -139,7 +139,7 @@ def _restricted(run: GradedRun, shared: set[str]) -> GradedRun:
     part = f"{len(shared):,} of {asked.total:,} questions, those that all runs share" if asked.part else ""
     answered = [answer for answer in answers.values() if answer.status == "ok"]
     warnings = (
-        *of_questions(asked, answered, control=run.summary.control is not None),
+        *question_warnings(asked, answered, control=run.summary.control is not None),
         *(one for one in run.summary.warnings if one.code not in OF_QUESTIONS),
     )
     summary = structs.replace(

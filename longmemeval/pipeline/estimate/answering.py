@@ -18,12 +18,12 @@ from longmemeval.llm.call_counter import Call, CallCounter
 from longmemeval.llm.options import is_offline
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.tokens import context_window
-from longmemeval.memory.configuration import MemoryConfiguration, analysis_of, build_memory, preset_of
+from longmemeval.memory.configuration import MemoryConfiguration, analysis_of, build_memory, definition_of
 from longmemeval.memory.faults import recall_of
 from longmemeval.memory.gold import gold_for
 from longmemeval.memory.items import message_item
 from longmemeval.memory.protocol import MemoryTools
-from longmemeval.pipeline.estimate.work import Work, sampled_of, share_of, work_of
+from longmemeval.pipeline.estimate.work import CallEstimate, estimate_calls, sampled_of, share_of
 from longmemeval.pipeline.prepare.access import PreparedFixtures
 from longmemeval.pipeline.prepare.query_vectors import query_vectors
 from longmemeval.pipeline.run.question_analysis import QueryModel
@@ -36,7 +36,7 @@ from longmemeval.storage.messages import haystack_messages
 
 
 @dataclass(frozen=True)
-class Asking:
+class AnswerSetup:
     """How questions would be answered."""
 
     dataset: Dataset
@@ -50,27 +50,27 @@ class Asking:
     where: Folders
 
 
-def answering_work(asking: Asking, left: Sequence[Question]) -> Work:
+def answering_work(asking: AnswerSetup, left: Sequence[Question]) -> CallEstimate:
     """What answering the questions that are left would take."""
     spec = asking.model
     if not left:
-        return work_of(spec, [], 0, "answered already")
+        return estimate_calls(spec, [], 0, "answered already")
     fixtures = PreparedFixtures(asking.dataset, asking.prepared, asking.where, asking.configuration)
     prepared = fixtures.begun(left)
     with suppress(FixtureError):
         if sampled := sampled_of(prepared):
             calls, manner = _prompts(asking, sampled, fixtures)
             manner += ", of what is prepared" if len(prepared) < len(left) else ""
-            return work_of(spec, calls, len(left), f"{share_of(sampled, left)} prompts{manner}")
+            return estimate_calls(spec, calls, len(left), f"{share_of(sampled, left)} prompts{manner}")
     sampled = sampled_of(left)
-    if preset_of(asking.configuration).recalls_everything and asking.reading.note_template is None:
+    if definition_of(asking.configuration).recalls_everything and asking.reading.note_template is None:
         calls, manner = _histories(asking, sampled)
-        return work_of(spec, calls, len(left), f"{share_of(sampled, left)} prompts{manner}")
-    return Work(spec, None, None, None, 0.0 if is_offline(spec) else None, "known after prepare")
+        return estimate_calls(spec, calls, len(left), f"{share_of(sampled, left)} prompts{manner}")
+    return CallEstimate(spec, None, None, None, 0.0 if is_offline(spec) else None, "known after prepare")
 
 
 def _prompts(
-    asking: Asking, questions: Sequence[Question], fixtures: PreparedFixtures
+    asking: AnswerSetup, questions: Sequence[Question], fixtures: PreparedFixtures
 ) -> tuple[list[Sequence[Call]], str]:
     """The calls that would answer each of `questions`, and what about them is not as in the run.
 
@@ -96,7 +96,10 @@ def _prompts(
 
 
 def _read(
-    asking: Asking, questions: Sequence[Question], counter: CallCounter, recall: Callable[[Question], Awaitable[Recall]]
+    asking: AnswerSetup,
+    questions: Sequence[Question],
+    counter: CallCounter,
+    recall: Callable[[Question], Awaitable[Recall]],
 ) -> tuple[list[Sequence[Call]], str]:
     """The calls that would answer each of `questions` from what is recalled, and how many would fail."""
     reading = asking.reading
@@ -117,7 +120,7 @@ def _read(
 
 
 def _vectors(
-    asking: Asking, questions: Sequence[Question], fixtures: PreparedFixtures
+    asking: AnswerSetup, questions: Sequence[Question], fixtures: PreparedFixtures
 ) -> tuple[Callable[[str], Vector], str]:
     """How questions are embedded: as in the run, unless that would cost something."""
     identity = fixtures.embedder_of(questions)
@@ -127,7 +130,7 @@ def _vectors(
     return lambda text: stand_in.embed([text])[0], ", searched with other vectors than the embedder's"
 
 
-def _histories(asking: Asking, questions: Sequence[Question]) -> tuple[list[Sequence[Call]], str]:
+def _histories(asking: AnswerSetup, questions: Sequence[Question]) -> tuple[list[Sequence[Call]], str]:
     """The calls that would answer each of `questions` from its whole haystack, which need not be prepared."""
 
     async def everything(question: Question) -> Recall:
@@ -137,7 +140,7 @@ def _histories(asking: Asking, questions: Sequence[Question]) -> tuple[list[Sequ
     return _read(asking, questions, CallCounter(asking.model), everything)
 
 
-def analysing_work(asking: Asking, model: QueryModel, questions: Sequence[Question]) -> Work | None:
+def analysing_work(asking: AnswerSetup, model: QueryModel, questions: Sequence[Question]) -> CallEstimate | None:
     """What asking a chat model about the questions first would take; None where nothing is asked.
 
     Where there is a cache of replies, all questions are looked up in it, and what it holds is left out.
@@ -162,4 +165,4 @@ def analysing_work(asking: Asking, model: QueryModel, questions: Sequence[Questi
     complete(ask())
     kept = sum(not some for some in calls)
     told = f", {kept:,} in the cache" if kept else ""
-    return work_of(model.spec, calls, len(questions), f"{share_of(sampled, questions)} prompts{told}")
+    return estimate_calls(model.spec, calls, len(questions), f"{share_of(sampled, questions)} prompts{told}")

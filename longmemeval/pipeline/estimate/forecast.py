@@ -14,11 +14,11 @@ from longmemeval.llm.call_counter import CallCounter
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import check_batches
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration
-from longmemeval.pipeline.estimate.answering import Asking, analysing_work, answering_work
+from longmemeval.pipeline.estimate.answering import AnswerSetup, analysing_work, answering_work
 from longmemeval.pipeline.estimate.judging import judging_work, to_label
 from longmemeval.pipeline.estimate.measured import assumed_replies, expected_labels, expected_replies
 from longmemeval.pipeline.estimate.stages import Stage, Stages
-from longmemeval.pipeline.estimate.work import Work
+from longmemeval.pipeline.estimate.work import CallEstimate
 from longmemeval.pipeline.evaluate.evaluate import unlabelled
 from longmemeval.pipeline.prepare.access import PreparedFixtures
 from longmemeval.pipeline.prepare.plan import PrepareOptions
@@ -28,7 +28,7 @@ from longmemeval.pipeline.run.run import RunOptions, asked_of, reading_of, run_s
 from longmemeval.records import Question
 from longmemeval.results.manifest import FORMAT, RunManifest, dataset_record
 from longmemeval.results.run_files import RunFiles
-from longmemeval.results.run_questions import AskedQuestions
+from longmemeval.results.run_questions import RunQuestions
 from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
 
@@ -69,7 +69,7 @@ def forecast_run(
     configuration = as_configuration(configuration)
     chosen, protocol = asked_of(dataset, configuration, selection, options)
     reading = reading_of(dataset, options, model, protocol, where)
-    asking = Asking(dataset, configuration, reading, model, options.prepared, options.embedder, where)
+    asking = AnswerSetup(dataset, configuration, reading, model, options.prepared, options.embedder, where)
     manifest = RunManifest(
         format=FORMAT,
         run_id=options.run_id or "",
@@ -105,7 +105,7 @@ def forecast_run(
     def load(factory: Callable[[str], ChatModel]) -> Judge:
         return load_judge(judge, factory, benchmark=benchmark, options=reached, data_dir=where.data_dir)
 
-    asked, identity = AskedQuestions(manifest, dataset), load(CallCounter).identity
+    asked, identity = RunQuestions(manifest, dataset), load(CallCounter).identity
     to_judge = to_label(asked, answers, unlabelled(files, identity) if files else ())
     judging = judging_work(judge, load, asked, answers, to_judge, (replies.tokens, reading.max_tokens))
     labels = expected_labels(where.results_dir, identity.id, judging)
@@ -123,7 +123,7 @@ def forecast_run(
     )
 
 
-def _disk(answering: Work, left: int, options: RunOptions) -> float | None:
+def _disk(answering: CallEstimate, left: int, options: RunOptions) -> float | None:
     """Bytes of prompts and answers."""
     if answering.prompt_tokens is None:
         return None
@@ -132,7 +132,7 @@ def _disk(answering: Work, left: int, options: RunOptions) -> float | None:
 
 
 def _preparation(
-    asking: Asking, chosen: Sequence[Question], selection: Selection, options: RunOptions
+    asking: AnswerSetup, chosen: Sequence[Question], selection: Selection, options: RunOptions
 ) -> tuple[PrepareReport | None, tuple[str, ...]]:
     """What `prepare` would do where fixtures are missing, and what it says."""
     try:

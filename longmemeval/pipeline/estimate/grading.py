@@ -12,7 +12,7 @@ from longmemeval.pipeline.batches.state import batches_in
 from longmemeval.pipeline.estimate.judging import judging_work
 from longmemeval.pipeline.estimate.measured import expected_labels
 from longmemeval.pipeline.estimate.stages import Stage, Stages
-from longmemeval.pipeline.estimate.work import work_of
+from longmemeval.pipeline.estimate.work import estimate_calls
 from longmemeval.pipeline.evaluate.evaluate import (
     ChosenJudge,
     EvaluateOptions,
@@ -22,7 +22,7 @@ from longmemeval.pipeline.evaluate.evaluate import (
 )
 from longmemeval.pipeline.evaluate.replies import judgements_at_hand
 from longmemeval.results.run_files import RunFiles
-from longmemeval.results.run_questions import AskedQuestions
+from longmemeval.results.run_questions import RunQuestions
 from longmemeval.results.scores.checks import check_labels, refuse
 from longmemeval.settings import Folders, folders
 
@@ -79,7 +79,7 @@ def forecast_grading(
 def _judging(
     judge: ChosenJudge,
     files: RunFiles,
-    asked: AskedQuestions,
+    asked: RunQuestions,
     options: EvaluateOptions,
     stages: Stages,
     where: Folders,
@@ -94,13 +94,13 @@ def _judging(
         work = judging_work(identity.model, judge.made_of, asked, files.answers, left)
     else:
         left = []
-        work = work_of(identity.model, [], 0, "labels as they are; a judge known by its id is not asked")
+        work = estimate_calls(identity.model, [], 0, "labels as they are; a judge known by its id is not asked")
     replies = expected_labels(where.results_dir, identity.id, work)
     stage = stages.add(f"judge {identity.model}", work, replies, options.concurrency)
     return JudgeForecast(identity.id, answered - len(wanted), len(left), stage, replies.basis)
 
 
-def _notes(judge: ChosenJudge, files: RunFiles, asked: AskedQuestions, options: EvaluateOptions) -> list[str]:
+def _notes(judge: ChosenJudge, files: RunFiles, asked: RunQuestions, options: EvaluateOptions) -> list[str]:
     """What should be known of a judge that is a chat model."""
     model = judge.identity.model
     if rules_of(model) or not judge.made_of:

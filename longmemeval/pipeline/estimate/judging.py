@@ -8,12 +8,12 @@ from longmemeval.core.event_loop import complete
 from longmemeval.judges.protocol import Judge
 from longmemeval.llm.call_counter import Call, CallCounter, longest_reply
 from longmemeval.llm.protocol import ChatModel
-from longmemeval.pipeline.estimate.work import Work, sampled_of, share_of, work_of
+from longmemeval.pipeline.estimate.work import CallEstimate, estimate_calls, sampled_of, share_of
 from longmemeval.records import Answer, Question
-from longmemeval.results.run_questions import AskedQuestions
+from longmemeval.results.run_questions import RunQuestions
 
 
-def to_label(asked: AskedQuestions, answers: Mapping[str, Answer], unlabelled: Collection[str]) -> list[Question]:
+def to_label(asked: RunQuestions, answers: Mapping[str, Answer], unlabelled: Collection[str]) -> list[Question]:
     """The questions whose answers are to be labelled when all are there.
 
     Args:
@@ -27,11 +27,11 @@ def to_label(asked: AskedQuestions, answers: Mapping[str, Answer], unlabelled: C
 def judging_work(
     spec: str,
     load: Callable[[Callable[[str], ChatModel]], Judge],
-    asked: AskedQuestions,
+    asked: RunQuestions,
     answers: Mapping[str, Answer],
     left: Sequence[Question],
     lengths: tuple[float, int] = (0, 0),
-) -> Work:
+) -> CallEstimate:
     """What grading would take; missing answers are taken to be as long as may be, at the lower end as expected.
 
     Args:
@@ -50,10 +50,10 @@ def judging_work(
 
     judge = load(counter)
     if not counters:
-        return work_of(spec, [], 0, "rules, no model")
+        return estimate_calls(spec, [], 0, "rules, no model")
     counted = counters[0]
     if not left:
-        return work_of(counted.spec, [], 0, "labelled already")
+        return estimate_calls(counted.spec, [], 0, "labelled already")
     sampled = sampled_of(left)
 
     async def grade(missing: str) -> list[Sequence[Call]]:
@@ -65,9 +65,9 @@ def judging_work(
             calls.append(counted.taken())
         return calls
 
-    def work(missing: float) -> Work:
+    def work(missing: float) -> CallEstimate:
         calls = complete(grade(longest_reply(round(missing))))
-        return work_of(counted.spec, calls, len(left), f"{share_of(sampled, left)} prompts")
+        return estimate_calls(counted.spec, calls, len(left), f"{share_of(sampled, left)} prompts")
 
     expected, longest = (found[length] for found in [{one: work(one) for one in set(lengths)}] for length in lengths)
     return structs.replace(longest, least_prompt_tokens=expected.least_prompt_tokens)

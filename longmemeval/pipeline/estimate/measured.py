@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from longmemeval.core.journal import read_journal
 from longmemeval.errors import HarnessError
-from longmemeval.pipeline.estimate.work import Work
-from longmemeval.records import Answer, Judgement, in_a_row
+from longmemeval.pipeline.estimate.work import CallEstimate
+from longmemeval.records import Answer, Judgement, sum_latencies
 from longmemeval.results.lines import ANSWERS, judgements_file
 from longmemeval.results.manifest import RunManifest, run_ids, stored_manifest
 from longmemeval.results.settings import AnswerSettings
@@ -20,7 +20,7 @@ _LABEL_ROOM = 20
 _ASSUMED_SECONDS, _ASSUMED_TOKENS_PER_SECOND = 1.0, 50.0
 
 
-class Replies(Struct, frozen=True):
+class ReplyStats(Struct, frozen=True):
     """How replies are expected to be."""
 
     tokens: float
@@ -30,7 +30,7 @@ class Replies(Struct, frozen=True):
     """Where both come from."""
 
 
-def expected_replies(results_dir: Path, model: str, method: str, longest: int) -> Replies:
+def expected_replies(results_dir: Path, model: str, method: str, longest: int) -> ReplyStats:
     """As in the latest run of the model with the same reading method; assumed, and said to be, where there is none.
 
     Args:
@@ -53,7 +53,7 @@ def expected_replies(results_dir: Path, model: str, method: str, longest: int) -
     return _assumed(model, longest)
 
 
-def expected_labels(results_dir: Path, judge_id: str, work: Work) -> Replies:
+def expected_labels(results_dir: Path, judge_id: str, work: CallEstimate) -> ReplyStats:
     """As in the latest run that this judge has graded; assumed where there is none.
 
     Args:
@@ -69,22 +69,22 @@ def expected_labels(results_dir: Path, judge_id: str, work: Work) -> Replies:
     return _assumed(work.model, longest, _ASSUMED_LABEL if longest <= _LABEL_ROOM else None)
 
 
-def assumed_replies(work: Work) -> Replies:
+def assumed_replies(work: CallEstimate) -> ReplyStats:
     """Of calls that nothing is known of."""
     return _assumed(work.model, _longest_of(work))
 
 
-def _longest_of(work: Work) -> int:
+def _longest_of(work: CallEstimate) -> int:
     """Tokens of the longest reply, on average over the calls."""
     return (work.completion_tokens or 0) // (work.calls or 1)
 
 
-def _assumed(model: str, longest: int, tokens: float | None = None) -> Replies:
+def _assumed(model: str, longest: int, tokens: float | None = None) -> ReplyStats:
     told = f"replies of {_ASSUMED_SHARE:.0%} of the longest" if tokens is None else f"{tokens:.0f} tokens"
     tokens = min(longest, _ASSUMED_SHARE * longest if tokens is None else tokens)
     seconds = _ASSUMED_SECONDS + tokens / _ASSUMED_TOKENS_PER_SECOND
     rate = f"{_ASSUMED_SECONDS:.0f} s and {_ASSUMED_TOKENS_PER_SECOND:.0f} tokens a second"
-    return Replies(tokens, seconds, f"assumed: no earlier run by {model}; {told}, {rate}")
+    return ReplyStats(tokens, seconds, f"assumed: no earlier run by {model}; {told}, {rate}")
 
 
 def _latest(results_dir: Path, fits: Callable[[RunManifest], bool]) -> list[Path]:
@@ -98,14 +98,14 @@ def _latest(results_dir: Path, fits: Callable[[RunManifest], bool]) -> list[Path
     return [results_dir / one.run_id for one in sorted(found, key=lambda one: one.started_at, reverse=True)]
 
 
-def _measured(lines: Sequence[Answer] | Sequence[Judgement], basis: str, longest: int) -> Replies | None:
+def _measured(lines: Sequence[Answer] | Sequence[Judgement], basis: str, longest: int) -> ReplyStats | None:
     """What those of the replies took that were paid for; None where none was."""
     paid = [one for one in lines if one.usage.calls > one.usage.cached_calls]
     calls = sum(one.usage.calls for one in paid)
     if not calls:
         return None
     tokens = sum(one.usage.completion_tokens for one in paid) / calls
-    took = in_a_row(one.latency_ms for one in paid)
+    took = sum_latencies(one.latency_ms for one in paid)
     # How long the calls of a run by batch took is not known.
     usual = _ASSUMED_SECONDS + tokens / _ASSUMED_TOKENS_PER_SECOND
-    return Replies(min(tokens, longest), usual if took is None else took / calls / 1000, basis)
+    return ReplyStats(min(tokens, longest), usual if took is None else took / calls / 1000, basis)

@@ -7,8 +7,8 @@ from longmemeval.llm.costs.prices import batch_price, price
 from longmemeval.llm.options import is_offline
 from longmemeval.llm.rates.limits import RateLimits
 from longmemeval.llm.registry import check_batches
-from longmemeval.pipeline.estimate.measured import Replies
-from longmemeval.pipeline.estimate.work import Work
+from longmemeval.pipeline.estimate.measured import ReplyStats
+from longmemeval.pipeline.estimate.work import CallEstimate
 
 DAY_S = 86_400.0
 """In which providers answer a batch."""
@@ -18,7 +18,7 @@ class Stage(Struct, frozen=True):
     """One kind of call; None: not known."""
 
     name: str
-    work: Work
+    work: CallEstimate
     """The upper end of the range: replies as long as they may be."""
     reply_tokens: int | None
     """With replies as expected: the lower end, like `dollars`."""
@@ -45,7 +45,7 @@ class Stages:
         """The names of those whose calls go by batch."""
         return tuple(self._by_batch)
 
-    def add(self, name: str, work: Work, replies: Replies, concurrency: int, *, rounds: int = 1) -> Stage:
+    def add(self, name: str, work: CallEstimate, replies: ReplyStats, concurrency: int, *, rounds: int = 1) -> Stage:
         """Take in a stage; it.
 
         Args:
@@ -77,7 +77,7 @@ class Stages:
         self.found.append(stage)
         return stage
 
-    def _seconds(self, work: Work, tokens: int, replies: Replies, concurrency: int) -> float:
+    def _seconds(self, work: CallEstimate, tokens: int, replies: ReplyStats, concurrency: int) -> float:
         if not work.calls or is_offline(work.model):
             return 0.0
         return max(
@@ -95,13 +95,13 @@ def _has_batches(model: str) -> bool:
     return True
 
 
-def _price(work: Work, prompt_tokens: int, completion_tokens: int) -> float | None:
+def _price(work: CallEstimate, prompt_tokens: int, completion_tokens: int) -> float | None:
     calls = work.calls or 1
     each = price(work.model, prompt_tokens // calls, completion_tokens // calls)
     return None if each is None else each * calls
 
 
-def _batch_discount(work: Work) -> float | None:
+def _batch_discount(work: CallEstimate) -> float | None:
     """What a call costs by batch, as a share of its direct price; None where the price is not known."""
     prompt, completion = ((tokens or 0) // (work.calls or 1) for tokens in (work.prompt_tokens, work.completion_tokens))
     direct = price(work.model, prompt, completion)

@@ -16,7 +16,7 @@ SAMPLED = 20
 """Questions whose prompts are made; the others are taken to be like them."""
 
 
-class Work(Struct, frozen=True):
+class CallEstimate(Struct, frozen=True):
     """Calls of one model."""
 
     model: str
@@ -44,20 +44,20 @@ def share_of(part: Sized, whole: Sized) -> str:
     return f"{len(part):,} of {len(whole):,}" if len(part) < len(whole) else f"all {len(whole):,}"
 
 
-def work_of(model: str, questions: Sequence[Sequence[Call]], total: int, basis: str) -> Work:
+def estimate_calls(model: str, questions: Sequence[Sequence[Call]], total: int, basis: str) -> CallEstimate:
     """What `total` questions take.
 
     Args:
         model: who is called.
         questions: the calls for each of them, or for each of a part drawn at random.
         total: how many questions there are.
-        basis: see `Work`.
+        basis: see `CallEstimate`.
     """
     share = total / len(questions) if questions else 0.0
     prompts = [float(sum(call.prompt_tokens for call in calls)) for calls in questions]
     tokens, margin = sum(prompts) * share, _margin(prompts, total)
     dollars = _dollars(model, questions)
-    return Work(
+    return CallEstimate(
         model=model,
         calls=round(sum(map(len, questions)) * share),
         prompt_tokens=round(tokens),

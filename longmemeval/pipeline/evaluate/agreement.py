@@ -11,7 +11,7 @@ from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.measures.metrics import Metrics, credit
 from longmemeval.records import Gold
 from longmemeval.results.run_files import RunFiles
-from longmemeval.results.run_questions import AskedQuestions
+from longmemeval.results.run_questions import RunQuestions
 from longmemeval.statistics.agreement import Agreement, agreement
 
 
@@ -24,7 +24,7 @@ class JudgeAgreement(Struct, frozen=True):
     agreement: Agreement
 
 
-def judge_agreements(files: RunFiles, asked: AskedQuestions, judges: Sequence[JudgeIdentity]) -> list[JudgeAgreement]:
+def judge_agreements(files: RunFiles, asked: RunQuestions, judges: Sequence[JudgeIdentity]) -> list[JudgeAgreement]:
     """How far the judges of a run agree, pair by pair; without judges of scores, whose labels mean full credit."""
     types = {one: asked.question_type(one) for one in asked.questions}
     labels = {
@@ -51,7 +51,7 @@ class AuditedScore(Struct, frozen=True):
     """What answers that are right wherever the gold is would score, if the audit is right."""
 
 
-def audit_scores(file: Path, files: RunFiles, asked: AskedQuestions, metrics: Sequence[Metrics]) -> list[AuditedScore]:
+def audit_scores(file: Path, files: RunFiles, asked: RunQuestions, metrics: Sequence[Metrics]) -> list[AuditedScore]:
     """Set an audit beside the scores of a run.
 
     Args:

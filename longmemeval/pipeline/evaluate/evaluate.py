@@ -35,8 +35,8 @@ from longmemeval.results.accounts import judges_account
 from longmemeval.results.lines import judgements_file
 from longmemeval.results.manifest import RunManifest, run_folder
 from longmemeval.results.run_files import RunFiles
-from longmemeval.results.run_questions import AskedQuestions, dataset_of
-from longmemeval.results.scores.checked import made_again, metrics_of, read_run, write_metrics
+from longmemeval.results.run_questions import RunQuestions, dataset_of
+from longmemeval.results.scores.checked import metrics_of, read_run, recompute_scores, write_metrics
 from longmemeval.results.scores.checks import check_labels, refuse
 from longmemeval.settings import Folders, folders
 
@@ -75,7 +75,7 @@ class Evaluation(Struct, frozen=True):
     """Questions not evaluated because an answer or a judge's call is missing; not those that the rules leave out."""
     files: RunFiles
     """Of the run, with what was written now."""
-    asked: AskedQuestions
+    asked: RunQuestions
 
     @property
     def manifest(self) -> RunManifest:
@@ -118,11 +118,11 @@ def evaluate_by(
     where = where or folders()
     files, asked = answers_to_grade(run_id, options, where)
     for stored in files.metrics:
-        made_again(files, asked, stored, grown=True)
+        recompute_scores(files, asked, stored, grown=True)
     return [_grade(files, asked, structs.replace(options, judge=judge), where) for judge in judges]
 
 
-def answers_to_grade(run_id: str, options: EvaluateOptions, where: Folders) -> tuple[RunFiles, AskedQuestions]:
+def answers_to_grade(run_id: str, options: EvaluateOptions, where: Folders) -> tuple[RunFiles, RunQuestions]:
     """The files of a run whose answers can be graded, and its questions.
 
     Raises:
@@ -136,10 +136,10 @@ def answers_to_grade(run_id: str, options: EvaluateOptions, where: Folders) -> t
             fix="Its figures are in its metrics folder; `longmemeval run` makes answers",
         )
     read_run(files)
-    return files, AskedQuestions(files.manifest, dataset_of(files.manifest, options.dataset, where))
+    return files, RunQuestions(files.manifest, dataset_of(files.manifest, options.dataset, where))
 
 
-def _grade(files: RunFiles, asked: AskedQuestions, options: EvaluateOptions, where: Folders) -> Evaluation:
+def _grade(files: RunFiles, asked: RunQuestions, options: EvaluateOptions, where: Folders) -> Evaluation:
     """Have one judge label what it has not labelled, and score it."""
     judge = chosen_judge(files, asked.benchmark, options, where.data_dir, options.judge)
     identity, path = judge.identity, judgements_file(files.folder, judge.identity.id)
@@ -294,7 +294,7 @@ class _Judging:
     """A judge at work on the answers of a run."""
 
     journal: Journal[Judgement]
-    asked: AskedQuestions
+    asked: RunQuestions
     judge: Judge
     answers: Mapping[str, Answer]
     outcomes: Outcomes

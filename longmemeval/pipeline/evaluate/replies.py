@@ -9,11 +9,11 @@ from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.judges.recompute import recomputed
 from longmemeval.records import Judgement, Usage
 from longmemeval.results.run_files import RunFiles
-from longmemeval.results.run_questions import AskedQuestions
+from longmemeval.results.run_questions import RunQuestions
 
 
 def judgements_at_hand(
-    files: RunFiles, asked: AskedQuestions, identity: JudgeIdentity, wanted: Set[str]
+    files: RunFiles, asked: RunQuestions, identity: JudgeIdentity, wanted: Set[str]
 ) -> list[Judgement]:
     """What a judge makes of the replies that others got.
 
@@ -46,7 +46,7 @@ def _sends_the_same(one: JudgeIdentity, other: JudgeIdentity) -> bool:
     return bool(sent[0]) and sent[0] == sent[1] and served[0] == served[1] and not voted
 
 
-def _read_again(files: RunFiles, asked: AskedQuestions, identity: JudgeIdentity, judgement: Judgement) -> Judgement:
+def _read_again(files: RunFiles, asked: RunQuestions, identity: JudgeIdentity, judgement: Judgement) -> Judgement:
     question_id, paid = judgement.question_id, judgement.usage
     usage = Usage(paid.calls, paid.calls, paid.prompt_tokens, paid.completion_tokens)
     free = replace(judgement, judge_id=identity.id, usage=usage, attempts=0, latency_ms=0.0)

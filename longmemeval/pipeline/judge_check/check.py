@@ -40,7 +40,7 @@ from longmemeval.results.graded.judge_checks import (
     check_folder,
     encoded,
 )
-from longmemeval.results.lines import that_count
+from longmemeval.results.lines import latest_judgements
 from longmemeval.results.selection import Selection, select
 from longmemeval.settings import Folders, folders
 from longmemeval.statistics.misclassification import MeasuredRates
@@ -178,7 +178,7 @@ class JudgeChecking:
 
                     complete(in_order(left, grade, self._options.concurrency))
             judgements, judgements_sha256 = journal.stored.records, journal.sha256()
-        labels = that_count(judgements)
+        labels = latest_judgements(judgements)
         check = JudgeCheck(
             format=FORMAT,
             judge=self.identity,

@@ -21,7 +21,7 @@ from longmemeval.results.index import record_score
 from longmemeval.results.lines import ANSWERS, PROMPTS, RANKINGS, judgements_file
 from longmemeval.results.manifest import RunManifest, check_run_id, read_manifest, write_manifest
 from longmemeval.results.run_files import RunFiles
-from longmemeval.results.run_questions import AskedQuestions, dataset_of
+from longmemeval.results.run_questions import RunQuestions, dataset_of
 from longmemeval.results.scores.checked import write_scores
 from longmemeval.results.settings import ImportedSettings, RetrievalSettings, RunSettings
 from longmemeval.results.shards import base_of
@@ -87,7 +87,7 @@ def merge(
                 return structs.replace(report, already=True)
             shutil.rmtree(unfinished, ignore_errors=True)
             try:
-                asked = AskedQuestions(whole, dataset_of(whole, dataset, where))
+                asked = RunQuestions(whole, dataset_of(whole, dataset, where))
                 files = _write(unfinished, found, whole, asked, records)
                 scores = [write_scores(files, asked, judge) for judge in judges]
                 unfinished.rename(target)
@@ -126,7 +126,7 @@ def _done(one: ShardRun) -> int:
 
 
 def _write(
-    folder: Path, found: Sequence[ShardRun], whole: RunManifest, asked: AskedQuestions, records: tuple[Any, ...]
+    folder: Path, found: Sequence[ShardRun], whole: RunManifest, asked: RunQuestions, records: tuple[Any, ...]
 ) -> RunFiles:
     """Write journals, accounts and manifest of the whole run."""
     order = {question_id: number for number, question_id in enumerate(asked.questions)}
@@ -161,7 +161,7 @@ def _write(
     return RunFiles(folder, manifest=manifest)
 
 
-def _score_rankings(folder: Path, first: Path, manifest: RunManifest, asked: AskedQuestions) -> None:
+def _score_rankings(folder: Path, first: Path, manifest: RunManifest, asked: RunQuestions) -> None:
     """The figures of a run of rankings, by the measures of the first shard's."""
     for file in sorted((first / "metrics").glob("retrieval-*.json")):
         results = scored_again(file, RunFiles(folder, manifest=manifest), asked.dataset)

@@ -13,7 +13,7 @@ from longmemeval.errors import HarnessError
 from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.results.manifest import MergedShard, RunManifest, differences, run_folder
 from longmemeval.results.run_files import RunFiles
-from longmemeval.results.run_questions import AskedQuestions, dataset_of
+from longmemeval.results.run_questions import RunQuestions, dataset_of
 from longmemeval.results.scores.checked import read_run
 from longmemeval.results.selection import Selection, shards_with_questions
 from longmemeval.results.shards import Shard, shard_named
@@ -150,7 +150,7 @@ def whole_of(found: Sequence[ShardRun], run_id: str, dataset: str | None, where:
             f"{'Shards' if several else 'Shard'} {', '.join(missing)} {'are' if several else 'is'} missing",
             fix="Run it and name its run too" if not several else "Run them and name their runs too",
         )
-    asked = [AskedQuestions(one.manifest, data) for one in found]
+    asked = [RunQuestions(one.manifest, data) for one in found]
     chosen = {question_id for one in asked for question_id in one.questions}
     return structs.replace(
         first,

@@ -23,7 +23,7 @@ from longmemeval.results.graded.recall_stability import ASKED_TWICE, Repeatabili
 from longmemeval.results.lifecycle import OpenRun, open_run
 from longmemeval.results.lines import RANKINGS
 from longmemeval.results.manifest import FORMAT, RunManifest, dataset_record, environment, now
-from longmemeval.results.scores.warnings import ScoreWarning, of_cutoffs, of_number, of_recall
+from longmemeval.results.scores.warnings import ScoreWarning, cutoff_warnings, number_warnings, recall_warnings
 from longmemeval.results.selection import Selection
 from longmemeval.results.settings import RetrievalSettings
 from longmemeval.results.totals import QUERY_MODEL
@@ -174,9 +174,9 @@ class RetrievalJob:
             newly_ranked=rankings.new,
             results=results,
             warnings=(
-                *of_cutoffs(loose_cutoffs, len(self.questions), self.level),
-                *of_number(self.questions, self.dataset.question_type),
-                *of_recall(rankings.repeatability),
+                *cutoff_warnings(loose_cutoffs, len(self.questions), self.level),
+                *number_warnings(self.questions, self.dataset.question_type),
+                *recall_warnings(rankings.repeatability),
             ),
             asked_twice=rankings.repeatability,
         )

@@ -22,7 +22,7 @@ from longmemeval.llm.access import ModelAccess
 from longmemeval.llm.model_calls import CALLS, all_written
 from longmemeval.llm.options import ModelOptions
 from longmemeval.measures.rankings import Ranking, RetrievalProtocol
-from longmemeval.memory.configuration import MemoryConfiguration, build_memory, preset_of
+from longmemeval.memory.configuration import MemoryConfiguration, build_memory, definition_of
 from longmemeval.memory.gold import gold_for
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
 from longmemeval.pipeline.prepare.access import PreparedFixtures, open_fixtures
@@ -86,7 +86,7 @@ class Planning:
         job = self._job
         fixtures = PreparedFixtures(job.dataset, self._prepared, job.where, configuration, self._opened)
         identity = fixtures.embedder_of(job.questions)
-        reads_gold = preset_of(configuration).reads_gold
+        reads_gold = definition_of(configuration).reads_gold
         account = job.accounts.of(run_id)
         analyses = question_analyses(configuration, self._query_model, job.where, account)
         marks = fixtures.marks(job.questions)

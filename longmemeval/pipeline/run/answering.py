@@ -21,8 +21,8 @@ from longmemeval.pipeline.batches.batches import Batches
 from longmemeval.pipeline.prepare.access import PreparedFixtures
 from longmemeval.pipeline.prepare.query_vectors import NamesIn, QueryVectors
 from longmemeval.pipeline.progress import progress
-from longmemeval.pipeline.run.limits import loose_limits
-from longmemeval.pipeline.run.loop_lag import LoadMonitor
+from longmemeval.pipeline.run.limits import non_binding_limits
+from longmemeval.pipeline.run.loop_lag import LoopLagMonitor
 from longmemeval.pipeline.run.question_analysis import QuestionAnalyses
 from longmemeval.pipeline.workers import Outcomes, in_order
 from longmemeval.reading.prompts import EncodedPrompt, SentPrompt
@@ -82,7 +82,7 @@ class Answering:
     """The reader's."""
     concurrency: int
     save_prompts: bool
-    load: LoadMonitor = field(default_factory=LoadMonitor)
+    load: LoopLagMonitor = field(default_factory=LoopLagMonitor)
 
     def execute(self, questions: Sequence[Question]) -> RunReport:
         """Answer what has no answer yet; write the manifest before and after.
@@ -177,7 +177,7 @@ class Answering:
         recall = structs.replace(recall, milliseconds=stopwatch.milliseconds)
         known = self.memory.known_tokens if isinstance(self.memory, KnowsTokens) else None
         memory = self.run.manifest.settings.memory_asked
-        loose = await in_thread(loose_limits, memory.parameters if memory else {}, recall, fixture, self.counter)
+        loose = await in_thread(non_binding_limits, memory.parameters if memory else {}, recall, fixture, self.counter)
         return recall, partial(known, self.counter, fixture, recall) if known else None, loose
 
     def _totals(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ _WHOLE = "recall"
 """Where all of the history was recalled, whatever the limits."""
 
 
-def loose_limits(
+def non_binding_limits(
     parameters: Mapping[str, Any], recall: Recall, fixture: Fixture, counter: TokenCounter
 ) -> tuple[str, ...]:
     """The names of those parameters that are at or above the size of a history; `recall` where all of it was recalled.

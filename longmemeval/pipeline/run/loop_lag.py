@@ -16,7 +16,7 @@ _ROUNDS = 4
 """Rounds of the event loop that a call waits for: two to send its request, two to read its reply."""
 
 
-class LoadMonitor:
+class LoopLagMonitor:
     """Watches the running event loop: a task that should wake every 20 ms tells how late it is.
 
     A reply that comes in while the loop is busy waits until it is read, and that time is measured as the model's.

@@ -21,7 +21,7 @@ from longmemeval.llm.model_calls import CALLS
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.registry import load_chat_model
 from longmemeval.llm.tokens import context_window, token_counter
-from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, build_memory, preset_of
+from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, build_memory, definition_of
 from longmemeval.memory.gold import gold_for
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
 from longmemeval.pipeline.batches.batches import Batches, BatchOptions
@@ -311,7 +311,7 @@ def asked_of(
     official = _official(dataset, options)
     if official is None:
         return chosen, None
-    record = official.record(options.seed, options.protocol_texts, preset_of(configuration).recalls_everything)
+    record = official.record(options.seed, options.protocol_texts, definition_of(configuration).recalls_everything)
     return list(official.questions(dataset, chosen, record)), record
 
 
@@ -376,7 +376,7 @@ def run_settings(
     base = endpoint(model_spec, options.model_options)
     return AnswerSettings(
         memory=memory_settings(configuration),
-        reads_gold=preset_of(configuration).reads_gold,
+        reads_gold=definition_of(configuration).reads_gold,
         model=ModelSettings(
             model_spec,
             api_base=public_url(base) if base else None,

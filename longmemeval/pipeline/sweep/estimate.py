@@ -9,11 +9,11 @@ from longmemeval.core.text.plural import count_of
 from longmemeval.llm.options import is_offline
 from longmemeval.llm.registry import load_chat_model, model_warning
 from longmemeval.memory.configuration import analysis_of
-from longmemeval.pipeline.estimate.answering import Asking, analysing_work, answering_work
+from longmemeval.pipeline.estimate.answering import AnswerSetup, analysing_work, answering_work
 from longmemeval.pipeline.estimate.judging import judging_work, to_label
 from longmemeval.pipeline.estimate.measured import assumed_replies, expected_labels, expected_replies
 from longmemeval.pipeline.estimate.stages import Stage, Stages
-from longmemeval.pipeline.estimate.work import Work
+from longmemeval.pipeline.estimate.work import CallEstimate
 from longmemeval.pipeline.prepare.prepare import PrepareReport, prepare
 from longmemeval.pipeline.run.question_analysis import QueryModel
 from longmemeval.pipeline.sweep.plan import PlannedRun
@@ -120,7 +120,7 @@ def totals_line(estimate: SweepEstimate) -> str:
 def _run(state: SweepState, run: PlannedRun, asked_about: set[tuple[AnalysisMethod, str]]) -> RunEstimate:
     left, plan = state.unanswered(run), state.plan
     reading, model = run.reading.configuration, run.model
-    asking = Asking(
+    asking = AnswerSetup(
         state.dataset,
         run.configuration,
         reading,
@@ -152,7 +152,7 @@ def _judging(state: SweepState, run: PlannedRun, spec: str, stages: Stages, expe
     return stages.add(f"judge {work.model}", work, labels, state.plan.concurrency)
 
 
-def _unknown(work: Iterable[Work]) -> list[str]:
+def _unknown(work: Iterable[CallEstimate]) -> list[str]:
     """What the totals lack, one phrase each."""
     unpriced = {one.model: None for one in work if one.dollars is None and one.calls is not None}
     later = sum(one.calls is None for one in work)

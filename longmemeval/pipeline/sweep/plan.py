@@ -16,7 +16,7 @@ from longmemeval.errors import HarnessError
 from longmemeval.llm.controls import CONTROL_MODELS
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.rates.limits import RateLimits
-from longmemeval.memory.configuration import MemoryConfiguration, parts_of, preset_of, resolve_configuration
+from longmemeval.memory.configuration import MemoryConfiguration, definition_of, parts_of, resolve_configuration
 from longmemeval.pipeline.prepare.plan import PrepareOptions
 from longmemeval.pipeline.sweep.controls import control_pairs
 from longmemeval.pipeline.sweep.file import MemoryEntry, ModelEntry, ReadingEntry, SweepFile, SweepText, read_sweep_file
@@ -166,7 +166,7 @@ def _checked(base: MemoryConfiguration, parameters: Mapping[str, Any]) -> Memory
     """`base` with other values for some parameters."""
     given = base.model_copy(update={"parameters": {**base.parameters, **parameters}})
     parts_of(given)
-    whole = preset_of(given).parameters.model_validate(given.parameters)
+    whole = definition_of(given).parameters.model_validate(given.parameters)
     return given.model_copy(update={"parameters": whole.model_dump(mode="json")})
 
 

@@ -23,7 +23,7 @@ from longmemeval.results.index import IndexEntry, read_index
 from longmemeval.results.lines import ANSWERS
 from longmemeval.results.manifest import FORMAT, RunManifest, dataset_record, differences
 from longmemeval.results.run_files import RunFiles
-from longmemeval.results.run_questions import AskedQuestions
+from longmemeval.results.run_questions import RunQuestions
 from longmemeval.results.selection import select
 from longmemeval.results.settings import AnswerSettings
 from longmemeval.settings import Folders
@@ -57,7 +57,7 @@ class SweepState:
             started_at="",
             selection=plan.selection,
         )
-        self.asked = AskedQuestions(self._planned, self.dataset)
+        self.asked = RunQuestions(self._planned, self.dataset)
         specs = plan.judges or (benchmark_of(self.dataset).default_judge,)
         self.judges: dict[str, JudgeIdentity] = {spec: self.judge(spec, CallCounter).identity for spec in specs}
         """By spec."""

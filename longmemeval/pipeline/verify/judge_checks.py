@@ -11,7 +11,7 @@ from longmemeval.judges.definition import rules_of
 from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.pipeline.judge_check.again import check_stored
 from longmemeval.results.graded.judge_checks import CHECK, JudgeChecks, StoredCheck
-from longmemeval.results.run_questions import AskedQuestions
+from longmemeval.results.run_questions import RunQuestions
 from longmemeval.results.scores.warnings import check_command
 from longmemeval.settings import Folders
 
@@ -25,7 +25,7 @@ class RestingOn:
         where: the folders.
     """
 
-    def __init__(self, judges: Sequence[JudgeIdentity], asked: AskedQuestions, where: Folders) -> None:
+    def __init__(self, judges: Sequence[JudgeIdentity], asked: RunQuestions, where: Folders) -> None:
         self._judges, self._asked, self._where = judges, asked, where
         self._stored = JudgeChecks(where.results_dir)
 

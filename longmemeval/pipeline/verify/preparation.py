@@ -7,12 +7,12 @@ from typing import Any
 
 from longmemeval.core.files import leads_nowhere, safe_name
 from longmemeval.errors import FixtureError, HarnessError
-from longmemeval.pipeline.prepare.recipes import PlannedPart, check_unmixed, is_made_of_others
+from longmemeval.pipeline.prepare.recipes import PlannedPart, check_unmixed, has_stale_inputs
 from longmemeval.pipeline.verify.sources import stale_parts
 from longmemeval.records import FixtureMeta
 from longmemeval.storage.fixture import Fixture, StoredPart, fixture_folders
 from longmemeval.storage.messages import resource_id
-from longmemeval.storage.parts import Made, Part, PartTools, Source, Stored
+from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, Stored
 
 
 class PreparationCheck:
@@ -86,7 +86,7 @@ def _contradictions(fixture: Fixture, held: Iterable[Part[Any]]) -> Iterator[str
         try:
             found: list[str | None] = [
                 *part.contradictions(StoredPart(fixture, part)),
-                *([f"part {part.name} was made of other parts"] if is_made_of_others(part, meta) else []),
+                *([f"part {part.name} was made of other parts"] if has_stale_inputs(part, meta) else []),
             ]
         except HarnessError as error:
             found = [str(error)]
@@ -100,7 +100,7 @@ def _fullest(metas: Iterable[FixtureMeta], known: Mapping[str, Part[Any]]) -> li
         parts = {name: known.get(name) or _Unknown(name) for name in (*known, *meta.parts)}
         for name, part in parts.items():
             if name not in found and (info := part.info(meta)):
-                found[name] = PlannedPart(part, part.common(info.recipe))
+                found[name] = PlannedPart(part, part.comparable_recipe(info.recipe))
     return list(found.values())
 
 
@@ -110,7 +110,7 @@ class _Unknown(Part[None]):
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def common(self, recipe: Mapping[str, Any]) -> dict[str, Any]:
+    def comparable_recipe(self, recipe: Mapping[str, Any]) -> dict[str, Any]:
         """Without what may be hashes of needed parts."""
         return {key: value for key, value in recipe.items() if not key.endswith("_sha256")}
 
@@ -118,7 +118,7 @@ class _Unknown(Part[None]):
         """None is known."""
         raise self._absent()
 
-    def make(self, source: Source, tools: PartTools) -> Made:
+    def make(self, source: PartInput, tools: PartTools) -> PartOutput:
         """It is only ever compared."""
         raise self._absent()
 

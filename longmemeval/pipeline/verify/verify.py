@@ -11,7 +11,7 @@ from longmemeval.core.files import safe_name
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, IntegrityError, nearest
 from longmemeval.measures.metrics import METRICS_FORMAT, Metrics
-from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, parts_of, preset_of
+from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, definition_of, parts_of
 from longmemeval.memory.definition import known_parts
 from longmemeval.pipeline.verify.judge_checks import RestingOn
 from longmemeval.pipeline.verify.preparation import PreparationCheck
@@ -23,7 +23,7 @@ from longmemeval.results.lines import ANSWERS, PROMPTS, RANKINGS
 from longmemeval.results.manifest import check_run_id, run_ids, stored_manifest
 from longmemeval.results.preparation.journal import PREPARE_JOURNAL
 from longmemeval.results.run_files import RunFiles
-from longmemeval.results.run_questions import AskedQuestions, check_selection, dataset_of
+from longmemeval.results.run_questions import RunQuestions, check_selection, dataset_of
 from longmemeval.results.scores.checked import metrics_of
 from longmemeval.results.scores.checks import (
     changes,
@@ -87,7 +87,7 @@ def verify(
         raise HarnessError(f"There is no run and no preparation '{subject}'", fix=nearest(subject, _subjects(where)))
     known = dict(known_parts())
     for memory in map(as_configuration, memories):
-        known |= preset_of(memory).all_parts() | {part.name: part for part in parts_of(memory)}
+        known |= definition_of(memory).all_parts() | {part.name: part for part in parts_of(memory)}
     if public_key:
         raise HarnessError(f"'{subject}' is a preparation; only runs are signed", fix="Leave out --public-key")
     checked = [PreparationCheck(folder, known) for folder in preparations]
@@ -132,8 +132,8 @@ class _Run:
         return dataset_of(self.files.manifest, self._dataset, self.where)
 
     @cached_property
-    def asked(self) -> AskedQuestions:
-        return AskedQuestions(self.files.manifest, self.data)
+    def asked(self) -> RunQuestions:
+        return RunQuestions(self.files.manifest, self.data)
 
     @cached_property
     def resting_on(self) -> RestingOn | None:
@@ -261,7 +261,7 @@ def _check_metrics(
     files: RunFiles,
     file: Path,
     stored: Metrics | IntegrityError,
-    asked: AskedQuestions,
+    asked: RunQuestions,
     index: Mapping[str, IndexEntry],
 ) -> Iterator[str | None]:
     if isinstance(stored, IntegrityError):

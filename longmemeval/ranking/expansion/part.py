@@ -12,7 +12,7 @@ from longmemeval.ranking.expansion.chat import chat_maker
 from longmemeval.ranking.expansion.keys import Expansion, ExpansionKind, ExpansionLevel, ExpansionMaker
 from longmemeval.storage.format import FORMAT, decode_versioned
 from longmemeval.storage.memory_store import MemoryStore
-from longmemeval.storage.parts import Made, Part, PartTools, Source, Stored
+from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, Stored
 
 _KEY_BYTES = 250
 """A key with its id; about one for each message."""
@@ -68,7 +68,7 @@ def decode(data: bytes, where: str) -> ExpansionPart:
 class ExpansionKeys(Part[ExpansionPart]):
     """The keys of one kind at one level, made by the chat model of the option `expansion_model`."""
 
-    asks = True
+    calls_models = True
 
     def __init__(self, kind: ExpansionKind, level: ExpansionLevel) -> None:
         self.kind: ExpansionKind = kind
@@ -83,10 +83,10 @@ class ExpansionKeys(Part[ExpansionPart]):
         """Model, prompts and their version."""
         return self._maker(tools).recipe
 
-    def make(self, source: Source, tools: PartTools) -> Made:
+    def make(self, source: PartInput, tools: PartTools) -> PartOutput:
         """The keys of all units."""
         made = self._maker(tools).make(MemoryStore.from_haystack(source.haystack))
-        return Made(encode(self.kind, self.level, made.items), notes=made.notes)
+        return PartOutput(encode(self.kind, self.level, made.items), notes=made.notes)
 
     def open(self, stored: Stored) -> ExpansionPart:
         """The keys.
@@ -96,7 +96,7 @@ class ExpansionKeys(Part[ExpansionPart]):
         """
         return decode(stored.data(), stored.where)
 
-    def size(self, source: Source, options: PartOptions, dimension: int) -> float:
+    def size(self, source: PartInput, options: PartOptions, dimension: int) -> float:
         """About a key for each message."""
         return _KEY_BYTES * len(source.messages)
 

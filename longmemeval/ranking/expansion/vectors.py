@@ -9,7 +9,7 @@ from typing import Any
 from longmemeval.core.part_options import PartOptions
 from longmemeval.ranking.expansion.keys import ExpansionKind, ExpansionLevel
 from longmemeval.ranking.expansion.part import ALL_KEYS, ExpansionKeys, ExpansionPart
-from longmemeval.storage.parts import Part, Source
+from longmemeval.storage.parts import Part, PartInput
 from longmemeval.storage.vector_store import VectorItem
 from longmemeval.storage.vectors_part import OpenVectors, VectorsPart
 
@@ -24,11 +24,11 @@ class KeyVectors(VectorsPart):
         self.needs = (keys,)
         self.name = f"{keys.name}-vectors"
 
-    def entries(self, source: Source, options: PartOptions) -> tuple[list[VectorItem], list[str]]:
+    def entries(self, source: PartInput, options: PartOptions) -> tuple[list[VectorItem], list[str]]:
         """Each of a unit's keys once, and no blank one."""
         return keys_to_embed(source.part(self.keys))
 
-    def need_key(self, need: Part[Any]) -> str:
+    def dependency_key(self, need: Part[Any]) -> str:
         """As recipes have always named it."""
         return "keys_sha256"
 

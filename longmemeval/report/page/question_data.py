@@ -20,7 +20,7 @@ from longmemeval.report.page.shorten import Excerpt, excerpt, fair_limit, size_o
 from longmemeval.results.graded.graded_run import GradedRun
 from longmemeval.results.lines import PROMPTS
 from longmemeval.results.run_files import PromptEntry
-from longmemeval.results.run_questions import AskedQuestions
+from longmemeval.results.run_questions import RunQuestions
 from longmemeval.storage.messages import haystack_messages
 
 _MESSAGES_BUDGET = 2_400_000
@@ -41,7 +41,7 @@ _CUT_SHOWN = 10
 """Messages listed per question and run; evidence is always among them."""
 
 
-def rows(questions: Iterable[QuestionRow], asked: AskedQuestions) -> list[Row]:
+def rows(questions: Iterable[QuestionRow], asked: RunQuestions) -> list[Row]:
     """The rows of the table, in the order of the questions."""
     return [
         Row(one.question_id, one.question_type, asked.questions[one.question_id].text, one.credits, one.stages)
@@ -86,7 +86,7 @@ def details(question_ids: Sequence[str], graded: Sequence[GradedRun], *, full: b
 
 
 def _question_detail(
-    question_id: str, asked: AskedQuestions, listing: "_Listing", runs: tuple[RunDetail, ...]
+    question_id: str, asked: RunQuestions, listing: "_Listing", runs: tuple[RunDetail, ...]
 ) -> QuestionDetail:
     question, right = asked.questions[question_id], listing.right
     return QuestionDetail(

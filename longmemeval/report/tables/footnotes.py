@@ -29,7 +29,7 @@ FALLBACK_NOTE = (
 )
 
 
-def standing(judge: JudgeIdentity) -> str:
+def official_status(judge: JudgeIdentity) -> str:
     """Whether the figures of a judge compare with published ones."""
     if judge.official:
         return "Official."
@@ -41,7 +41,7 @@ def footnotes(summaries: list[RunSummary]) -> list[str]:
     notes: list[str] = []
     notes += warning_lines([(summary.run_id, summary.warnings) for summary in summaries])
     judges = [summary.metrics.judge for summary in summaries]
-    notes += dict.fromkeys(f"Judge: {judge_name(judge)}. {standing(judge)}" for judge in judges)
+    notes += dict.fromkeys(f"Judge: {judge_name(judge)}. {official_status(judge)}" for judge in judges)
     checked = [(one, summary) for summary in summaries if (one := summary.judge_check)]
     notes += dict.fromkeys(_check_note(one, summary.metrics) for one, summary in checked)
     notes += [f"{one.run_id}: the score cannot be corrected: {check.reason}." for check, one in checked if check.reason]

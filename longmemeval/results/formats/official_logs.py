@@ -25,8 +25,8 @@ from longmemeval.results.formats.hypotheses import Adopted, HypothesisLine, Offi
 from longmemeval.results.lines import judgements_file
 from longmemeval.results.manifest import run_folder
 from longmemeval.results.run_files import RunFiles
-from longmemeval.results.run_questions import AskedQuestions, dataset_of
-from longmemeval.results.scores.checked import made_again, read_run, write_metrics
+from longmemeval.results.run_questions import RunQuestions, dataset_of
+from longmemeval.results.scores.checked import read_run, recompute_scores, write_metrics
 from longmemeval.settings import Folders, folders
 
 _UNNAMED = "unnamed model"
@@ -114,7 +114,7 @@ def _take_over(
     if not path.exists():
         write_atomic(path, b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
     files = RunFiles(folder)
-    return write_metrics(where.results_dir, files, AskedQuestions(files.manifest, dataset), identity)
+    return write_metrics(where.results_dir, files, RunQuestions(files.manifest, dataset), identity)
 
 
 def _judgement(line: HypothesisLine, label: OfficialLabel, identity: JudgeIdentity) -> Judgement:
@@ -168,8 +168,8 @@ def export_official(
     if manifest.kind == "retrieval":
         raise HarnessError(f"Run '{run_id}' holds rankings, no answers", fix="Export it with --format trec")
     read_run(files)
-    asked = AskedQuestions(manifest, dataset_of(manifest, dataset, where))
-    scores = [made_again(files, asked, stored) for stored in files.metrics]
+    asked = RunQuestions(manifest, dataset_of(manifest, dataset, where))
+    scores = [recompute_scores(files, asked, stored) for stored in files.metrics]
     current = files.answers
     texts = {
         name: current[name].hypothesis

@@ -17,13 +17,13 @@ from longmemeval.records import Answer, Judgement
 from longmemeval.results.graded.controls import control_of, controls_last
 from longmemeval.results.graded.costs import RunCosts, run_costs
 from longmemeval.results.graded.judge_checks import CheckedScore, JudgeChecks, StoredCheck, checked_score
-from longmemeval.results.graded.recall_stability import AskedTwiceRuns
+from longmemeval.results.graded.recall_stability import RecallStability
 from longmemeval.results.manifest import RunManifest, run_folder
 from longmemeval.results.run_files import RunFiles
-from longmemeval.results.run_questions import AskedQuestions, dataset_of
-from longmemeval.results.scores.checked import made_again, read_run
+from longmemeval.results.run_questions import RunQuestions, dataset_of
+from longmemeval.results.scores.checked import read_run, recompute_scores
 from longmemeval.results.scores.gradings import Gradings, gradings
-from longmemeval.results.scores.warnings import ScoreWarning, of_judge, of_questions, of_recall
+from longmemeval.results.scores.warnings import ScoreWarning, judge_warnings, question_warnings, recall_warnings
 from longmemeval.results.settings import ImportedSettings
 from longmemeval.results.totals import memory_calls
 from longmemeval.settings import Folders
@@ -98,11 +98,11 @@ class StoredChecks:
 
     def __init__(self, results_dir: Path) -> None:
         self.judges = JudgeChecks(results_dir)
-        self.asked_twice = AskedTwiceRuns(results_dir)
+        self.asked_twice = RecallStability(results_dir)
 
 
 def summarise(
-    files: RunFiles, asked: AskedQuestions, metrics: Metrics, where: Folders, checks: StoredChecks | None = None
+    files: RunFiles, asked: RunQuestions, metrics: Metrics, where: Folders, checks: StoredChecks | None = None
 ) -> RunSummary:
     """The summary of one run.
 
@@ -151,9 +151,11 @@ def summarise(
         gradings=gradings(files, metrics.judge),
         judge_check=judge_check,
         warnings=(
-            *of_questions(asked, timed, control=control is not None),
-            *of_judge(metrics.judge, asked, settings.model_name, checked=judge_check is not None, refused=refused),
-            *of_recall(checks.asked_twice.of(settings.memory_asked, content)),
+            *question_warnings(asked, timed, control=control is not None),
+            *judge_warnings(
+                metrics.judge, asked, settings.model_name, checked=judge_check is not None, refused=refused
+            ),
+            *recall_warnings(checks.asked_twice.of(settings.memory_asked, content)),
         ),
         part=asked.part,
         protocol_note=asked.protocol_note(metrics.judge.official),
@@ -174,7 +176,7 @@ class GradedRun(Struct, frozen=True):
     """The answer that counts, by question id; questions without one are absent."""
     judgements: dict[str, Judgement]
     """The judgement that counts, by question id."""
-    asked: AskedQuestions
+    asked: RunQuestions
     """Questions as asked and their gold; shared by the runs on one data set."""
     checks: StoredChecks
     """Of judges and memories; shared by the runs of a command."""
@@ -205,7 +207,7 @@ class GradedRun(Struct, frozen=True):
 
 
 def graded_run(
-    files: RunFiles, asked: AskedQuestions, metrics: Metrics, where: Folders, checks: StoredChecks | None = None
+    files: RunFiles, asked: RunQuestions, metrics: Metrics, where: Folders, checks: StoredChecks | None = None
 ) -> GradedRun:
     """One run as a comparison takes it; arguments as of `summarise`."""
     checks = checks or StoredChecks(where.results_dir)
@@ -237,7 +239,7 @@ def load_graded(
             there.
         IntegrityError: its files are not those that it left, or do not give the scores that are stored.
     """
-    asked_of: dict[tuple[str, ...], AskedQuestions] = {}
+    asked_of: dict[tuple[str, ...], RunQuestions] = {}
     graded = []
     checks = StoredChecks(where.results_dir)
     for run_id in run_ids:
@@ -254,10 +256,10 @@ def load_graded(
         protocol = manifest.settings.official_protocol
         key = (manifest.dataset["content_sha256"], str(protocol), *manifest.question_ids)
         if key not in asked_of:
-            asked_of[key] = AskedQuestions(manifest, dataset_of(manifest, dataset, where))
+            asked_of[key] = RunQuestions(manifest, dataset_of(manifest, dataset, where))
         asked = asked_of[key].of(manifest)
         # The labels of other judges, and of later gradings by this one, are shown beside the score.
-        made = {one.judge.id: made_again(files, asked, one, grown=one is not chosen) for one in files.metrics}
+        made = {one.judge.id: recompute_scores(files, asked, one, grown=one is not chosen) for one in files.metrics}
         metrics = made[chosen.judge.id]
         graded.append(graded_run(files, asked, metrics, where, checks))
     return [graded[place] for place in controls_last([one.summary.control for one in graded])]

@@ -21,7 +21,7 @@ from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.measures.metrics import Score
 from longmemeval.measures.plant_rates import JudgeRates, measured_rates
 from longmemeval.records import Judgement
-from longmemeval.results.lines import that_count
+from longmemeval.results.lines import latest_judgements
 from longmemeval.statistics.misclassification import Corrected, MeasuredRates, corrected_accuracy
 
 FOLDER = "judge-checks"
@@ -98,7 +98,7 @@ class StoredCheck:
     @cached_property
     def judgements(self) -> dict[str, Judgement]:
         """The judgement that counts, by plant id."""
-        return that_count(self.journal.records)
+        return latest_judgements(self.journal.records)
 
     @cached_property
     def rates(self) -> MeasuredRates | None:

@@ -13,7 +13,7 @@ from longmemeval.records import Answer, Gold, Provenance
 from longmemeval.results.graded.graded_run import GradedRun
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import fixture_folder, meta_of
-from longmemeval.storage.remote_fixtures import look_at
+from longmemeval.storage.remote_fixtures import refresh_listing
 
 
 class Losses(Struct, frozen=True):
@@ -66,7 +66,7 @@ def _thread_ids(
 ) -> frozenset[str] | None:
     folder = fixture_folder(prepared_dir, dataset, preparation, haystack_id)
     try:
-        look_at(folder.parent, again=False)
+        refresh_listing(folder.parent, again=False)
         meta = meta_of(folder, haystack_id)
     except FixtureError:
         return None

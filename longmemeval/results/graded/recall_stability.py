@@ -61,7 +61,7 @@ def repeatability_of(manifest: RunManifest) -> Repeatability | None:
     return msgspec.convert(told, Repeatability) if told else None
 
 
-class AskedTwiceRuns:
+class RecallStability:
     """The runs of `retrieval --twice` among the results; read when first asked for.
 
     Args:

@@ -13,7 +13,7 @@ from longmemeval.measures.metrics import Metrics, compute_metrics
 from longmemeval.records import Usage
 from longmemeval.results.index import record_score
 from longmemeval.results.run_files import RunFiles
-from longmemeval.results.run_questions import AskedQuestions
+from longmemeval.results.run_questions import RunQuestions
 from longmemeval.results.scores.checks import (
     check_answers,
     check_files,
@@ -46,7 +46,7 @@ def read_run(files: RunFiles) -> RunFiles:
     return files
 
 
-def made_again(files: RunFiles, asked: AskedQuestions, stored: Metrics, *, grown: bool = False) -> Metrics:
+def recompute_scores(files: RunFiles, asked: RunQuestions, stored: Metrics, *, grown: bool = False) -> Metrics:
     """The scores of one judge as the files of a run give them.
 
     Args:
@@ -73,7 +73,7 @@ def made_again(files: RunFiles, asked: AskedQuestions, stored: Metrics, *, grown
     return again
 
 
-def metrics_of(files: RunFiles, asked: AskedQuestions, judge: JudgeIdentity) -> Metrics:
+def metrics_of(files: RunFiles, asked: RunQuestions, judge: JudgeIdentity) -> Metrics:
     """The scores of one judge, from the stored judgements and answers alone."""
     answers, journal = files.answers.values(), files.judged(judge.id)
     metrics = compute_metrics(
@@ -96,14 +96,14 @@ def metrics_of(files: RunFiles, asked: AskedQuestions, judge: JudgeIdentity) -> 
     )
 
 
-def write_metrics(results_dir: Path, files: RunFiles, asked: AskedQuestions, judge: JudgeIdentity) -> Metrics:
+def write_metrics(results_dir: Path, files: RunFiles, asked: RunQuestions, judge: JudgeIdentity) -> Metrics:
     """Compute the scores of one judge and write `metrics/<judge_id>.json` and the line of the index."""
     metrics = write_scores(files, asked, judge)
     record_score(results_dir, asked.manifest, metrics, asked.part, asked.protocol_note(metrics.judge.official))
     return metrics
 
 
-def write_scores(files: RunFiles, asked: AskedQuestions, judge: JudgeIdentity) -> Metrics:
+def write_scores(files: RunFiles, asked: RunQuestions, judge: JudgeIdentity) -> Metrics:
     """Compute the scores of one judge and write `metrics/<judge_id>.json`."""
     metrics = metrics_of(files, asked, judge)
     path = files.folder / "metrics" / f"{judge.id}.json"

@@ -21,15 +21,15 @@ from longmemeval.results.lines import (
     ANSWERS,
     PROMPTS,
     RANKINGS,
-    as_counted,
     is_cut,
     is_empty,
-    that_count,
+    latest_judgements,
+    normalise_empty,
     total_usage,
 )
 from longmemeval.results.manifest import RunManifest, differences
 from longmemeval.results.run_files import RunFiles
-from longmemeval.results.run_questions import AskedQuestions
+from longmemeval.results.run_questions import RunQuestions
 
 _DIGITS = 12
 """Figures are compared to so many significant digits: the last ones depend on the machine."""
@@ -80,7 +80,7 @@ def check_answers(files: RunFiles) -> Iterator[str | None]:
     strangers = [question_id for question_id in answers if question_id not in selected]
     yield f"{ANSWERS}: answers questions that were not selected: {', '.join(strangers[:5])}" if strangers else None
     settled: set[str] = set()
-    for answer in map(as_counted, records):
+    for answer in map(normalise_empty, records):
         repeated = answer.question_id in settled
         yield f"{ANSWERS}: question '{answer.question_id}' is answered twice" if repeated else None
         if answer.status == "ok":
@@ -129,7 +129,7 @@ def check_judgements(files: RunFiles, judge: str) -> Iterator[str | None]:
             settled.add(judgement.question_id)
 
 
-def check_labels(files: RunFiles, judge: JudgeIdentity, asked: AskedQuestions) -> Iterator[str | None]:
+def check_labels(files: RunFiles, judge: JudgeIdentity, asked: RunQuestions) -> Iterator[str | None]:
     """Whether labels and scores are those that the stored replies, or the rules of a judge without a model, give."""
     for judgement in files.judgements(judge.id):
         question = asked.questions.get(judgement.question_id)
@@ -207,7 +207,7 @@ def _contradictions(files: RunFiles, stored: Metrics, again: Metrics) -> list[st
 
 def _miscounted(files: RunFiles, stored: Metrics) -> list[str]:
     """Where scores count other labels than there are, those of empty replies included, which were answers once."""
-    judged = that_count(files.judged(stored.judge.id).records)
+    judged = latest_judgements(files.judged(stored.judge.id).records)
     judgements = [judged.get(question_id) for question_id in files.manifest.question_ids]
     credits = [credit(judgement) for judgement in judgements]
     found = {

@@ -19,7 +19,7 @@ def stored_metrics(folder: Path) -> list[Metrics]:
         IntegrityError: a file of scores is damaged.
     """
     files = sorted((folder / "metrics").glob("*.json"), key=lambda path: (path.stat().st_mtime_ns, path.name))
-    return [_borne_out(read_metrics(path)) for path in files]
+    return [_confirm_official(read_metrics(path)) for path in files]
 
 
 def read_metrics(path: Path) -> Metrics:
@@ -39,7 +39,7 @@ def read_metrics(path: Path) -> Metrics:
         ) from error
 
 
-def _borne_out(metrics: Metrics) -> Metrics:
+def _confirm_official(metrics: Metrics) -> Metrics:
     if metrics.format == METRICS_FORMAT:
         return metrics
     official = metrics.judge.official and is_official(metrics.judge)

@@ -15,7 +15,7 @@ from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.llm.families import model_families
 from longmemeval.records import Answer, Question
 from longmemeval.results.graded.recall_stability import Repeatability
-from longmemeval.results.run_questions import AskedQuestions
+from longmemeval.results.run_questions import RunQuestions
 from longmemeval.settings import folders
 from longmemeval.statistics.power import can_show_nothing, independent_units
 
@@ -38,7 +38,7 @@ class ScoreWarning(Struct, frozen=True):
     """A sentence or two."""
 
 
-def of_questions(asked: AskedQuestions, answers: Collection[Answer], *, control: bool) -> Iterator[ScoreWarning]:
+def question_warnings(asked: RunQuestions, answers: Collection[Answer], *, control: bool) -> Iterator[ScoreWarning]:
     """What follows from which questions were asked.
 
     Args:
@@ -48,10 +48,10 @@ def of_questions(asked: AskedQuestions, answers: Collection[Answer], *, control:
     """
     if not control and (text := history_fits(answers)):
         yield ScoreWarning("history-fits", text)
-    yield from of_number(list(asked.questions.values()), asked.question_type)
+    yield from number_warnings(list(asked.questions.values()), asked.question_type)
 
 
-def of_number(questions: Sequence[Question], question_type: Callable[[str], str]) -> Iterator[ScoreWarning]:
+def number_warnings(questions: Sequence[Question], question_type: Callable[[str], str]) -> Iterator[ScoreWarning]:
     """Where the questions, or those of a type, are so few that no two runs could be told apart by them.
 
     Args:
@@ -73,7 +73,7 @@ def of_number(questions: Sequence[Question], question_type: Callable[[str], str]
         yield ScoreWarning("few-questions", f"Too few questions to tell any two runs apart by: {', '.join(few)}.")
 
 
-def of_cutoffs(loose: Mapping[int, int], questions: int, level: str) -> Iterator[ScoreWarning]:
+def cutoff_warnings(loose: Mapping[int, int], questions: int, level: str) -> Iterator[ScoreWarning]:
     """Where a measure looks at the whole history.
 
     Args:
@@ -90,8 +90,8 @@ def of_cutoffs(loose: Mapping[int, int], questions: int, level: str) -> Iterator
         )
 
 
-def of_judge(
-    judge: JudgeIdentity, asked: AskedQuestions, model: str, *, checked: bool, refused: Sequence[str] = ()
+def judge_warnings(
+    judge: JudgeIdentity, asked: RunQuestions, model: str, *, checked: bool, refused: Sequence[str] = ()
 ) -> Iterator[ScoreWarning]:
     """What follows from who graded.
 
@@ -115,7 +115,7 @@ def of_judge(
         )
 
 
-def of_recall(found: Repeatability | None) -> Iterator[ScoreWarning]:
+def recall_warnings(found: Repeatability | None) -> Iterator[ScoreWarning]:
     """What follows from asking the same questions twice."""
     if found and found.changed:
         yield ScoreWarning("unstable-recall", found.sentence)
@@ -134,7 +134,7 @@ def history_fits(answers: Collection[Answer]) -> str:
     )
 
 
-def _unchecked(judge: JudgeIdentity, asked: AskedQuestions) -> str:
+def _unchecked(judge: JudgeIdentity, asked: RunQuestions) -> str:
     told = "Nothing is known of this judge's errors"
     if is_imported(judge):
         return f"{told}: its labels were taken over from a log, and a log cannot be checked."
@@ -144,7 +144,7 @@ def _unchecked(judge: JudgeIdentity, asked: AskedQuestions) -> str:
     return f"{never} `{check_command(judge, asked)}` does that."
 
 
-def check_command(judge: JudgeIdentity, asked: AskedQuestions) -> str:
+def check_command(judge: JudgeIdentity, asked: RunQuestions) -> str:
     """What checks a judge on the data of a run; for a set of the user's, JUDGE stands in the place of its file."""
     spec, prompts = "JUDGE", judge.templates.lower()
     if rules_of(judge.model) or prompts == asked.benchmark.prompts:

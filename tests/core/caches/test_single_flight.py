@@ -6,11 +6,11 @@ from functools import partial
 
 import pytest
 
-from longmemeval.core.caches.single_flight import SharedCache
+from longmemeval.core.caches.single_flight import SingleFlightCache
 
 
 def test_threads_share_one_value() -> None:
-    cache = SharedCache[str, list[int]]()
+    cache = SingleFlightCache[str, list[int]]()
     made: list[list[int]] = []
 
     def make() -> list[int]:
@@ -25,12 +25,12 @@ def test_threads_share_one_value() -> None:
 
 
 def test_other_keys_do_not_wait() -> None:
-    cache = SharedCache[str, str]()
+    cache = SingleFlightCache[str, str]()
     assert cache.get("outer", lambda: cache.get("inner", lambda: "made") + " inside") == "made inside"
 
 
 def test_the_values_used_last_stay() -> None:
-    cache = SharedCache[int, int](10, lambda value: value)
+    cache = SingleFlightCache[int, int](10, lambda value: value)
     for key in (1, 2, 3, 4):
         cache.get(key, partial(int, key))
     assert cache.get(1, lambda: 0) == 1
@@ -45,7 +45,7 @@ def test_the_values_used_last_stay() -> None:
 
 
 def test_what_grows_while_it_is_kept_is_weighed_again() -> None:
-    cache = SharedCache[int, list[int]](10, len)
+    cache = SingleFlightCache[int, list[int]](10, len)
     values = {key: cache.get(key, list[int]) for key in range(4)}
     for key, value in values.items():
         value += [0] * 4
@@ -58,7 +58,7 @@ def test_what_grows_while_it_is_kept_is_weighed_again() -> None:
 
 
 def test_what_could_not_be_made_is_tried_again() -> None:
-    cache = SharedCache[str, int]()
+    cache = SingleFlightCache[str, int]()
 
     def fail() -> int:
         raise ValueError("not now")

@@ -14,7 +14,7 @@ import pytest
 from longmemeval.core.executors.protocol import Done, Task
 from longmemeval.core.executors.registry import executor_named
 from tests.core.executors.clusters import KEY, Cluster, DaskCluster, RayCluster, embedded, made, wait_until, warn
-from tests.memory.external.carried import EXAMPLE
+from tests.memory.external.transported import EXAMPLE
 from tests.pipeline.helpers import start
 from tests.server import ModelServer
 from tests.support import ROOT, longmemeval, record, write_dataset

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from longmemeval.llm.rates.book import RateBook, Size
+from longmemeval.llm.rates.book import RateState, TokenEstimate
 from longmemeval.llm.rates.headers import Told
 from longmemeval.llm.rates.limits import Rate
 
@@ -92,7 +92,7 @@ def simulate(
         others_each_s: requests per second by others with the same key.
         network_s: the longest way to the provider.
     """
-    chance, book, begin = random.Random(5), RateBook(), 1_000_000.0
+    chance, book, begin = random.Random(5), RateState(), 1_000_000.0
     events: list[tuple[float, int, int, Callable[[float], None]]] = []
     numbers = iter(range(10**9))
     outcome = Outcome([], 0)
@@ -107,7 +107,7 @@ def simulate(
         wait = 0.02
         if waiting:
             prompt, longest, _ = waiting[0]
-            amounts = book.expected(Size(prompt, longest))
+            amounts = book.expected(TokenEstimate(prompt, longest))
             if not (wait := min(book.wait(now, amounts, rate), 0.1)):
                 book.use(now, amounts, rate, "a")
                 one = waiting.popleft()
@@ -129,7 +129,7 @@ def simulate(
         told = {kind: Told(server.limit, server.limit - server.used) for kind, server in servers.items()}
 
         def answered(later: float) -> None:
-            book.answered(sent_at, Size(prompt, longest), expected, (prompt, reply), rate)
+            book.answered(sent_at, TokenEstimate(prompt, longest), expected, (prompt, reply), rate)
             if headers:
                 book.learn(later, sent_at, told, rate)
             waiting.append(size(chance))

@@ -14,7 +14,7 @@ from longmemeval.embedding.registry import load_embedder
 from longmemeval.errors import EndpointDownError, HarnessError
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
-from longmemeval.llm.rates.book import RateBook, Size
+from longmemeval.llm.rates.book import RateState, TokenEstimate
 from longmemeval.llm.rates.file import rate_limits, read_limits
 from longmemeval.llm.rates.gate import gate_for
 from longmemeval.llm.rates.headers import Told, told
@@ -174,11 +174,11 @@ def test_each_model_and_key_has_its_own() -> None:
 
 
 def test_tokens_are_expected_as_replies_have_been() -> None:
-    book, rate = RateBook(), Rate(tpm=60_000)
-    assert book.expected(Size(100, 500)) == {"requests": 1.0, "tokens": 600.0}
+    book, rate = RateState(), Rate(tpm=60_000)
+    assert book.expected(TokenEstimate(100, 500)) == {"requests": 1.0, "tokens": 600.0}
     for _ in range(100):
-        book.answered(0.0, Size(100, 500), 600.0, (100, 50), rate)
-    assert book.expected(Size(100, 500))["tokens"] == pytest.approx(150.0, abs=1.0)
+        book.answered(0.0, TokenEstimate(100, 500), 600.0, (100, 50), rate)
+    assert book.expected(TokenEstimate(100, 500))["tokens"] == pytest.approx(150.0, abs=1.0)
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,7 @@ def test_a_life_is_answered_from_the_store(store: FactStoreName, tmp_path: Path,
     engine.save()
     alone = Engram(path)
     for again in (engine, Engram(path, store=store)):
-        assert type(again.asked).__module__.endswith(store)
+        assert type(again.fact_store).__module__.endswith(store)
         for one in questions():
             found = again.facts(one.subject, one.predicate, as_of=one.as_of, believed_at=one.believed_at)
             assert {fact.object for fact in found} == one.values, one

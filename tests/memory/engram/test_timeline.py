@@ -188,7 +188,7 @@ def test_the_graph_finds_what_is_connected() -> None:
     made.add(Claim("assert", "Mia", "home", "Oslo", "Mia lives in Oslo", ("e9",), day(2)), day(2))
     assert made.store.distances(["Ann"], 2) == {"Ann": 0, "Mia": 1, "Oslo": 2}
     assert made.store.distances(["Ann"], 1) == {"Ann": 0, "Mia": 1}
-    assert made.called("ann's sister") == ["Mia", "Ann's sister"]
+    assert made.aliases_of("ann's sister") == ["Mia", "Ann's sister"]
     assert [(edge.source, edge.predicate, edge.target) for edge in made.relations()] == [
         ("Ann", "relative:sister", "Mia")
     ]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.memory.external.carried import NODE, SERVE, http_served
+from tests.memory.external.transported import NODE, SERVE, http_served
 from tests.support import COMMAND, ROOT, clean_environment, longmemeval
 
 BASE = """

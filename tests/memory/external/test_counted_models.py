@@ -17,7 +17,7 @@ from longmemeval.core.journal import read_journal
 from longmemeval.llm.model_calls import ModelCall, read_calls
 from longmemeval.results.preparation.journal import PrepareRecord
 from longmemeval.storage.fixture import read_meta
-from tests.memory.external.carried import SERVE
+from tests.memory.external.transported import SERVE
 from tests.server import ModelServer, nobody
 from tests.support import COMMAND, clean_environment, longmemeval, record, write_dataset
 
@@ -32,8 +32,8 @@ scope.CHECKPOINT_S = 0.0
 class Extracts:
     """Has a model extract a fact from each session, and another look at the question."""
 
-    def __init__(self, folder, chat_base_url, embedding_base_url, swallows=False, patience=None):
-        patient = {"timeout": patience, "max_retries": 0} if patience else {}
+    def __init__(self, folder, chat_base_url, embedding_base_url, swallows=False, timeouts=None):
+        patient = {"timeout": timeouts, "max_retries": 0} if timeouts else {}
         self.chat = openai.OpenAI(base_url=chat_base_url, api_key="longmemeval", **patient).chat.completions
         self.vectors = openai.OpenAI(base_url=embedding_base_url, api_key="longmemeval").embeddings
         self.facts, self.swallows = [], swallows
@@ -270,7 +270,7 @@ def test_a_killed_prepare_pays_nothing_twice(folder: Path, server: ModelServer) 
 
 def test_replies_that_the_memory_no_longer_waits_for_are_counted(folder: Path, server: ModelServer) -> None:
     server.plan = lambda: "slow:1.0"
-    hasty = ("--set", "swallows=true", "--set", "patience=0.3")
+    hasty = ("--set", "swallows=true", "--set", "timeouts=0.3")
     longmemeval(*prepare(server, *hasty), cwd=folder, OPENAI_API_KEY=KEY)
     prepared = len(server.chat_requests)
     assert prepared == 6

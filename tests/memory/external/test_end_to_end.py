@@ -1,4 +1,4 @@
-"""A memory from outside through every verb: the same figures over every carrier, no labels out, faults kept apart."""
+"""A memory from outside through every verb: the same figures over every transport, no labels out, faults kept apart."""
 
 import asyncio
 import hashlib
@@ -33,7 +33,7 @@ from longmemeval.memory.external.proxy.scope import ProxiedScope
 from longmemeval.memory.external.transports.service import close_services
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import read_meta
-from tests.memory.external.carried import EXAMPLE, NODE, SERVE, http_served
+from tests.memory.external.transported import EXAMPLE, NODE, SERVE, http_served
 from tests.support import COMMAND, clean_environment, json_lines, longmemeval, record, write_dataset
 
 RUN = ("run", "--model", "offline/extractive")

@@ -20,13 +20,13 @@ from longmemeval.memory.external.serve import server_of
 from longmemeval.memory.external.transports.child_process import ChildProcess
 from longmemeval.memory.external.transports.http_service import HttpService
 from longmemeval.memory.external.transports.service import MemoryService
-from longmemeval.memory.external.transports.timeouts import Patience
+from longmemeval.memory.external.transports.timeouts import Timeouts
 from longmemeval.memory.external.transports.transport import InProcess, ServiceError
-from tests.memory.external.test_carriers import IDS, MESSAGES, found
+from tests.memory.external.test_transports import IDS, MESSAGES, found
 from tests.server import nobody
 
-QUICK = Patience(open=1.0, no_progress=0.3, shutdown=0.5)
-PATIENT = Patience(shutdown=0.5)
+QUICK = Timeouts(open=1.0, no_progress=0.3, shutdown=0.5)
+PATIENT = Timeouts(shutdown=0.5)
 """For faults that are noticed as soon as they happen."""
 
 CHILD = """
@@ -47,10 +47,10 @@ for line in sys.stdin:
 """
 
 
-def child(tmp_path: Path, fault: str, patience: Patience = PATIENT) -> MemoryService:
+def child(tmp_path: Path, fault: str, timeouts: Timeouts = PATIENT) -> MemoryService:
     file = tmp_path / "child.py"
     file.write_text(CHILD.replace("FAULT", fault))
-    return MemoryService(lambda on_progress: ChildProcess([sys.executable, str(file)], on_progress), patience)
+    return MemoryService(lambda on_progress: ChildProcess([sys.executable, str(file)], on_progress), timeouts)
 
 
 def failure(service: MemoryService, *, ended: bool = True) -> ServiceError:
@@ -127,7 +127,7 @@ def test_what_a_child_began_ends_with_it(tmp_path: Path) -> None:
 def test_progress_gives_a_call_more_time(tmp_path: Path) -> None:
     progress = "{'method': 'progress', 'params': {'scope': 'h_1', 'done': DONE}}"
     steps = f"for n in range(1, 7): time.sleep(0.4); print(json.dumps({progress}), flush=True)\n        END"
-    patience = Patience(open=2.0, shutdown=0.5)
+    timeouts = Timeouts(open=2.0, shutdown=0.5)
 
     async def work() -> None:
         opened = (one.open(Open("h_1", "", "prepare")) for one in (grows, stands))
@@ -140,14 +140,14 @@ def test_progress_gives_a_call_more_time(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
     grows, stands = (
-        child(tmp_path / name, steps.replace("DONE", done).replace("END", end), patience)
+        child(tmp_path / name, steps.replace("DONE", done).replace("END", end), timeouts)
         for name, done, end in (("a", "n", "reply({})"), ("b", "1", "time.sleep(600)"))
     )
     asyncio.run(work())
 
 
 def test_a_scope_that_stays_pending_is_given_up(tmp_path: Path) -> None:
-    service = child(tmp_path, "reply({})", Patience(no_progress=0.3, shutdown=0.5))
+    service = child(tmp_path, "reply({})", Timeouts(no_progress=0.3, shutdown=0.5))
 
     async def work() -> None:
         await service.open(Open("h_1", "", "prepare"))
@@ -255,18 +255,18 @@ def test_a_class_that_hangs_stops_neither_the_loop_nor_the_process(tmp_path: Pat
     work = f"""
 import asyncio, sys, time
 sys.path[:0] = [{str(tmp_path)!r}, {str(Path.cwd())!r}]
-from tests.memory.external.test_carriers import MESSAGES, IDS
+from tests.memory.external.test_transports import MESSAGES, IDS
 from longmemeval.memory.external.ingestion.batches import batches
 from longmemeval.memory.external.transports.transport import InProcess
 from longmemeval.memory.external.serve import MemoryServer
 from longmemeval.memory.external.messages import Open
 from longmemeval.memory.external.serve import server_of
-from longmemeval.memory.external.transports.timeouts import Patience
+from longmemeval.memory.external.transports.timeouts import Timeouts
 from longmemeval.memory.external.transports.service import MemoryService
 import slow
 async def main():
     server = MemoryServer(slow.Slow, "slow")
-    service = MemoryService(lambda on_progress: InProcess(server), Patience(add=0.5, shutdown=0.2))
+    service = MemoryService(lambda on_progress: InProcess(server), Timeouts(add=0.5, shutdown=0.2))
     await service.open(Open("h_1", "", "prepare"))
     adding = asyncio.create_task(service.add(next(batches("h_1", MESSAGES, IDS, "session"))))
     ticks = 0

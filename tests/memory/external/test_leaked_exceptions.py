@@ -10,8 +10,8 @@ import pytest
 from longmemeval.memory.external.messages import Add, Open, Search, SentMessage, SentSession
 from longmemeval.memory.external.transports.service import MemoryService
 from longmemeval.memory.external.transports.transport import ServiceError
-from tests.memory.external.carried import CARRIERS, memory_service
-from tests.memory.external.test_carriers import ASKED
+from tests.memory.external.test_transports import ASKED
+from tests.memory.external.transported import CARRIERS, memory_service
 from tests.pipeline.helpers import colours, start
 from tests.support import json_lines, longmemeval
 
@@ -77,9 +77,9 @@ async def _use(service: MemoryService, folder: Path) -> None:
     await service.snapshot("h_1")
 
 
-@pytest.mark.parametrize("carrier", CARRIERS[:3])
+@pytest.mark.parametrize("transport", CARRIERS[:3])
 def test_it_is_an_error_of_the_memory_within_a_second(
-    carrier: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    transport: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
 
@@ -91,12 +91,12 @@ def test_it_is_an_error_of_the_memory_within_a_second(
         return str(told.value), time.monotonic() - began
 
     # In one process of its own each; a few are enough there.
-    chosen = cases() if carrier == "in process" else [one for one in cases() if one[1] == "add"]
+    chosen = cases() if transport == "in process" else [one for one in cases() if one[1] == "add"]
     for raised, method, asynchronous in chosen:
         target = written(tmp_path, raised, method, asynchronous=asynchronous)
-        with memory_service(carrier, tmp_path, target) as (service, _):
+        with memory_service(transport, tmp_path, target) as (service, _):
             told, seconds = asyncio.run(work(service))
-        assert seconds < 1 or carrier != "in process", (raised, method)
+        assert seconds < 1 or transport != "in process", (raised, method)
         expected = {"a task's SystemExit": ["SystemExit: 3"], "cancelled by itself": ["cancelled its own", "Cancelled"]}
         assert any(one in told for one in expected.get(raised, [raised])), (raised, method, told)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.forking import Forked
-from tests.memory.external.carried import NODE, SERVE
+from tests.memory.external.transported import NODE, SERVE
 from tests.pipeline.helpers import colours, litter, start
 from tests.support import longmemeval
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.memory.external.carried import EXAMPLE, SERVE
+from tests.memory.external.transported import EXAMPLE, SERVE
 from tests.support import json_lines, longmemeval, record, tree, write_dataset
 
 CODE = '''

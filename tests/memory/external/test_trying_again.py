@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.memory.external.carried import EXAMPLE, SERVE
+from tests.memory.external.transported import EXAMPLE, SERVE
 from tests.support import COMMAND, clean_environment, json_lines, longmemeval, record, tree, write_dataset
 
 CODE = '''

@@ -9,7 +9,7 @@ from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.pipeline.compare.baseline import (
     AgainstBaseline,
-    hold_against,
+    compare_to_baseline,
     load_baseline,
     regression,
     save_baseline,
@@ -31,7 +31,7 @@ def graded(where: Folders, run_id: str) -> GradedRun:
 
 
 def held(where: Folders, run_id: str, baseline: str | Path, margin: float = 0.0) -> AgainstBaseline:
-    return hold_against(graded(where, run_id), load_baseline(str(baseline), where), margin=margin)
+    return compare_to_baseline(graded(where, run_id), load_baseline(str(baseline), where), margin=margin)
 
 
 def test_a_file_says_what_the_run_says(hundred: Dataset, where: Folders, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from longmemeval.llm.tokens import encoding_of
 from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.pipeline.batches.batches import BatchOptions
 from longmemeval.pipeline.estimate.forecast import Forecast, forecast_run
-from longmemeval.pipeline.estimate.work import work_of
+from longmemeval.pipeline.estimate.work import estimate_calls
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.run.run import RunOptions, run
@@ -204,7 +204,7 @@ def test_by_batch_at_the_price_of_batches(tmp_path: Path) -> None:
 
 def test_of_a_part_of_the_questions_the_prompts_have_an_interval() -> None:
     calls = [[Call(prompt_tokens, 10)] for prompt_tokens in (90, 100, 110, 100)]
-    work = work_of("offline/x", calls, 400, "")
+    work = estimate_calls("offline/x", calls, 400, "")
     # Standard deviation 8.165, by 400 / sqrt(4), less what is known already: sqrt(1 - 4 / 400).
     # Student's t of three degrees of freedom: 3.18245.
     margin = round(3.18245 * 400 * 8.16497 / 2 * 0.994987)
@@ -213,7 +213,7 @@ def test_of_a_part_of_the_questions_the_prompts_have_an_interval() -> None:
         40_000 - margin,
         40_000 + margin,
     )
-    everything = work_of("offline/x", calls, 4, "")
+    everything = estimate_calls("offline/x", calls, 4, "")
     assert (everything.least_prompt_tokens, everything.most_prompt_tokens) == (400, 400)
 
 

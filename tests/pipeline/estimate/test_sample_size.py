@@ -9,7 +9,7 @@ from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.pipeline.estimate.forecast import Forecast
 from longmemeval.pipeline.estimate.sample_size import SampleSize, sample_size
 from longmemeval.pipeline.estimate.stages import Stage
-from longmemeval.pipeline.estimate.work import Work
+from longmemeval.pipeline.estimate.work import CallEstimate
 from longmemeval.statistics.paired import mcnemar
 from longmemeval.statistics.power import DISCORDANT
 from tests.conftest import real_file
@@ -20,7 +20,7 @@ from tests.support import longmemeval
 def forecast(left: int, dollars: float | None = 2.0, seconds: float | None = 30.0) -> Forecast:
     """Of `left` questions, at twice `dollars` where replies are as long as they may be."""
     most = None if dollars is None else 2 * dollars
-    work = Work("openai/gpt-4o-mini", left, 100, 100, most, "")
+    work = CallEstimate("openai/gpt-4o-mini", left, 100, 100, most, "")
     return Forecast(left, left, (Stage("answers", work, 50, dollars, seconds),), "", None)
 
 

@@ -18,7 +18,7 @@ from longmemeval.pipeline.retrieval.second_recall import differences_of
 from longmemeval.records import Recall, RecalledItem
 from longmemeval.report.tables.retrieval import retrieval_document, retrieval_footnotes
 from longmemeval.results.graded.graded_run import load_graded
-from tests.memory.external.carried import SERVE
+from tests.memory.external.transported import SERVE
 from tests.pipeline.helpers import answer_all, checked, colours, folders_in, prepared_colours
 from tests.support import json_lines, longmemeval
 

@@ -142,7 +142,7 @@ def test_a_score_over_some_labels_is_called_interim(folder: Path) -> None:
 
 def test_dollars_of_the_limit(folder: Path) -> None:
     account = Account(folder / "spending.jsonl", SpendingLimit(5.0))
-    account.settle(account.reserve_blocking(0.5, "m"), 0.25)
+    account.record_cost(account.reserve_blocking(0.5, "m"), 0.25)
     account.reserve_blocking(0.75, "m")
     found = state(folder)
     assert (found.spent_usd, found.limit_usd) == (1.0, 5.0)

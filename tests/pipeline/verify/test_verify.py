@@ -18,7 +18,7 @@ from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.results.manifest import read_manifest
 from longmemeval.results.run_files import RunFiles
-from longmemeval.results.run_questions import AskedQuestions
+from longmemeval.results.run_questions import RunQuestions
 from longmemeval.results.scores.checked import write_metrics
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import answer_all, manifest, prepared_colours
@@ -222,7 +222,7 @@ def test_labels_after_the_scores_are_told_from_changed_ones(finished: tuple[Data
     scores = only(where.results_dir / "r" / "metrics")
     whole = judgements.read_bytes()
     drop_last_line(judgements)
-    graded = AskedQuestions(read_manifest(where.results_dir / "r"), dataset)
+    graded = RunQuestions(read_manifest(where.results_dir / "r"), dataset)
     judge = msgspec.json.decode(scores.read_bytes(), type=Metrics).judge
     write_metrics(where.results_dir, RunFiles(where.results_dir / "r"), graded, judge)
     assert verify("r", where=where).problems == ()

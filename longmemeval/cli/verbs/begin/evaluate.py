@@ -86,7 +86,7 @@ def evaluate(
     named = bool(runs.run_ids) or runs.sweep is not None
     if named == (hypotheses is not None):
         raise typer.BadParameter("name a RUN or give --hypotheses FILE, not both")
-    shown.use()
+    shown.apply()
     continue_with(with_provider=batch.batch)
     where = places.folders()
     options = pipeline.EvaluateOptions(

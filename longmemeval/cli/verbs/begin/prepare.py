@@ -80,7 +80,7 @@ def prepare(
     from longmemeval.memory.configuration import resolve_configuration
     from longmemeval.pipeline.prepare import prepare as pipeline
 
-    shown.use()
+    shown.apply()
     if measure and not dry_run:
         raise typer.BadParameter("--measure goes with --dry-run")
     where = places.folders()

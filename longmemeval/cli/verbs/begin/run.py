@@ -244,7 +244,7 @@ def run(
     from longmemeval.pipeline.run import run as pipeline
     from longmemeval.results.manifest import default_run_id
 
-    shown.use()
+    shown.apply()
     again.check(context)
     if detect is not None and not (dry_run and 0 < detect < 100):
         raise typer.BadParameter("--detect takes points between 0 and 100, and --dry-run beside it")
@@ -276,7 +276,7 @@ def run(
         embedder=embedder,
         model_options=model_options,
         spending=shared.spending(calls.max_cost),
-        **calls.at_once(),
+        **calls.concurrency_by_stage(),
         run_id=name,
         must_exist=bool(which.resume or which.extend),
         extend=which.extend is not None,

@@ -71,7 +71,7 @@ def compare(
 
     Scores, significance, cost, and where questions were lost. Marks refer to the first run.
     """
-    from longmemeval.pipeline.compare.baseline import hold_against, load_baseline, regression
+    from longmemeval.pipeline.compare.baseline import compare_to_baseline, load_baseline, regression
     from longmemeval.pipeline.compare.baseline import save_baseline as save
     from longmemeval.pipeline.compare.compare import compare_runs
     from longmemeval.report.documents import comparison_document
@@ -93,7 +93,7 @@ def compare(
     held: list[AgainstBaseline] = []
     if against is not None:
         baseline = load_baseline(against, where, judge=graded[0].metrics.judge.id, dataset=dataset)
-        held = [hold_against(run, baseline, margin=margin, seed=seed) for run in graded]
+        held = [compare_to_baseline(run, baseline, margin=margin, seed=seed) for run in graded]
     own = graded[0].metrics.judge
     figures = published_for(graded[0].asked.dataset, None if published == "all" else own) if published else ()
     if as_json:

@@ -53,7 +53,7 @@ def sweep(
     """
     from longmemeval.pipeline.sweep.sweep import sweep as do_sweep
 
-    shown.use()
+    shown.apply()
     where = places.folders()
     report = do_sweep(
         file,

@@ -108,7 +108,7 @@ def retrieval(
     from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
     from longmemeval.report.tables.retrieval import retrieval_document
 
-    shown.use()
+    shown.apply()
     where = places.folders()
     overrides = parameters.overrides()
     report = retrieve(

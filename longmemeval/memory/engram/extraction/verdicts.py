@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from longmemeval.core.files import sha256_bytes
 from longmemeval.llm.protocol import ChatModel
-from longmemeval.memory.asking import Asker, Drop, Extracted, each, mark_of, one_line, prompt_texts
+from longmemeval.memory.asking import Asker, Drop, Extracted, gather_limited, mark_of, one_line, prompt_texts
 from longmemeval.memory.engram.records import Claim
 from longmemeval.memory.engram.timeline import Verdict
 
@@ -80,7 +80,7 @@ class Judge:
             said: the messages that a claim is from, as they are shown.
         """
         pairs = dict(list(decisions.open.items())[:most])
-        answered = await each([partial(self._asked, *pair, said) for pair in pairs.values()])
+        answered = await gather_limited([partial(self._asked, *pair, said) for pair in pairs.values()])
         decisions.known |= {key: one.verdict for key, one in zip(pairs, answered, strict=True)}
         return answered
 

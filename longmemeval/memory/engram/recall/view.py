@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longmemeval.core.arrays import Vector, Vectors
-from longmemeval.core.caches.single_flight import SharedCache
+from longmemeval.core.caches.single_flight import SingleFlightCache
 from longmemeval.memory.engram.part import FACTS, thread_of
 from longmemeval.memory.engram.predicates import Slot, slot_of
 from longmemeval.memory.engram.records import Fact
@@ -213,7 +213,7 @@ def believed(
     last = learned[before - 1] if before and until is not None else None
     stores = stores_of(fixture, store, vectors)
     views = fixture.kept(
-        ("engram views", store, vectors), lambda: SharedCache[tuple[bool, datetime | None], FactView](_VIEWS)
+        ("engram views", store, vectors), lambda: SingleFlightCache[tuple[bool, datetime | None], FactView](_VIEWS)
     )
     return views.get(
         (before > 0, last),

@@ -8,7 +8,7 @@ from longmemeval.llm.model_calls import CallSums, ModelCall, sums
 from longmemeval.memory.external.ingestion.filling import Ingested
 from longmemeval.memory.external.proxy.scope import ProxiedScope
 from longmemeval.records import Usage
-from longmemeval.storage.parts import Made
+from longmemeval.storage.parts import PartOutput
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Outcome:
     remark: str = ""
 
 
-def made(outcome: Outcome) -> Made:
+def made(outcome: Outcome) -> PartOutput:
     """What is recorded of it."""
     before, ingested, models, counted = outcome.before, outcome.ingested, outcome.models, sums(outcome.calls)
     paid = models.usage if models else Usage()
@@ -44,7 +44,7 @@ def made(outcome: Outcome) -> Made:
     notes = [f"{len(wrong)} model calls of the memory failed: {wrong[0]}"] if wrong else []
     kept = ingested or before
     if kept is None:
-        return Made(usage=paid, notes=tuple(notes), failed=outcome.why)
+        return PartOutput(usage=paid, notes=tuple(notes), failed=outcome.why)
     missing = _missing(kept)
     if ingested is None:
         # What an earlier attempt kept is as good as it was.
@@ -57,7 +57,7 @@ def made(outcome: Outcome) -> Made:
     told = _service(kept) | {"messages": outcome.messages}
     told |= {"remark": outcome.remark} if outcome.remark else {}
     told |= _calls(kept, models, counted) if models and all_counted else {}
-    return Made(usage=paid, notes=tuple(notes), told=told, incomplete=missing)
+    return PartOutput(usage=paid, notes=tuple(notes), stats=told, incomplete=missing)
 
 
 def _missing(ingested: Ingested) -> str:

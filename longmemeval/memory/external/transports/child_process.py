@@ -84,7 +84,7 @@ class ChildProcess:
         return self._end is not None
 
     async def call(self, method: str, params: bytes) -> bytes:
-        """The result; see `Carrier`."""
+        """The result; see `Transport`."""
         async with self._starting:
             if self._process is None and self._end is None:
                 await self._start()

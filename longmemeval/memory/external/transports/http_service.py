@@ -34,7 +34,7 @@ class HttpService:
         self._client: AsyncClient | None = None
 
     async def call(self, method: str, params: bytes) -> bytes:
-        """The result; see `Carrier`."""
+        """The result; see `Transport`."""
         import httpx
 
         if self._client is None:

@@ -35,8 +35,8 @@ from longmemeval.memory.external.messages import (
     Snapshot,
     SnapshotResult,
 )
-from longmemeval.memory.external.transports.timeouts import TIMEOUTS, Patience
-from longmemeval.memory.external.transports.transport import Carrier, OnProgress, ServiceError
+from longmemeval.memory.external.transports.timeouts import TIMEOUTS, Timeouts
+from longmemeval.memory.external.transports.transport import OnProgress, ServiceError, Transport
 
 R = TypeVar("R", bound=Struct)
 
@@ -50,13 +50,13 @@ class MemoryService:
     A service that is gone is begun anew by the next call. It does not know then what was open before.
 
     Args:
-        connect: makes the carrier, which tells of progress.
-        patience: how long to wait.
+        connect: makes the transport, which tells of progress.
+        timeouts: how long to wait.
     """
 
-    def __init__(self, connect: Callable[[OnProgress], Carrier], patience: Patience | None = None) -> None:
-        self._connect, self._patience = connect, patience or Patience()
-        self._carrier: Carrier | None = None
+    def __init__(self, connect: Callable[[OnProgress], Transport], timeouts: Timeouts | None = None) -> None:
+        self._connect, self._timeouts = connect, timeouts or Timeouts()
+        self._transport: Transport | None = None
         self._told: HelloResult | None = None
         self._connecting: asyncio.Lock | None = None
         self._places: asyncio.Semaphore | None = None
@@ -96,11 +96,11 @@ class MemoryService:
                 return told
             if told.done > best:
                 best, since, wait = told.done, now, _FIRST_WAIT_S
-            elif now - since > self._patience.no_progress:
+            elif now - since > self._timeouts.no_progress:
                 raise ServiceError(
-                    f"The memory made no progress for {self._patience.no_progress:g} s: "
+                    f"The memory made no progress for {self._timeouts.no_progress:g} s: "
                     f"{told.done} batches are done, {told.pending} are not",
-                    fix=_more_time("no_progress", self._patience.no_progress),
+                    fix=_more_time("no_progress", self._timeouts.no_progress),
                     code="silent",
                 )
             await asyncio.sleep(wait)
@@ -137,27 +137,27 @@ class MemoryService:
         await in_background(self._close())
 
     async def _close(self) -> None:
-        carrier, self._carrier = self._carrier, None
-        if carrier is None:
+        transport, self._transport = self._transport, None
+        if transport is None:
             return
         with suppress(ServiceError):
-            await self._carried(carrier, "shutdown", Shutdown(), ShutdownResult)
-        await carrier.end()
+            await self._carried(transport, "shutdown", Shutdown(), ShutdownResult)
+        await transport.end()
 
     async def _ask(self, method: str, request: Struct, kind: type[R]) -> R:
         return await in_background(self._answered(method, request, kind))
 
     async def _answered(self, method: str, request: Struct, kind: type[R]) -> R:
         wait = _FIRST_WAIT_S
-        for attempt in range(1, self._patience.attempts + 1):
+        for attempt in range(1, self._timeouts.attempts + 1):
             await self._hello()
-            carrier = self._carrier
+            transport = self._transport
             try:
-                if carrier is None:
+                if transport is None:
                     raise ServiceError("The memory service was closed", code="gone")
-                return await self._carried(carrier, method, request, kind)
+                return await self._carried(transport, method, request, kind)
             except ServiceError as error:
-                if not error.retryable or attempt == self._patience.attempts:
+                if not error.retryable or attempt == self._timeouts.attempts:
                     raise
             await asyncio.sleep(wait)
             wait = min(wait * 5, _LONGEST_WAIT_S)
@@ -166,35 +166,35 @@ class MemoryService:
     async def _hello(self) -> HelloResult:
         self._connecting = self._connecting or asyncio.Lock()
         async with self._connecting:
-            if self._carrier and not self._carrier.gone and self._told:
+            if self._transport and not self._transport.gone and self._told:
                 return self._told
-            carrier = self._connect(self._noted)
+            transport = self._connect(self._noted)
             self.beginnings += 1
-            told = await self._carried(carrier, "hello", Hello(), HelloResult)
+            told = await self._carried(transport, "hello", Hello(), HelloResult)
             if told.protocol != PROTOCOL:
-                await carrier.end()
+                await transport.end()
                 raise ServiceError(
                     f"The memory speaks version {told.protocol} of the protocol, this is version {PROTOCOL}",
                     fix="Use a longmemeval and a service of the same version",
                 )
-            self._carrier, self._told = carrier, told
+            self._transport, self._told = transport, told
             return told
 
-    async def _carried(self, carrier: Carrier, method: str, request: Struct, kind: type[R]) -> R:
+    async def _carried(self, transport: Transport, method: str, request: Struct, kind: type[R]) -> R:
         """One attempt at one call.
 
         Raises:
             ServiceError: it failed, took too long, or the result is not what the protocol says.
         """
         scope = str(getattr(request, "scope", ""))
-        allowed: float = getattr(self._patience, method)
-        call = asyncio.ensure_future(carrier.call(method, msgspec.json.encode(request)))
+        allowed: float = getattr(self._timeouts, method)
+        call = asyncio.ensure_future(transport.call(method, msgspec.json.encode(request)))
         started = time.monotonic()
         try:
             while not call.done():
                 left = max(started, self._progress.get(scope, (0, 0.0))[1]) + allowed - time.monotonic()
                 if left <= 0:
-                    await carrier.end()
+                    await transport.end()
                     what = f"The memory did not answer {method} within {allowed:g} s"
                     raise ServiceError(what, fix=_more_time(method, allowed), code="silent")
                 await asyncio.wait({call}, timeout=left)
@@ -230,6 +230,6 @@ def close_services() -> None:
     async def close() -> None:
         await asyncio.gather(*(service._close() for service in _services), return_exceptions=True)
 
-    if any(service._carrier for service in _services):
+    if any(service._transport for service in _services):
         with suppress(TimeoutError):
-            complete_in_background(close(), 2 * Patience().shutdown)
+            complete_in_background(close(), 2 * Timeouts().shutdown)

@@ -10,7 +10,7 @@ TIMEOUTS = "LONGMEMEVAL_MEMORY_TIMEOUTS"
 """The environment variable that changes them: `add=1200,search=120`."""
 
 
-class Patience(Struct, frozen=True):
+class Timeouts(Struct, frozen=True):
     """Seconds a service may take for each method; a longer call is given up and a child process ended."""
 
     hello: float = 180.0
@@ -28,8 +28,8 @@ class Patience(Struct, frozen=True):
     """Of a call that fails in a way that may pass."""
 
 
-def patience_of(text: str | None = None) -> Patience:
-    """The usual patience, changed by what the user says.
+def patience_of(text: str | None = None) -> Timeouts:
+    """The usual timeouts, changed by what the user says.
 
     Args:
         text: `method=seconds`, with commas between; None: that of the environment variable.
@@ -38,7 +38,7 @@ def patience_of(text: str | None = None) -> Patience:
         HarnessError: a method does not exist, or its seconds are no positive number.
     """
     given: dict[str, float] = {}
-    known = [name for name in Patience.__struct_fields__ if name != "attempts"]
+    known = [name for name in Timeouts.__struct_fields__ if name != "attempts"]
     for one in (os.environ.get(TIMEOUTS, "") if text is None else text).split(","):
         name, _, seconds = (word.strip() for word in one.partition("="))
         if not one.strip():
@@ -52,4 +52,4 @@ def patience_of(text: str | None = None) -> Patience:
         if not 0 < given[name] < float("inf"):
             fix = f"Write seconds above 0, such as {TIMEOUTS}={name}=1200"
             raise HarnessError(f"The time-out '{one.strip()}' has no number of seconds", where=TIMEOUTS, fix=fix)
-    return structs.replace(Patience(), **given)
+    return structs.replace(Timeouts(), **given)

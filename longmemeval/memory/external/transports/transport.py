@@ -34,7 +34,7 @@ class ServiceError(RecallError):
         self.code, self.retryable = code, retryable
 
 
-class Carrier(Protocol):
+class Transport(Protocol):
     """Carries messages to one service and back. All methods are called in the loop for services."""
 
     async def call(self, method: str, params: bytes) -> bytes:
@@ -71,7 +71,7 @@ class InProcess:
         self._server = server
 
     async def call(self, method: str, params: bytes) -> bytes:
-        """The result; see `Carrier`."""
+        """The result; see `Transport`."""
         try:
             return encode(await self._server.call(method, msgspec.json.decode(params)))
         except ServedFault as fault:

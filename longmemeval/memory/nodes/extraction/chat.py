@@ -11,7 +11,16 @@ from msgspec import structs
 from longmemeval.core.text.calendar_names import weekday_of
 from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.protocol import ChatModel
-from longmemeval.memory.asking import MOST_CALLS, Asker, Drop, Extracted, each, mark_of, one_line, prompt_texts
+from longmemeval.memory.asking import (
+    MOST_CALLS,
+    Asker,
+    Drop,
+    Extracted,
+    gather_limited,
+    mark_of,
+    one_line,
+    prompt_texts,
+)
 from longmemeval.memory.evidence import Evidence
 from longmemeval.memory.nodes.entries import Entry, EntryDate, Value, checked_values
 from longmemeval.memory.nodes.extraction.dating import resolved
@@ -58,7 +67,7 @@ class NodeExtractor:
             return Extracted()
         evidence = Evidence((one.message_id, one.content) for one in messages)
         asked = [partial(self._of_node, node, session, messages, evidence) for node in self._nodes.nodes]
-        found = await each(asked)
+        found = await gather_limited(asked)
         return Extracted(
             tuple(entry for one in found for entry in one.items),
             dict(sum((Counter(one.dropped) for one in found), Counter[str]())),

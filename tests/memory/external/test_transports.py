@@ -25,7 +25,7 @@ from longmemeval.memory.external.serve import MemoryServer
 from longmemeval.memory.external.transports.child_process import ChildProcess
 from longmemeval.memory.external.transports.service import MemoryService
 from longmemeval.memory.external.transports.transport import ServiceError
-from tests.memory.external.carried import CARRIERS, EXAMPLE, haystack, memory_service, session, valid
+from tests.memory.external.transported import CARRIERS, EXAMPLE, haystack, memory_service, session, valid
 from tests.support import ROOT
 
 ASKED = datetime(2023, 6, 1, 12, 0)
@@ -62,14 +62,14 @@ async def found(service: MemoryService, query: str, limit: int = 10, scope: str 
     return (await service.search(Search(scope, query, ASKED, limit))).items
 
 
-@pytest.mark.parametrize("carrier", CARRIERS)
-def test_every_carrier_gives_the_same_hits(carrier: str, folder: Path) -> None:
+@pytest.mark.parametrize("transport", CARRIERS)
+def test_every_carrier_gives_the_same_hits(transport: str, folder: Path) -> None:
     async def work(service: MemoryService) -> tuple[SearchItem, ...]:
         await prepared(service, folder / "kept")
         await service.open(Open("h_1", str(folder / "kept"), "read"))
         return await found(service, "Does Pixel the beagle walk in Lisbon?")
 
-    with memory_service(carrier, folder) as (service, taps):
+    with memory_service(transport, folder) as (service, taps):
         hits = asyncio.run(work(service))
     shown = [(item.text, item.score, item.date, item.speaker, item.message_ids) for item in hits]
     beagle, walks = ("answer_280352e9_1:0", "answer_280352e9_1:2")
@@ -81,9 +81,9 @@ def test_every_carrier_gives_the_same_hits(carrier: str, folder: Path) -> None:
     assert [method for method, _ in taps[0].sent[:4]] == ["hello", "open", "add", "add"]
 
 
-@pytest.mark.parametrize("carrier", CARRIERS)
-def test_a_restart_finds_what_was_saved(carrier: str, folder: Path) -> None:
-    with memory_service(carrier, folder) as (service, _):
+@pytest.mark.parametrize("transport", CARRIERS)
+def test_a_restart_finds_what_was_saved(transport: str, folder: Path) -> None:
+    with memory_service(transport, folder) as (service, _):
         asyncio.run(prepared(service, folder / "kept"))
 
     async def again(service: MemoryService) -> tuple[SearchItem, ...]:
@@ -91,12 +91,12 @@ def test_a_restart_finds_what_was_saved(carrier: str, folder: Path) -> None:
         assert there.batch_ids == tuple(IDS.sessions.values())
         return await found(service, "beagle")
 
-    with memory_service(carrier, folder) as (service, _):
+    with memory_service(transport, folder) as (service, _):
         assert [item.text for item in asyncio.run(again(service))] == ["I adopted a beagle called Pixel."]
 
 
-@pytest.mark.parametrize("carrier", CARRIERS)
-def test_scopes_are_apart_and_a_batch_counts_once(carrier: str, folder: Path) -> None:
+@pytest.mark.parametrize("transport", CARRIERS)
+def test_scopes_are_apart_and_a_batch_counts_once(transport: str, folder: Path) -> None:
     async def work(service: MemoryService) -> None:
         for scope in ("h_1", "h_2"):
             (folder / scope).mkdir()
@@ -109,12 +109,12 @@ def test_scopes_are_apart_and_a_batch_counts_once(carrier: str, folder: Path) ->
         await service.reset("h_1")
         assert await found(service, "beagle hello") == ()
 
-    with memory_service(carrier, folder) as (service, _):
+    with memory_service(transport, folder) as (service, _):
         asyncio.run(work(service))
 
 
-@pytest.mark.parametrize("carrier", CARRIERS)
-def test_the_schema_has_every_message_of_every_carrier(carrier: str, folder: Path) -> None:
+@pytest.mark.parametrize("transport", CARRIERS)
+def test_the_schema_has_every_message_of_every_carrier(transport: str, folder: Path) -> None:
     """All methods, results and a fault; the lines of a child process and the bodies over HTTP as they are sent."""
     lines: list[tuple[str, bytes]] = []
 
@@ -128,11 +128,11 @@ def test_the_schema_has_every_message_of_every_carrier(carrier: str, folder: Pat
             await found(service, "beagle", scope="h_9")
         await service.close()
 
-    with memory_service(carrier, folder, lines=lines) as (service, taps):
+    with memory_service(transport, folder, lines=lines) as (service, taps):
         asyncio.run(work(service))
     assert {method for method, _ in taps[0].sent} == set(PARAMETERS)
     assert {method for method, _ in taps[0].received} == set(RESULTS)
-    if carrier in ("child process", "node"):
+    if transport in ("child process", "node"):
         names = [name for name, _ in lines]
         assert names.count("request") == names.count("response") == len(taps[0].sent)
     for name, line in lines:
@@ -151,8 +151,8 @@ def test_the_schema_refuses_what_is_no_message() -> None:
             valid(document, name)
 
 
-@pytest.mark.parametrize("carrier", CARRIERS)
-def test_a_fault_is_told_and_the_rest_goes_on(carrier: str, folder: Path) -> None:
+@pytest.mark.parametrize("transport", CARRIERS)
+def test_a_fault_is_told_and_the_rest_goes_on(transport: str, folder: Path) -> None:
     async def work(service: MemoryService) -> None:
         with pytest.raises(ServiceError, match="this scope is not open") as told:
             await found(service, "beagle", scope="h_9")
@@ -160,7 +160,7 @@ def test_a_fault_is_told_and_the_rest_goes_on(carrier: str, folder: Path) -> Non
         await prepared(service, folder / "kept")
         assert service.beginnings == 1
 
-    with memory_service(carrier, folder) as (service, _):
+    with memory_service(transport, folder) as (service, _):
         asyncio.run(work(service))
 
 
@@ -180,8 +180,8 @@ def test_the_standard_library_is_all_that_a_child_needs(folder: Path) -> None:
     asyncio.run(work())
 
 
-@pytest.mark.parametrize("carrier", CARRIERS[:3])
-def test_what_is_set_reaches_the_class(carrier: str, folder: Path) -> None:
+@pytest.mark.parametrize("transport", CARRIERS[:3])
+def test_what_is_set_reaches_the_class(transport: str, folder: Path) -> None:
     async def work(service: MemoryService) -> None:
         await service.open(Open("h_1", "", "prepare", {"shortest": 20}))
         await service.add(Add("h_1", "b", SentSession("s", ASKED, (SentMessage("m", "user", "", "A beagle."),))))
@@ -189,7 +189,7 @@ def test_what_is_set_reaches_the_class(carrier: str, folder: Path) -> None:
         with pytest.raises(ServiceError, match="MyMemory cannot be made: got an unexpected keyword argument 'longest'"):
             await service.open(Open("h_1", "", "prepare", {"longest": 1}))
 
-    with memory_service(carrier, folder) as (service, _):
+    with memory_service(transport, folder) as (service, _):
         asyncio.run(work(service))
 
 
@@ -226,8 +226,8 @@ class Shows:
 """
 
 
-@pytest.mark.parametrize("carrier", CARRIERS[:3])
-def test_a_class_gets_the_folder_and_the_models_that_it_names(carrier: str, folder: Path) -> None:
+@pytest.mark.parametrize("transport", CARRIERS[:3])
+def test_a_class_gets_the_folder_and_the_models_that_it_names(transport: str, folder: Path) -> None:
     (folder / "shows.py").write_text(SHOWS_WHAT_IT_GOT)
 
     async def work(service: MemoryService) -> None:
@@ -240,14 +240,14 @@ def test_a_class_gets_the_folder_and_the_models_that_it_names(carrier: str, fold
         await service.open(Open("h_1", str(folder / "kept"), "read"))
         assert (await found(service, "anything"))[0].text == repr(["", "its own", "", "", 3, 1, "saved"])
 
-    with memory_service(carrier, folder, "shows:Shows") as (service, _):
+    with memory_service(transport, folder, "shows:Shows") as (service, _):
         asyncio.run(work(service))
 
 
-@pytest.mark.parametrize("carrier", CARRIERS)
-def test_nothing_that_tells_the_answer_goes_out(carrier: str, folder: Path) -> None:
+@pytest.mark.parametrize("transport", CARRIERS)
+def test_nothing_that_tells_the_answer_goes_out(transport: str, folder: Path) -> None:
     """The history's own ids are full of labels: `answer_…`, `…_abs`. Not one byte of them is sent."""
-    with memory_service(carrier, folder) as (service, taps):
+    with memory_service(transport, folder) as (service, taps):
         asyncio.run(prepared(service, folder / "kept"))
     sent = b"\n".join(params for _, params in taps[0].sent)
     assert b"Beagles need walks." in sent

@@ -4,15 +4,15 @@ import pytest
 
 from longmemeval.errors import HarnessError
 from longmemeval.memory.external.connect import connect
-from longmemeval.memory.external.transports.timeouts import TIMEOUTS, Patience, patience_of
+from longmemeval.memory.external.transports.timeouts import TIMEOUTS, Timeouts, patience_of
 
 
 def test_time_outs_are_changed_by_method(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert patience_of("") == Patience()
-    assert patience_of(" add=1200, search = 0.5,") == Patience(add=1200.0, search=0.5)
+    assert patience_of("") == Timeouts()
+    assert patience_of(" add=1200, search = 0.5,") == Timeouts(add=1200.0, search=0.5)
     monkeypatch.setenv(TIMEOUTS, "no_progress=7")
-    assert patience_of() == Patience(no_progress=7.0)
-    assert connect("http://127.0.0.1:1")._patience == Patience(no_progress=7.0)
+    assert patience_of() == Timeouts(no_progress=7.0)
+    assert connect("http://127.0.0.1:1")._timeouts == Timeouts(no_progress=7.0)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What the tests of memory services share: one memory over every carrier, with all that crosses it written down."""
+"""What the tests of memory services share: one memory over every transport, with all that crosses it written down."""
 
 import asyncio
 import subprocess
@@ -18,8 +18,8 @@ from longmemeval.memory.external.serve import server_of
 from longmemeval.memory.external.transports.child_process import ChildProcess
 from longmemeval.memory.external.transports.http_service import HttpService
 from longmemeval.memory.external.transports.service import MemoryService
-from longmemeval.memory.external.transports.timeouts import Patience
-from longmemeval.memory.external.transports.transport import Carrier, InProcess, OnProgress
+from longmemeval.memory.external.transports.timeouts import Timeouts
+from longmemeval.memory.external.transports.transport import InProcess, OnProgress, Transport
 from longmemeval.records import Haystack, Message, Session, Turn
 from longmemeval.storage.messages import haystack_messages
 from tests.support import ROOT, clean_environment
@@ -56,27 +56,27 @@ def _validator(name: str) -> jsonschema.Draft202012Validator:
 
 
 class Tap:
-    """A carrier that writes down every message, and validates it by the published schema."""
+    """A transport that writes down every message, and validates it by the published schema."""
 
-    def __init__(self, carrier: Carrier) -> None:
-        self.carrier = carrier
+    def __init__(self, transport: Transport) -> None:
+        self.transport = transport
         self.sent: list[tuple[str, bytes]] = []
         self.received: list[tuple[str, bytes]] = []
 
     @property
     def gone(self) -> bool:
-        return self.carrier.gone
+        return self.transport.gone
 
     async def call(self, method: str, params: bytes) -> bytes:
         self.sent.append((method, params))
         valid(msgspec.json.decode(params), f"{method}.params")
-        result = await self.carrier.call(method, params)
+        result = await self.transport.call(method, params)
         self.received.append((method, result))
         valid(msgspec.json.decode(result), f"{method}.result")
         return result
 
     async def end(self) -> None:
-        await self.carrier.end()
+        await self.transport.end()
 
 
 @contextmanager
@@ -94,10 +94,10 @@ def http_served(target: str, folder: Path) -> Iterator[str]:
 
 @contextmanager
 def memory_service(
-    carrier: str,
+    transport: str,
     folder: Path,
     target: str = "mymem:MyMemory",
-    patience: Patience | None = None,
+    timeouts: Timeouts | None = None,
     lines: list[tuple[str, bytes]] | None = None,
 ) -> Iterator[tuple[MemoryService, list[Tap]]]:
     """A service over one of `CARRIERS`, and its taps; modules are found in `folder`, the current one.
@@ -107,14 +107,14 @@ def memory_service(
     taps: list[Tap] = []
 
     @contextmanager
-    def connected() -> Iterator[Callable[[OnProgress], Carrier]]:
-        if carrier == "http":
+    def connected() -> Iterator[Callable[[OnProgress], Transport]]:
+        if transport == "http":
             with http_served(target, folder) as address:
                 yield lambda on_progress: HttpService(address)
-        elif carrier == "in process":
+        elif transport == "in process":
             yield lambda on_progress: InProcess(server_of(target))
         else:
-            command = f"node {NODE}" if carrier == "node" else f"{SERVE} {target}"
+            command = f"node {NODE}" if transport == "node" else f"{SERVE} {target}"
             if lines is not None:
                 (folder / "tee.py").write_text(TEE)
                 command = f"{sys.executable} tee.py {command}"
@@ -122,11 +122,11 @@ def memory_service(
 
     with connected() as connect:
 
-        def tapped(on_progress: OnProgress) -> Carrier:
+        def tapped(on_progress: OnProgress) -> Transport:
             taps.append(Tap(connect(on_progress)))
             return taps[-1]
 
-        service = MemoryService(tapped, patience)
+        service = MemoryService(tapped, timeouts)
         try:
             yield service, taps
         finally:
