@@ -6,6 +6,7 @@ import re
 import resource
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -343,6 +344,12 @@ def test_modules_keep_their_size() -> None:
     assert long == {}
 
 
+def test_folders_keep_their_size() -> None:
+    """About a dozen modules: what a reader takes in at a glance."""
+    sizes = Counter(path.parent for path in modules() if path.name != "__init__.py")
+    assert {str(path.relative_to(ROOT)): n for path, n in sizes.items() if n > 14} == {}
+
+
 def test_functions_keep_their_size() -> None:
     """Without their parameters: those of a command are its options."""
     long = {
@@ -362,6 +369,19 @@ def test_nothing_is_silenced() -> None:
     ]
     silenced = [f"{path.relative_to(ROOT)}: {mark}" for path in places for mark in marks if mark in path.read_text()]
     assert silenced == []
+
+
+def test_no_package_hides_what_the_root_exports() -> None:
+    """Importing a package sets its name on the root: a function of that name would be gone."""
+    exported = set(longmemeval.__all__)
+    assert {path.name for path in PACKAGE.iterdir()} & exported == set()
+    names = sorted(module_name(path) for path in modules() if path.name != "__main__.py")
+    code = (
+        f"import importlib, longmemeval\n[importlib.import_module(name) for name in {names!r}]\n"
+        "import types; print(sorted(name for name in longmemeval.__all__ "
+        "if isinstance(getattr(longmemeval, name), types.ModuleType)))"
+    )
+    assert run_code(code) == "[]\n"
 
 
 def test_public_api_is_what_all_says() -> None:
