@@ -5,7 +5,6 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 from urllib.parse import quote
 
 _MAX_NAME = 120
@@ -72,22 +71,6 @@ def safe_name(identifier: str) -> str:
     if len(name) > _MAX_NAME:
         name = f"{name[: _MAX_NAME - 17]}~{sha256_text(identifier)[:16]}"
     return name
-
-
-def ends_whole(file: BinaryIO) -> bool:
-    """Return whether the last line of a file, open for reading, is finished."""
-    size = file.seek(0, os.SEEK_END)
-    if size == 0:
-        return True
-    file.seek(size - 1)
-    return file.read(1) == b"\n"
-
-
-def drop_unfinished_line(file: BinaryIO) -> None:
-    """Cut off a last line that was never finished; the file is open for reading and writing."""
-    if not ends_whole(file):
-        file.seek(0)
-        file.truncate(file.read().rfind(b"\n") + 1)
 
 
 def leads_nowhere(path: Path) -> bool:

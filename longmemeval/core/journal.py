@@ -1,14 +1,20 @@
-"""Append-only JSONL files: what is finished stays, a half-written last line is dropped and redone."""
+"""Append-only JSONL files: what is finished stays, and a half-written line harms nothing.
+
+`Journal` has one writer at a time, which drops a half-written last line. Where several processes write at a time, each
+line goes in by `append_shared` and comes out by `decode_shared`, which pass over a line that was never finished.
+"""
 
 import hashlib
 import os
+import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import BinaryIO, Generic, Self, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from longmemeval.core.files import sha256_file
 from longmemeval.core.locks import LockedError, locked
@@ -54,6 +60,46 @@ def _lines(path: Path, kind: type[R]) -> Iterator[tuple[bytes, R | IntegrityErro
                 )
                 damage.__cause__ = error
                 yield line, damage
+
+
+def append_shared(file: BinaryIO, record: Struct) -> None:
+    """Append one record to a journal that several processes may write to.
+
+    Args:
+        file: open for reading and appending, unbuffered.
+        record: becomes one line, after the last whole one.
+
+    Raises:
+        OSError: the disk refuses.
+    """
+    line = msgspec.json.encode(record) + b"\n"
+    if _ends_half_way(file):
+        line = b"\n" + line
+    while line:
+        line = line[file.write(line) :]
+
+
+def decode_shared(data: bytes, kind: type[R]) -> Iterator[R]:
+    """Yield the whole records of a shared journal; a line that a killed process never finished is passed over."""
+    decoder = msgspec.json.Decoder(kind)
+    for line in data.splitlines():
+        with suppress(msgspec.DecodeError):
+            yield decoder.decode(line)
+
+
+def _ends_half_way(file: BinaryIO) -> bool:
+    """Return whether the last line was never finished; wait a little for one that is being written just now."""
+    # No pause before the first look: even one of no length hands the interpreter to another thread.
+    for pause in (0.0, 0.001, 0.01):
+        if pause:
+            time.sleep(pause)
+        size = file.seek(0, os.SEEK_END)
+        if size == 0:
+            return False
+        file.seek(size - 1)
+        if file.read(1) == b"\n":
+            return False
+    return True
 
 
 class StoredJournal(Generic[R]):

@@ -11,8 +11,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from longmemeval.core.files import drop_unfinished_line, ends_whole
-from longmemeval.core.locks import locked
+from longmemeval.core.journal import append_shared, decode_shared
 from longmemeval.records import Usage
 
 CALLS = "model-calls.jsonl"
@@ -112,16 +111,11 @@ class CallFile:
                 _awaited[place] -= 1
 
     def append(self, call: ModelCall) -> None:
-        """Write one down, after the last whole line: what a killed process left unfinished goes."""
+        """Append the record of one call."""
         if self._path is None:
             return
-        line = msgspec.json.encode(call) + b"\n"
         with _APPENDING, self._path.open("a+b", buffering=0) as file:
-            if not ends_whole(file):
-                with locked(self._path, wait=True):  # Workers of one run share it too.
-                    drop_unfinished_line(file)
-            while line:
-                line = line[file.write(line) :]
+            append_shared(file, call)
 
 
 async def all_written(path: Path) -> None:
@@ -134,13 +128,7 @@ def read_calls(path: Path) -> list[ModelCall]:
     """The calls in a file; none where there is no file. A line that was never finished is passed over."""
     if not path.exists():
         return []
-    calls = []
-    for line in path.read_bytes().split(b"\n"):
-        try:
-            calls.append(msgspec.json.decode(line, type=ModelCall))
-        except msgspec.DecodeError:
-            continue
-    return calls
+    return list(decode_shared(path.read_bytes(), ModelCall))
 
 
 def sums(calls: Iterable[ModelCall]) -> CallSums:

@@ -9,16 +9,15 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from itertools import count
 from pathlib import Path
 from threading import Lock
 from typing import Any, BinaryIO
 
-import msgspec
 from msgspec import Struct
 
-from longmemeval.core.files import ends_whole
+from longmemeval.core.journal import append_shared, decode_shared
 from longmemeval.core.locks import locked
 from longmemeval.errors import HarnessError, SpendingLimitError
 
@@ -91,10 +90,9 @@ class _Sums:
             self.on_failures += entry.cost_usd if entry.failed else 0.0
 
     def read(self, data: bytes) -> None:
-        for line in data.splitlines():
-            # Half written by a process that was killed: not sent yet, or not known to have ended.
-            with suppress(msgspec.DecodeError):
-                self.add(msgspec.json.decode(line, type=_Entry))
+        # A half-written line is of a killed process: not sent yet, or not known to have ended.
+        for entry in decode_shared(data, _Entry):
+            self.add(entry)
 
 
 class Account:
@@ -242,23 +240,9 @@ class Account:
         if file is None:
             self._sums.add(entry)
             return
-        line = msgspec.json.encode(entry) + b"\n"
-        if _ends_half_way(file):
-            line = b"\n" + line
-        while line:
-            line = line[file.write(line) :]
+        append_shared(file, entry)
         if self.limit:
             self._catch_up(file)
-
-
-def _ends_half_way(file: BinaryIO) -> bool:
-    """Whether the last line was never finished. One that another process is writing just now soon is."""
-    # No pause before the first look: even one of no length hands the interpreter to another thread.
-    for pause in (0.001, 0.01):
-        if ends_whole(file):
-            return False
-        time.sleep(pause)
-    return not ends_whole(file)
 
 
 def spent_in(path: Path) -> float | None:
