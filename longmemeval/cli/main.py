@@ -4,18 +4,20 @@ import os
 import sys
 import traceback
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 
 import typer
 
 from longmemeval import __version__
 from longmemeval.cli.interrupts import INTERRUPTED, handle_interrupts, leave
-from longmemeval.cli.output import OutputError, discard_output, err, hiding_secrets, printable
+from longmemeval.cli.output import OutputError, discard_output, err, has_printed, hiding_secrets, printable
 from longmemeval.cli.published import with_default
 from longmemeval.cli.verb_table import AllVerbs
 from longmemeval.core.files import leads_nowhere
 from longmemeval.core.secrets.redaction import register_address
 from longmemeval.errors import HarnessError
+from longmemeval.pipeline.progress import never_silent
 
 app = typer.Typer(
     name="longmemeval",
@@ -52,7 +54,7 @@ def main() -> None:
     for argument in sys.argv[1:]:
         register_address(argument)
     try:
-        with hiding_secrets():
+        with hiding_secrets(), never_silent(_typed(), has_printed):
             _main()
     except BrokenPipeError:
         # Who read the output is gone (`| head`): what is left of it goes nowhere, without a word.
@@ -66,6 +68,12 @@ def main() -> None:
             sys.stderr.flush()
         discard_output()
         sys.exit(1)
+
+
+def _typed() -> str:
+    """The command as it was typed, up to its first option."""
+    words = list(takewhile(lambda word: not word.startswith("-"), sys.argv[1:]))
+    return " ".join(["longmemeval", *words[:1]])
 
 
 def _main() -> None:

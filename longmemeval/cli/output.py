@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
+from threading import Event
 from typing import IO, Literal
 
 import msgspec
@@ -80,6 +81,14 @@ out = Terminal()
 err = Terminal(stderr=True)
 
 
+_printed = Event()
+
+
+def has_printed() -> bool:
+    """Whether this command has printed anything to standard output or error until now."""
+    return _printed.is_set()
+
+
 class OutputError(OSError):
     """Standard output or error cannot be written: a full disk, say."""
 
@@ -97,6 +106,7 @@ class _HidingStream(TextIOWrapper):
         self._behind = stream  # It would close the bytes when it is collected.
 
     def write(self, text: str) -> int:
+        _printed.set()
         with _told_apart():
             super().write(as_addresses(hide(text)))
         return len(text)
@@ -148,6 +158,7 @@ def discard_output() -> None:
 @contextmanager
 def hiding_secrets() -> Iterator[None]:
     """Standard output and error hold no secrets meanwhile, whatever prints: tracebacks, logs, libraries."""
+    _printed.clear()
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (_HidingStream(one) if isinstance(one, TextIOWrapper) else one for one in before)
     try:

@@ -114,13 +114,13 @@ class JudgeChecking:
         self._spec = spec or self._benchmark.default_judge
         self._options = options
         self._where = where or folders()
+        self.identity = self._judge(CallCounter).identity  # A misspelt name is refused before plants are made.
         self._ground = ground_of(dataset, options.seed)
         chosen = select(self._ground.questions, selection, dataset.question_type)
         self._questions = {one.question_id: one for one in chosen}
         self.plants = list(self._planting.plants(self._ground, chosen))
         self._lines = encoded_plants(self.plants)
         self._plants_sha256 = sha256_bytes(self._lines)
-        self.identity = self._judge(CallCounter).identity
         self.folder = check_folder(self._where.results_dir, self.identity.id, dataset.name, self._plants_sha256)
 
     def estimate(self) -> CheckEstimate:
