@@ -11,13 +11,13 @@ import typer
 
 from longmemeval import __version__
 from longmemeval.cli.interrupts import INTERRUPTED, handle_interrupts, leave
+from longmemeval.cli.never_silent import never_silent
 from longmemeval.cli.output import OutputError, discard_output, err, has_printed, hiding_secrets, printable
 from longmemeval.cli.published import with_default
 from longmemeval.cli.verb_table import AllVerbs
 from longmemeval.core.files import leads_nowhere
 from longmemeval.core.secrets.redaction import register_address
 from longmemeval.errors import HarnessError
-from longmemeval.pipeline.progress import never_silent
 
 app = typer.Typer(
     name="longmemeval",

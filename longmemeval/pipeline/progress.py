@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -21,8 +21,6 @@ _LOOK_AGAIN_S = 0.2
 """Between two questions how far the steps under way have come."""
 _LINE_EVERY_S = 60.0
 """Where there is no terminal."""
-SILENT_AT_MOST_S = 1.3
-"""Until a command that has printed nothing says that it works."""
 _style: Style = "auto"
 _counts: list["_Count"] = []
 """What is under way where there is no terminal, the innermost last."""
@@ -153,7 +151,8 @@ def _lines(title: str, total: int, within: Callable[[], str]) -> Iterator[Progre
     count = _Count(title, total)
 
     def show() -> None:
-        _print_line(", ".join(filter(None, (count.line(), within()))))
+        sys.stderr.write(", ".join(filter(None, (count.line(), within()))) + "\n")
+        sys.stderr.flush()
 
     _counts.append(count)
     try:
@@ -163,37 +162,11 @@ def _lines(title: str, total: int, within: Callable[[], str]) -> Iterator[Progre
         _counts.remove(count)
 
 
-def _print_line(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
-
-
-@contextmanager
-def never_silent(command: str, has_printed: Callable[[], bool]) -> Iterator[None]:
-    """Say on standard error that `command` works where nothing was printed for `SILENT_AT_MOST_S`.
-
-    It covers what comes before the first bar: imports, reading data, recomputing figures. With `--progress json` or
-    `off` it says nothing.
-
-    Args:
-        command: as the user typed it, without its options.
-        has_printed: whether anything was printed until now.
-    """
-    ended = Event()
-
-    def watch() -> None:
-        if ended.wait(SILENT_AT_MOST_S) or has_printed() or _style != "auto":
-            return
-        how_far = f": {_counts[-1].line()}" if _counts else "; there is nothing to show yet"
-        # Where standard error is closed or full the command itself will say so.
-        with suppress(OSError, ValueError):
-            _print_line(f"{command} is working{how_far}.")
-
-    Thread(target=watch, daemon=True).start()
-    try:
-        yield
-    finally:
-        ended.set()
+def how_far() -> str | None:
+    """Return how far the innermost work under way is; empty before any begins; None where no lines are wanted."""
+    if _style != "auto":
+        return None
+    return _counts[-1].line() if _counts else ""
 
 
 @contextmanager
