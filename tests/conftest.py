@@ -22,11 +22,10 @@ os.environ.pop("COLUMNS", None)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How long an example takes says more of the machine than of what is tested.
-settings.register_profile("any machine", deadline=None)
-# Enough to find what is broken everywhere; the whole suite tries the usual hundred.
-settings.register_profile("fast", deadline=None, max_examples=20)
-settings.load_profile("any machine")
+# How long an example takes says more of the machine than of what is tested. 20 are enough to find what is broken
+# everywhere; `--thorough` tries hypothesis's own hundred.
+settings.register_profile("usual", deadline=None, max_examples=20)
+settings.register_profile("thorough", deadline=None, max_examples=100)
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -34,6 +33,7 @@ SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`pytest tests/cli/test_snapshots.py --write-snapshots` writes what the terminal shows now."""
     parser.addoption("--write-snapshots", action="store_true", help="write tests/cli/snapshots again")
+    parser.addoption("--thorough", action="store_true", help="run those marked `thorough` too, with many examples")
     parser.addoption("--products", action="store_true", help="run the tests marked `products`, and only these")
 
 
@@ -68,16 +68,20 @@ def where(tmp_path: Path) -> Folders:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Fewer examples where slow tests are left out."""
-    if config.option.markexpr == "not slow":
-        settings.load_profile("fast")
+    """Many examples of property tests with `--thorough` alone."""
+    settings.load_profile("thorough" if config.getoption("--thorough") else "usual")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what begins processes or servers as slow; large products are a tier of their own."""
-    asked = bool(config.getoption("--products"))
-    others = [item for item in items if bool(item.get_closest_marker("products")) != asked]
+    """Mark what begins processes or servers as slow; leave out the tiers that were not asked for."""
+    products, thorough = bool(config.getoption("--products")), bool(config.getoption("--thorough"))
+    others = [
+        item
+        for item in items
+        if bool(item.get_closest_marker("products")) != products
+        or (item.get_closest_marker("thorough") and not thorough)
+    ]
     config.hook.pytest_deselected(items=others)
     items[:] = [item for item in items if item not in others]
     for item in items:

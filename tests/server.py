@@ -97,6 +97,33 @@ def nobody() -> str:
         return f"http://127.0.0.1:{free.getsockname()[1]}/v1"
 
 
+class _HttpServer(uvicorn.Server):
+    """uvicorn, which ends at once: its own look whether it shall end, and its wait for connections, take 0.1 s each."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = threading.Event()
+
+    async def main_loop(self) -> None:
+        self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
+        await self.on_tick(0)
+        self.ready.set()
+        await self._ended.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        # What is still being answered is cancelled with the event loop.
+        await asyncio.sleep(0)
+
+    def end(self) -> None:
+        """Have the server end, from another thread."""
+        self.should_exit = True
+        self._loop.call_soon_threadsafe(self._ended.set)
+
+
 class ModelServer:
     """Chat completions, embeddings and the list of models under `url`, served from a thread of this process.
 
@@ -144,24 +171,22 @@ class ModelServer:
             ]
         )
         # Faults raise inside the application on purpose; only what uvicorn itself cannot survive is worth printing.
-        self._server = uvicorn.Server(
+        self._server = _HttpServer(
             uvicorn.Config(application, lifespan="off", log_level="critical", access_log=False, ws="none")
         )
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
 
     def __enter__(self) -> "ModelServer":
         self._thread.start()
-        while not self._server.started:
+        while not self._server.ready.wait(0.1):
             if not self._thread.is_alive():
                 raise RuntimeError("the test server did not start")
-            time.sleep(0.005)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._server.should_exit = True
-        self._server.force_exit = True
+        self._server.end()
         self._thread.join(timeout=10)
         self._socket.close()
 

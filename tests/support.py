@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from hypothesis import settings
+
 from tests.forking import start_forked
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -58,6 +60,11 @@ def longmemeval_anew(
 def _checked(done: subprocess.CompletedProcess[str], code: int) -> subprocess.CompletedProcess[str]:
     assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done
+
+
+def examples(number: int) -> int:
+    """Return how many examples a property test tries: `number` with `--thorough`, at most as many as usual without."""
+    return number if settings.get_current_profile_name() == "thorough" else min(number, settings().max_examples)
 
 
 def processor_seconds(work: Callable[[], object]) -> float:

@@ -321,6 +321,7 @@ def test_two_runs_are_told_apart_without_scipy() -> None:
     assert run_code(f"import sys; {told_apart}; print('scipy' in sys.modules)") == "False\n"
 
 
+@pytest.mark.thorough
 def test_help_takes_little_more_than_the_library_that_prints_it() -> None:
     # Compiled by the first of them, as for a user.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

@@ -94,6 +94,7 @@ def test_dimension_out_of_range_is_refused(dimension: int) -> None:
         HashingEmbedder(dimension)
 
 
+@pytest.mark.thorough
 def test_turns_take_time_in_proportion() -> None:
     words = [f"word{i % 997}" for i in range(170)]
     turns = [" ".join([*words[i % 50 :], f"turn{i}"]) for i in range(1_200)]

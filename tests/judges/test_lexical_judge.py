@@ -297,6 +297,7 @@ def test_numbers_and_dates_in_one_spelling(text: str, plain: str) -> None:
     assert plain_quantities(text) == plain
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("part", ["a, ", "1. ", "so ", "7 may ", "one ", "? ", "b or c ", "\n- "])
 def test_no_answer_takes_long(part: str) -> None:
     assert growth(lambda size: grade(QUESTION, gold("7 days"), part * (size // len(part))), 8_000) < IN_PROPORTION

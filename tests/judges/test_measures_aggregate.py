@@ -153,6 +153,7 @@ def test_a_measure_does_not_depend_on_its_neighbours() -> None:
     assert both.measures["recall@5"] == mean_of(questions, recall @ 5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("haystacks", [10, 1986])
 def test_a_whole_benchmark_is_averaged_fast(haystacks: int) -> None:
     source = random.Random(0)

@@ -228,6 +228,7 @@ def test_the_order_of_plants_changes_nothing() -> None:
     assert first == second
 
 
+@pytest.mark.thorough
 def test_many_runs_take_no_time_to_speak_of() -> None:
     """2,000 questions with six plants each, scored in between, are drawn once; a score then takes a millisecond."""
     plants = [PlantCredit(f"q{place // 6}", place % 2 == 0, (place * 37 % 101) / 101) for place in range(12_000)]

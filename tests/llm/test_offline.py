@@ -179,6 +179,7 @@ def test_calls_finish_in_the_order_they_were_started() -> None:
     assert finished == list(range(20))
 
 
+@pytest.mark.thorough
 def test_a_whole_history_takes_time_in_proportion() -> None:
     sentence = "Thanks for the advice about marathon training number {}, I will think about it on my way home today. "
     passages = tuple("".join(sentence.format(index * 10 + piece) for piece in range(10)) for index in range(550))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from longmemeval.errors import FatalModelError
 from longmemeval.llm.tokens import Counted, TiktokenCounter, TokenCounter, context_window, token_counter
 from tests.conftest import real_file
-from tests.support import IN_PROPORTION, growth
+from tests.support import IN_PROPORTION, examples, growth
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def in_parts(counter: TokenCounter, prompt: str, texts: Sequence[str]) -> Counte
 
 
 @pytest.mark.parametrize("spec", ["openai/gpt-4o", "openai/gpt-4"])
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     frames=st.lists(st.text(alphabet="ab B'.:/\n\t 1\u00e9\u0928", max_size=8), min_size=6, max_size=6),
     texts=st.lists(st.text(alphabet="ab B'.:/\n\t 1\u00e9\u0928", max_size=60), min_size=5, max_size=5),
@@ -107,6 +107,7 @@ def test_a_real_history_is_counted_once(spec: str, monkeypatch: pytest.MonkeyPat
     assert sum(encoded) < 1.25 * sum(map(len, texts))
 
 
+@pytest.mark.thorough
 def test_long_histories_are_counted_quickly() -> None:
     counter = token_counter("openai/gpt-4o")
     text = "I went to the market on Sunday, and bought three kinds of cheese. " * 7600

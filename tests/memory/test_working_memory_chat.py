@@ -20,6 +20,7 @@ from longmemeval.memory.working_memory import build_working_memory, chat_updater
 from longmemeval.memory.working_memory.document import Document
 from longmemeval.memory.working_memory.edits import MAX_TEXT, apply_edits
 from longmemeval.records import Haystack, Session, Turn, Usage
+from tests.support import examples
 
 SESSION = Session(
     "answer_secret",
@@ -303,7 +304,7 @@ EDITS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(EDITS)
 def test_any_edits_keep_all_lines_but_entries(edits: Sequence[Any]) -> None:
     document, notes = edited(*edits)

@@ -21,7 +21,7 @@ from longmemeval.memory.working_memory import (
 from longmemeval.memory.working_memory.document import Document
 from longmemeval.memory.working_memory.rule_table import RULES
 from longmemeval.records import Haystack, Role, Session, Turn
-from tests.support import processor_seconds
+from tests.support import examples, processor_seconds
 
 DAY = datetime(2023, 5, 20, 2, 21)
 
@@ -198,6 +198,7 @@ def test_worker_process_writes_the_same() -> None:
         assert pool.submit(updater.update, "", one).result() == updater.update("", one)
 
 
+@pytest.mark.thorough
 def test_no_rule_takes_long_over_hostile_text() -> None:
     def seconds(text: str) -> float:
         return processor_seconds(lambda: rules_updater().update("", session(text)))
@@ -241,7 +242,7 @@ def skeleton(document: str) -> list[str]:
     return [line for index, line in enumerate(document.split("\n")) if line and draft.entry_at(index) is None]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(SESSIONS, TEMPLATES)
 def test_updates_are_idempotent_and_change_entry_lines_only(sessions: list[Session], template: str) -> None:
     updater, document = rules_updater(template), template
@@ -254,7 +255,7 @@ def test_updates_are_idempotent_and_change_entry_lines_only(sessions: list[Sessi
         assert all((entry.day, entry.text) in after for entry in before)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(SESSIONS, TEMPLATES)
 def test_sessions_at_once_give_the_same_document_as_one_by_one(sessions: list[Session], template: str) -> None:
     updater, document, notes = rules_updater(template), template, tuple[str, ...]()

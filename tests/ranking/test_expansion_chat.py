@@ -18,6 +18,7 @@ from longmemeval.ranking.expansion.reply import checked_items
 from longmemeval.records import Usage
 from longmemeval.storage.memory_store import MemoryStore
 from tests.ranking.support import history
+from tests.support import examples
 
 KINDS: tuple[ExpansionKind, ...] = ("summary", "keyphrase", "fact", "event")
 STORE = history(
@@ -253,7 +254,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(JSON.map(json.dumps) | st.lists(JSON, max_size=4).map(lambda value: items(*value)), st.sampled_from(KINDS))
 def test_any_reply_gives_expansions_that_can_be_written(reply: str, kind: ExpansionKind) -> None:
     try:

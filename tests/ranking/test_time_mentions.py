@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.core.text.dates_in_text.mentions import MentionedDate, mentioned_dates
+from longmemeval.records import Turn
 from tests.support import processor_seconds
 
 MONDAY = datetime(2023, 5, 22, 8, 15)
@@ -187,15 +188,23 @@ def test_phrases_stand_in_the_text_in_order_without_overlap(sentences: list[str]
         position = text.index(found.phrase, position) + len(found.phrase)
 
 
-def test_real_messages_are_read_right_and_fast(real_longmemeval: Path) -> None:
+@pytest.fixture(scope="session")
+def messages(real_longmemeval: Path) -> list[tuple[datetime, Turn]]:
+    """A real haystack's turns, and when each was said."""
     sessions = next(iter(load_dataset(str(real_longmemeval)).haystacks())).sessions
-    messages = [(session.date, turn) for session in sessions for turn in session.turns]
-    assert len(messages) == 550
+    return [(session.date, turn) for session in sessions for turn in session.turns]
 
-    # Held against splitting the same texts into words, so that the machine does not matter: some 20 times as long.
+
+@pytest.mark.thorough
+def test_real_messages_are_read_fast(messages: list[tuple[datetime, Turn]]) -> None:
+    """Held against splitting the same texts into words, so that the machine does not matter: some 20 times as long."""
     split = processor_seconds(lambda: [re.findall(r"\w+", turn.content) for _, turn in messages])
     read = processor_seconds(lambda: [mentioned_dates(turn.content, said_on) for said_on, turn in messages])
     assert read < 100 * split
+
+
+def test_real_messages_are_read_right(messages: list[tuple[datetime, Turn]]) -> None:
+    assert len(messages) == 550
     found = [(said_on, turn, mentioned_dates(turn.content, said_on)) for said_on, turn in messages]
 
     by_user = {mention for _, turn, mentions in found for mention in mentions if turn.role == "user"}

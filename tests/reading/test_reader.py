@@ -28,6 +28,7 @@ from longmemeval.reading.reader import (
 )
 from longmemeval.records import Haystack, Question, Recall, RecalledItem, Session, Turn, Usage
 from longmemeval.storage.memory_store import MemoryStore
+from tests.support import examples
 
 START = datetime(2023, 5, 20, 2, 21)
 QUESTION = Question("q_1_abs", "Where is my dog?", datetime(2023, 5, 30, 23, 40), "2023/05/30 (Tue) 23:40", "h")
@@ -384,7 +385,7 @@ contents = st.text(alphabet="abc {}%\"'\n\u00fc", max_size=12)
 histories = st.lists(st.tuples(ids, st.lists(contents, min_size=1, max_size=3)), min_size=1, max_size=4)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(histories, ids)
 def test_no_id_and_always_the_date_in_every_prompt(history: list[tuple[str, list[str]]], question_id: str) -> None:
     sessions = (

@@ -13,7 +13,7 @@ from longmemeval.core.arrays import Vectors
 from longmemeval.errors import FixtureError, HarnessError
 from longmemeval.storage.graph import Graph
 from longmemeval.storage.vector_store import Engine, VectorHit, VectorItem, VectorStore
-from tests.support import peak_memory
+from tests.support import examples, peak_memory
 
 ENGINES: tuple[Engine, ...] = ("hnswlib", "exact")
 
@@ -253,7 +253,7 @@ def test_vector_json_is_small() -> None:
     assert len(persisted(store_of(clustered(550, 384, seed=10)))) <= 1.6 * 550 * 384 * 4
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(
     seed=st.integers(0, 10_000),
     count=st.sampled_from([0, 1, 2, 17, 260]),

@@ -27,7 +27,7 @@ from longmemeval.records import Gold, Question, Session, Turn
 from longmemeval.storage.messages import haystack_messages
 from tests.benchmarks.longmemeval.test_loader import make_record, write
 from tests.conftest import real_file
-from tests.support import processor_seconds
+from tests.support import examples, processor_seconds
 
 Change = Callable[[dict[str, Any]], object]
 
@@ -402,7 +402,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(st.sampled_from(places(make_conversation())), JSON)
 def test_any_value_anywhere_is_read_or_told(
     tmp_path_factory: pytest.TempPathFactory, path: tuple[str | int, ...], value: object
@@ -655,6 +655,7 @@ def test_real_file_rewritten_says_the_same(real_locomo: LocomoDataset, tmp_path:
     assert LocomoDataset(path).content_sha256 == real_locomo.content_sha256
 
 
+@pytest.mark.thorough
 def test_real_file_is_loaded_in_a_few_times_what_parsing_it_takes(real_locomo: LocomoDataset) -> None:
     """50 milliseconds where that takes 20."""
     parsing = processor_seconds(lambda: json.loads(real_locomo.path.read_bytes()))

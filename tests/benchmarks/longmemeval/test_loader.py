@@ -13,6 +13,7 @@ from longmemeval.core.text.calendar_names import official_date
 from longmemeval.dataset import Dataset
 from longmemeval.errors import DataError
 from longmemeval.records import Gold, Question, Session, Turn
+from tests.support import examples
 
 
 def make_record(question_id: str = "q1", **changes: object) -> dict[str, Any]:
@@ -355,7 +356,7 @@ def valid_records(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(st.lists(valid_records(), min_size=1, max_size=4, unique_by=lambda record: str(record["question_id"])))
 def test_every_valid_file_comes_back(tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, Any]]) -> None:
     dataset = open_records(tmp_path_factory.mktemp("data"), *records)

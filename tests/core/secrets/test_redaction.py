@@ -20,6 +20,7 @@ from longmemeval.core.secrets.redaction import (
     without_secrets,
 )
 from longmemeval.errors import HarnessError
+from tests.support import examples
 
 VALUE = 'Kö9/x+"Q <7>&Zt\\w=='
 """With everything that some spelling changes."""
@@ -79,7 +80,7 @@ def test_value_is_found_in_every_spelling(planted: str, spelling: str) -> None:
 
 
 @given(st.text(min_size=12), st.text(max_size=6))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_any_value_is_found_in_base64(value: str, user: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         try:

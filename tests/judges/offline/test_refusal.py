@@ -105,6 +105,7 @@ def test_any_text_can_be_read(text: str) -> None:
     assert abstains(text) in (True, False)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "part", ["\n", "#", '"', "(", "no ", "add ", "the information ", "answer: ", "a, but ", "a\n\n"]
 )

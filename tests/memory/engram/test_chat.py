@@ -20,6 +20,7 @@ from longmemeval.memory.engram.extraction.chat import MAX_FACTS
 from longmemeval.records import Session, Turn, Usage
 from tests.memory.engram.test_invariants import SECRET, check
 from tests.server import ModelServer
+from tests.support import examples
 
 MONDAY = datetime(2023, 5, 1, 10)
 SAID = (
@@ -389,7 +390,7 @@ near_facts = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.lists(anything | near_facts, max_size=6), anything)
 def test_whatever_a_model_replies_a_fact_has_its_proof(items: list[object], other: object) -> None:
     memory = Engram(chat_model=Said(json.dumps({"facts": items, "other": other}), json.dumps(other)))
@@ -402,7 +403,7 @@ def test_whatever_a_model_replies_a_fact_has_its_proof(items: list[object], othe
     assert Engram(chat_model=Said("{}")).persist() != memory.persist()
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @example("")
 @example(" \n")
 @given(st.text(max_size=200) | st.binary(max_size=200).map(lambda data: data.decode("latin-1")))
@@ -438,7 +439,7 @@ spelled = st.tuples(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(st.tuples(st.integers(0, 4), st.lists(spelled, min_size=1, max_size=3)), min_size=1, max_size=6))
 def test_any_sequence_keeps_every_invariant_whenever_it_is_read(steps: list[tuple[int, list[tuple[str, ...]]]]) -> None:
     at_once, late = Engram(chat_model=Obeying()), Engram(chat_model=Obeying())

@@ -133,7 +133,7 @@ def test_any_sequence_keeps_every_invariant(steps: list[Said]) -> None:
     keeps_every_invariant(steps)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @settings(max_examples=1000)
 @given(sequences)
 def test_a_thousand_sequences_keep_every_invariant(steps: list[Said]) -> None:

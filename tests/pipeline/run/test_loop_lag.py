@@ -124,6 +124,7 @@ def best(attempt: Callable[[int], float]) -> float:
     return excess
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("memory", ["full-history", "hybrid"])
 def test_the_loop_is_never_blocked(large: Made, monkeypatch: pytest.MonkeyPatch, memory: str) -> None:
     longest = 0.0
@@ -155,6 +156,7 @@ def test_the_loop_is_never_blocked(large: Made, monkeypatch: pytest.MonkeyPatch,
         assert best(attempt) <= 0, f"blocked for {longest:.3f} s"
 
 
+@pytest.mark.thorough
 def test_latency_does_not_depend_on_the_concurrency(small: Made) -> None:
     def attempt(number: int) -> float:
         with ModelServer() as server:
@@ -168,6 +170,7 @@ def test_latency_does_not_depend_on_the_concurrency(small: Made) -> None:
     assert best(attempt) <= 0
 
 
+@pytest.mark.thorough
 def test_latency_at_64_is_that_of_a_plain_script(small: Made) -> None:
     litellm = load_litellm()
 
@@ -191,6 +194,7 @@ def test_latency_at_64_is_that_of_a_plain_script(small: Made) -> None:
     assert best(attempt) <= 0
 
 
+@pytest.mark.thorough
 def test_no_attempt_runs_out_of_time_that_the_harness_took(tmp_path: Path) -> None:
     made = prepared(tmp_path, ["hybrid"], 31, 120_000)
 
@@ -206,6 +210,7 @@ def test_no_attempt_runs_out_of_time_that_the_harness_took(tmp_path: Path) -> No
     assert best(attempt) == 0
 
 
+@pytest.mark.thorough
 def test_the_first_call_of_a_process_takes_no_longer_than_the_others(tmp_path: Path) -> None:
     prepared_colours(tmp_path, 3)
 
@@ -245,6 +250,7 @@ def use(monkeypatch: pytest.MonkeyPatch, memory: Sleeps | Blocks) -> str:
     return add_memory(monkeypatch, "own", definition)
 
 
+@pytest.mark.thorough
 def test_recall_time_is_that_of_the_recall_itself(small: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     memory = use(monkeypatch, Sleeps())
 
@@ -280,6 +286,7 @@ def test_a_finished_run_keeps_what_was_told_of_its_load(small: Made) -> None:
     assert json.dumps(manifest(small[1], "again")["totals"]) == before
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("concurrency", [1, 4])
 def test_latency_of_notes_and_answer_is_the_critical_path(small: Made, concurrency: int) -> None:
     run_id = f"notes-{concurrency}"
