@@ -58,7 +58,7 @@ MAY_READ_GOLD = {
     "dataset.py",
     "memory/baselines.py",
     "memory/gold.py",
-    "memory/presets/built_in.py",
+    "memory/built_in/presets.py",
     "memory/protocol.py",
     "results/graded/losses.py",
     "results/formats/export_csv.py",

@@ -91,7 +91,7 @@ def test_a_reply_is_kept_for_the_address_it_came_from(
         assert (len(server.chat_requests), len(other.chat_requests)) == (1, 1)
 
 
-def test_a_call_is_written_after_the_last_whole_line(proxy: ModelProxy, server: ModelServer, tmp_path: Path) -> None:
+def test_a_call_after_a_half_written_line_is_kept(proxy: ModelProxy, server: ModelServer, tmp_path: Path) -> None:
     """A process was killed in the middle of a line: what comes next is not lost with it."""
     calls = tmp_path / "calls.jsonl"
     with proxy.offered("h_1", "prepare", access(server.url), calls) as scope:
@@ -101,7 +101,6 @@ def test_a_call_is_written_after_the_last_whole_line(proxy: ModelProxy, server: 
         for number in range(2, 4):
             client(scope).chat.completions.create(model=f"m{number}", messages=ASKED)
     assert [call.asked for call in read_calls(calls)] == ["m0", "m2", "m3"]
-    assert len(calls.read_text().splitlines()) == 3
 
 
 TOOL: Any = {"type": "function", "function": {"name": "keep", "parameters": {"type": "object", "properties": {}}}}
