@@ -1,4 +1,4 @@
-"""A stage of a run whose model calls go by batch: a chat model like any other, and the work that calls it."""
+"""Send the model calls of one stage of a run by batch, behind the interface of an ordinary chat model."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -26,18 +26,18 @@ from longmemeval.pipeline.workers import in_order
 from longmemeval.records import Question, Usage
 
 _AT_ONE_TIME = 8
-"""Pieces of work at it before their first call: recalling, counting tokens."""
+"""Questions in progress before their first call: recalling, counting tokens."""
 _MOST_HELD = 400_000_000
-"""Bytes of requests that wait in memory, two full files."""
+"""Bytes of requests held in memory, two full files."""
 _TOKENS_AROUND = 6
-"""Tokens the chat format adds to a message."""
+"""Tokens that the chat format adds to a message."""
 
 
 class BatchOptions(Struct, frozen=True):
-    """That calls go by batch, and how."""
+    """Options of a stage whose calls go by batch."""
 
     poll_s: float | None = None
-    """Seconds between two looks at a batch; None: 5, and then longer up to a minute."""
+    """Seconds between two polls of a batch; None: 5 at first, rising to a minute."""
 
 
 class _UnderWay(NamedTuple):
@@ -46,15 +46,13 @@ class _UnderWay(NamedTuple):
 
 
 class Batches:
-    """One stage of a run: its batches, and the chat model whose calls they hold; it is called within `in_order`.
+    """The batches of one stage of a run, as a chat model; call it within `in_order`.
 
     Args:
-        folder: where their state is kept; of this stage alone.
-        spec: the model.
-        model_options: how it is reached; attempts count as in direct calls.
-        account: where the cost of a batch is set aside before it is sent.
-        options: see there.
-        tell: gets what is worth knowing, a sentence without the full stop.
+        folder: holds the batches' state; of this stage alone.
+        model_options: how the model is reached; attempts count as in direct calls.
+        account: reserves the cost of a batch before it is sent.
+        tell: receives progress messages, each a sentence without the full stop.
 
     Raises:
         FatalModelError: the model cannot be called, or not by batch.
@@ -76,27 +74,25 @@ class Batches:
 
     @property
     def under_way(self) -> _UnderWay:
-        """The stage, once it has begun."""
+        """The state of the stage; an error before it has begun."""
         if self._under_way is None:
             raise RuntimeError("a model of batches is called outside of its stage")
         return self._under_way
 
     def waiting(self, model: ChatModel) -> ChatModel:
-        """A model that asks this one, whatever else it waits for meanwhile (the same call of another, say)."""
+        """Return `model` wrapped so that this stage counts its calls as waiting (an identical call, say)."""
         return _WaitingChatModel(self, model)
 
     async def in_order(
         self, questions: Sequence[Question], work: Callable[[Question], Awaitable[None]], earlier: Mapping[str, int]
     ) -> None:
-        """Do `work` for every question; when all of it waits for replies, one batch is sent with all its requests.
+        """Do `work` for every question; whenever all of it waits for replies, send one batch with all its requests.
 
         Args:
-            questions: what there is to do.
-            work: on one question.
             earlier: how often work on a question has ended before: it then makes other calls than it did.
 
         Raises:
-            BatchCancelledError: somebody cancelled a batch at the provider.
+            BatchCancelledError: a batch was cancelled at the provider.
             FatalModelError, EndpointDownError, SpendingLimitError: as direct calls do.
         """
         with BatchStore(self.folder) as store:
@@ -120,24 +116,24 @@ class Batches:
                 await sender.close()
 
     def totals(self) -> dict[str, Any]:
-        """For the manifest."""
+        """Return the totals of the stage for the manifest."""
         return batch_totals(self.folder) | ({"price": self.price_note} if self.price_note else {})
 
     @property
     def price_note(self) -> str:
-        """What is not certain about the price; empty where nothing is."""
+        """A note about an uncertain price; empty if the price is certain."""
         price = batch_price(self.spec, _usage(1, 1))
         if price is None or price.is_known:
             return ""
         return "no price for batches is known: half the ordinary price is assumed"
 
     async def complete(self, request: ChatRequest) -> ChatReply:
-        """Answer `request` from a batch: see `ChatModel`. How long it took the model is not known.
+        """Answer `request` from a batch: see `ChatModel`. The model's latency is not known.
 
         Raises:
             TransientModelError: all attempts failed in a way that might have passed.
             ModelError: this request cannot be answered.
-            FatalModelError: no request can.
+            FatalModelError: no request can be answered.
         """
         gathering, sender = self.under_way
         work = current_work()
@@ -147,12 +143,12 @@ class Batches:
         while True:
             attempt += 1
             line = request_line(f"{name}-{attempt}", _body(self.spec, request))
-            asked = Asked(f"{name}-{attempt}", line, lambda: self._most(request))
-            result = sender.known(asked.id)
+            pending = Asked(f"{name}-{attempt}", line, lambda: self._most(request))
+            result = sender.known(pending.id)
             if result is None:
-                with gathering.waiting(len(asked.line)):
-                    sender.ask(asked)
-                    result = await asked.result
+                with gathering.waiting(len(pending.line)):
+                    sender.ask(pending)
+                    result = await pending.result
             usage += result.reply.usage if result.reply else Usage()
             may_try = attempt < self._most_attempts
             if result.reply and not (may_try and is_worth_another(result.reply, attempt)):
@@ -182,7 +178,7 @@ class _WaitingChatModel:
 
 
 def _body(spec: str, request: ChatRequest) -> bytes:
-    """What a direct call sends, as JSON."""
+    """Return the body that a direct call sends, as JSON."""
     parameters = request_parameters(spec, request.temperature, request.max_tokens)
     return msgspec.json.encode({"messages": request.messages, **parameters})
 

@@ -1,4 +1,4 @@
-"""Tells the moment at which every piece of work waits for a reply, so that nothing more can be added to a batch."""
+"""Detect when every piece of work waits for a reply, so that nothing more can be added to a batch."""
 
 import asyncio
 from collections import Counter
@@ -7,20 +7,20 @@ from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 
 _ROUNDS = 5
-"""Of the event loop in which nothing may happen: calls that one piece of work makes at once begin within two."""
+"""Rounds of the event loop without any change; calls that one piece of work makes at once begin within two."""
 
 
 class Work:
     """One piece of work, such as a question with all the calls that its answer takes.
 
     Args:
-        name: tells it from others, in this process and when it is done again after a restart.
+        name: unique in this process, and the same when the work is done again after a restart.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.repeats: Counter[bytes] = Counter()
-        """How often it has made the same request."""
+        """The number of times it has made the same request."""
         self.calls = 0
         self.held = 0
         self.has_waited = False
@@ -30,16 +30,16 @@ _current: ContextVar[Work] = ContextVar("work")
 
 
 def current_work() -> Work:
-    """The work that makes a call, also from a task of its own."""
+    """Return the work that makes the current call, also from a task of its own."""
     return _current.get()
 
 
 class Gathering:
-    """Pieces of work that make calls.
+    """The pieces of work whose calls are gathered into batches.
 
     Args:
-        places: how many of them may be at it before their first call at one time.
-        most_held: bytes of requests from which no more work is begun until some of it has ended.
+        places: how many of them may be in progress before their first call at one time.
+        most_held: bytes of requests from which no new work is begun until some has ended.
         all_wait: called whenever all work that has begun waits for replies.
     """
 
@@ -55,14 +55,14 @@ class Gathering:
 
     @asynccontextmanager
     async def work(self, name: str) -> AsyncIterator[None]:
-        """Around one piece of work; waits for a place."""
+        """Wait for a place and run one piece of work inside the context."""
         self._queued += 1
         try:
             await self._places.acquire()
         finally:
             self._queued -= 1
-        one = Work(name)
-        token = _current.set(one)
+        work = Work(name)
+        token = _current.set(work)
         self._under_way += 1
         self.stir()
         try:
@@ -70,38 +70,38 @@ class Gathering:
         finally:
             _current.reset(token)
             self._under_way -= 1
-            self._held -= one.held
-            self._owed += not one.has_waited
+            self._held -= work.held
+            self._owed += not work.has_waited
             self._give_places()
             self.stir()
 
     @contextmanager
     def waiting(self, size: int = 0) -> Iterator[None]:
-        """Around one call of the current work, whose request takes `size` bytes until that work has ended."""
-        one = current_work()
-        one.calls += 1
-        one.held += size
+        """Mark one call of the current work as waiting; its request holds `size` bytes until that work has ended."""
+        work = current_work()
+        work.calls += 1
+        work.held += size
         self._held += size
-        self._waiting += one.calls == 1
-        if not one.has_waited:
-            one.has_waited = True
+        self._waiting += work.calls == 1
+        if not work.has_waited:
+            work.has_waited = True
             self._owed += 1
             self._give_places()
         self.stir()
         try:
             yield
         finally:
-            one.calls -= 1
-            self._waiting -= one.calls == 0
+            work.calls -= 1
+            self._waiting -= work.calls == 0
             self.stir()
 
     def stir(self) -> None:
-        """Something has changed: look again soon whether all work waits."""
+        """Note a change, so that `watch` checks again soon whether all work waits."""
         self._changes += 1
         self._stirred.set()
 
     async def watch(self) -> None:
-        """Call `all_wait` at each such moment, until cancelled."""
+        """Call `all_wait` whenever all work waits, until cancelled."""
         while True:
             await self._stirred.wait()
             seen = -1

@@ -1,4 +1,4 @@
-"""From requests to batches at the provider, and back to replies; whatever was begun before goes on."""
+"""Send requests as batches to the provider and take back their replies; batches begun earlier are continued."""
 
 import asyncio
 import json
@@ -20,19 +20,19 @@ from longmemeval.llm.http.client import Completion, reply_of
 from longmemeval.pipeline.batches.state import Batch, BatchStore, Result
 
 MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000
-"""Of one file, by OpenAI's and Azure's limits."""
+"""Limits of one file, by OpenAI's and Azure's documentation."""
 _POLL_S, _LONGEST_POLL_S = 5.0, 60.0
 _QUEUE_IS_FULL = "token_limit_exceeded"
-"""The code of a batch that is refused because the provider's queue has no room for all its tokens."""
+"""The error code of a batch refused because the provider's queue has no room for all its tokens."""
 
 
 class Asked:
-    """A request that somebody waits for.
+    """A request that a caller waits for.
 
     Args:
-        id: tells it from all others of this stage, now and after a restart.
-        line: of the file that is uploaded.
-        most: US dollars that it may cost, worked out when it is sent.
+        id: unique in this stage, also after a restart.
+        line: its line of the uploaded file.
+        most: computes the US dollars that it may cost, when it is sent.
     """
 
     def __init__(self, id: str, line: bytes, most: Callable[[], float]) -> None:
@@ -41,19 +41,18 @@ class Asked:
 
     @cached_property
     def most(self) -> float:
-        """US dollars that it may cost."""
+        """The most that it may cost, in US dollars."""
         return self._most()
 
 
 class Sender:
-    """The batches of one stage while it is under way.
+    """The sender and poller of the batches of one stage.
 
     Args:
-        store: where each step is written down.
-        endpoint: where batches go.
-        account: where their cost is set aside before they are sent; None: nowhere.
-        poll_s: seconds between two looks at a batch; None: 5, and then longer up to a minute.
-        tell: gets what is worth knowing, one sentence without the full stop.
+        store: records each step.
+        account: reserves the cost of batches before they are sent; None: no reservation.
+        poll_s: seconds between two polls of a batch; None: 5 at first, rising to a minute.
+        tell: receives progress messages, each a sentence without the full stop.
         stir: called when something has changed for those who wait.
     """
 
@@ -80,7 +79,7 @@ class Sender:
         self._following: dict[str, asyncio.Task[None]] = {}
 
     def resume(self) -> None:
-        """Take up what earlier processes left: replies that are there, and batches that are under way."""
+        """Take up what earlier processes left: stored replies, and batches still with the provider."""
         for batch in list(self._store.batches.values()):
             replies = self._store.replies(batch) if batch.ended else None
             if replies is None and not batch.id and batch.ended:
@@ -88,40 +87,40 @@ class Sender:
             if replies is None:
                 self._follow(batch, fresh=False)
                 continue
-            # A refused key, say: it has been seen to since.
-            kept = [one for one in replies if one.reply or not isinstance(self.fault(one), FatalModelError)]
-            self._take(batch, kept)
+            # An error such as a refused key has been corrected since: send these again.
+            usable = [reply for reply in replies if reply.reply or not isinstance(self.fault(reply), FatalModelError)]
+            self._take(batch, usable)
 
     def known(self, request_id: str) -> Result | None:
-        """What became of a request, where that is known."""
+        """Return the result of a request; None if it is not known yet."""
         return self._known.get(request_id)
 
-    def ask(self, one: Asked) -> None:
-        """Have a request sent with the next batch, unless it is under way already."""
-        if one.id in self._errors:
-            one.result.set_exception(self._errors[one.id])
+    def ask(self, request: Asked) -> None:
+        """Queue a request for the next batch, unless it was sent already."""
+        if request.id in self._errors:
+            request.result.set_exception(self._errors[request.id])
         else:
-            self._asked[one.id] = one
+            self._asked[request.id] = request
 
     def send(self) -> None:
-        """Send what is asked for and not under way."""
+        """Send the queued requests that no batch holds yet."""
         self._wanted = True
         if self._sending is None or self._sending.done():
             self._sending = asyncio.create_task(self._send())
 
     async def close(self) -> None:
-        """Stop looking; batches stay with the provider."""
+        """Stop polling; batches stay with the provider."""
         tasks = [*self._following.values(), *filter(None, [self._sending])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def fault(self, result: Result) -> HarnessError:
-        """What a result without a reply means."""
+        """Return the error that a result without a reply means."""
         return refusal(result.status, result.said, f"{self._endpoint.name}, batch")
 
     def may_pass(self, result: Result) -> bool:
-        """Whether a request that got no reply is worth another attempt."""
+        """Return whether a request without a reply is worth another attempt."""
         return isinstance(self.fault(result), TransientModelError)
 
     async def _send(self) -> None:
@@ -130,38 +129,38 @@ class Sender:
             try:
                 await self._send_waiting()
             except Exception as error:
-                self._fail([one.id for one in self._asked.values() if one.id not in self._sent], error)
+                self._fail([request.id for request in self._asked.values() if request.id not in self._sent], error)
 
     async def _send_waiting(self) -> None:
-        while waiting := [one for one in self._asked.values() if one.id not in self._sent]:
+        while waiting := [request for request in self._asked.values() if request.id not in self._sent]:
             if self._one_at_a_time and self._following:
                 return
             chosen, expected = await in_thread(self._fitting, waiting)
             if chosen:
                 await self._begin(chosen, expected)
             elif self._following:
-                return  # What they leave of the limit may do.
+                return  # What they leave of the limit may be enough.
             elif self._account:
-                # Says what is left of the limit.
+                # Raises the error that says what is left of the limit.
                 self._account.record_cost(await self._account.reserve(waiting[0].most, self._endpoint.spec), 0.0)
 
     def _fitting(self, waiting: Iterable[Asked]) -> tuple[list[Asked], float]:
-        """As many requests as one file, and what is left to spend, have room for; and what they may cost."""
+        """Return as many requests as fit one file and the money left, and what they may cost."""
         chosen: list[Asked] = []
         size, expected = 0, 0.0
         room = self._account.room() if self._account else 0.0
-        for one in waiting:
-            most = one.most if self._account else 0.0
-            if len(chosen) >= self._most_requests or size + len(one.line) > MOST_BYTES or expected + most > room:
+        for request in waiting:
+            most = request.most if self._account else 0.0
+            if len(chosen) >= self._most_requests or size + len(request.line) > MOST_BYTES or expected + most > room:
                 break
-            chosen.append(one)
-            size, expected = size + len(one.line), expected + most
+            chosen.append(request)
+            size, expected = size + len(request.line), expected + most
         return chosen, expected
 
     async def _begin(self, chosen: Sequence[Asked], expected: float) -> None:
-        name, ids = uuid4().hex, tuple(one.id for one in chosen)
+        name, ids = uuid4().hex, tuple(request.id for request in chosen)
         await in_thread(self._store.write_requests, name, [one.line for one in chosen])
-        # From here on whatever process goes on knows of it.
+        # From here on any process that continues finds it.
         batch = self._store.write(Batch(name, ids, expected_usd=expected if self._account else None))
         if self._account:
             await self._account.reserve(expected, self._endpoint.spec, name)
@@ -183,7 +182,7 @@ class Sender:
             self._stir()
 
     async def _submitted(self, batch: Batch, fresh: bool) -> Batch | None:
-        """The batch, once the provider has it; None where nothing of it is left that could be sent."""
+        """Return the batch once the provider has it; None if nothing of it is left to send."""
         if batch.id:
             return batch
         requests = self._store.requests_file(batch.name)
@@ -215,12 +214,12 @@ class Sender:
             content = await self._endpoint.content(file)
             await in_thread(self._read, content, frozenset(batch.ids), results, odd)
         closed = self._close(batch, status.status, results.values(), odd)
-        told = ", ".join(f"{number} {what}" for what, number in closed.counts.items())
-        self._tell(f"Batch {batch.id}: {status.status}; {told}")
+        counts = ", ".join(f"{number} {what}" for what, number in closed.counts.items())
+        self._tell(f"Batch {batch.id}: {status.status}; {counts}")
         if status.status == "failed":
             self._refused(closed, status)
         elif status.status == "cancelled":
-            missing = [one for one in batch.ids if one not in results]
+            missing = [name for name in batch.ids if name not in results]
             error = BatchCancelledError(
                 f"Batch {batch.id} was cancelled at the provider: {len(missing)} of {len(batch.ids)} requests have no "
                 "reply",
@@ -229,7 +228,7 @@ class Sender:
             self._fail(missing, error)
 
     def _read(self, content: bytes, ids: frozenset[str], results: dict[str, Result], odd: Counter[str]) -> None:
-        """Take in the lines of a file of replies or errors. The first line of a request counts."""
+        """Parse the lines of a file of replies or errors. The first line of a request counts."""
         for line in content.splitlines():
             try:
                 # Not msgspec's: replies can hold half of a surrogate pair, as in direct calls.
@@ -253,42 +252,42 @@ class Sender:
         return Result(line.custom_id, msgspec.structs.replace(reply, latency_ms=None))
 
     def _close(self, batch: Batch, ended: str, results: Iterable[Result], odd: Mapping[str, int]) -> Batch:
-        """Write down how a batch ended, and give its results to those who wait."""
+        """Record how a batch ended, and give its results to their callers."""
         results = list(results)
-        replies = [one.reply for one in results if one.reply]
+        replies = [result.reply for result in results if result.reply]
         sha256 = self._store.write_replies(batch.name, results)
         if self._account:
             self._account.record_cost(batch.name, sum(reply.usage.cost_usd for reply in replies))
         counts = {"replies": len(replies), "refused": len(results) - len(replies)}
         counts |= {"unanswered": len(batch.ids) - len(results), **odd}
-        told = {name: number for name, number in counts.items() if number}
-        batch = self._store.write(Batch(batch.name, ended=ended, replies_sha256=sha256, counts=told))
+        nonzero = {name: number for name, number in counts.items() if number}
+        batch = self._store.write(Batch(batch.name, ended=ended, replies_sha256=sha256, counts=nonzero))
         self._take(batch, results)
         return batch
 
     def _take(self, batch: Batch, results: Iterable[Result]) -> None:
-        self._known |= {one.id: one for one in results}
+        self._known |= {result.id: result for result in results}
         if batch.ended in ("completed", "expired"):
-            missing = (one for one in batch.ids if one not in self._known)
-            self._known |= {one: Result(one, said={"message": f"the batch is {batch.ended}"}) for one in missing}
+            missing = (name for name in batch.ids if name not in self._known)
+            self._known |= {name: Result(name, said={"message": f"the batch is {batch.ended}"}) for name in missing}
         self._sent.difference_update(batch.ids)
         for name in batch.ids:
-            if name in self._known and (asked := self._asked.pop(name, None)) and not asked.result.done():
-                asked.result.set_result(self._known[name])
+            if name in self._known and (pending := self._asked.pop(name, None)) and not pending.result.done():
+                pending.result.set_result(self._known[name])
 
     def _refused(self, batch: Batch, status: BatchStatus) -> None:
-        """The provider takes a batch as a whole or not at all; where its queue is full, it gets less at a time."""
+        """Handle a refused batch: send smaller ones if the provider's queue is full, else fail its requests."""
         fault = status.fault
         if fault.code == _QUEUE_IS_FULL and len(batch.ids) > 1:
             self._most_requests, self._one_at_a_time = len(batch.ids) // 2, True
             self._tell(f"The provider's queue is full; batches of {self._most_requests} requests go one at a time now")
             return
-        said = fault.message or fault.code or "no reason given"
-        error = FatalModelError(f"The provider refused batch {batch.id}: {said}", where=self._endpoint.name)
+        reason = fault.message or fault.code or "no reason given"
+        error = FatalModelError(f"The provider refused batch {batch.id}: {reason}", where=self._endpoint.name)
         self._fail(batch.ids, error)
 
     def _fail(self, ids: Iterable[str], error: Exception) -> None:
         for name in ids:
             self._errors[name] = error
-            if (asked := self._asked.pop(name, None)) and not asked.result.done():
-                asked.result.set_exception(error)
+            if (pending := self._asked.pop(name, None)) and not pending.result.done():
+                pending.result.set_exception(error)

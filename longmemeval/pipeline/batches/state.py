@@ -1,4 +1,4 @@
-"""What is written down of batches, before and after each step, so that any process can go on with them."""
+"""Record batches before and after each step, so that any process can continue them."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -16,28 +16,28 @@ from longmemeval.errors import HarnessError
 from longmemeval.llm.protocol import ChatReply
 
 FOLDER = "batches"
-"""In the folder of a run."""
+"""The name of the folder, in the folder of a run."""
 _STEPS = "steps.jsonl"
 
 
 class Batch(Struct, frozen=True, omit_defaults=True):
-    """A line of `steps.jsonl`: what has become known of a batch with one step; and all that is known of it."""
+    """A line of `steps.jsonl`: the fields that one step added; folded together, all that is known of a batch."""
 
     name: str
-    """Our own; also in the provider's metadata, and the account's name of what it may cost."""
+    """Our own name; also in the provider's metadata, and the account's name of its reservation."""
     ids: tuple[str, ...] = ()
-    """Of its requests; written before anything is sent."""
+    """The ids of its requests; written before anything is sent."""
     expected_usd: float | None = None
-    """At most; None: not known."""
+    """The most it may cost; None: not known."""
     file: str = ""
     """The provider's id of the requests."""
     id: str = ""
     """The provider's id of the batch."""
     ended: str = ""
-    """How: completed, expired, cancelled or failed. Its replies are in `<name>.replies.jsonl`."""
+    """The way it ended: completed, expired, cancelled or failed. Its replies are in `<name>.replies.jsonl`."""
     replies_sha256: str = ""
     counts: dict[str, int] = {}
-    """Replies, refused requests, those without either, and lines that fit no request."""
+    """Counts of replies, refused requests, those without either, and lines that fit no request."""
 
 
 class Result(Struct, frozen=True, omit_defaults=True):
@@ -52,16 +52,16 @@ class Result(Struct, frozen=True, omit_defaults=True):
 
 
 def folded(steps: Iterable[Batch]) -> dict[str, Batch]:
-    """All that is known of each batch, by name, in the order in which they were planned."""
+    """Merge the steps of each batch, by name, in the order in which the batches were planned."""
     known: dict[str, Batch] = {}
     for step in steps:
-        told = {name: value for name, value in structs.asdict(step).items() if value or name == "name"}
-        known[step.name] = structs.replace(known.get(step.name, step), **told)
+        changed = {name: value for name, value in structs.asdict(step).items() if value or name == "name"}
+        known[step.name] = structs.replace(known.get(step.name, step), **changed)
     return known
 
 
 class BatchStore:
-    """The batches of one stage of a run, in a folder of their own. One process at a time writes to it."""
+    """The stored batches of one stage of a run, in a folder of their own. One process at a time writes to it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -80,27 +80,27 @@ class BatchStore:
         self._opened.close()
 
     def write(self, step: Batch) -> Batch:
-        """Write a step down; all that is known of the batch now."""
+        """Append a step and return all that is now known of the batch."""
         self._journal.append(step)
         self.batches[step.name] = folded([*filter(None, [self.batches.get(step.name)]), step])[step.name]
         return self.batches[step.name]
 
     def requests_file(self, name: str) -> Path:
-        """Where the requests of a batch are until the provider has them."""
+        """Return the path of a batch's requests, which exists until the provider has them."""
         return self.folder / f"{name}.requests.jsonl"
 
     def write_requests(self, name: str, lines: Iterable[bytes]) -> None:
-        """Write the file that is to be uploaded."""
+        """Write the file to be uploaded."""
         _written(self.requests_file(name), b"".join(lines))
 
     def write_replies(self, name: str, results: Iterable[Result]) -> str:
-        """Keep what a batch gave; the hash of the file."""
-        data = b"".join(msgspec.json.encode(one) + b"\n" for one in results)
+        """Write the results of a batch and return the sha256 of the file."""
+        data = b"".join(msgspec.json.encode(result) + b"\n" for result in results)
         _written(self._replies_file(name), data)
         return sha256_bytes(data)
 
     def replies(self, batch: Batch) -> list[Result] | None:
-        """What a batch gave; None where the file is not as it was written, and has to be fetched again."""
+        """Return the results of a batch; None if the file differs from what was written and must be fetched again."""
         path = self._replies_file(batch.name)
         data = path.read_bytes() if path.exists() else b""
         if sha256_bytes(data) != batch.replies_sha256:
@@ -123,12 +123,12 @@ def _written(path: Path, data: bytes) -> None:
 
 
 def batches_in(folder: Path) -> list[Batch]:
-    """The batches of one stage, as far as they are written down; none where there is no such folder."""
+    """Return the recorded batches of one stage; none if there is no such folder."""
     return list(folded(read_journal(folder / _STEPS, Batch)).values())
 
 
 def batch_totals(folder: Path) -> dict[str, int]:
-    """How many batches a stage made, and what became of their requests."""
+    """Count the batches of a stage and the outcomes of their requests."""
     batches = batches_in(folder)
     sums = sum((Counter(batch.counts) for batch in batches), Counter[str]())
     return {"batches": len(batches), "requests": sum(len(batch.ids) for batch in batches), **sums}

@@ -1,4 +1,4 @@
-"""A board: fields of runs that compare, and the runs that are not ranked."""
+"""Make a board: fields of comparable runs, and the runs that are not ranked."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,17 +20,17 @@ BOARD_FORMAT = 1
 
 
 class Field(Struct, frozen=True, order=True):
-    """What runs have in common that are ranked together."""
+    """The properties that runs ranked together have in common."""
 
     dataset: str
     dataset_sha256: str
-    """Of the content."""
+    """The hash of the content."""
     judge: str
     judge_id: str
     official: bool
     metric: str
     reader: str
-    """Model, how it was asked and where it is served."""
+    """Model, reading method and address."""
     budget: str
     """Tokens that a memory may recall; empty: no limit was set."""
     protocol: str
@@ -45,11 +45,11 @@ class BoardRow(Struct, frozen=True):
     rank: Rank | None
     """First and last place; None: a ceiling or a control, which is shown and not ranked."""
     mark: str
-    """What it is where it is not ranked: `ceiling`, `control`; or a part of the questions."""
+    """The reason why it is not ranked, `ceiling` or `control`; or a part of the questions."""
     score: float
     interval: tuple[float, float]
     warnings: tuple[str, ...]
-    """Codes of what makes the score worth less than it looks (docs/grading.md)."""
+    """Codes of the warnings about the score (docs/grading.md)."""
     n: int
     not_evaluated: int
     prompt_tokens: float | None
@@ -57,12 +57,12 @@ class BoardRow(Struct, frozen=True):
     answers: Cost
     checks: int
     version: str
-    """Of the harness."""
+    """The version of the harness."""
     manifest: str
-    """Where the board has a copy of its `run.json`, relative to its page."""
+    """The path of the board's copy of its `run.json`, relative to the page."""
     manifest_sha256: str
     signer: Signer
-    """Whose signature the run has."""
+    """The signer of the run."""
 
 
 class BoardField(Struct, frozen=True):
@@ -77,7 +77,7 @@ class Board(Struct, frozen=True):
 
     format: int
     version: str
-    """Of the harness that verified the runs."""
+    """The version of the harness that verified the runs."""
     fields: tuple[BoardField, ...]
     apart: tuple[Apart, ...]
 
@@ -96,23 +96,25 @@ def make_board(
     """Verify the runs below `paths` and rank those that hold.
 
     Args:
-        paths: folders of runs, of one person each say.
-        datasets: files that the runs answered, where these are not of the catalogue.
-        keys: a folder of public keys, by which signatures are checked.
-        where: the folders; that of downloaded data counts.
+        paths: folders of runs, of one person each, say.
+        datasets: the runs' data files, if they are not in the catalogue.
+        keys: a folder of public keys to check signatures with.
+        where: the folders; only that of downloaded data is used.
 
     Raises:
-        HarnessError: a folder or a file of data is not there, or a key cannot be used.
+        HarnessError: a folder or data file does not exist, or a key cannot be used.
     """
     verifying = Verifying(datasets, where or folders(), Signers(keys))
-    found = [one for name, path in run_folders(paths) for one in verifying.submissions(name, path)]
+    found = [submission for name, path in run_folders(paths) for submission in verifying.submissions(name, path)]
     by_field: dict[Field, list[Submission]] = {}
-    for one in found:
-        if isinstance(one, Submission):
-            by_field.setdefault(_field(one.graded), []).append(one)
+    for entry in found:
+        if isinstance(entry, Submission):
+            by_field.setdefault(_field(entry.graded), []).append(entry)
     fields = tuple(BoardField(field, _rows(by_field[field])) for field in sorted(by_field))
-    manifests = {_copy_of(one): one.folder / "run.json" for some in by_field.values() for one in some}
-    apart = tuple(one for one in found if isinstance(one, Apart))
+    manifests = {
+        _copy_of(submission): submission.folder / "run.json" for some in by_field.values() for submission in some
+    }
+    apart = tuple(entry for entry in found if isinstance(entry, Apart))
     return MadeBoard(Board(BOARD_FORMAT, __version__, fields, apart), manifests)
 
 
@@ -140,10 +142,10 @@ def _field(graded: GradedRun) -> Field:
 
 
 def _rows(submissions: Sequence[Submission]) -> tuple[BoardRow, ...]:
-    """The runs of one field; what is no memory system comes last, without a rank."""
-    by_run = {id(one.graded): one for one in submissions}
-    competing = [one.graded for one in submissions if not _mark(one.graded)]
-    others = [one.graded for one in submissions if _mark(one.graded)]
+    """Return the rows of one field; ceilings and controls come last, without a rank."""
+    by_run = {id(submission.graded): submission for submission in submissions}
+    competing = [submission.graded for submission in submissions if not _mark(submission.graded)]
+    others = [submission.graded for submission in submissions if _mark(submission.graded)]
     runs, places = ranked(competing)
     rest = sorted(others, key=lambda run: -run.metrics.overall.accuracy)
     return (
@@ -158,15 +160,15 @@ def _mark(run: GradedRun) -> str:
     return "control" if run.summary.control else ""
 
 
-def _row(one: Submission, rank: Rank | None) -> BoardRow:
-    summary, overall = one.graded.summary, one.graded.metrics.overall
-    packages = one.graded.manifest.environment.get("packages", {})
+def _row(submission: Submission, rank: Rank | None) -> BoardRow:
+    summary, overall = submission.graded.summary, submission.graded.metrics.overall
+    packages = submission.graded.manifest.environment.get("packages", {})
     return BoardRow(
-        submission=one.name,
+        submission=submission.name,
         run=summary.run_id,
         memory=summary.memory,
         rank=rank,
-        mark=_mark(one.graded) or summary.part,
+        mark=_mark(submission.graded) or summary.part,
         score=overall.accuracy,
         interval=overall.interval,
         warnings=tuple(dict.fromkeys(warning.code for warning in summary.warnings)),
@@ -174,13 +176,13 @@ def _row(one: Submission, rank: Rank | None) -> BoardRow:
         not_evaluated=overall.not_evaluated,
         prompt_tokens=summary.mean_prompt_tokens,
         answers=summary.costs.answers,
-        checks=one.checks,
+        checks=submission.checks,
         version=str(packages.get("longmemeval", "")),
-        manifest=_copy_of(one),
-        manifest_sha256=sha256_file(one.folder / "run.json"),
-        signer=one.signer,
+        manifest=_copy_of(submission),
+        manifest_sha256=sha256_file(submission.folder / "run.json"),
+        signer=submission.signer,
     )
 
 
-def _copy_of(one: Submission) -> str:
-    return "/".join(["manifests", *map(safe_name, one.name.split("/"))]) + ".json"
+def _copy_of(submission: Submission) -> str:
+    return "/".join(["manifests", *map(safe_name, submission.name.split("/"))]) + ".json"

@@ -1,4 +1,4 @@
-"""Ranks that never tell apart what chance could have put in this order."""
+"""Rank runs; those whose order may be chance share their places."""
 
 from collections.abc import Callable, Sequence
 from itertools import combinations
@@ -12,9 +12,9 @@ Rank = tuple[int, int]
 
 
 def ranks(order: int, better: Callable[[int, int], bool]) -> list[Rank]:
-    """The places of things that stand in the order of their scores.
+    """Return the places of things sorted by score.
 
-    A line is drawn between two neighbours where everything above is better than everything below. What stands between
+    A line is drawn between two neighbours if everything above is better than everything below. What stands between
     two lines shares its places.
 
     Args:
@@ -31,14 +31,14 @@ def ranks(order: int, better: Callable[[int, int], bool]) -> list[Rank]:
 
 
 def ranked(graded: Sequence[GradedRun]) -> tuple[list[GradedRun], list[Rank]]:
-    """Runs by one judge on the same data, the best first, with their places.
+    """Return runs by one judge on the same data, the best first, with their places.
 
-    Two runs over the same questions are told apart by the paired test, adjusted for the number of pairs (Holm 1979),
+    Two runs over the same questions are separated by the paired test, adjusted for the number of pairs (Holm 1979),
     two over different questions by intervals that do not overlap.
     """
     runs = sorted(graded, key=lambda run: (-run.metrics.overall.accuracy, run.manifest.run_id))
-    asked = [frozenset(run.asked.questions) for run in runs]
-    same = [(a, b) for a, b in combinations(range(len(runs)), 2) if asked[a] == asked[b]]
+    question_ids = [frozenset(run.asked.questions) for run in runs]
+    same = [(a, b) for a, b in combinations(range(len(runs)), 2) if question_ids[a] == question_ids[b]]
     credits = [run.credits for run in runs]
     p_values = holm([compare_pairs(credits[a], credits[b], runs[a].haystacks).p for a, b in same])
     p_of = dict(zip(same, p_values, strict=True))

@@ -1,4 +1,4 @@
-"""Who signed the runs of a board, by keys that its maker brings."""
+"""Identify who signed the runs of a board, by public keys that the board's maker supplies."""
 
 from pathlib import Path
 
@@ -11,12 +11,12 @@ from longmemeval.pipeline.verify.signature import check_signature, fingerprint, 
 
 
 class Signer(Struct, frozen=True):
-    """Whose signature a run has."""
+    """The signer of a run."""
 
     key: str
     """sha256 of the public key; empty: the run is not signed."""
     name: str = ""
-    """Of the key's file; empty: the maker of the board has no such key, so nothing was checked."""
+    """The name of the key's file; empty: the board's maker has no such key, so nothing was checked."""
 
 
 class Signers:
@@ -28,7 +28,7 @@ class Signers:
         folder: holds files `*.pub` and `*.pem`; None: no keys.
 
     Raises:
-        HarnessError: there is no such folder, a file holds no public key, or the library is missing.
+        HarnessError: the folder does not exist, a file holds no public key, or the library is missing.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -38,13 +38,13 @@ class Signers:
         self._files = {fingerprint(public_key(path)): path for path in files}
 
     def of(self, folder: Path) -> Signer:
-        """Who signed a run.
+        """Return the signer of a run.
 
         Args:
             folder: the run's.
 
         Raises:
-            HarnessError: the signature does not hold for the files that are there.
+            HarnessError: the signature does not match the files.
         """
         try:
             stored = stored_signature(folder)
@@ -55,7 +55,7 @@ class Signers:
         path = self._files.get(stored.key)
         if path is None:
             return Signer(stored.key)
-        if problems := [one for one in check_signature(folder, path) if one]:
+        if problems := [problem for problem in check_signature(folder, path) if problem]:
             more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
             raise HarnessError(f"its signature does not hold: {problems[0]}{more}")
         return Signer(stored.key, path.stem)

@@ -1,4 +1,4 @@
-"""The runs in people's folders: each is verified, and what is not verified is told apart with the reason."""
+"""Verify the runs in people's folders; those that cannot be ranked are listed apart, with the reason."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -35,16 +35,16 @@ class Submission(Struct, frozen=True):
     """Folder and run."""
     folder: Path
     checks: int
-    """How many hold."""
+    """The number of checks that passed."""
     graded: GradedRun
     signer: Signer
 
 
 def run_folders(folders: Sequence[Path]) -> list[tuple[str, Path]]:
-    """Every run below the folders, by a name that says in which of them it is.
+    """Return every run below the folders, with a name that says in which of them it is.
 
     Raises:
-        HarnessError: a folder is not there, or there is no run below any.
+        HarnessError: a folder does not exist, or no folder holds a run.
     """
     found: dict[Path, str] = {}
     for folder in folders:
@@ -68,22 +68,22 @@ def _reason(error: HarnessError | OSError) -> str:
 
 
 class Verifying:
-    """Verifies runs against data of our own: what a manifest says of the place of its data is never followed.
+    """The verifier of runs, against our own data: the data path in a manifest is never followed.
 
     Args:
-        datasets: files, or names of the catalogue, beside the catalogue's own.
-        where: the folders; that of downloaded data counts.
-        signers: whose signatures are known.
+        datasets: files, or names of the catalogue, in addition to the catalogue's own.
+        where: the folders; only that of downloaded data is used.
+        signers: the known public keys.
     """
 
     def __init__(self, datasets: Sequence[str], where: Folders, signers: Signers) -> None:
         self._where, self._signers = where, signers
-        self._given = {load_dataset(one, where.data_dir).content_sha256: one for one in datasets}
+        self._given = {load_dataset(name, where.data_dir).content_sha256: name for name in datasets}
         self._catalogued: dict[str, Dataset | HarnessError] = {}
         self._seen: dict[tuple[str, str], str] = {}
 
     def submissions(self, name: str, folder: Path) -> Iterator[Submission | Apart]:
-        """A run as each of its judges graded it, or why it is not ranked."""
+        """Yield a run as each of its judges graded it, or the reason why it is not ranked."""
         try:
             yield from self._submissions(name, folder)
         except (HarnessError, OSError) as error:
@@ -102,7 +102,7 @@ class Verifying:
             yield Apart(name, f"does not verify: {checked.problems[0]}{more}")
             return
         signer = self._signers.of(folder)
-        scored = [one.judge for one in stored_metrics(folder) if grading(one.judge) == 1]
+        scored = [metrics.judge for metrics in stored_metrics(folder) if grading(metrics.judge) == 1]
         if not scored:
             yield Apart(name, "is not graded")
         for judge in scored:
@@ -110,7 +110,7 @@ class Verifying:
             yield Submission(name, folder, checked.checked, graded, signer)
 
     def _not_listed(self, manifest: RunManifest, folder: Path, name: str) -> str:
-        """Why a run is not on a board whether it verifies or not; empty where it may be."""
+        """Return why a run is not listed even if it verifies; empty if it may be."""
         if manifest.kind == "retrieval":
             return "holds rankings, no answers"
         if manifest.selection and manifest.selection.shard:
@@ -123,10 +123,10 @@ class Verifying:
         return f"holds the same answers as {first}" if first != name else ""
 
     def _data_of(self, manifest: RunManifest) -> str:
-        """Our own data set that a run answered, as `load_dataset` takes it.
+        """Return our own copy of the data set that a run answered, as `load_dataset` takes it.
 
         Raises:
-            HarnessError: it is not here.
+            HarnessError: it is not available.
         """
         name, content = manifest.dataset.get("name", ""), manifest.dataset.get("content_sha256", "")
         if content in self._given:

@@ -1,4 +1,4 @@
-"""The calls that would answer questions: the prompts are made from the fixtures, and counted."""
+"""Estimate the calls that answer questions: their prompts are made from the fixtures and counted."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -37,7 +37,7 @@ from longmemeval.storage.messages import haystack_messages
 
 @dataclass(frozen=True)
 class AnswerSetup:
-    """How questions would be answered."""
+    """The settings with which questions would be answered."""
 
     dataset: Dataset
     configuration: MemoryConfiguration
@@ -46,65 +46,67 @@ class AnswerSetup:
     prepared: str
     """The name of the preparation."""
     embedder: str | None
-    """The fixtures' embedder, by another name."""
+    """Another name of the fixtures' embedder."""
     where: Folders
 
 
-def answering_work(asking: AnswerSetup, left: Sequence[Question]) -> CallEstimate:
-    """What answering the questions that are left would take."""
-    spec = asking.model
+def answering_work(setup: AnswerSetup, left: Sequence[Question]) -> CallEstimate:
+    """Estimate what answering the questions that are left would take."""
+    spec = setup.model
     if not left:
         return estimate_calls(spec, [], 0, "answered already")
-    fixtures = PreparedFixtures(asking.dataset, asking.prepared, asking.where, asking.configuration)
+    fixtures = PreparedFixtures(setup.dataset, setup.prepared, setup.where, setup.configuration)
     prepared = fixtures.begun(left)
     with suppress(FixtureError):
         if sampled := sampled_of(prepared):
-            calls, manner = _prompts(asking, sampled, fixtures)
+            calls, manner = _prompts(setup, sampled, fixtures)
             manner += ", of what is prepared" if len(prepared) < len(left) else ""
             return estimate_calls(spec, calls, len(left), f"{share_of(sampled, left)} prompts{manner}")
     sampled = sampled_of(left)
-    if definition_of(asking.configuration).recalls_everything and asking.reading.note_template is None:
-        calls, manner = _histories(asking, sampled)
+    if definition_of(setup.configuration).recalls_everything and setup.reading.note_template is None:
+        calls, manner = _histories(setup, sampled)
         return estimate_calls(spec, calls, len(left), f"{share_of(sampled, left)} prompts{manner}")
     return CallEstimate(spec, None, None, None, 0.0 if is_offline(spec) else None, "known after prepare")
 
 
 def _prompts(
-    asking: AnswerSetup, questions: Sequence[Question], fixtures: PreparedFixtures
+    setup: AnswerSetup, questions: Sequence[Question], fixtures: PreparedFixtures
 ) -> tuple[list[Sequence[Call]], str]:
-    """The calls that would answer each of `questions`, and what about them is not as in the run.
+    """Return the calls that would answer each of `questions`, and a note on how they differ from the run's.
 
     Raises:
         FixtureError: not prepared.
     """
-    configuration = asking.configuration
+    configuration = setup.configuration
     opened = {question.haystack_id: fixtures.open(question.haystack_id) for question in questions}
-    embed, manner = _vectors(asking, questions, fixtures)
+    embed, manner = _vectors(setup, questions, fixtures)
     analysis = analysis_of(configuration)
     if analysis.asks_model:
         manner += "; asking the model about the questions first is not counted"
-    counter = CallCounter(asking.model)
+    counter = CallCounter(setup.model)
     tools = MemoryTools(
         embed_query=embed,
-        gold=gold_for(configuration, asking.dataset),
+        gold=gold_for(configuration, setup.dataset),
         count_tokens=counter.tokens.count,
         analyse=partial(analyse_by_rules, method=analysis),
     )
     memory = build_memory(configuration, tools)
-    calls, failing = _read(asking, questions, counter, lambda one: recall_of(memory, one, opened[one.haystack_id]))
+    calls, failing = _read(
+        setup, questions, counter, lambda question: recall_of(memory, question, opened[question.haystack_id])
+    )
     return calls, manner + failing
 
 
 def _read(
-    asking: AnswerSetup,
+    setup: AnswerSetup,
     questions: Sequence[Question],
     counter: CallCounter,
     recall: Callable[[Question], Awaitable[Recall]],
 ) -> tuple[list[Sequence[Call]], str]:
-    """The calls that would answer each of `questions` from what is recalled, and how many would fail."""
-    reading = asking.reading
+    """Return the calls that would answer each of `questions` from its recall, and a note on how many would fail."""
+    reading = setup.reading
     if reading.context_window is None:
-        reading = structs.replace(reading, context_window=context_window(asking.model))
+        reading = structs.replace(reading, context_window=context_window(setup.model))
     reader = Reader(reading, counter, counter.tokens)
     calls: list[Sequence[Call]] = []
 
@@ -120,37 +122,37 @@ def _read(
 
 
 def _vectors(
-    asking: AnswerSetup, questions: Sequence[Question], fixtures: PreparedFixtures
+    setup: AnswerSetup, questions: Sequence[Question], fixtures: PreparedFixtures
 ) -> tuple[Callable[[str], Vector], str]:
-    """How questions are embedded: as in the run, unless that would cost something."""
+    """Return a function that embeds questions: as in the run, unless that would cost money; and a note."""
     identity = fixtures.embedder_of(questions)
     if identity is None or not is_remote(identity.spec):
-        return query_vectors(questions, identity, asking.embedder, None, asking.where, keep=False), ""
+        return query_vectors(questions, identity, setup.embedder, None, setup.where, keep=False), ""
     stand_in = HashingEmbedder(fixtures.dimension_of(questions))
     return lambda text: stand_in.embed([text])[0], ", searched with other vectors than the embedder's"
 
 
-def _histories(asking: AnswerSetup, questions: Sequence[Question]) -> tuple[list[Sequence[Call]], str]:
-    """The calls that would answer each of `questions` from its whole haystack, which need not be prepared."""
+def _histories(setup: AnswerSetup, questions: Sequence[Question]) -> tuple[list[Sequence[Call]], str]:
+    """Return the calls that would answer each of `questions` from its whole haystack, which need not be prepared."""
 
     async def everything(question: Question) -> Recall:
-        messages = haystack_messages(asking.dataset.haystack(question.haystack_id))
+        messages = haystack_messages(setup.dataset.haystack(question.haystack_id))
         return Recall(tuple(map(message_item, messages)))
 
-    return _read(asking, questions, CallCounter(asking.model), everything)
+    return _read(setup, questions, CallCounter(setup.model), everything)
 
 
-def analysing_work(asking: AnswerSetup, model: QueryModel, questions: Sequence[Question]) -> CallEstimate | None:
-    """What asking a chat model about the questions first would take; None where nothing is asked.
+def analysing_work(setup: AnswerSetup, model: QueryModel, questions: Sequence[Question]) -> CallEstimate | None:
+    """Estimate what asking a chat model about the questions first would take; None if nothing is asked.
 
-    Where there is a cache of replies, all questions are looked up in it, and what it holds is left out.
+    If there is a cache of replies, all questions are looked up in it, and those it holds are left out.
     """
-    method = analysis_of(asking.configuration)
+    method = analysis_of(setup.configuration)
     if not method.asks_model or not questions:
         return None
-    # An empty reply is not kept.
+    # An empty reply is not cached.
     counter = CallCounter(model.spec, silent=True)
-    cache = asking.where.cache_dir / REPLIES
+    cache = setup.where.cache_dir / REPLIES
     chat: ChatModel = counter
     sampled: Sequence[Question] = sampled_of(questions)
     if cache.exists():
@@ -163,6 +165,6 @@ def analysing_work(asking: AnswerSetup, model: QueryModel, questions: Sequence[Q
             calls.append(counter.taken())
 
     complete(ask())
-    kept = sum(not some for some in calls)
-    told = f", {kept:,} in the cache" if kept else ""
-    return estimate_calls(model.spec, calls, len(questions), f"{share_of(sampled, questions)} prompts{told}")
+    cached = sum(not some for some in calls)
+    note = f", {cached:,} in the cache" if cached else ""
+    return estimate_calls(model.spec, calls, len(questions), f"{share_of(sampled, questions)} prompts{note}")

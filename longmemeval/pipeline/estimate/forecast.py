@@ -1,4 +1,4 @@
-"""`run --dry-run`: calls, tokens, dollars, time and disk, stage by stage."""
+"""Estimate the calls, tokens, dollars, time and disk of a run, stage by stage, for `run --dry-run`."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -36,17 +36,17 @@ _BYTES_OF_TOKEN, _ANSWER_BYTES = 4.5, 1500
 
 
 class Forecast(Struct, frozen=True):
-    """What a command would take."""
+    """The forecast of a command."""
 
     questions: int
     left: int
     """Questions without an answer."""
     stages: tuple[Stage, ...]
     replies: str
-    """What the expected length and time of answers come from."""
+    """The source of the expected length and time of answers."""
     disk_bytes: float | None
     preparation: PrepareReport | None = None
-    """Of a dry run, where fixtures are missing."""
+    """The report of a dry run, if fixtures are missing."""
     batch: tuple[str, ...] = ()
     """The stages whose calls go by batch."""
     notes: tuple[str, ...] = ()
@@ -61,15 +61,15 @@ def forecast_run(
     options: RunOptions,
     where: Folders,
 ) -> Forecast:
-    """What `run` would take, and the benchmark's own judge after it; arguments as there. Nothing is called or written.
+    """Estimate `run` and the benchmark's own judge after it; arguments as there. Nothing is called or written.
 
     Raises:
-        HarnessError: what `run` would refuse without a look at fixtures.
+        HarnessError: anything that `run` would refuse before it reads fixtures.
     """
     configuration = as_configuration(configuration)
     chosen, protocol = asked_of(dataset, configuration, selection, options)
     reading = reading_of(dataset, options, model, protocol, where)
-    asking = AnswerSetup(dataset, configuration, reading, model, options.prepared, options.embedder, where)
+    setup = AnswerSetup(dataset, configuration, reading, model, options.prepared, options.embedder, where)
     manifest = RunManifest(
         format=FORMAT,
         run_id=options.run_id or "",
@@ -83,14 +83,14 @@ def forecast_run(
         selection=selection,
     )
     files = RunFiles(where.results_dir / options.run_id, manifest=manifest) if options.run_id else None
-    answers = {name: one for name, one in files.answers.items() if one.status == "ok"} if files else {}
+    answers = {name: answer for name, answer in files.answers.items() if answer.status == "ok"} if files else {}
     left = [question for question in chosen if question.question_id not in answers]
     replies = expected_replies(where.results_dir, model, reading.method, reading.max_tokens)
     query = QueryModel(options.query_model or model, options.model_options)
     if options.batch:
         check_batches(model)
     stages = Stages(options.model_options.rates, batch=options.batch is not None)
-    if analysing := analysing_work(asking, query, left):
+    if analysing := analysing_work(setup, query, left):
         stages.add(
             "question analysis",
             analysing,
@@ -98,19 +98,19 @@ def forecast_run(
             options.question_concurrency or options.concurrency,
         )
     rounds = 2 if reading.method == "con-separate" else 1
-    answering = stages.add("answers", answering_work(asking, left), replies, options.concurrency, rounds=rounds).work
+    answering = stages.add("answers", answering_work(setup, left), replies, options.concurrency, rounds=rounds).work
     benchmark, reached = benchmark_of(dataset), options.model_options
     judge = benchmark.default_judge
 
     def load(factory: Callable[[str], ChatModel]) -> Judge:
         return load_judge(judge, factory, benchmark=benchmark, options=reached, data_dir=where.data_dir)
 
-    asked, identity = RunQuestions(manifest, dataset), load(CallCounter).identity
-    to_judge = to_label(asked, answers, unlabelled(files, identity) if files else ())
-    judging = judging_work(judge, load, asked, answers, to_judge, (replies.tokens, reading.max_tokens))
+    run_questions, identity = RunQuestions(manifest, dataset), load(CallCounter).identity
+    to_judge = to_label(run_questions, answers, unlabelled(files, identity) if files else ())
+    judging = judging_work(judge, load, run_questions, answers, to_judge, (replies.tokens, reading.max_tokens))
     labels = expected_labels(where.results_dir, identity.id, judging)
     stages.add(f"judge {judging.model}", judging, labels, options.concurrency)
-    preparation, notes = _preparation(asking, chosen, selection, options)
+    preparation, notes = _preparation(setup, chosen, selection, options)
     return Forecast(
         questions=len(chosen),
         left=len(left),
@@ -124,7 +124,7 @@ def forecast_run(
 
 
 def _disk(answering: CallEstimate, left: int, options: RunOptions) -> float | None:
-    """Bytes of prompts and answers."""
+    """Return the bytes of prompts and answers."""
     if answering.prompt_tokens is None:
         return None
     saved = answering.prompt_tokens * _BYTES_OF_TOKEN if options.save_prompts else 0.0
@@ -132,22 +132,22 @@ def _disk(answering: CallEstimate, left: int, options: RunOptions) -> float | No
 
 
 def _preparation(
-    asking: AnswerSetup, chosen: Sequence[Question], selection: Selection, options: RunOptions
+    setup: AnswerSetup, chosen: Sequence[Question], selection: Selection, options: RunOptions
 ) -> tuple[PrepareReport | None, tuple[str, ...]]:
-    """What `prepare` would do where fixtures are missing, and what it says."""
+    """Return the dry run of `prepare` if fixtures are missing, and its notes."""
     try:
-        PreparedFixtures(asking.dataset, asking.prepared, asking.where, asking.configuration).hashes(chosen)
+        PreparedFixtures(setup.dataset, setup.prepared, setup.where, setup.configuration).hashes(chosen)
     except FixtureError:
-        given: dict[str, Any] = {"name": asking.prepared, "dry_run": True, "api_base": options.model_options.api_base}
-        if asking.embedder:
-            given["embedder"] = asking.embedder
+        given: dict[str, Any] = {"name": setup.prepared, "dry_run": True, "api_base": options.model_options.api_base}
+        if setup.embedder:
+            given["embedder"] = setup.embedder
         try:
             report = prepare(
-                asking.dataset,
-                [asking.configuration],
+                setup.dataset,
+                [setup.configuration],
                 selection=selection,
                 options=PrepareOptions(**given),
-                where=asking.where,
+                where=setup.where,
             )
         except HarnessError as error:
             return None, (f"the fixtures are not as the run needs them: {error}",)

@@ -1,4 +1,4 @@
-"""`evaluate --dry-run`: calls, tokens, dollars and time, judge by judge."""
+"""Estimate the calls, tokens, dollars and time of grading, judge by judge, for `evaluate --dry-run`."""
 
 from collections.abc import Sequence
 
@@ -28,25 +28,25 @@ from longmemeval.settings import Folders, folders
 
 
 class JudgeForecast(Struct, frozen=True):
-    """What one judge would take."""
+    """The forecast of one judge."""
 
     judge: str
-    """Its id."""
+    """The judge's id."""
     labelled: int
     """Answers that it has labelled already."""
     left: int
     stage: Stage
     replies: str
-    """What the expected length and time of its replies come from."""
+    """The source of the expected length and time of its replies."""
 
 
 class GradingForecast(Struct, frozen=True):
-    """What grading a run would take."""
+    """The forecast of grading a run."""
 
     run: str
     questions: int
     answered: int
-    """Those that can be graded."""
+    """The number of answers that can be graded."""
     judges: tuple[JudgeForecast, ...]
     batch: tuple[str, ...] = ()
     """The stages whose calls go by batch."""
@@ -56,30 +56,32 @@ class GradingForecast(Struct, frozen=True):
 def forecast_grading(
     judges: Sequence[str | None], run_id: str, *, options: EvaluateOptions, where: Folders | None = None
 ) -> GradingForecast:
-    """What `evaluate_by` would take; arguments as there. Nothing is called or written.
+    """Estimate `evaluate_by`; arguments as there. Nothing is called or written.
 
     Raises:
-        HarnessError: what `evaluate` would refuse before the first call.
-        IntegrityError: the run's files are not those that it left.
+        HarnessError: anything that `evaluate` would refuse before the first call.
+        IntegrityError: the run's files are not as it left them.
     """
     where = where or folders()
-    files, asked = answers_to_grade(run_id, options, where)
+    files, run_questions = answers_to_grade(run_id, options, where)
     answered = [name for name, answer in files.answers.items() if answer.status == "ok"]
     stages = Stages(options.model_options.rates, batch=options.batch is not None)
     found: list[JudgeForecast] = []
     notes: dict[str, None] = {}
     for spec in judges:
-        judge = chosen_judge(files, asked.benchmark, options, where.data_dir, spec)
-        refuse(files, check_labels(files, judge.identity, asked))
-        found.append(_judging(judge, files, asked, options, stages, where))
-        notes |= dict.fromkeys(_notes(judge, files, asked, options))
-    return GradingForecast(run_id, len(asked.questions), len(answered), tuple(found), stages.by_batch, tuple(notes))
+        judge = chosen_judge(files, run_questions.benchmark, options, where.data_dir, spec)
+        refuse(files, check_labels(files, judge.identity, run_questions))
+        found.append(_judging(judge, files, run_questions, options, stages, where))
+        notes |= dict.fromkeys(_notes(judge, files, run_questions, options))
+    return GradingForecast(
+        run_id, len(run_questions.questions), len(answered), tuple(found), stages.by_batch, tuple(notes)
+    )
 
 
 def _judging(
     judge: ChosenJudge,
     files: RunFiles,
-    asked: RunQuestions,
+    run_questions: RunQuestions,
     options: EvaluateOptions,
     stages: Stages,
     where: Folders,
@@ -87,11 +89,11 @@ def _judging(
     identity = judge.identity
     wanted = set(unlabelled(files, identity))
     answered = sum(answer.status == "ok" for answer in files.answers.values())
-    at_hand = {one.question_id for one in judgements_at_hand(files, asked, identity, wanted)}
+    at_hand = {judgement.question_id for judgement in judgements_at_hand(files, run_questions, identity, wanted)}
     to_ask = wanted - at_hand
-    left = [question for name, question in asked.questions.items() if name in to_ask]
+    left = [question for name, question in run_questions.questions.items() if name in to_ask]
     if judge.made_of:
-        work = judging_work(identity.model, judge.made_of, asked, files.answers, left)
+        work = judging_work(identity.model, judge.made_of, run_questions, files.answers, left)
     else:
         left = []
         work = estimate_calls(identity.model, [], 0, "labels as they are; a judge known by its id is not asked")
@@ -100,18 +102,20 @@ def _judging(
     return JudgeForecast(identity.id, answered - len(wanted), len(left), stage, replies.basis)
 
 
-def _notes(judge: ChosenJudge, files: RunFiles, asked: RunQuestions, options: EvaluateOptions) -> list[str]:
-    """What should be known of a judge that is a chat model."""
+def _notes(judge: ChosenJudge, files: RunFiles, run_questions: RunQuestions, options: EvaluateOptions) -> list[str]:
+    """Return notes about a judge that is a chat model."""
     model = judge.identity.model
     if rules_of(model) or not judge.made_of:
         return []
     found = [model_warning(model, options.model_options)]
-    if at_hand := judgements_at_hand(files, asked, judge.identity, set(unlabelled(files, judge.identity))):
+    if at_hand := judgements_at_hand(files, run_questions, judge.identity, set(unlabelled(files, judge.identity))):
         found.append(f"{count_of(len(at_hand), 'label')} of {judge.identity.id} will follow from replies at hand")
     if options.batch:
         check_batches(model)
-    under_way = [one for one in batches_in(files.folder / BATCHES / judge.identity.id) if one.id and not one.ended]
+    under_way = [
+        batch for batch in batches_in(files.folder / BATCHES / judge.identity.id) if batch.id and not batch.ended
+    ]
     if under_way:
-        requests = count_of(sum(len(one.ids) for one in under_way), "request")
+        requests = count_of(sum(len(batch.ids) for batch in under_way), "request")
         found.append(f"{requests} of {model} are with the provider already and counted again here")
-    return [one for one in found if one]
+    return [note for note in found if note]

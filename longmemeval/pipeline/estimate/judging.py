@@ -1,4 +1,4 @@
-"""The calls that would grade answers: the judge's prompts are made, and counted."""
+"""Estimate the calls that grade answers: the judge's prompts are made and counted."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -13,34 +13,32 @@ from longmemeval.records import Answer, Question
 from longmemeval.results.run_questions import RunQuestions
 
 
-def to_label(asked: RunQuestions, answers: Mapping[str, Answer], unlabelled: Collection[str]) -> list[Question]:
-    """The questions whose answers are to be labelled when all are there.
+def to_label(run_questions: RunQuestions, answers: Mapping[str, Answer], unlabelled: Collection[str]) -> list[Question]:
+    """Return the questions whose answers would have to be labelled once all are answered.
 
     Args:
-        asked: the questions.
-        answers: those that are there.
-        unlabelled: the ids of those of them that have no label.
+        answers: the existing answers, by question id.
+        unlabelled: the ids of existing answers without a label.
     """
-    return [one for name, one in asked.questions.items() if name not in answers or name in unlabelled]
+    return [question for name, question in run_questions.questions.items() if name not in answers or name in unlabelled]
 
 
 def judging_work(
     spec: str,
     load: Callable[[Callable[[str], ChatModel]], Judge],
-    asked: RunQuestions,
+    run_questions: RunQuestions,
     answers: Mapping[str, Answer],
     left: Sequence[Question],
     lengths: tuple[float, int] = (0, 0),
 ) -> CallEstimate:
-    """What grading would take; missing answers are taken to be as long as may be, at the lower end as expected.
+    """Estimate what grading would take; missing answers count as long as possible, at the lower end as expected.
 
     Args:
-        spec: of the judge.
-        load: makes the judge from what makes its chat models.
-        asked: the questions.
-        answers: those that are there.
+        spec: the judge's.
+        load: makes the judge from a factory of its chat models.
+        answers: the existing answers, by question id.
         left: the questions whose answers are to be labelled.
-        lengths: tokens of an answer that is missing, expected and longest.
+        lengths: tokens of a missing answer, expected and longest.
     """
     counters: list[CallCounter] = []
 
@@ -60,8 +58,8 @@ def judging_work(
         calls: list[Sequence[Call]] = []
         for question in sampled:
             answer = answers.get(question.question_id)
-            said = answer.hypothesis if answer else missing
-            await judge.judge(question, asked.gold(question.question_id), said)
+            hypothesis = answer.hypothesis if answer else missing
+            await judge.judge(question, run_questions.gold(question.question_id), hypothesis)
             calls.append(counted.taken())
         return calls
 
@@ -69,5 +67,7 @@ def judging_work(
         calls = complete(grade(longest_reply(round(missing))))
         return estimate_calls(counted.spec, calls, len(left), f"{share_of(sampled, left)} prompts")
 
-    expected, longest = (found[length] for found in [{one: work(one) for one in set(lengths)}] for length in lengths)
+    expected, longest = (
+        found[length] for found in [{length: work(length) for length in set(lengths)}] for length in lengths
+    )
     return structs.replace(longest, least_prompt_tokens=expected.least_prompt_tokens)

@@ -1,4 +1,4 @@
-"""What replies of a model took in earlier runs: their length, and how long they were waited for."""
+"""Measure the length and time of a model's replies in earlier runs."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -15,29 +15,27 @@ from longmemeval.results.manifest import RunManifest, run_ids, stored_manifest
 from longmemeval.results.settings import AnswerSettings
 
 _ASSUMED_SHARE, _ASSUMED_LABEL = 0.2, 3
-"""Of the longest reply; and tokens of a label, yes or no as a rule, where there is room for little more."""
+"""The assumed share of the longest reply; and tokens of a label, usually yes or no, if the limit is low."""
 _LABEL_ROOM = 20
 _ASSUMED_SECONDS, _ASSUMED_TOKENS_PER_SECOND = 1.0, 50.0
 
 
 class ReplyStats(Struct, frozen=True):
-    """How replies are expected to be."""
+    """The expected length and time of replies."""
 
     tokens: float
     seconds: float
     """From sending a request to its reply."""
     basis: str
-    """Where both come from."""
+    """The source of both."""
 
 
 def expected_replies(results_dir: Path, model: str, method: str, longest: int) -> ReplyStats:
-    """As in the latest run of the model with the same reading method; assumed, and said to be, where there is none.
+    """Return the figures of the latest run of the model with the same reading method; assumed ones if there is none.
 
     Args:
-        results_dir: where runs are.
-        model: who answers.
-        method: of reading.
-        longest: tokens of a reply.
+        method: the reading method.
+        longest: tokens of the longest reply.
     """
 
     def fits(manifest: RunManifest) -> bool:
@@ -47,19 +45,17 @@ def expected_replies(results_dir: Path, model: str, method: str, longest: int) -
         return (settings.model.spec, settings.reading.method) == (model, method)
 
     for folder in _latest(results_dir, fits):
-        answers = [one for one in read_journal(folder / ANSWERS, Answer) if one.status == "ok"]
+        answers = [answer for answer in read_journal(folder / ANSWERS, Answer) if answer.status == "ok"]
         if found := _measured(answers, f"run {folder.name}", longest):
             return found
     return _assumed(model, longest)
 
 
 def expected_labels(results_dir: Path, judge_id: str, work: CallEstimate) -> ReplyStats:
-    """As in the latest run that this judge has graded; assumed where there is none.
+    """Return the figures of the latest run that this judge has graded; assumed ones if there is none.
 
     Args:
-        results_dir: where runs are.
-        judge_id: of the judge.
-        work: its calls.
+        work: the judge's calls.
     """
     longest = _longest_of(work)
     for folder in _latest(results_dir, lambda _: True):
@@ -70,42 +66,45 @@ def expected_labels(results_dir: Path, judge_id: str, work: CallEstimate) -> Rep
 
 
 def assumed_replies(work: CallEstimate) -> ReplyStats:
-    """Of calls that nothing is known of."""
+    """Return assumed figures, for calls without any earlier run."""
     return _assumed(work.model, _longest_of(work))
 
 
 def _longest_of(work: CallEstimate) -> int:
-    """Tokens of the longest reply, on average over the calls."""
+    """Return the tokens of the longest reply, averaged over the calls."""
     return (work.completion_tokens or 0) // (work.calls or 1)
 
 
 def _assumed(model: str, longest: int, tokens: float | None = None) -> ReplyStats:
-    told = f"replies of {_ASSUMED_SHARE:.0%} of the longest" if tokens is None else f"{tokens:.0f} tokens"
+    length = f"replies of {_ASSUMED_SHARE:.0%} of the longest" if tokens is None else f"{tokens:.0f} tokens"
     tokens = min(longest, _ASSUMED_SHARE * longest if tokens is None else tokens)
     seconds = _ASSUMED_SECONDS + tokens / _ASSUMED_TOKENS_PER_SECOND
     rate = f"{_ASSUMED_SECONDS:.0f} s and {_ASSUMED_TOKENS_PER_SECOND:.0f} tokens a second"
-    return ReplyStats(tokens, seconds, f"assumed: no earlier run by {model}; {told}, {rate}")
+    return ReplyStats(tokens, seconds, f"assumed: no earlier run by {model}; {length}, {rate}")
 
 
 def _latest(results_dir: Path, fits: Callable[[RunManifest], bool]) -> list[Path]:
-    """The folders of the runs that fit, the newest first."""
+    """Return the folders of the runs that fit, the newest first."""
     found: list[RunManifest] = []
     for run_id in run_ids(results_dir):
         with suppress(HarnessError):
             manifest = stored_manifest(results_dir / run_id)
             if fits(manifest):
                 found.append(manifest)
-    return [results_dir / one.run_id for one in sorted(found, key=lambda one: one.started_at, reverse=True)]
+    return [
+        results_dir / manifest.run_id
+        for manifest in sorted(found, key=lambda manifest: manifest.started_at, reverse=True)
+    ]
 
 
 def _measured(lines: Sequence[Answer] | Sequence[Judgement], basis: str, longest: int) -> ReplyStats | None:
-    """What those of the replies took that were paid for; None where none was."""
-    paid = [one for one in lines if one.usage.calls > one.usage.cached_calls]
-    calls = sum(one.usage.calls for one in paid)
+    """Return the figures of the replies that were paid for; None if there are none."""
+    paid = [line for line in lines if line.usage.calls > line.usage.cached_calls]
+    calls = sum(line.usage.calls for line in paid)
     if not calls:
         return None
-    tokens = sum(one.usage.completion_tokens for one in paid) / calls
-    took = sum_latencies(one.latency_ms for one in paid)
-    # How long the calls of a run by batch took is not known.
+    tokens = sum(line.usage.completion_tokens for line in paid) / calls
+    took = sum_latencies(line.latency_ms for line in paid)
+    # The time of calls by batch is not known.
     usual = _ASSUMED_SECONDS + tokens / _ASSUMED_TOKENS_PER_SECOND
     return ReplyStats(min(tokens, longest), usual if took is None else took / calls / 1000, basis)

@@ -1,4 +1,4 @@
-"""How many questions tell a difference of two runs from noise, and what they take."""
+"""Compute how many questions tell a difference of two runs from noise, and what they take."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -24,18 +24,18 @@ _LEAST_UNITS = 6
 
 
 class Amount(Struct, frozen=True):
-    """So many questions, and what one run over them takes; None: not known."""
+    """A number of questions, and what one run over them takes; None: not known."""
 
     questions: int
     points: float
     """The smallest difference they show with 80 % power."""
     dollars: tuple[float, float] | None = None
-    """From replies as expected to all as long as they may be, grading included."""
+    """Dollars from replies as expected to all as long as they may be, grading included."""
     seconds: float | None = None
 
 
 class SampleSize(Struct, frozen=True):
-    """The answer to how many questions are needed."""
+    """The numbers of questions that are needed, available and affordable."""
 
     points: float
     """The difference to be told from noise, in points of accuracy."""
@@ -44,7 +44,7 @@ class SampleSize(Struct, frozen=True):
     available: Amount
     """All questions of the data."""
     affordable: Amount | None
-    """What the money pays for in each of two runs; None: no limit was given, or the price is not known."""
+    """The questions that the money pays for in each of two runs; None: no limit is given, or the price is unknown."""
     assumptions: tuple[str, ...]
 
 
@@ -79,7 +79,7 @@ def sample_size(
 
 
 class _Sample:
-    """Nested samples of the data; beyond it, more data of its kind.
+    """Nested samples of the data; beyond its size, more data of its kind.
 
     Args:
         haystacks: the haystack id of each question, in the order of sampling.
@@ -114,7 +114,7 @@ class _Sample:
 
 def _amount(questions: int, sample: _Sample, forecast: Forecast) -> Amount:
     seconds = [stage.seconds for stage in forecast.stages]
-    known = [one for one in seconds if one is not None]
+    known = [value for value in seconds if value is not None]
     share = questions / forecast.left if forecast.left else 0.0
     return Amount(
         questions=questions,
@@ -134,7 +134,7 @@ def _dollars(forecast: Forecast, questions: int) -> tuple[float, float] | None:
 
 
 def _assumptions(sample: _Sample) -> list[str]:
-    """Say what the figures rest on."""
+    """Return the assumptions behind the figures."""
     lines = [
         "both runs answer the same questions (paired); over different questions they need about "
         f"{2 * 0.25 / DISCORDANT:.1f} times as many",

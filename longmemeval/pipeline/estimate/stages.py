@@ -1,4 +1,4 @@
-"""Stages of a command with their ranges: from replies as expected to all as long as they may be."""
+"""Stages of a command with their ranges, from replies as expected to all as long as they may be."""
 
 from msgspec import Struct, structs
 
@@ -11,7 +11,7 @@ from longmemeval.pipeline.estimate.measured import ReplyStats
 from longmemeval.pipeline.estimate.work import CallEstimate
 
 DAY_S = 86_400.0
-"""In which providers answer a batch."""
+"""Seconds in which providers answer a batch."""
 
 
 class Stage(Struct, frozen=True):
@@ -21,18 +21,18 @@ class Stage(Struct, frozen=True):
     work: CallEstimate
     """The upper end of the range: replies as long as they may be."""
     reply_tokens: int | None
-    """With replies as expected: the lower end, like `dollars`."""
+    """Tokens of replies as expected: the lower end, like `dollars`."""
     dollars: float | None
     seconds: float | None
     """At the given concurrency and limits, with replies as expected; by batch, at most."""
 
 
 class Stages:
-    """Takes in the work of one stage after another.
+    """The collected stages.
 
     Args:
         rates: the limits of providers.
-        batch: whether calls go by batch, where the model has batches.
+        batch: whether calls go by batch, if the model has batches.
     """
 
     def __init__(self, rates: RateLimits, *, batch: bool = False) -> None:
@@ -42,18 +42,17 @@ class Stages:
 
     @property
     def by_batch(self) -> tuple[str, ...]:
-        """The names of those whose calls go by batch."""
+        """The names of the stages whose calls go by batch."""
         return tuple(self._by_batch)
 
     def add(self, name: str, work: CallEstimate, replies: ReplyStats, concurrency: int, *, rounds: int = 1) -> Stage:
-        """Take in a stage; it.
+        """Add a stage and return it.
 
         Args:
-            name: of it.
             work: its calls, at the price of direct ones.
-            replies: how long they are expected to be, and to take.
-            concurrency: calls under way at one time.
-            rounds: batches of it that wait for one another.
+            replies: their expected length and time.
+            concurrency: calls in flight at one time.
+            rounds: batches of the stage that wait for one another.
         """
         if work.calls is None or work.prompt_tokens is None or work.completion_tokens is None:
             return self._keep(Stage(name, work, None, None, None))
@@ -102,7 +101,7 @@ def _price(work: CallEstimate, prompt_tokens: int, completion_tokens: int) -> fl
 
 
 def _batch_discount(work: CallEstimate) -> float | None:
-    """What a call costs by batch, as a share of its direct price; None where the price is not known."""
+    """Return the price of a call by batch as a share of its direct price; None if the price is not known."""
     prompt, completion = ((tokens or 0) // (work.calls or 1) for tokens in (work.prompt_tokens, work.completion_tokens))
     direct = price(work.model, prompt, completion)
     usage = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}

@@ -1,4 +1,4 @@
-"""Calls that would be made: their tokens and their price."""
+"""Estimate calls, their tokens and their price."""
 
 from collections.abc import Sequence, Sized
 from math import sqrt
@@ -13,43 +13,42 @@ from longmemeval.llm.options import is_offline
 from longmemeval.records import Question
 
 SAMPLED = 20
-"""Questions whose prompts are made; the others are taken to be like them."""
+"""Questions whose prompts are made; the others are assumed to be like them."""
 
 
 class CallEstimate(Struct, frozen=True):
-    """Calls of one model."""
+    """The estimated calls of one model."""
 
     model: str
     calls: int | None
     """None, like tokens and dollars: not known yet."""
     prompt_tokens: int | None
     completion_tokens: int | None
-    """If every reply were as long as it may be."""
+    """Tokens if every reply were as long as it may be."""
     dollars: float | None
-    """The most: with replies of that length, and prompts at the upper end; None where the price is not known either."""
+    """The most, with replies of that length and prompts at the upper end; None: the price is not known either."""
     basis: str
-    """What the figures come from."""
+    """The source of the figures."""
     least_prompt_tokens: int = 0
-    """The ends of the range of `prompt_tokens`: a 95 % interval where they are known from a part of the questions."""
+    """The ends of the range of `prompt_tokens`: a 95 % interval if they were estimated from some of the questions."""
     most_prompt_tokens: int = 0
 
 
 def sampled_of(questions: Sequence[Question]) -> list[Question]:
-    """Always the same ones, drawn by a hash of their ids."""
+    """Return a sample drawn by a hash of the ids, so always the same."""
     return sorted(questions, key=lambda question: sha256_text(question.question_id))[:SAMPLED]
 
 
 def share_of(part: Sized, whole: Sized) -> str:
-    """`20 of 500`, or `all 12`."""
+    """Return `20 of 500`, or `all 12`."""
     return f"{len(part):,} of {len(whole):,}" if len(part) < len(whole) else f"all {len(whole):,}"
 
 
 def estimate_calls(model: str, questions: Sequence[Sequence[Call]], total: int, basis: str) -> CallEstimate:
-    """What `total` questions take.
+    """Estimate the calls of `total` questions.
 
     Args:
-        model: who is called.
-        questions: the calls for each of them, or for each of a part drawn at random.
+        questions: the calls for each of them, or for each of a random sample.
         total: how many questions there are.
         basis: see `CallEstimate`.
     """
@@ -70,7 +69,7 @@ def estimate_calls(model: str, questions: Sequence[Sequence[Call]], total: int, 
 
 
 def _margin(values: Sequence[float], total: int) -> float:
-    """Half of the 95 % interval of a sum over `total`, drawn without replacement (Cochran 1977, section 2.8)."""
+    """Return half of the 95 % interval of a sum over `total`, drawn without replacement (Cochran 1977, section 2.8)."""
     drawn = len(values)
     if drawn < 2 or drawn >= total:
         return 0.0
@@ -80,10 +79,10 @@ def _margin(values: Sequence[float], total: int) -> float:
 
 
 def _dollars(model: str, questions: Sequence[Sequence[Call]]) -> list[float] | None:
-    """By question; None where a price is not known."""
+    """Return the dollars of each question; None if a price is not known."""
     if is_offline(model):
         return [0.0] * len(questions)
     # Call by call: above some prompt length a token may cost more.
     prices = [[price(model, call.prompt_tokens, call.max_tokens) for call in calls] for calls in questions]
-    known = [[one for one in some if one is not None] for some in prices]
+    known = [[value for value in row if value is not None] for row in prices]
     return list(map(sum, known)) if known == prices else None
