@@ -8,7 +8,7 @@ import pytest
 from longmemeval.cli.output import err, out
 from tests.cli.conftest import Command
 
-WIDTHS = (80, 100, 140)
+WIDTHS = (80, 140)
 SNAPSHOTS = Path(__file__).with_name("snapshots")
 
 _TIMES = re.compile(r"\b\d+\.\d s\b")

@@ -18,6 +18,7 @@ GROUP = typer.main.get_group(app)
 VERBS = [name for name in GROUP.commands if name not in ("datasets", "judge", "memory", "plugins", "board")]
 LINES = ["", *VERBS, "plugins", "datasets", *(f"datasets {name}" for name in ("list", "download", "verify", "stats"))]
 LINES += ["judge", "judge check", "memory", "memory init", "memory install", "memory check", "board", "board build"]
+BOX = "╭│╰"
 
 
 def command_of(verb: str) -> TyperCommand:
@@ -38,18 +39,23 @@ def options_of(verb: str) -> set[str]:
     return found | {"--help"}
 
 
-@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("verb", LINES)
 def test_snapshot_of_help(
-    verb: str, width: int, command: Command, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    verb: str, command: Command, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    text = shown(command, monkeypatch, f"{verb} --help", width)
-    lines = text.splitlines()
-    assert max(map(len, lines)) <= width
-    assert len(lines) <= 40
-    assert "…" not in text
-    name = f"help/{'-'.join(verb.split()) or 'longmemeval'}-{width}"
-    check_snapshot(name, text, write=request.config.getoption("--write-snapshots"))
+    """At 80 columns; the same words stand in unbroken boxes on a wide terminal."""
+    narrow, wide = (shown(command, monkeypatch, f"{verb} --help", width) for width in WIDTHS)
+    for text, width in ((narrow, WIDTHS[0]), (wide, WIDTHS[1])):
+        lines = text.splitlines()
+        assert max(map(len, lines)) <= width
+        assert len(lines) <= 40
+        assert "…" not in text
+        assert {len(line) for line in lines if line[0] in BOX} <= {width}
+    # Only where lines are broken differs.
+    words, others = (set(re.sub(f"[{BOX}─]", " ", text).split()) for text in (narrow, wide))
+    assert words == others
+    name = f"help/{'-'.join(verb.split()) or 'longmemeval'}-{WIDTHS[0]}"
+    check_snapshot(name, narrow, write=request.config.getoption("--write-snapshots"))
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -1,4 +1,4 @@
-"""What the terminal shows at 80, 100 and 140 columns, kept word for word in tests/cli/snapshots.
+"""What the terminal shows at 80 and 140 columns, kept word for word in tests/cli/snapshots.
 
 `pytest tests/cli/test_snapshots.py tests/cli/test_help.py --write-snapshots` writes them again.
 """

@@ -132,7 +132,8 @@ def test_nobody_at_the_address(tmp_path: Path) -> None:
 def test_a_worker_of_another_version_is_named_and_writes_nothing(tmp_path: Path) -> None:
     """Its package is a copy of ours: the same one works, with a line more in one file it does not."""
     copied = tmp_path / "other"
-    shutil.copytree(ROOT / "longmemeval", copied / "longmemeval", ignore=shutil.ignore_patterns("__pycache__"))
+    # With what is compiled: four workers would compile all of it again.
+    shutil.copytree(ROOT / "longmemeval", copied / "longmemeval")
     command = ("prepare", "--dataset", "sample", "--limit", "2", "--memory", "bm25", "--name")
     cluster = DaskCluster(tmp_path, workers=1)
     try:

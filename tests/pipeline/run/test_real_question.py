@@ -1,4 +1,4 @@
-"""The whole pipeline on one real LongMemEval question, a real embedding model and a real HTTP endpoint."""
+"""The whole pipeline on one real LongMemEval question, with a real embedding model and a real HTTP endpoint."""
 
 import hashlib
 import json
@@ -29,9 +29,10 @@ def respond(body: dict[str, Any]) -> str:
 
 
 @pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which the real question is prepared with the real model."""
-    data, model = real_file("longmemeval_e47becba.json"), minilm_folder()
+def workspace(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """A folder in which the real question is prepared: with `--thorough` with the real model, else with hashes."""
+    data = real_file("longmemeval_e47becba.json")
+    embedder = f"fastembed:{minilm_folder()}" if request.config.getoption("--thorough") else "hashing:384"
     folder = tmp_path_factory.mktemp("real")
     done = longmemeval(
         "prepare",
@@ -39,7 +40,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
         data,
         *(word for preset in MEMORIES.built_in for word in ("--memory", preset)),
         "--embedder",
-        f"fastembed:{model}",
+        embedder,
         cwd=folder,
     )
     assert "550 messages" in done.stdout
