@@ -1,7 +1,6 @@
-"""Asking a chat model what a session says: one call, one more for an unreadable reply, every item checked and counted.
+"""Ask a chat model what a session says: one call, one more for an unreadable reply, every item checked and counted.
 
-What a model replies is believed only as far as the check of each item allows. What is not kept is counted by reason,
-and the first of it told one by one.
+Items of a reply that fail their check are dropped and counted by reason; the first few are also noted one by one.
 """
 
 import asyncio
@@ -23,13 +22,13 @@ MAX_TOKENS = 4000
 MOST_CALLS = 8
 """Calls under way at one time, for each haystack."""
 UNREADABLE = "reply"
-"""The reason under which calls are counted whose replies nobody could read."""
+"""The reason under which calls with unreadable replies are counted."""
 _MOST_NOTES = 5
-"""Items left out of one reply that are told one by one."""
+"""Dropped items of one reply that are noted one by one."""
 
 
 class Drop(Struct, frozen=True):
-    """Why something in a reply was not kept."""
+    """The reason why an item of a reply was dropped."""
 
     reason: str
     """A word to count by: `evidence`, `type`, …"""
@@ -37,16 +36,16 @@ class Drop(Struct, frozen=True):
 
 
 class Extracted(Struct, Generic[T], frozen=True):
-    """What came of one question."""
+    """The result of one question to the model."""
 
     items: tuple[T, ...] = ()
     dropped: dict[str, int] = {}
-    """How many items were not kept, by reason; under `reply` the calls whose replies nobody could read."""
+    """Dropped items by reason; under `reply` the calls with unreadable replies."""
     notes: tuple[str, ...] = ()
 
 
 class Asker:
-    """Asks for a list of things of one kind.
+    """Asks for a list of items of one kind.
 
     Args:
         model: answers the calls; its errors pass through.
@@ -60,7 +59,7 @@ class Asker:
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """What decides the replies, but for what is asked."""
+        """The recipe of the replies, without the texts that are asked about."""
         return {
             "prompts_sha256": {name: sha256_text(text) for name, text in self.prompts.items()},
             "model": self._model.spec,
@@ -69,27 +68,27 @@ class Asker:
         }
 
     async def ask(self, system: str, user: str, check: Callable[[object], T | Drop], where: str) -> Extracted[T]:
-        """The items of the reply that `check` lets through, in its order.
+        """Return the items of the reply that pass `check`, in its order.
 
         Args:
             system: the first message.
             user: the second.
-            check: what an item is, or why it is none; called with any JSON there is.
-            where: what was asked about, for notes.
+            check: returns the item, or why it is dropped; called with any JSON value.
+            where: the session asked about, for notes.
         """
-        asked = (ChatMessage("system", system), ChatMessage("user", user))
+        messages = (ChatMessage("system", system), ChatMessage("user", user))
         reply = await ask_for_list(
-            self._model, asked, self._key, self.prompts["repair"], max_tokens=MAX_TOKENS, temperature=TEMPERATURE
+            self._model, messages, self._key, self.prompts["repair"], max_tokens=MAX_TOKENS, temperature=TEMPERATURE
         )
         if reply.items is None:
-            told = f"{where}: no {self._key}, two replies unreadable: {reply.problem}"
-            return Extracted((), {UNREADABLE: 1}, (told,))
+            note = f"{where}: no {self._key}, two replies unreadable: {reply.problem}"
+            return Extracted((), {UNREADABLE: 1}, (note,))
         outcomes = [check(raw) for raw in reply.items[: self._most]]
         surplus = len(reply.items) - len(outcomes)
-        drops = [one for one in outcomes if isinstance(one, Drop)]
+        drops = [outcome for outcome in outcomes if isinstance(outcome, Drop)]
         dropped = Counter(drop.reason for drop in drops) + Counter(surplus=surplus)
-        kept = tuple(one for one in outcomes if not isinstance(one, Drop))
-        return Extracted(kept, dict(dropped), self._notes(where, drops, surplus))
+        items = tuple(outcome for outcome in outcomes if not isinstance(outcome, Drop))
+        return Extracted(items, dict(dropped), self._notes(where, drops, surplus))
 
     def _notes(self, where: str, drops: Sequence[Drop], surplus: int) -> tuple[str, ...]:
         notes = [
@@ -103,26 +102,26 @@ class Asker:
 
 
 def prompt_texts(package: str, *names: str) -> dict[str, str]:
-    """The shipped prompts of a package, by name."""
+    """Return the shipped prompts of a package, by name."""
     folder = resources.files(package).joinpath("prompts")
     return {name: folder.joinpath(f"{name}.txt").read_text(encoding="utf-8").strip() for name in names}
 
 
 def mark_of(text: str) -> str:
-    """What stands at both ends of a block of text in a prompt.
+    """Return the mark for both ends of a block of text in a prompt.
 
-    No text can hold the hash of itself, so none can forge the end of its own block.
+    No text can contain its own hash, so none can forge the end of its block.
     """
     return sha256_text(text)[:16]
 
 
 async def gather_limited(works: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> list[T]:
-    """The results of `works`, in their order, `MOST_CALLS` under way at one time.
+    """Return the results of `works`, in their order, with at most `MOST_CALLS` under way at a time.
 
-    Once one has failed no other is begun, and those under way come to their end: what they cost is not lost.
+    Once one has failed no other is started; those under way are awaited, so that their cost is not lost.
 
     Raises:
-        Exception: what the first of those that failed raised.
+        Exception: the error of the first work, in their order, that failed.
     """
     results: dict[int, T] = {}
     failures: dict[int, Exception] = {}
@@ -144,15 +143,15 @@ async def gather_limited(works: Sequence[Callable[[], Coroutine[Any, Any, T]]]) 
 
 
 def one_line(text: str) -> str:
-    """`text` with single spaces and without signs that cannot be shown."""
-    return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
+    """Return `text` with single spaces and without unprintable characters."""
+    return " ".join("".join(character if character.isprintable() else " " for character in text).split())
 
 
 def text_value(raw: object, most: int) -> str:
-    """A text in a reply, on one line; a number is taken for one.
+    """Return a text of a reply on one line; a number is accepted as text.
 
     Raises:
-        ValueError: it is none, or longer than `most` characters.
+        ValueError: it is not a text, or longer than `most` characters.
     """
     if isinstance(raw, bool) or not isinstance(raw, (str, int, float)):
         raise ValueError("it is no text")
@@ -163,10 +162,10 @@ def text_value(raw: object, most: int) -> str:
 
 
 def number_value(raw: object) -> float:
-    """A number in a reply; it may be written as text.
+    """Return a number of a reply; it may be written as text.
 
     Raises:
-        ValueError: it is none, or not finite.
+        ValueError: it is not a number, or not finite.
     """
     try:
         number = float(raw) if isinstance(raw, (int, float, str)) and not isinstance(raw, bool) else float("nan")

@@ -1,4 +1,4 @@
-"""The floor, the ceiling and the whole history."""
+"""The baselines: no memory, the evidence sessions (oracle) and the whole history."""
 
 from collections.abc import Callable, Collection, Sequence
 
@@ -14,7 +14,7 @@ class NoMemory:
     """`none`: the question only."""
 
     async def recall(self, question: Question, fixture: Fixture) -> Recall:
-        """Nothing."""
+        """Return an empty recall."""
         return Recall(items=())
 
 
@@ -22,11 +22,11 @@ class FullHistory:
     """`full-history`: every message of the haystack, never cut here."""
 
     async def recall(self, question: Question, fixture: Fixture) -> Recall:
-        """All messages, oldest first."""
+        """Return all messages, oldest first."""
         return await in_thread(_all_messages, fixture)
 
     def known_tokens(self, counter: TokenCounter, fixture: Fixture, recall: Recall) -> Sequence[Counted] | None:
-        """The tokens of the messages, as they were counted at prepare."""
+        """Return the token counts of the messages, as counted at prepare."""
         return message_tokens(counter, fixture)
 
 
@@ -34,22 +34,22 @@ class Oracle:
     """`oracle`: the evidence sessions only. The one preset that reads gold.
 
     Args:
-        gold: a question id to its gold record.
+        gold: maps a question id to its gold record.
     """
 
     def __init__(self, gold: Callable[[str], Gold]) -> None:
         self._gold = gold
 
     async def recall(self, question: Question, fixture: Fixture) -> Recall:
-        """All messages of the evidence sessions, oldest first."""
+        """Return all messages of the evidence sessions, oldest first."""
         return await in_thread(_messages, fixture, set(self._gold(question.question_id).evidence_sessions))
 
 
 def _all_messages(fixture: Fixture) -> Recall:
-    """All messages, oldest first; the same items for every question of a haystack."""
+    """Return all messages, oldest first; the same items for every question of a haystack."""
     return Recall(fixture.kept(("items",), lambda: tuple(map(message_item, fixture.memory.messages))))
 
 
 def _messages(fixture: Fixture, threads: Collection[str]) -> Recall:
-    """The messages of some threads, oldest first."""
+    """Return the messages of the given threads, oldest first."""
     return Recall(tuple(message_item(message) for message in fixture.memory.messages if message.thread_id in threads))

@@ -1,4 +1,4 @@
-"""Recent messages, search and working memory, in any combination: six presets are cases of this one."""
+"""Recent messages, search and working memory in any combination, the base of six presets."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ from longmemeval.storage.memory_store import MemoryStore
 
 @dataclass(frozen=True)
 class CombinedMemory:
-    """`last-k` and `working-memory`, which search nothing.
+    """The memory of `last-k` and `working-memory`, which do not search.
 
-    Windows that overlap are merged; messages come in time order, the working-memory document before them.
+    Messages come in time order, after the working-memory document.
     """
 
     last_messages: int
     working_memory: bool = False
 
     async def recall(self, question: Question, fixture: Fixture) -> Recall:
-        """Recall by the switches that are on."""
+        """Return the newest messages, and the working-memory document if it is on."""
         return await in_thread(self._recall, fixture)
 
     def _recall(self, fixture: Fixture) -> Recall:
@@ -35,7 +35,10 @@ class CombinedMemory:
 
 @dataclass(frozen=True)
 class SearchingMemory:
-    """`semantic-recall`, `combined`, `bm25` and `hybrid`: the same, with what a search finds."""
+    """The memory of `semantic-recall`, `combined`, `bm25` and `hybrid`: search hits besides the newest messages.
+
+    Overlapping windows are merged; messages come in time order, after the working-memory document.
+    """
 
     parameters: RetrievalParameters
     search: Search
@@ -43,18 +46,18 @@ class SearchingMemory:
     working_memory: bool = False
 
     def rank(self, question: Question, fixture: Fixture) -> list[RankedUnit]:
-        """The whole history, best unit first; with a budget the first units that fit it with their neighbours."""
+        """Return all units of the history, best first; with a budget those that fit it with their neighbours."""
         ranked = self.search.rank(question, fixture)
         if self.parameters.budget is None:
             return ranked
         return ranked[: self._fitting(self._windows(ranked, fixture.memory), fixture)]
 
     def texts_to_embed(self, question: Question, names: Sequence[str]) -> Sequence[str]:
-        """What the search embeds of `question`."""
+        """Return the texts that the search embeds for `question`."""
         return self.search.texts_to_embed(question, names)
 
     async def recall(self, question: Question, fixture: Fixture) -> Recall:
-        """The best units with their neighbours, and the newest messages."""
+        """Return the best units with their neighbours, and the newest messages."""
         return await in_thread(self._recall, question, fixture)
 
     def _recall(self, question: Question, fixture: Fixture) -> Recall:
@@ -78,12 +81,12 @@ class SearchingMemory:
         )
 
     def _windows(self, units: Sequence[RankedUnit], store: MemoryStore) -> list[set[int]]:
-        """For each unit the places of its messages and of their neighbours."""
+        """Return for each unit the positions of its messages and of their neighbours."""
         places = ([store.positions[message_id] for message_id in unit.message_ids] for unit in units)
-        return [with_neighbours(store, one, self.parameters.message_range) for one in places]
+        return [with_neighbours(store, positions, self.parameters.message_range) for positions in places]
 
     def _fitting(self, windows: Sequence[set[int]], fixture: Fixture) -> int:
-        """How many of the first `windows` fit the budget beside the working-memory document; without a budget, all."""
+        """Return how many `windows` in a row fit the budget after the working-memory document; all without one."""
         if self.parameters.budget is None:
             return len(windows)
         document = _document(fixture, self.working_memory)
@@ -98,7 +101,7 @@ class SearchingMemory:
 
 
 def _document(fixture: Fixture, wanted: bool) -> tuple[RecalledItem, ...]:
-    """The working memory as an item. It was made from every thread, so it names all threads and no single message."""
+    """Return the working memory as an item, from all threads and no single message, since every thread went into it."""
     if not wanted:
         return ()
     store = fixture.memory

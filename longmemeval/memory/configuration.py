@@ -23,29 +23,29 @@ from longmemeval.ranking.questions.analysis import AnalysisMethod
 from longmemeval.storage.parts import Part
 
 _SHOWN = 60
-"""Characters of a faulty override that are repeated."""
+"""Characters of a faulty override that an error quotes."""
 
 
 class MemoryConfiguration(BaseModel):
-    """What a run writes whole into its manifest."""
+    """The memory configuration of a run, stored whole in its manifest."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = ""
-    """How tables call it: the preset's name, or the `name` of the YAML file."""
+    """The name in tables: the preset's, or the `name` of the YAML file."""
     preset: str
     parameters: dict[str, Any] = {}
-    """Every parameter of the preset; those that are not given are added with their defaults."""
+    """Every parameter of the preset, defaults included."""
     source: dict[str, str] | None = None
-    """Of a memory from outside: where its code is from, and the hash of it; see `Registry.origin`."""
+    """Origin and hash of the code of a memory from outside this package; see `Registry.origin`."""
 
     @model_validator(mode="before")
     @classmethod
     def _complete(cls, given: object) -> object:
-        """Fill in what is not given, so that what is recorded does not depend on how it was written.
+        """Fill in defaults, so that the record does not depend on how the configuration was written.
 
         Raises:
-            HarnessError: there is no such preset or parameter, or a value is not one of its own.
+            HarnessError: there is no such preset or parameter, or a value is invalid.
         """
         if not isinstance(given, Mapping) or not isinstance(preset := given.get("preset"), str):
             return given
@@ -67,7 +67,7 @@ class MemoryConfiguration(BaseModel):
 
 
 def resolve_configuration(name_or_file: str, overrides: Sequence[str] = ()) -> MemoryConfiguration:
-    """A configuration from a preset's name, `package.module:Class` or a YAML file, with `key=value` overrides on top.
+    """Resolve a preset name, `package.module:Class` or YAML file, with `key=value` overrides applied.
 
     A YAML file holds `preset: NAME` and optionally `name: LABEL` and `parameters: {key: value}`.
 
@@ -84,16 +84,16 @@ def resolve_configuration(name_or_file: str, overrides: Sequence[str] = ()) -> M
 def configuration_of(
     preset: str, parameters: Mapping[str, Any], *, name: str = "", where: str = ""
 ) -> MemoryConfiguration:
-    """A configuration of a preset.
+    """Return a configuration of a preset.
 
     Args:
-        preset: its name, or `package.module:Class` and the like.
-        parameters: those that are not usual.
-        name: how tables call it; empty: as the preset is called.
-        where: the file that holds it.
+        preset: its name, or a spec such as `package.module:Class`.
+        parameters: those that differ from the defaults.
+        name: the name in tables; empty for the preset's.
+        where: the file that holds the configuration, for errors.
 
     Raises:
-        HarnessError: as of `resolve_configuration`.
+        HarnessError: as for `resolve_configuration`.
     """
     _validate(preset, parameters, where)
     _preset(preset).require()
@@ -101,24 +101,24 @@ def configuration_of(
 
 
 def given_parameters(**values: str | int | None) -> list[str]:
-    """The `key=value` overrides for those `values` that are not None: options that are short for `--set`."""
+    """Return `key=value` overrides for the `values` that are not None, from options that are short for `--set`."""
     return [f"{key}={value}" for key, value in values.items() if value is not None]
 
 
 def parsed_overrides(overrides: Sequence[str]) -> dict[str, Any]:
-    """The values of `key=value` overrides, read as YAML.
+    """Return the values of `key=value` overrides, read as YAML.
 
     Raises:
-        HarnessError: one has no `=`, or a value that cannot be read.
+        HarnessError: one has no `=`, or its value cannot be read.
     """
     return dict(_parse_override(override) for override in overrides)
 
 
 def as_configuration(configuration: MemoryConfiguration | str) -> MemoryConfiguration:
-    """A configuration, or the preset or YAML file a string names.
+    """Return a configuration as it is, or resolve the preset or YAML file that a string names.
 
     Raises:
-        HarnessError: as of `resolve_configuration`.
+        HarnessError: as for `resolve_configuration`.
     """
     if isinstance(configuration, str):
         return resolve_configuration(configuration)
@@ -127,7 +127,7 @@ def as_configuration(configuration: MemoryConfiguration | str) -> MemoryConfigur
 
 
 def definition_of(configuration: MemoryConfiguration) -> MemoryDefinition[Any]:
-    """The preset that `configuration` is an instance of.
+    """Return the definition of the preset of `configuration`.
 
     Raises:
         HarnessError: there is no such preset (with the nearest name).
@@ -136,18 +136,18 @@ def definition_of(configuration: MemoryConfiguration) -> MemoryDefinition[Any]:
 
 
 def parts_of(configuration: MemoryConfiguration) -> tuple[Part[Any], ...]:
-    """What the fixtures must hold for this configuration with its parameters."""
+    """Return the parts that the fixtures must hold for this configuration with its parameters."""
     parameters = _validate(configuration.preset, configuration.parameters)
     return tuple(definition_of(configuration).parts(parameters))
 
 
 def parameters_behind_parts(configuration: MemoryConfiguration) -> list[str]:
-    """The `key=value` of those parameters without which it would read other parts, or some that were made otherwise."""
+    """Return as `key=value` the parameters that change which parts are read, or how they are made."""
 
     def reads(parameters: dict[str, Any]) -> dict[str, dict[str, Any]] | None:
         try:
             parts = parts_of(configuration.model_copy(update={"parameters": parameters}))
-        except HarnessError:  # The usual value does not go with the others.
+        except HarnessError:  # The default does not go with the other values.
             return None
         return {part.name: part.settings() for part in parts}
 
@@ -165,15 +165,15 @@ def parameters_behind_parts(configuration: MemoryConfiguration) -> list[str]:
 
 
 def analysis_of(configuration: MemoryConfiguration) -> AnalysisMethod:
-    """Who looks for what in a question under this configuration."""
+    """Return by which means this configuration analyses a question."""
     return _validate(configuration.preset, configuration.parameters).analysis
 
 
 def build_memory(configuration: MemoryConfiguration, tools: MemoryTools) -> MemorySystem:
-    """The memory system that `configuration` names.
+    """Build the memory system that `configuration` names.
 
     Raises:
-        HarnessError: unknown preset or parameter, bad value, or `tools` without what they call for (gold for the
+        HarnessError: unknown preset or parameter, bad value, or `tools` lacks something it needs (gold for the
             oracle, a chat model's analyses of the questions).
     """
     definition, parameters = definition_of(configuration), _validate(configuration.preset, configuration.parameters)

@@ -1,4 +1,4 @@
-"""What a memory configuration is: what can be set, what the fixtures must hold, how the system is built.
+"""The definition of a memory configuration: its parameters, the fixture parts it needs, and how the system is built.
 
 Names are listed without pydantic, which reads the entry points of all installed packages when it is imported and fails
 where one of them is damaged.
@@ -22,44 +22,45 @@ if TYPE_CHECKING:
 
 P = TypeVar("P", bound="Parameters")
 Control = Literal["floor", "reference"]
-"""What no memory system is compared as: a `floor` sees no history or understands no question, a `reference` has all
-that a memory could find."""
+"""The role of a configuration that is not a memory system under test: a `floor` sees no history or understands no
+question, a `reference` has everything that a memory could find.
+"""
 
 
 @dataclass(frozen=True)
 class MemoryDefinition(Generic[P]):
-    """One memory system with what may be set on it."""
+    """One memory system with its parameters."""
 
     summary: str
-    """What the answering model sees, for help texts and docs."""
+    """A summary of what the answering model sees, for help texts and docs."""
     parameters: type[P]
     parts: Callable[[P], "Iterable[Part[Any]]"]
-    """What the system reads of a fixture under these parameters."""
+    """The parts that the system reads of a fixture under these parameters."""
     build: Callable[[P, MemoryTools], MemorySystem]
     reads_gold: bool = False
-    """May see which sessions are the evidence. Tables say so."""
+    """If set, the system may see which sessions are the evidence; tables say so."""
     control: Control | None = None
-    """What it is in a comparison, where it is no memory system."""
+    """The role in a comparison of a configuration that is not a memory system."""
     label: str = ""
-    """How tables call it; empty: by its name."""
+    """The name in tables; empty for the registered name."""
     recalls_everything: bool = False
-    """Recalls every message: how long its prompts are can be told from the data alone."""
+    """If set, every message is recalled, so the length of prompts follows from the data alone."""
     origin: Mapping[str, str] | None = None
-    """What a record says about where it comes from, besides its name; None: what is known of its module."""
+    """The origin that records keep besides the name; None: derived from its module."""
     require: Callable[[], object] = lambda: None
-    """Raises a `HarnessError` where something has to be installed before it can be used."""
+    """Raises a `HarnessError` if something must be installed before use."""
     may_read: "tuple[Part[Any], ...]" = ()
-    """Parts that only other parameters than the usual ones call for: `verify` and `inspect` know them from here."""
+    """Parts read only under other than the default parameters; lets `verify` and `inspect` know them."""
 
     def all_parts(self) -> "dict[str, Part[Any]]":
-        """Every part that the system may read, by name."""
+        """Return every part that the system may read, by name."""
         return {part.name: part for part in (*self.parts(self.parameters()), *self.may_read)}
 
 
 def _from_class(loaded: object) -> object:
-    """A class that recalls is a definition by itself: of its `Parameters`, its `parts` and its docstring.
+    """Turn a class with `recall` into a definition made of its `Parameters`, its `parts` and its docstring.
 
-    One that adds and searches is a memory service in this process; an adapter is one in a process of its own.
+    A class with `add` and `search` is a memory service in this process; an adapter is one in a process of its own.
     """
     if isinstance(loaded, Adapter):
         return _defined_outside("adapter_definition", loaded)
@@ -84,7 +85,7 @@ def _from_class(loaded: object) -> object:
 
 
 def _from_address(name: str) -> object:
-    """The definition of a child process, an address or an adapter with a file; None for any other name."""
+    """Return the definition of a child process, an address or an adapter with a file; None for any other name."""
     if is_service(name):
         return _defined_outside("address_definition", name)
     adapter = adapter_of(name) if ":" in name else None
@@ -92,7 +93,7 @@ def _from_address(name: str) -> object:
 
 
 def _defined_outside(function: str, argument: object) -> object:
-    """A definition made by the room of memories from outside, which is imported like any plug-in: it imports this."""
+    """Build a definition with `longmemeval.memory.external`, loaded at run time because it imports this module."""
     define: Any = load_object(f"longmemeval.memory.external.external_memory:{function}", "memory")
     definition: object = define(argument)
     return definition
@@ -101,11 +102,11 @@ def _defined_outside(function: str, argument: object) -> object:
 MEMORIES: Registry[MemoryDefinition[Any]] = Registry(
     MEMORY, "memory configuration", MemoryDefinition, None, _from_class, _from_address, shipped_adapters
 )
-"""Memory configurations by name; the built-in ones are the presets, from the `plugins.toml` of their folders."""
+"""Memory configurations by name; the built-in presets come from the `plugins.toml` of their folders."""
 
 
 def known_parts() -> "dict[str, Part[Any]]":
-    """The parts of all memories that can be loaded, by name."""
+    """Return the parts of all memories that can be loaded, by name."""
     found: dict[str, Part[Any]] = {}
     for name in MEMORIES.names():
         with suppress(HarnessError):  # `longmemeval plugins` reports what is wrong with it.

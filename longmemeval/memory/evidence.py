@@ -1,4 +1,4 @@
-"""Whether the words that prove what somebody made of a session really stand in it, and where."""
+"""Find the messages of a session that hold the quotations given as evidence."""
 
 import re
 from collections.abc import Iterable
@@ -15,32 +15,32 @@ _MARKS = str.maketrans(
     }
 )
 MIN_CHARACTERS = 3
-"""Of the shortest quotation that proves anything."""
+"""Characters of the shortest quotation that counts as evidence."""
 
 
 def plain(text: str) -> str:
-    """`text` as quotations are compared: single spaces, straight marks, small letters."""
+    """Return `text` as quotations are compared: single spaces, straight quotes, lower case."""
     return " ".join(text.translate(_MARKS).casefold().split())
 
 
 class Evidence:
-    """The turns of one session, to look quotations up in.
+    """The turns of one session, in which quotations are looked up.
 
     Args:
-        messages: ids and texts.
+        messages: pairs of id and text.
     """
 
     def __init__(self, messages: Iterable[tuple[str, str]]) -> None:
         self._messages = [(message_id, plain(text)) for message_id, text in messages]
 
     def message_ids(self, quotation: str) -> tuple[str, ...]:
-        """The messages that hold `quotation`; none: nobody said it.
+        """Return the ids of the messages that hold `quotation`; empty if nobody said it.
 
-        It may run over two turns only by an ellipsis ("…" or "..."): each piece must then stand somewhere.
+        A quotation may join pieces of several turns only by an ellipsis ("…" or "..."); each must occur in a turn.
         """
         pieces = [plain(piece).strip("\"' ") for piece in re.split(r"\.\.\.|…", quotation)]
         pieces = [piece for piece in pieces if len(piece) >= MIN_CHARACTERS]
-        found = [[one for one, text in self._messages if piece in text] for piece in pieces]
+        found = [[message_id for message_id, text in self._messages if piece in text] for piece in pieces]
         if not found or not all(found):
             return ()
         return tuple(dict.fromkeys(ids[0] for ids in found))

@@ -1,4 +1,4 @@
-"""Errors of memory systems that somebody else wrote: theirs, whatever they raise, and told as that."""
+"""Report errors in the code of other people's memory systems as theirs, whatever they raise."""
 
 import traceback
 from collections.abc import Iterator
@@ -16,13 +16,13 @@ _PACKAGE = __name__.partition(".")[0]
 
 @contextmanager
 def errors_of(memory: object, failure: type[HarnessError] = RecallError) -> Iterator[None]:
-    """Let what a memory's code raises inside be a `failure`, usually that of the one question it was asked.
+    """Turn what a memory's code raises into a `failure`, usually a `RecallError` that fails one question.
 
-    Errors of memories that come with this package pass, as faults of ours; so do a `HarnessError` and an interrupt.
+    Errors of memories of this package pass unchanged, as bugs of ours; so do a `HarnessError` and an interrupt.
 
     Args:
-        memory: the object whose methods are called, or what makes it.
-        failure: the kind of error.
+        memory: the object whose methods are called, or the callable that builds it.
+        failure: the class of error to raise.
     """
     try:
         yield

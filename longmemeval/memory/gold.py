@@ -1,4 +1,4 @@
-"""The one way from the gold of a data set to a memory: for those whose definition says that they read it."""
+"""Access to the gold of a data set, for the memories whose definition says that they read it."""
 
 from collections.abc import Callable
 
@@ -8,5 +8,5 @@ from longmemeval.records import Gold
 
 
 def gold_for(configuration: MemoryConfiguration, dataset: Dataset) -> Callable[[str], Gold] | None:
-    """From a question's id to its gold, for the oracle; None for every other memory."""
+    """Return the function from a question's id to its gold, for the oracle; None for every other memory."""
     return dataset.gold if definition_of(configuration).reads_gold else None

@@ -8,14 +8,14 @@ from longmemeval.storage.memory_store import MemoryStore
 
 
 class Hit(NamedTuple):
-    """Why a message was recalled: its place in a ranking and the score there."""
+    """The rank and score of a message in the ranking that recalled it."""
 
     rank: int
     score: float
 
 
 def message_item(message: Message, hit: Hit | None = None) -> RecalledItem:
-    """The item that repeats `message` word for word."""
+    """Return an item that repeats `message` word for word."""
     return RecalledItem(
         kind="message",
         text=message.content,
@@ -29,24 +29,24 @@ def message_item(message: Message, hit: Hit | None = None) -> RecalledItem:
 
 
 def items_at(store: MemoryStore, positions: Iterable[int], hits: Mapping[int, Hit]) -> list[RecalledItem]:
-    """Items for the messages at `positions` of the resource's history, each once, in time order.
+    """Return items for the messages at `positions` of the resource's history, each once, in time order.
 
     Args:
         store: the resource's messages, oldest first.
-        positions: indices into `store.messages`; repetitions are merged.
-        hits: for the positions that were ranked, their rank and score.
+        positions: indices into `store.messages`; duplicates are merged.
+        hits: rank and score of the positions that were ranked.
     """
     return [message_item(store.messages[position], hits.get(position)) for position in sorted(set(positions))]
 
 
 def last_positions(store: MemoryStore, count: int) -> range:
-    """Positions of the newest `count` messages of the whole resource, across threads."""
+    """Return the positions of the newest `count` messages of the whole resource, across threads."""
     total = len(store.messages)
     return range(max(0, total - count), total)
 
 
 def with_neighbours(store: MemoryStore, positions: Iterable[int], message_range: int) -> set[int]:
-    """`positions` and up to `message_range` messages before and after each, never across a thread's border."""
+    """Return `positions` and up to `message_range` messages before and after each within its thread."""
     widened: set[int] = set()
     for position in positions:
         thread = store.messages[position].thread_id

@@ -1,4 +1,4 @@
-"""What can be set on each preset. A name that is not declared is refused."""
+"""The parameters of each preset. Undeclared names are refused."""
 
 from typing import Annotated, Any, Literal
 
@@ -24,7 +24,7 @@ _OffIfFalse = BeforeValidator(lambda value: "off" if value is False else value)
 
 
 def _refuse_rules(value: object) -> object:
-    """Say of the rules that found the parts of questions, `true` or `rules`, that they are gone."""
+    """Refuse `true` and `rules`, which meant decomposition by rules: it was removed."""
     if value is True or value == "rules":
         raise PydanticCustomError(
             "removed",
@@ -35,17 +35,17 @@ def _refuse_rules(value: object) -> object:
 
 
 _RANKED_ONLY = ("statements", "length_exponent", "expansion", "time_range", "decompose", "reranker")
-"""Parameters that work on a ranking of all units."""
+"""Parameters that apply only to a ranking of all units."""
 
 
 class Parameters(BaseModel):
-    """No parameters; the base of all others. Values are not converted: `yes` is not a number."""
+    """No parameters; the base class of all others. Values are not converted: `yes` is not a number."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
 
     @property
     def analysis(self) -> AnalysisMethod:
-        """Who looks for what in a question."""
+        """The means by which questions are analysed."""
         return AnalysisMethod()
 
 
@@ -117,20 +117,20 @@ class RetrievalParameters(LastMessages):
 
     @property
     def ranking_parts(self) -> tuple[Part[Any], ...]:
-        """What a ranking of all units by words reads."""
+        """The parts that a ranking of all units by words reads."""
         expanded = (keys_part(self.expansion, self.expansion_level),) if self.expansion else ()
         return (MESSAGES, WORDS, *expanded, *((DATES,) if self.time_range != "off" else ()))
 
     @property
     def dense_parts(self) -> tuple[Part[Any], ...]:
-        """What a ranking by vectors reads besides."""
+        """The further parts that a ranking by vectors reads."""
         stated = (STATEMENT_VECTORS,) if self.statements else ()
         expanded = (key_vectors_part(self.expansion, self.expansion_level),) if self.expansion else ()
         return (VECTORS, *stated, *expanded)
 
     @property
     def analysis(self) -> AnalysisMethod:
-        """Who finds the parts of a question and the time it names."""
+        """The means by which the parts of a question and the time it names are found."""
         return AnalysisMethod(
             parts=self.decompose if self.decompose != "off" else None,
             time=self.time_range_by if self.time_range != "off" else None,

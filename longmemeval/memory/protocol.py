@@ -1,4 +1,4 @@
-"""What a memory system must offer."""
+"""The protocols of memory systems."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,10 +17,11 @@ class MemorySystem(Protocol):
     """Finds, in the prepared history of one haystack, what a model should see to answer one question."""
 
     async def recall(self, question: Question, fixture: Fixture) -> Recall:
-        """Recall for `question`; many may be under way at once.
+        """Return the recall for `question`; many calls may be under way at once.
 
-        It runs in the event loop that also reads the model's replies. What computes for longer than a few
-        milliseconds, opening the fixture's parts included, is awaited by `longmemeval.core.event_loop.in_thread`.
+        It runs in the event loop that also reads the model's replies. Anything that computes for more than a few
+        milliseconds, including opening the fixture's parts, must be awaited with
+        `longmemeval.core.event_loop.in_thread`.
 
         Args:
             question: text, date and ids; nothing about the answer.
@@ -38,16 +39,16 @@ class RankingMemory(Protocol):
     """A memory system that can rank the whole history, not only return its best."""
 
     def rank(self, question: Question, fixture: Fixture) -> list[RankedUnit]:
-        """Every unit of the history, best first, ties in the history's order; with a budget those that fit it."""
+        """Return all units of the history, best first, ties in the history's order; with a budget those that fit it."""
         ...
 
 
 @runtime_checkable
 class EmbedsQuestions(Protocol):
-    """A memory system that can tell beforehand which texts it will want the vectors of: they are embedded together."""
+    """A memory system that can name beforehand the texts it needs vectors of, so that they are embedded together."""
 
     def texts_to_embed(self, question: Question, names: Sequence[str]) -> Sequence[str]:
-        """What it embeds of `question`, asked of a history in which people of these `names` speak."""
+        """Return the texts to embed for `question`, asked of a history in which people of these `names` speak."""
         ...
 
 
@@ -56,21 +57,21 @@ class KnowsTokens(Protocol):
     """A memory system whose texts were counted at prepare, so that a run need not count them again."""
 
     def known_tokens(self, counter: TokenCounter, fixture: Fixture, recall: Recall) -> Sequence[Counted] | None:
-        """Of each item of `recall`, by `counter`; None where they are not known. May take some time."""
+        """Return the tokens of each item of `recall` by `counter`; None if they are not known. May take some time."""
         ...
 
 
 @dataclass(frozen=True)
 class MemoryTools:
-    """What a run lends to a memory system."""
+    """The tools that a run lends to a memory system."""
 
     embed_query: Callable[[str], Vector]
-    """A text to its vector, by the embedder the fixtures were made with."""
+    """Embeds a text with the embedder the fixtures were made with."""
     gold: Callable[[str], Gold] | None = None
-    """Given to the `oracle` preset alone."""
+    """Gold records by question id, for the `oracle` preset alone."""
     count_tokens: Callable[[str], int] = CharacterCounter().count
-    """Tokens of a text, by the run's counter; decides what fits a budget."""
+    """Counts the tokens of a text with the run's counter; decides what fits a budget."""
     analyse: Callable[[Question], QuestionAnalysis] | None = None
-    """What a chat model made of a question before the run; None where none was asked."""
+    """Returns a chat model's analysis of a question, made before the run; None if no model was asked."""
     models: ModelAccess | None = None
-    """For programs that call models themselves, which know by which; an embedder that is named stands for theirs."""
+    """Access to models for programs that call them themselves; an embedder named in it replaces theirs."""

@@ -1,4 +1,4 @@
-"""Searching the history: the nearest messages by embedding, or a ranking of all units."""
+"""Search the history: the nearest messages by embedding, or a ranking of all units."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -24,26 +24,26 @@ Analyse = Callable[[Question], QuestionAnalysis]
 
 
 class Search(Protocol):
-    """Finds what a question is about."""
+    """Finds the units that a question is about."""
 
     def rank(self, question: Question, fixture: Fixture, limit: int | None = None) -> list[RankedUnit]:
-        """The best `limit` units, best first; None: all of them."""
+        """Return the best `limit` units, best first; all of them for None."""
         ...
 
     def notes(self, question: Question, fixture: Fixture) -> tuple[str, ...]:
-        """What of the question could not be used, and why."""
+        """Return what of the question could not be used, and why."""
         ...
 
     def texts_to_embed(self, question: Question, names: Sequence[str]) -> Sequence[str]:
-        """What is embedded of a question, asked of a history in which people of these `names` speak."""
+        """Return the texts to embed for a question, asked of a history in which people of these `names` speak."""
         ...
 
 
 class NearestSearch:
-    """The nearest messages by cosine similarity, from the fixture's index.
+    """Finds the nearest messages by cosine similarity, from the fixture's index.
 
     Args:
-        embed_query: a text to its vector.
+        embed_query: returns the vector of a text.
         within_thread: search the question's own thread only.
     """
 
@@ -52,7 +52,7 @@ class NearestSearch:
         self._within_thread = within_thread
 
     def rank(self, question: Question, fixture: Fixture, limit: int | None = None) -> list[RankedUnit]:
-        """The nearest messages; without a limit every message that has a vector."""
+        """Return the nearest messages; without a limit every message that has a vector."""
         thread = question_thread_id(question.question_id)
         vectors = fixture.part(MESSAGE_GRAPH)
         found = vectors.store.query(
@@ -64,27 +64,26 @@ class NearestSearch:
         return [RankedUnit(hit.item.id, hit.item.thread_id, (hit.item.id,), hit.score) for hit in found]
 
     def notes(self, question: Question, fixture: Fixture) -> tuple[str, ...]:
-        """That the question's own thread is empty, when it is searched."""
+        """Return a note if only the question's own thread is searched and it is empty."""
         if self._within_thread and not fixture.memory.messages_of(question_thread_id(question.question_id)):
             return ("the search found nothing: scope is the question's own thread, which is empty",)
         return ()
 
     def texts_to_embed(self, question: Question, names: Sequence[str]) -> Sequence[str]:
-        """The question's text."""
+        """Return the question's text."""
         return [question.text]
 
 
 class RankedSearch:
-    """All units of the history by the scores of a `Retriever`.
+    """Ranks all units of the history by the scores of a `Retriever`.
 
     Args:
         method: lexical, dense or both.
-        parameters: the knobs.
-        embed_query: a text to its vector; called for all methods but `bm25`.
-        analyse: what a chat model made of a question; None where none was asked.
+        embed_query: returns the vector of a text; called for all methods but `bm25`.
+        analyse: returns a chat model's analysis of a question; None if no model was asked.
 
     Raises:
-        HarnessError: there is no such reranker, or the parameters call for a chat model and none was asked.
+        HarnessError: there is no such reranker, or the parameters need a chat model's analyses and there are none.
     """
 
     def __init__(
@@ -120,7 +119,7 @@ class RankedSearch:
         self._analyse = _analyst(parameters, analyse)
 
     def rank(self, question: Question, fixture: Fixture, limit: int | None = None) -> list[RankedUnit]:
-        """The best units, equal scores in the history's order."""
+        """Return the best units, equal scores in the history's order."""
         retriever = self._retriever(fixture)
         places, scores = retriever.ranked(self._analyse(question))
         found = zip(places[:limit].tolist(), scores[places[:limit]].tolist(), strict=True)
@@ -128,25 +127,25 @@ class RankedSearch:
         return [RankedUnit(unit.unit_id, unit.thread_id, unit.message_ids, score) for unit, score in units]
 
     def order(self, question: Question, fixture: Fixture) -> tuple[NDArray[np.int64], Scores]:
-        """The places of all units, best first, equal scores in the history's order, and the scores by place."""
+        """Return the positions of all units, best first, ties in the history's order, and the scores by position."""
         return self._retriever(fixture).ranked(self._analyse(question))
 
     def _retriever(self, fixture: Fixture) -> Retriever:
         return Retriever(fixture, self._parameters, self._embed_query, self._reranker)
 
     def notes(self, question: Question, fixture: Fixture) -> tuple[str, ...]:
-        """Why a time that the question seems to name is not used, and where a chat model was of no use."""
+        """Return why a time that the question seems to name is not used, and where a chat model did not help."""
         return self._analyse(question).notes
 
     def texts_to_embed(self, question: Question, names: Sequence[str]) -> Sequence[str]:
-        """The whole question and its parts; nothing where words alone are compared."""
+        """Return the whole question and its parts; nothing if only words are compared."""
         if self._parameters.method == "bm25":
             return []
         return [text_to_embed(query, names) for query in self._analyse(question).queries]
 
 
 def _analyst(parameters: RetrievalParameters, by_model: Analyse | None) -> Analyse:
-    """Who analyses a question: the rules, unless the parameters want a chat model."""
+    """Return the function that analyses questions: by rules, unless the parameters want a chat model."""
     method = parameters.analysis
     if not method.asks_model:
         return partial(analyse_by_rules, method=method)

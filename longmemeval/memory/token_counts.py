@@ -1,7 +1,7 @@
 """The tokens of a haystack's messages, counted at prepare: the fixture part `tokens.json`.
 
-A run whose prompts hold the whole history would otherwise spend most of its processor time on counting. Counted are the
-encodings that models are counted by; which model will read is not known at prepare.
+Counting them in each run would otherwise take most of its processor time when prompts hold the whole history. They are
+counted in every encoding that models use, because the answering model is not known at prepare.
 """
 
 from collections.abc import Sequence
@@ -20,17 +20,17 @@ from longmemeval.storage.messages_part import MESSAGES
 from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, Stored
 
 _RECIPE: dict[str, Any] = {"version": 1, "encodings": list(ENCODINGS)}
-"""To be raised when `TiktokenCounter` takes other ends of a text for its surroundings'."""
+"""To be raised when `TiktokenCounter` changes which ends of a text depend on its surroundings."""
 _NUMBER_BYTES = 4
-"""In the file: a count has two or three digits, and a comma."""
+"""Bytes of a count in the file: two or three digits and a comma."""
 
 
 class TokenCounts(Struct, frozen=True):
-    """Of one encoding, message by message."""
+    """The token counts of all messages in one encoding."""
 
     tokens: list[int]
     inner_tokens: list[int]
-    """Of the part of a message whose tokens are the same in any surroundings; 0 where there is none."""
+    """Tokens of the inner part of each message, which are the same in any surroundings; 0 if there is no such part."""
 
 
 class _File(Struct, frozen=True):
@@ -39,40 +39,40 @@ class _File(Struct, frozen=True):
 
 
 def encode_tokens(messages: Sequence[Message]) -> bytes:
-    """The part for these messages, in their order."""
+    """Return the part file for these messages, in their order."""
     counters = {name: encoding_counter(name) for name in ENCODINGS}
-    counted = {name: [counter.counted(one.content) for one in messages] for name, counter in counters.items()}
-    counts = {
-        name: TokenCounts([one.tokens for one in ones], [one.inner_tokens for one in ones])
-        for name, ones in counted.items()
+    counted = {name: [counter.counted(message.content) for message in messages] for name, counter in counters.items()}
+    encodings = {
+        name: TokenCounts([count.tokens for count in counts], [count.inner_tokens for count in counts])
+        for name, counts in counted.items()
     }
-    return msgspec.json.encode(_File(FORMAT, counts))
+    return msgspec.json.encode(_File(FORMAT, encodings))
 
 
 class TokensPart(Part[dict[str, TokenCounts]]):
-    """The tokens of all messages by each encoding; none where a fixture has not got them, or by other rules."""
+    """The tokens of all messages in each encoding; empty if a fixture has none, or has them by another recipe."""
 
     name = "tokens"
     derived = True
 
     def info(self, meta: FixtureMeta) -> PartInfo | None:
-        """One by other rules is none."""
+        """Return the record of the part, or None if it was made by another recipe."""
         info = super().info(meta)
         return info if info and info.recipe == _RECIPE else None
 
     def recipe(self, tools: PartTools) -> dict[str, Any]:
-        """The encodings."""
+        """Return the version and the encodings."""
         return _RECIPE
 
     def make(self, source: PartInput, tools: PartTools) -> PartOutput:
-        """The tokens of the messages."""
+        """Count the tokens of the messages."""
         return PartOutput(encode_tokens(source.messages))
 
     def open(self, stored: Stored) -> dict[str, TokenCounts]:
-        """The counts of each encoding.
+        """Return the counts of each encoding.
 
         Raises:
-            FixtureError: the part is damaged, or counts other messages than the fixture has.
+            FixtureError: the part is damaged, or its counts do not match the fixture's messages.
         """
         if stored.info is None:
             return {}
@@ -80,11 +80,11 @@ class TokensPart(Part[dict[str, TokenCounts]]):
         messages = len(stored.part(MESSAGES).messages)
         for counts in file.encodings.values():
             if not len(counts.tokens) == len(counts.inner_tokens) == messages:
-                raise FixtureError("The part has not one count for each message", where=stored.where, fix=REMAKE)
+                raise FixtureError("The part does not have one count for each message", where=stored.where, fix=REMAKE)
         return file.encodings
 
     def size(self, source: PartInput, options: PartOptions, dimension: int) -> float:
-        """Two counts for each message and encoding."""
+        """Estimate the bytes: two counts for each message and encoding."""
         return 2 * _NUMBER_BYTES * len(ENCODINGS) * len(source.messages)
 
 
@@ -92,7 +92,7 @@ TOKENS = TokensPart()
 
 
 def message_tokens(counter: TokenCounter, fixture: Fixture) -> Sequence[Counted] | None:
-    """The tokens of all messages of `fixture`, in their order; None where `counter`'s encoding did not count them.
+    """Return the tokens of all messages of `fixture`, in order; None if `counter`'s encoding was not counted.
 
     Raises:
         FixtureError: the part is damaged.

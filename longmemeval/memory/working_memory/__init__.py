@@ -1,4 +1,4 @@
-"""Working memory: a document per resource that an updater keeps while sessions are ingested oldest first."""
+"""Working memory: a document per resource that an updater maintains while sessions are ingested, oldest first."""
 
 from longmemeval.memory.working_memory.build import WorkingMemoryUpdate, WorkingMemoryUpdater, build_working_memory
 from longmemeval.memory.working_memory.chat import chat_updater

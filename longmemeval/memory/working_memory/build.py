@@ -1,4 +1,4 @@
-"""From a haystack to its working-memory document."""
+"""Build the working-memory document of a haystack."""
 
 from typing import Any, Protocol
 
@@ -8,7 +8,7 @@ from longmemeval.records import Haystack, Session, Usage
 
 
 class WorkingMemoryUpdate(Struct, frozen=True):
-    """A document after an update, what the update cost, and what could not be done."""
+    """A document after an update, the cost of the update, and notes on what could not be done."""
 
     document: str
     usage: Usage = Usage()
@@ -16,7 +16,7 @@ class WorkingMemoryUpdate(Struct, frozen=True):
 
 
 class WorkingMemoryUpdater(Protocol):
-    """Takes what sessions tell about the user into a document."""
+    """Adds what sessions tell about the user to a document."""
 
     @property
     def recipe(self) -> dict[str, Any]:
@@ -24,22 +24,22 @@ class WorkingMemoryUpdater(Protocol):
         ...
 
     def update(self, document: str, *sessions: Session) -> WorkingMemoryUpdate:
-        """Take `sessions` into `document`, one after the other; the same document as in several calls.
+        """Add `sessions` to `document` one after the other, with the same result as in several calls.
 
         Args:
-            document: markdown as an earlier update returned it; empty to begin with the updater's template.
+            document: markdown as returned by an earlier update; empty to begin with the updater's template.
             sessions: oldest first, and no older than those already in the document.
 
         Returns:
             The document (empty for no document and no sessions), the sum of all usage, and all notes in order.
 
         Raises:
-            ModelError: a model call failed for good.
+            ModelError: a model call failed permanently.
             FatalModelError: no model call can succeed.
         """
         ...
 
 
 def build_working_memory(haystack: Haystack, updater: WorkingMemoryUpdater) -> WorkingMemoryUpdate:
-    """Take all sessions of `haystack` into one document, oldest first."""
+    """Add all sessions of `haystack` to one document, oldest first."""
     return updater.update("", *sorted(haystack.sessions, key=lambda session: session.date))

@@ -1,4 +1,4 @@
-"""The updater that asks a chat model for edits: one call a session, and one more when the reply cannot be read."""
+"""The updater that asks a chat model for edits: one call a session, and one more if the reply cannot be read."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _PROMPTS = ("system", "user", "repair")
 
 
 def chat_updater(model: ChatModel, template: str | None = None) -> WorkingMemoryUpdater:
-    """The updater that asks `model` which edits a session calls for.
+    """Return the updater that asks `model` which edits a session calls for.
 
     The model sees the document and the session, never an id or a question, and never its own earlier replies. It
     cannot rewrite the document: edits that do not fit are skipped with a note, an unreadable reply is asked for once
@@ -74,12 +74,12 @@ class _ChatUpdater:
         return WorkingMemoryUpdate(document, usage, tuple(notes))
 
     async def _update(self, document: str, session: Session) -> WorkingMemoryUpdate:
-        asked = (
+        messages = (
             ChatMessage("system", self.prompts["system"]),
             ChatMessage("user", self._question(document, session)),
         )
         reply = await ask_for_list(
-            self.model, asked, "edits", self.prompts["repair"], max_tokens=MAX_TOKENS, temperature=TEMPERATURE
+            self.model, messages, "edits", self.prompts["repair"], max_tokens=MAX_TOKENS, temperature=TEMPERATURE
         )
         if reply.items is None:
             what = f"session not taken into working memory, two replies unreadable: {reply.problem}"
@@ -93,7 +93,7 @@ class _ChatUpdater:
             date=f"{iso_day(session.date)} ({weekday_of(session.date)})",
             document=document.strip("\n"),
             session=transcript,
-            # No text can hold the hash of itself, so none can forge the end of its own block.
+            # No text can contain its own hash, so none can forge the end of its block.
             mark=sha256_text(f"{document}\n{transcript}")[:16],
         )
 

@@ -21,12 +21,12 @@ _WORDS = re.compile(r"\w+")
 
 
 class Entry(Struct, frozen=True):
-    """One entry line; the days are ISO dates, `until` is empty while the entry holds."""
+    """One entry line; the days are ISO dates, and `until` is empty while the entry holds."""
 
     block: int
-    """Number of the document's block it stands in: 0 is what comes before the first heading."""
+    """Number of its block in the document; block 0 is everything before the first heading."""
     line: int
-    """Index of the line in the block. Neither changes while entries are only added or closed."""
+    """Index of the line in the block. Block and line do not change while entries are only added or closed."""
     day: str
     until: str
     text: str
@@ -37,14 +37,14 @@ class Entry(Struct, frozen=True):
 class Document:
     """A working-memory document that is being edited. Edits add or change entry lines and no other line.
 
-    Adding and closing an entry take a time that does not depend on the length of the document.
+    Adding or closing an entry takes a time that does not depend on the length of the document.
 
     Args:
         text: markdown with at least one `## ` heading.
     """
 
     def __init__(self, text: str) -> None:
-        # A block is a heading with the lines up to the next; no edit makes or removes a heading.
+        # A block is a heading with the lines up to the next; no edit adds or removes a heading.
         self._blocks: list[list[str]] = [[]]
         for line in text.split("\n"):
             if _SECTION_END.match(line):
@@ -60,17 +60,17 @@ class Document:
 
     @property
     def text(self) -> str:
-        """The markdown as it is."""
+        """The current markdown."""
         return "\n".join(line for block in self._blocks for line in block)
 
     def entries(self, section: int | None = None) -> list[Entry]:
-        """The entries of section number `section` (from 0), or of the whole document, in order."""
+        """Return the entries of section number `section` (from 0), or of the whole document, in order."""
         blocks = range(len(self._blocks)) if section is None else [self._sections[section]]
         places = ((block, line) for block in blocks for line in range(len(self._blocks[block])))
         return [entry for block, line in places if (entry := self._entry(block, line))]
 
     def entry_at(self, line: int) -> Entry | None:
-        """The entry on line number `line` (from 0) of the document; None when something else stands there."""
+        """Return the entry on line number `line` (from 0) of the document; None if that line is not an entry."""
         return self._entry(*self._place(line))
 
     def append(self, section: int, day: date, text: str) -> Entry:
@@ -87,13 +87,13 @@ class Document:
         return Entry(number, end + len(gap), iso_day(day), "", text, len(marker))
 
     def close(self, entry: Entry, day: date) -> Entry:
-        """Mark `entry` as true until `day`; its text stays."""
+        """Mark `entry` as true until `day`, keeping its text."""
         marker = _marker(f"{entry.day}, until {iso_day(day)}")
         self._blocks[entry.block][entry.line] = marker + entry.text
         return structs.replace(entry, until=iso_day(day), marker_length=len(marker))
 
     def replace(self, first: int, last: int, day: date, text: str) -> None:
-        """Put one new entry in the place of the lines `first` to `last` of the document, all of them entries."""
+        """Replace the lines `first` to `last` of the document, all of them entries, by one new entry."""
         block, line = self._place(first)
         self._blocks[block][line : line + last - first + 1] = [_marker(iso_day(day)) + text]
 
@@ -104,7 +104,7 @@ class Document:
         return Entry(block, line, match["day"], match["until"] or "", match["text"], len(match["marker"]))
 
     def _place(self, line: int) -> tuple[int, int]:
-        """Block, and line in the block, of line number `line` of the document."""
+        """Return the block, and the line in the block, of line number `line` of the document."""
         for number, block in enumerate(self._blocks):
             if line < len(block):
                 return number, line
@@ -113,7 +113,7 @@ class Document:
 
 
 def iso_day(day: date) -> str:
-    """`day`, or the day of a `datetime`, as entries show it: `2023-05-20`."""
+    """Return `day`, or the day of a `datetime`, as entries show it: `2023-05-20`."""
     return f"{day:%Y-%m-%d}"
 
 
@@ -122,19 +122,19 @@ def _marker(days: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """`text` as the text of an entry: one line, without bullet, heading or date in front."""
+    """Return `text` as the text of an entry: one line, without bullet, heading or date in front."""
     flat = " ".join(_BREAKS.sub(" ", text).split())
     markers = _LINE_MARKERS.match(flat)
     return flat[markers.end() :] if markers else flat
 
 
 def normalised(text: str) -> str:
-    """`text` reduced to its words in lower case: equal for entries that say the same in the same words."""
+    """Return the words of `text` in lower case: equal for entries that say the same in the same words."""
     return " ".join(_WORDS.findall(text.casefold())) or text
 
 
 def section_by_keywords(headings: Sequence[str], keywords: Sequence[str]) -> int:
-    """Index of the first heading with a word that begins with a keyword, earlier keywords first; else the last."""
+    """Return the index of the first heading with a word that begins with a keyword (in their order), else the last."""
     for keyword in keywords:
         for index, heading in enumerate(headings):
             if any(word.startswith(keyword) for word in normalised(heading).split()):
@@ -143,14 +143,14 @@ def section_by_keywords(headings: Sequence[str], keywords: Sequence[str]) -> int
 
 
 def section_by_name(headings: Sequence[str], name: str) -> int:
-    """Index of the heading called `name`, else of the one spelt most alike, else the last."""
+    """Return the index of the heading called `name`, else of the most similar one, else the last."""
     folded = [normalised(heading) for heading in headings]
     close = difflib.get_close_matches(normalised(name[:_LONGEST_NAME]), folded, n=1, cutoff=0.5)
     return folded.index(close[0]) if close else len(folded) - 1
 
 
 def load_template(path: Path | None) -> str:
-    """The template in the file `path`, or the shipped one for None; lines end in a line feed.
+    """Return the template in the file `path`, or the shipped one for None; lines end in a line feed.
 
     Raises:
         HarnessError: the file cannot be read, is not UTF-8, is empty or has no `## ` section.
@@ -175,7 +175,7 @@ def load_template(path: Path | None) -> str:
 
 
 def starting_document(template: str | None) -> str:
-    """The document before the first session: `template` with line feeds as line ends, or the shipped one for None.
+    """Return the document before the first session: `template` with normalised line ends, or the shipped one for None.
 
     Raises:
         HarnessError: `template` is empty or has no `## ` section.

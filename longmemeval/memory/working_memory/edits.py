@@ -1,4 +1,4 @@
-"""Edits as a model sends them: finding them in a reply, checking them, applying them to a document."""
+"""Find, check and apply the edits that a model sends."""
 
 import json
 from typing import Any
@@ -24,7 +24,7 @@ class Append(Struct, frozen=True, tag_field="op", tag="append"):
 
 
 class Replace(Struct, frozen=True, tag_field="op", tag="replace"):
-    """Put `text` in the place of a passage that occurs once."""
+    """Replace a passage that occurs once by `text`."""
 
     passage: str
     text: str
@@ -35,10 +35,10 @@ class EditRefused(ValueError):
 
 
 def apply_edits(document: str, edits: list[Any], session: Session) -> tuple[str, tuple[str, ...]]:
-    """Apply those `edits` that are valid, one after the other.
+    """Apply the `edits` that are valid, one after the other.
 
     Returns:
-        The new document, and a note for each edit that was skipped: which, what, why.
+        The new document, and a note for each edit that was skipped: which one, its text and why.
     """
     draft, notes = Document(document), []
     for number, raw in enumerate(edits, start=1):

@@ -18,7 +18,7 @@ from longmemeval.storage.messages_part import MESSAGES
 from longmemeval.storage.parts import Expected, Part, PartInput, PartOutput, PartTools, Stored
 
 _SHARE, _TEMPLATE_BYTES = 0.03, 800
-"""Of the characters of a haystack, what the document takes, and of an empty one."""
+"""The size of the document as a share of a haystack's characters, and the bytes of an empty one."""
 
 # The document is shown with every session; 500 tokens are a usual size. A reply of edits has about 150.
 _DOCUMENT_TOKENS, _REPLY_TOKENS = 1000, 150
@@ -30,28 +30,28 @@ class _File(Struct, frozen=True):
 
 
 class DocumentPart(Part[str]):
-    """The document, markdown. An earlier version kept it in `db.json`, where it is still read."""
+    """The document, markdown. An earlier version stored it in `db.json`, from where it can still be read."""
 
     name = "working-memory"
     calls_models = True
     legacy_part = MESSAGES.name
 
     def models(self, options: PartOptions) -> tuple[str, ...]:
-        """The one that keeps it, unless rules do."""
+        """Return the chat model that writes the document, unless rules do."""
         return () if options.working_memory_model == "rules" else (options.working_memory_model,)
 
     def recipe(self, tools: PartTools) -> dict[str, Any]:
-        """Updater, template and their versions."""
+        """Return the recipe of the updater: its template and versions."""
         return self._updater(tools).recipe
 
     def make(self, source: PartInput, tools: PartTools) -> PartOutput:
-        """All sessions, oldest first, taken into one document."""
+        """Add all sessions to one document, oldest first."""
         update = build_working_memory(source.haystack, self._updater(tools))
         file = msgspec.json.encode(_File(FORMAT, update.document))
         return PartOutput(msgspec.json.format(file, indent=2) + b"\n", notes=update.notes)
 
     def open(self, stored: Stored) -> str:
-        """The document.
+        """Return the document.
 
         Raises:
             FixtureError: the part is damaged.
@@ -61,18 +61,18 @@ class DocumentPart(Part[str]):
         return decode_versioned(stored.data(), _File, stored.where).document
 
     def stored_name(self, meta: FixtureMeta) -> str:
-        """Its own name; for an earlier version that of the messages."""
+        """Return the name of the stored part: its own, or that of the messages for an earlier version."""
         return self.name if self.name in meta.parts or self.info(meta) is None else self.legacy_part
 
     def info(self, meta: FixtureMeta) -> PartInfo | None:
-        """Of the messages, where an earlier version kept it there."""
+        """Return the record of the part, taken from that of the messages for an earlier version."""
         messages = meta.parts.get(self.legacy_part)
         within = messages.recipe.get(RECIPE_IN_MESSAGES) if messages else None
         earlier = PartInfo(messages.sha256, within) if messages and within else None
         return meta.parts.get(self.name) or earlier
 
     def expected(self, source: PartInput, options: PartOptions) -> Expected | None:
-        """A call for each session."""
+        """Estimate the calls: one for each session."""
         if not self.models(options):
             return None
         sessions = len(source.haystack.sessions)
@@ -88,16 +88,16 @@ class DocumentPart(Part[str]):
         )
 
     def size(self, source: PartInput, options: PartOptions, dimension: int) -> float:
-        """The template and a share of what was said."""
+        """Estimate the size: the template and a share of the history."""
         return _SHARE * source.characters + _TEMPLATE_BYTES
 
     def flags(self, stored: Stored | None) -> dict[str, str]:
-        """The chat model that keeps it, if one does."""
+        """Return the chat model that writes the document as an option, if one does."""
         recipe = stored.info.recipe if stored and stored.info else {}
         return {"working_memory_model": str(recipe["model"])} if "model" in recipe else {}
 
     def shown(self, stored: Stored) -> str:
-        """The document."""
+        """Return the document."""
         return stored.part(self)
 
     def _updater(self, tools: PartTools) -> WorkingMemoryUpdater:

@@ -1,4 +1,4 @@
-"""What the rules updater looks for, as data: a sentence that matches a rule becomes an entry of the rule's section.
+"""The rules of the rules updater, as data: a sentence that matches a rule becomes an entry of the rule's section.
 
 Patterns are regular expressions in which `<word>` stands for a block of the vocabulary and every group is
 non-capturing. Sentences have single spaces and straight apostrophes.
@@ -17,12 +17,12 @@ Keep = Literal["sentence", "clause"]
 
 
 class Found(Struct, frozen=True):
-    """Where a sentence makes a statement: offsets of its first character and of the one after its last."""
+    """The place of a statement in a sentence: offsets of its first character and of the one after its last."""
 
     start: int
     end: int
     value: str
-    """What only one entry of the rule's topic may say; empty for rules without a topic."""
+    """The value that only one entry of the rule's topic may have; empty for rules without a topic."""
 
 
 class Rule(Struct, frozen=True):
@@ -39,7 +39,7 @@ class Rule(Struct, frozen=True):
     topic: str
 
     def find(self, sentence: str) -> Found | None:
-        """Where `sentence` makes a statement of this kind, the conjunction or comma before it left out."""
+        """Return the place of a statement of this kind in `sentence`, without the conjunction or comma before it."""
         match = self.pattern.search(sentence)
         if match is None:
             return None

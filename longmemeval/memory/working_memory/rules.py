@@ -1,4 +1,4 @@
-"""The offline updater: rules read the user's own statements. No model, no cost, the same document every time."""
+"""The offline updater: rules read the user's own statements. No model, no cost, deterministic."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -31,11 +31,11 @@ from longmemeval.memory.working_memory.statements import (
 from longmemeval.records import Session
 
 VERSION = 2
-"""Raise it with every change of what is read or written; the table of rules is hashed besides."""
+"""To be raised with every change of what is read or written; the table of rules is hashed besides."""
 
 
 def rules_updater(template: str | None = None) -> WorkingMemoryUpdater:
-    """The updater that needs no model. It reads the turns of the user only, sentence by sentence.
+    """Return the updater that needs no model. It reads only the turns of the user, sentence by sentence.
 
     Args:
         template: the document to begin with; None for the shipped one. An entry goes to the section whose heading has
@@ -75,7 +75,7 @@ class _Statement(Struct, frozen=True):
 
 
 class _Draft:
-    """A document while sessions are taken into it. No statement costs a look at all of it."""
+    """A document to which sessions are being added. Adding a statement never scans the whole document."""
 
     def __init__(self, document: str) -> None:
         self.document = Document(document)
@@ -86,13 +86,13 @@ class _Draft:
                 self._topics[self._sections[rule.keywords]].append(rule)
         self._date, self._day = date.min, ""
         self._until: dict[str, str] = {}
-        """By normalised text. A repeated text overwrites: it tells whether the statement still holds."""
+        """The end day by normalised text. A repeated text overwrites it, and says whether the statement still holds."""
         self._last: dict[str, dict[int, Entry]] = defaultdict(dict)
-        """By normalised text and block: the last of equal entries."""
+        """The last of equal entries, by normalised text and block."""
         self._touched: set[str] = set()
-        """Normalised texts that were entered or closed in this session."""
+        """Normalised texts that were added or closed in this session."""
         self._held: dict[str, dict[str, list[Entry]]] = defaultdict(lambda: defaultdict(list))
-        """By topic and value: the entries that hold, and some that were closed for another topic since."""
+        """The entries that hold, by topic and value; may include some closed since for another topic."""
         self._closed: set[tuple[int, int]] = set()
         """Block and line of the entries that were closed."""
         for section in range(len(self.document.headings)):
@@ -102,7 +102,7 @@ class _Draft:
             self._note(entry)
 
     def read(self, session: Session) -> Iterator[str]:
-        """Take what the user says in `session`; notes what was not read."""
+        """Add what the user says in `session`; yield notes on what was not read."""
         self._begin(session.date)
         for turn in session.turns:
             if turn.role != "user":
@@ -121,7 +121,7 @@ class _Draft:
                 self._take(sentence)
 
     def _begin(self, day: date) -> None:
-        # Between sessions the order of the document decides among equal entries: the same as reading it again.
+        # Between sessions, document order decides among equal entries, as if the document were read again.
         for text in self._touched:
             self._until[text] = self._last[text][max(self._last[text])].until
         self._touched.clear()
@@ -166,9 +166,9 @@ class _Draft:
 
     def _hold(self, section: int, entry: Entry) -> None:
         for rule in () if entry.until else self._topics[section]:
-            told = _read(rule, entry.text)
-            if told is not None and told.text == entry.text:
-                self._held[rule.topic][told.value.casefold()].append(entry)
+            statement = _read(rule, entry.text)
+            if statement is not None and statement.text == entry.text:
+                self._held[rule.topic][statement.value.casefold()].append(entry)
 
 
 def _read(rule: Rule, sentence: str) -> _Statement | None:
@@ -179,6 +179,6 @@ def _read(rule: Rule, sentence: str) -> _Statement | None:
     return _Statement(one_line(cut(sentence, found.start, found.end)), found.value)
 
 
-def _same(one: str, other: str) -> bool:
-    """Whether one value repeats the other, more or less exactly ("Boston", "Boston Massachusetts")."""
-    return one.casefold() in other.casefold() or other.casefold() in one.casefold()
+def _same(value: str, other: str) -> bool:
+    """Tell whether one value repeats the other, more or less exactly ("Boston", "Boston Massachusetts")."""
+    return value.casefold() in other.casefold() or other.casefold() in value.casefold()

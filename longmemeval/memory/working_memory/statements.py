@@ -1,4 +1,4 @@
-"""Which sentences of a user's message are the user's own statements, and how one is shortened.
+"""Find the sentences of a user's message that are the user's own statements, and shorten them.
 
 Chat histories are full of pasted text, stories, code and role play, all in the first person. A sentence that may not be
 the user's own is left out: a wrong fact in a profile costs more than a missing one.
@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterator
 
 MAX_CHARACTERS = 160
-"""Length of the longest text of an entry."""
+"""Characters of the longest text of an entry."""
 
 MAX_MESSAGE = 2000
-"""Characters of the longest message that is read; what is longer is taken for pasted text."""
+"""Characters of the longest message that is read; longer ones are taken for pasted text."""
 
 _ASK = (
     r"(?:(?:^|[.!?,\n])[ \t]*(?:(?:please|now|ok(?:ay)?|hey|hi|hello|so|and|then|i want|i need|i'd like|let's)[, ]+)*"
@@ -83,16 +83,16 @@ _CONJUNCTION = re.compile(r"^(?:and|but|so|because|which|while|since|although|th
 
 
 def is_role_play(message: str) -> bool:
-    """Whether `message` asks the assistant to play somebody: what follows in the session may be part of the play."""
+    """Tell whether `message` asks the assistant to play a role: the rest of the session may then be fiction."""
     return _ROLE_PLAY.search(message[:MAX_MESSAGE]) is not None
 
 
 def statements(message: str, first_person: re.Pattern[str] = _FIRST_PERSON) -> Iterator[str]:
-    """The sentences of `message` in which the user speaks of themself, without lead-in ("By the way,") and request.
+    """Yield the sentences in which the user speaks of themself, without lead-in ("By the way,") and request.
 
     Args:
-        message: what was said.
-        first_person: the words of which a statement has one.
+        message: the text of a user's turn.
+        first_person: matches the words of which a statement must have one.
     """
     if _is_pasted(message):
         return
@@ -101,20 +101,20 @@ def statements(message: str, first_person: re.Pattern[str] = _FIRST_PERSON) -> I
         if line.startswith(">"):
             continue
         if line.endswith(":"):
-            return  # what it announces is quoted
+            return  # the lines after the colon are quoted
         for sentence in _SENTENCE_END.split(_without_greeting(line)):
-            told = _REQUEST.sub("", without_lead_in(sentence)).strip()
-            if _is_statement(told, first_person):
-                yield told[0].upper() + told[1:]
+            statement = _REQUEST.sub("", without_lead_in(sentence)).strip()
+            if _is_statement(statement, first_person):
+                yield statement[0].upper() + statement[1:]
 
 
 def without_lead_in(sentence: str) -> str:
-    """`sentence` without "Oh, well," and the like before it."""
+    """Return `sentence` without a lead-in such as "Oh, well,"."""
     return _LEAD_IN.sub("", sentence)
 
 
 def is_claimed(sentence: str, start: int) -> bool:
-    """Whether what `sentence` says from character `start` on is claimed: not supposed and not in quotation marks."""
+    """Tell whether `sentence` claims what follows character `start`, rather than supposing or quoting it."""
     before = sentence[:start]
     return _HYPOTHETICAL.search(before) is None and before.count('"') % 2 == 0
 
@@ -134,12 +134,12 @@ def _without_greeting(line: str) -> str:
     if greeting is None:
         return line
     rest = line[greeting.end() :]
-    # The greeting is what tells "Hi, I'm Anna" from "I'm Italian".
+    # The greeting tells "Hi, I'm Anna" from "I'm Italian".
     return f"Hi, {rest}" if _INTRODUCTION.match(rest) else rest
 
 
 def clause(sentence: str, start: int, end: int) -> str:
-    """The clause, or clauses, of `sentence` that hold the characters from `start` to `end`."""
+    """Return the clause, or clauses, of `sentence` that hold the characters from `start` to `end`."""
     breaks = [match.span() for match in _CLAUSE_BREAK.finditer(sentence)]
     first = max((after for _, after in breaks if after <= start), default=0)
     last = min((before for before, _ in breaks if before >= end), default=len(sentence))
@@ -147,7 +147,7 @@ def clause(sentence: str, start: int, end: int) -> str:
 
 
 def shortened(sentence: str, start: int, end: int) -> str:
-    """`sentence` when it is short enough, else as many clauses around `start` to `end` as are, following ones first."""
+    """Return `sentence` if it is short enough, else as many clauses around `start` to `end` as fit, next ones first."""
     if len(sentence) <= MAX_CHARACTERS:
         return sentence
     breaks = [match.span() for match in _CLAUSE_BREAK.finditer(sentence)]

@@ -1,4 +1,4 @@
-"""The words that the patterns of the rules are made of."""
+"""The vocabulary of the rules' patterns."""
 
 from longmemeval.core.text.calendar_names import MONTHS, WEEKDAYS
 
@@ -13,7 +13,7 @@ _ADVERBS = (
 )
 
 CLAUSE_LEAD = rf"[ ,;:(\u2013\u2014-]*(?:{_CONJUNCTION})?"
-"""What a match of `<start>` may hold before the clause proper."""
+"""Matches what a match of `<start>` may hold before the clause proper."""
 
 BLOCKS = {
     "start": _CLAUSE_START,
@@ -25,7 +25,7 @@ BLOCKS = {
     "I will": f"{_CLAUSE_START}I(?:'ll| will) {_ADVERBS}",
     "My": r"\b[Mm]y ",
     "adverbs": _ADVERBS,
-    # Proper names; what they name is the value that supersedes an older one.
+    # Proper names; the captured name is the value that supersedes an older one.
     "name": r"(?P<value>[A-Z][\w'-]+(?: [A-Z][\w'-]+){0,2})",
     "no nationality": (
         "(?!(?:American|British|English|Scottish|Irish|Canadian|Australian|Indian|Chinese|Japanese|Korean|German|French"
@@ -46,13 +46,13 @@ BLOCKS = {
         "|nephew|(?:sister|brother|mother|father)-in-law|friend|roommate|boss|manager|colleague|co-?worker|neighbou?r"
         "|therapist|dog|cat|puppy|kitten|parrot|rabbit|hamster|horse)"
     ),
-    # What follows is not a word for something in the conversation itself: "I like that idea", "I love how easy it is".
+    # No word for something in the conversation itself may follow: "I like that idea", "I love how easy it is".
     "no talk": (
         r"(?!(?:(?:\w+ing )?(?:it|this|that|these|those|them|his|her|their)|how|what|when|your?|both|all"
         r"|to (?:know|see|hear|ask|learn|get|try|have|add)"
         r"|the (?:\w+ )?(?:idea|sound|suggestion|thought|option|way|look|recommendation|tip|list|fact)s?)\b)"
     ),
-    # What follows is a thing one can own.
+    # Only a thing one can own may follow.
     "a thing": (
         r"(?!(?:it|them|that|this|these|those)\b"
         r"|(?:an?|some|the|my|any|no|two|three|\d+) (?:\w+ ){0,2}(?:question|idea|feeling|problem|issue|lot|hard|tough"
@@ -66,7 +66,7 @@ BLOCKS = {
         "(?!(?:job|role|position|routine|goal|boss|home|house|apartment|schedule|year|life|friend|hobby|diet|city"
         r"|neighbou?r|manager|team|project|business)\b)[\w'-]+"
     ),
-    # What follows has nothing to do with a program the user wants help with.
+    # Nothing about a program the user wants help with may follow.
     "no code": (
         r"(?!.*\b(?:codes?|scripts?|functions?|errors?|exceptions?|servers?|databases?|datasets?|arrays?|pointers?"
         r"|variables?|compiler|dataframes?|columns?|SQL|API|JSON|CSV|HTML|CSS|JavaScript|Python|GitHub|Docker)\b)"
