@@ -5,6 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from longmemeval.core.caches.served import is_worker
+from longmemeval.core.defaults import GIVE_UP_AFTER_S
 from longmemeval.embedding.cache import CachedEmbedder
 from longmemeval.embedding.hashing import HashingEmbedder
 from longmemeval.embedding.protocol import Embedder
@@ -23,7 +24,7 @@ def load_embedder(
     cache_path: Path | None = None,
     api_base: str | None = None,
     account: Account | None = None,
-    give_up_after_s: float = 120.0,
+    give_up_after_s: float = GIVE_UP_AFTER_S,
     rates: RateLimits = RateLimits(),
 ) -> CachedEmbedder:
     """The embedder that `spec` names. Models are loaded, and servers called, when the first text is missing.

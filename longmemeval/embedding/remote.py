@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from longmemeval.core.arrays import Vectors
+from longmemeval.core.defaults import GIVE_UP_AFTER_S
 from longmemeval.core.retry_after import LONGEST_REQUESTED_WAIT_S, retry_after_seconds
 from longmemeval.core.secrets.addresses import fault_of, split_address
 from longmemeval.core.secrets.redaction import public_url, redact, register_address
@@ -72,7 +73,7 @@ class RemoteEmbedder:
         api_base: str | None = None,
         *,
         account: Account | None = None,
-        give_up_after_s: float = 120.0,
+        give_up_after_s: float = GIVE_UP_AFTER_S,
         rates: RateLimits = RateLimits(),
     ) -> None:
         from openai import OpenAI

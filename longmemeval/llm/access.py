@@ -4,6 +4,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from longmemeval.core.defaults import CONCURRENCY
 from longmemeval.llm.costs.receipts import Receipts
 from longmemeval.llm.costs.spending import Account
 from longmemeval.llm.options import ModelOptions
@@ -24,7 +25,7 @@ class ModelAccess(Struct, frozen=True):
     receipts: Receipts | None = None
     """Of paid calls of the chat model; in the cache until a journal has them."""
     embedding_receipts: Receipts | None = None
-    concurrency: int = 8
+    concurrency: int = CONCURRENCY
     """Calls under way at one time."""
     calls_file: Path | None = None
     """Where searches write down their calls."""

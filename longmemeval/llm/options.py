@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from longmemeval.core.defaults import GIVE_UP_AFTER_S, MAX_ATTEMPTS, TIMEOUT_S
 from longmemeval.core.secrets.addresses import fault_of
 from longmemeval.core.secrets.redaction import public_url, register_address
 from longmemeval.errors import FatalModelError
@@ -16,13 +17,13 @@ class ModelOptions(Struct, frozen=True):
 
     api_base: str | None = None
     """An OpenAI-compatible endpoint, such as http://localhost:8000/v1; None: the provider's own."""
-    timeout_s: float = 120.0
+    timeout_s: float = TIMEOUT_S
     """Seconds for one attempt."""
-    max_attempts: int = 6
+    max_attempts: int = MAX_ATTEMPTS
     """Attempts per call, the first included."""
     max_wait_s: float = 60.0
     """Longest wait of our own choosing between two attempts, seconds; a server's Retry-After may be longer."""
-    give_up_after_s: float = 120.0
+    give_up_after_s: float = GIVE_UP_AFTER_S
     """Seconds of failures without a success, whatever the call, after which the endpoint counts as dead."""
     rates: RateLimits = RateLimits()
     """Requests and tokens per minute; waiting for them counts neither as latency nor towards giving up."""

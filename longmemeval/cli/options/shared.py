@@ -14,6 +14,7 @@ from longmemeval.cli.options.completion import (
     complete_sweep,
 )
 from longmemeval.cli.options.panels import ADVANCED, LIMITS, MODEL, OUTPUT, WHAT
+from longmemeval.core.defaults import CONCURRENCY, GIVE_UP_AFTER_S, MAX_ATTEMPTS, TIMEOUT_S
 
 if TYPE_CHECKING:
     from longmemeval.llm.costs.spending import SpendingLimit
@@ -288,7 +289,7 @@ class Calls(Rates):
     concurrency: Annotated[
         int,
         typer.Option("--concurrency", min=1, metavar="N", rich_help_panel=MODEL, help="Model calls in flight."),
-    ] = 8
+    ] = CONCURRENCY
     max_cost: MaxCost = None
     timeout: Annotated[
         float,
@@ -299,7 +300,7 @@ class Calls(Rates):
             rich_help_panel=ADVANCED,
             help="Time limit for one attempt of a model call.",
         ),
-    ] = 120.0
+    ] = TIMEOUT_S
     max_attempts: Annotated[
         int,
         typer.Option(
@@ -309,8 +310,8 @@ class Calls(Rates):
             rich_help_panel=ADVANCED,
             help="Attempts per model call, including the first.",
         ),
-    ] = 6
-    give_up_after: GiveUpAfter = 120.0
+    ] = MAX_ATTEMPTS
+    give_up_after: GiveUpAfter = GIVE_UP_AFTER_S
 
     def concurrency_by_stage(self) -> dict[str, int]:
         """Calls under way at one time, by stage, as options of `run`."""

@@ -13,6 +13,7 @@ from functools import cache, partial
 from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
+from longmemeval.core.defaults import GIVE_UP_AFTER_S
 from longmemeval.core.remote.error_codes import (
     BUSY,
     NO_LOGIN,
@@ -38,7 +39,6 @@ _AT_ONCE = 256
 _TURNED_DOWN = {"PreconditionFailed", "412"}
 _OVERLAPPED = {"ConditionalRequestConflict", "OperationAborted"}
 _TRIES = 8
-_PATIENCE_S = 120.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 """Between two attempts of a request."""
 _SILENT_S = 15.0
@@ -93,8 +93,8 @@ class Store:
         self._down: StoreDownError | None = None
         self._down_until = -math.inf
         self._answered_at: float | None = None
-        self._give_up_after_s = _PATIENCE_S
-        self.be_patient(_PATIENCE_S)
+        self._give_up_after_s = GIVE_UP_AFTER_S
+        self.be_patient(GIVE_UP_AFTER_S)
 
     def be_patient(self, give_up_after_s: float, *, is_there: bool = False) -> None:
         """Begin anew to wait for a store that fails.

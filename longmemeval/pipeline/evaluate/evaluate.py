@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 
 from longmemeval.benchmarks.judges import load_judge
 from longmemeval.benchmarks.spec import Benchmark
+from longmemeval.core.defaults import CONCURRENCY
 from longmemeval.core.event_loop import complete
 from longmemeval.core.journal import Journal
 from longmemeval.errors import BatchCancelledError, EndpointDownError, HarnessError, SpendingLimitError
@@ -52,7 +53,7 @@ class EvaluateOptions(Struct, frozen=True):
     rejudge: bool = False
     """Judge everything again, into a file of its own."""
     model_options: ModelOptions = ModelOptions()
-    concurrency: int = 8
+    concurrency: int = CONCURRENCY
     batch: BatchOptions | None = None
     """Ask through the provider's batch endpoints; None: directly."""
     spending: SpendingLimit | None = None

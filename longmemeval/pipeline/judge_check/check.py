@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from longmemeval.benchmarks.judges import load_judge
 from longmemeval.benchmarks.specs import benchmark_of
+from longmemeval.core.defaults import CONCURRENCY
 from longmemeval.core.event_loop import complete
 from longmemeval.core.files import sha256_bytes, write_atomic
 from longmemeval.core.journal import Journal, read_journal
@@ -55,7 +56,7 @@ class CheckOptions(Struct, frozen=True):
     seed: int = 0
     """Of the plants."""
     model_options: ModelOptions = ModelOptions()
-    concurrency: int = 8
+    concurrency: int = CONCURRENCY
     spending: SpendingLimit | None = None
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from longmemeval.core.defaults import CONCURRENCY
 from longmemeval.core.secrets.redaction import public_url
 from longmemeval.llm.cache import CachedChatModel
 from longmemeval.llm.costs.spending import Account
@@ -30,7 +31,7 @@ class QueryModel(Struct, frozen=True):
 
     spec: str
     options: ModelOptions = ModelOptions()
-    concurrency: int = 8
+    concurrency: int = CONCURRENCY
     """Questions asked about at one time."""
 
 

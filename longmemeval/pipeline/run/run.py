@@ -9,6 +9,7 @@ from msgspec import UNSET, Struct, structs
 
 from longmemeval.benchmarks.spec import OfficialAnswering
 from longmemeval.benchmarks.specs import benchmark_of
+from longmemeval.core.defaults import CONCURRENCY
 from longmemeval.core.journal import StoredJournal
 from longmemeval.core.secrets.redaction import public_url
 from longmemeval.dataset import Dataset
@@ -79,7 +80,7 @@ class RunOptions(Struct, frozen=True):
     """Which repeat of the same run this is, and of which sweep: they change nothing but the record."""
     spending: SpendingLimit | None = None
     """What all calls of models and remote embedders may cost over all starts of the run; None: no limit."""
-    concurrency: int = 8
+    concurrency: int = CONCURRENCY
     """Calls under way at one time: answers, and what is not said of the others."""
     question_concurrency: int | None = None
     """Of those that analyse questions."""

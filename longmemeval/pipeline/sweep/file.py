@@ -18,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from longmemeval.core.defaults import CONCURRENCY, GIVE_UP_AFTER_S
 from longmemeval.core.part_options import PartOptions
 from longmemeval.core.text_files import UnreadableError, load_yaml, read_text
 from longmemeval.errors import HarnessError, nearest
@@ -116,9 +117,9 @@ class SweepFile(_Section):
     judges: list[str] = []
     votes: PositiveInt = 1
     repeat: PositiveInt = 1
-    concurrency: PositiveInt = 8
+    concurrency: PositiveInt = CONCURRENCY
     max_cost: NonNegativeFloat | None = None
-    give_up_after: PositiveFloat = 120.0
+    give_up_after: PositiveFloat = GIVE_UP_AFTER_S
     """Seconds an endpoint may give nothing but failures."""
     api_base: str | None = None
 

@@ -13,6 +13,7 @@ from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import ADVANCED, OUTPUT, WHAT
 from longmemeval.cli.options.progress import Shown
 from longmemeval.cli.output import err, out, print_json, printable
+from longmemeval.core.defaults import GIVE_UP_AFTER_S
 from longmemeval.core.part_options import PartOptions
 from longmemeval.core.text.plural import count_of
 from longmemeval.errors import HarnessError
@@ -43,7 +44,7 @@ def prepare(
     ] = "default",
     api_base: shared.ApiBase = None,
     max_cost: shared.MaxCost = None,
-    give_up_after: shared.GiveUpAfter = 120.0,
+    give_up_after: shared.GiveUpAfter = GIVE_UP_AFTER_S,
     jobs: shared.Jobs = None,
     executor: shared.ExecutorName = None,
     address: ClusterAddress = None,

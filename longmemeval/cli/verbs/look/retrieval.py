@@ -12,6 +12,7 @@ from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import ADVANCED, OUTPUT, WHAT
 from longmemeval.cli.options.progress import Shown
 from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
+from longmemeval.core.defaults import GIVE_UP_AFTER_S
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.retrieval.ranking_run import RetrievalReport
@@ -52,7 +53,7 @@ def retrieval(
     query_model: shared.QueryModel = None,
     max_cost: shared.MaxCost = None,
     api_base: shared.ApiBase = None,
-    give_up_after: shared.GiveUpAfter = 120.0,
+    give_up_after: shared.GiveUpAfter = GIVE_UP_AFTER_S,
     twice: Annotated[
         bool,
         typer.Option(

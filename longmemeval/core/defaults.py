@@ -1,0 +1,10 @@
+"""Values that hold where nobody gives one; command line, YAML and Python all take them from here."""
+
+MAX_ATTEMPTS = 6
+"""Attempts per model call, the first included."""
+TIMEOUT_S = 120.0
+"""Seconds for one attempt of a model call."""
+GIVE_UP_AFTER_S = 120.0
+"""Seconds of failures without a success after which an endpoint or a store counts as dead."""
+CONCURRENCY = 8
+"""Model calls in flight."""
