@@ -294,27 +294,19 @@ class Calls(Rates):
     timeout: Annotated[
         float,
         typer.Option(
-            "--timeout",
-            min=0.1,
-            metavar="SECONDS",
-            rich_help_panel=ADVANCED,
-            help="Time limit for one attempt of a model call.",
+            min=0.1, metavar="SECONDS", rich_help_panel=ADVANCED, help="Time limit for one attempt of a model call."
         ),
     ] = TIMEOUT_S
     max_attempts: Annotated[
         int,
         typer.Option(
-            "--max-attempts",
-            min=1,
-            metavar="N",
-            rich_help_panel=ADVANCED,
-            help="Attempts per model call, including the first.",
+            min=1, metavar="N", rich_help_panel=ADVANCED, help="Attempts per model call, including the first."
         ),
     ] = MAX_ATTEMPTS
     give_up_after: GiveUpAfter = GIVE_UP_AFTER_S
 
     def concurrency_by_stage(self) -> dict[str, int]:
-        """Calls under way at one time, by stage, as options of `run`."""
+        """Return the calls in flight by stage, as options of `run`."""
         stages, usual = self.file.concurrency, self.concurrency
         return {
             "concurrency": stages.answers or usual,
@@ -323,7 +315,7 @@ class Calls(Rates):
         }
 
     def model_options(self, where: "Folders") -> "ModelOptions":
-        """As models take them."""
+        """Return what chat models take."""
         from longmemeval.llm.options import ModelOptions
 
         return ModelOptions(
@@ -336,7 +328,7 @@ class Calls(Rates):
 
 
 def spending(max_cost: float | None) -> "SpendingLimit | None":
-    """The limit that --max-cost sets."""
+    """Return the limit that --max-cost sets."""
     from longmemeval.llm.costs.spending import SpendingLimit
 
     return None if max_cost is None else SpendingLimit(max_cost)

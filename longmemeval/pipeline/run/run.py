@@ -169,7 +169,6 @@ class _PlannedRun:
         configuration: the memory.
         model_spec: the answering model.
         options: of the run.
-        where: the folders.
         folder: the run's.
 
     Raises:
@@ -326,7 +325,6 @@ def reading_of(
         options: of the run.
         model_spec: the answering model.
         protocol: what the official protocol records, where it is followed.
-        where: the folders.
 
     Raises:
         HarnessError: the official protocol asks otherwise, or its words are not at hand.
