@@ -1,20 +1,22 @@
-"""The commands on the guides' pages do what the pages say, offline, in the order in which they stand."""
+"""The commands on the guides' pages do what the pages say, offline, in the order in which they stand.
+
+They run in the environment that people are told to make, which is that of `scripts/demo`.
+"""
 
 import json
 import re
 import shlex
 import shutil
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT, clean_environment, longmemeval
+from tests.environments import make_environment
+from tests.support import ROOT, clean_environment
 
 GUIDES = {
-    "first-comparison.md": "report.html",
     "add-a-memory-system.md": "results/mine/run.json",
     "engram.md": "facts.svg",
     "typed-nodes.md": "results/gear/run.json",
@@ -31,19 +33,48 @@ def commands(page: str) -> list[str]:
     return [line for block in blocks for line in block.splitlines() if line.strip()]
 
 
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of the environment that `scripts/demo` makes."""
+    made = re.search(r"^make_environment \.venv-demo (\S+)$", (ROOT / "scripts" / "demo").read_text(), re.MULTILINE)
+    assert made
+    return make_environment(tmp_path_factory.mktemp("demo") / "venv", made[1])
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory, python: Path) -> tuple[Path, dict[str, str]]:
+    """The folder where the commands of the first comparison ran, and what they printed."""
+    folder = tmp_path_factory.mktemp("compared")
+    return folder, run_lines(python, "first-comparison.md", folder, clean_environment(COLUMNS="103"))
+
+
 @pytest.mark.parametrize("page", GUIDES)
-def test_commands_of_a_guide_run_as_they_stand(page: str, tmp_path: Path) -> None:
-    lines = commands(page)
+def test_commands_of_a_guide_run_as_they_stand(page: str, tmp_path: Path, python: Path) -> None:
     for name, content in FILE.findall((ROOT / "docs" / page).read_text()):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(content)
-    assert len(lines) >= 3
-    for line in lines:
-        program, *arguments = shlex.split(line)
-        assert program == "longmemeval"
-        longmemeval(*arguments, cwd=tmp_path)
+    assert len(run_lines(python, page, tmp_path, clean_environment())) >= 3
     made = tmp_path / GUIDES[page]
     assert made.stat().st_size > (100_000 if made.suffix == ".html" else 1000)
+
+
+def test_the_first_comparison_shows_what_its_commands_print(compared: tuple[Path, dict[str, str]]) -> None:
+    folder, printed = compared
+    assert (folder / "report.html").stat().st_size > 100_000
+    lines = iter(line.rstrip() for line in printed["longmemeval compare everything found newest evidence"].splitlines())
+    (block,) = blocks("first-comparison.md", "text")
+    shown = [line for line in block.splitlines() if line]
+    assert [line for line in shown if line not in lines] == [], "write the page's block again"
+
+
+def test_a_guide_fails_where_its_environment_lacks_something(
+    compared: tuple[Path, dict[str, str]], tmp_path: Path
+) -> None:
+    folder, _ = compared
+    report = [line for line in commands("first-comparison.md") if " report " in line]
+    without = make_environment(tmp_path / "venv", "")
+    with pytest.raises(AssertionError, match=r"pip install 'longmemeval\[report\]'"):
+        run_each(without, report, folder, clean_environment())
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -51,14 +82,19 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / "docs" / page).read_text(), re.MULTILINE | re.DOTALL)
 
 
-def run_lines(page: str, at: Path, environment: dict[str, str]) -> dict[str, str]:
-    """What the commands on a page print, by their lines."""
-    printed = {}
-    for line in commands(page):
+def run_lines(python: Path, page: str, at: Path, environment: dict[str, str]) -> dict[str, str]:
+    """What the commands on a page print in the environment of an interpreter, by their lines."""
+    return run_each(python, commands(page), at, environment)
+
+
+def run_each(python: Path, lines: list[str], at: Path, environment: dict[str, str]) -> dict[str, str]:
+    """What commands print, by their lines; each must succeed."""
+    printed: dict[str, str] = {}
+    for line in lines:
         program, *arguments = shlex.split(line)
         assert program == "longmemeval"
         done = subprocess.run(
-            [sys.executable, "-m", "longmemeval", *arguments],
+            [python, "-m", "longmemeval", *arguments],
             cwd=at,
             env=environment,
             capture_output=True,
@@ -70,7 +106,7 @@ def run_lines(page: str, at: Path, environment: dict[str, str]) -> dict[str, str
     return printed
 
 
-def test_the_benchmark_of_its_guide_runs_from_outside(tmp_path: Path) -> None:
+def test_the_benchmark_of_its_guide_runs_from_outside(tmp_path: Path, python: Path) -> None:
     page = "add-a-benchmark.md"
     (data,), (code,), (table,) = blocks(page, "json"), blocks(page, "python"), blocks(page, "toml")
     assert len(code.splitlines()) < 120
@@ -85,7 +121,7 @@ def test_the_benchmark_of_its_guide_runs_from_outside(tmp_path: Path) -> None:
     (info / "entry_points.txt").write_text(f"[longmemeval.benchmarks]\n{lines}")
     environment = clean_environment()
     environment["PYTHONPATH"] += f":{site}"
-    printed = run_lines(page, tmp_path, environment)
+    printed = run_lines(python, page, tmp_path, environment)
     assert "diary-benchmark" in printed["longmemeval plugins"]
     stats = printed["longmemeval datasets stats diary.json"]
     assert re.search(r"unknown\s+│?\s*2\s+│?\s*2", stats), stats
@@ -95,7 +131,7 @@ def test_the_benchmark_of_its_guide_runs_from_outside(tmp_path: Path) -> None:
     assert re.search(r"fact.*change.*unknown", scores, re.DOTALL)
 
 
-def test_inside_the_tree_a_benchmark_is_its_folder(tmp_path: Path) -> None:
+def test_inside_the_tree_a_benchmark_is_its_folder(tmp_path: Path, python: Path) -> None:
     """Nothing but the folder is added to a copy of the package, and its data is known."""
     page = "add-a-benchmark.md"
     unwanted = shutil.ignore_patterns("__pycache__")
@@ -110,7 +146,7 @@ def test_inside_the_tree_a_benchmark_is_its_folder(tmp_path: Path) -> None:
     (tmp_path / "diary.json").write_text(blocks(page, "json")[0])
     environment = clean_environment() | {"PYTHONPATH": str(tmp_path)}
     done = subprocess.run(
-        [sys.executable, "-m", "longmemeval", "datasets", "stats", "diary.json", "--json"],
+        [python, "-m", "longmemeval", "datasets", "stats", "diary.json", "--json"],
         cwd=tmp_path,
         env=environment,
         capture_output=True,
