@@ -36,7 +36,8 @@ MEMORY = "longmemeval.memory"
 BENCHMARKS = "longmemeval.benchmarks"
 JUDGES = "longmemeval.judges"
 EXECUTORS = "longmemeval.executors"
-GROUPS = (MEMORY, BENCHMARKS, JUDGES, EXECUTORS)
+EMBEDDERS = "longmemeval.embedders"
+GROUPS = (MEMORY, BENCHMARKS, JUDGES, EXECUTORS, EMBEDDERS)
 """The groups of entry points, one for each door."""
 
 _REMEDY = "Fix or uninstall that package; other commands do not need it"

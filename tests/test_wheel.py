@@ -69,7 +69,7 @@ def test_the_example_of_plug_ins_runs_as_its_page_says(installed: Path, tmp_path
         _, verb, *arguments = shlex.split(line)
         printed[verb] = run_there(installed, tmp_path, "longmemeval", verb, *arguments)
     listed = [line.split() for line in printed["plugins"].splitlines() if "longmemeval-example" in line]
-    assert [line[1] for line in listed] == ["notebook", "pantry", "offline/pantry", "pool"]
+    assert [line[1] for line in listed] == ["notebook", "pantry", "offline/pantry", "pool", "letters"]
     assert (tmp_path / "prepared-data" / "pantry" / "default" / "maple" / "notebook.json").exists()
     assert "judged by offline/pantry" in printed["evaluate"]
     assert re.search(r"stock.*latest.*never-said", printed["compare"], re.DOTALL)

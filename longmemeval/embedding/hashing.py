@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longmemeval.core.arrays import Vectors
+from longmemeval.embedding.protocol import EmbedderKind, EmbedderSettings
 from longmemeval.errors import HarnessError
 
 DEFAULT_DIMENSION = 512
@@ -111,3 +112,16 @@ def _place(feature: str, dimension: int, weight: int) -> tuple[int, int]:
 def _unit(vector: NDArray[np.int64]) -> Vectors:
     length = math.sqrt(int(vector @ vector))
     return (vector / (length or 1.0)).astype(np.float32)
+
+
+def _hashing(dimension: str, settings: EmbedderSettings) -> HashingEmbedder:
+    if not dimension:
+        return HashingEmbedder()
+    if not (dimension.isascii() and dimension.isdigit()):
+        raise HarnessError(
+            "The dimension is not a whole number", where=f"hashing:{dimension}", fix="Write it like hashing:512"
+        )
+    return HashingEmbedder(int(dimension))
+
+
+HASHING = EmbedderKind(_hashing)

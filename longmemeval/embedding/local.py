@@ -1,7 +1,7 @@
 """Local ONNX embedding models through the fastembed library: by name, or from a folder of one's own."""
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,8 +10,10 @@ import msgspec
 import numpy as np
 
 from longmemeval.core.arrays import Vectors
+from longmemeval.core.caches.served import is_worker
 from longmemeval.core.files import sha256_file, sha256_text
 from longmemeval.core.text_files import UnreadableError, decode_json
+from longmemeval.embedding.protocol import EmbedderKind, EmbedderSettings
 from longmemeval.errors import HarnessError, nearest
 
 if TYPE_CHECKING:
@@ -168,3 +170,16 @@ def _hidden_size(path: Path) -> int:
             where=str(path),
             fix='It needs "hidden_size", a whole number',
         ) from error
+
+
+def _local(model: str, settings: EmbedderSettings) -> LocalEmbedder:
+    return _shared(model) if is_worker() else LocalEmbedder(model)
+
+
+@lru_cache(maxsize=1)
+def _shared(model: str) -> LocalEmbedder:
+    """Return a model with which many tasks of a worker embed; it is loaded once."""
+    return LocalEmbedder(model)
+
+
+FASTEMBED = EmbedderKind(_local, example="fastembed:BAAI/bge-small-en-v1.5")

@@ -1,9 +1,14 @@
-"""What an embedding model must offer."""
+"""What an embedding model must offer, and how one becomes a kind of embedder that a spec can name."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from msgspec import Struct
+
 from longmemeval.core.arrays import Vectors
+from longmemeval.core.defaults import GIVE_UP_AFTER_S
+from longmemeval.llm.costs.spending import Account
+from longmemeval.llm.rates.limits import RateLimits
 
 
 class Embedder(Protocol):
@@ -33,3 +38,34 @@ class Embedder(Protocol):
             makes fixtures byte-identical whatever was cached before.
         """
         ...
+
+
+class EmbedderSettings(Struct, frozen=True):
+    """How an embedder behind a server is reached, and what it may cost; the others need none of it."""
+
+    api_base: str | None = None
+    """The endpoint."""
+    account: Account | None = None
+    """Where its calls are written down, and what limits them."""
+    give_up_after_s: float = GIVE_UP_AFTER_S
+    """Seconds of failures without a success after which the endpoint counts as dead."""
+    rates: RateLimits = RateLimits()
+    """Requests and tokens per minute that the endpoint takes."""
+
+
+class EmbedderKind(Struct, frozen=True):
+    """One kind of embedder: what stands before the colon of a spec such as `fastembed:NAME`.
+
+    Other packages register theirs in the entry-point group `longmemeval.embedders`, as an `EmbedderKind`, or as a class
+    that is made without arguments and is an `Embedder`.
+    """
+
+    make: Callable[[str, EmbedderSettings], Embedder]
+    """Make the embedder of a spec from what follows the colon (empty without one)."""
+    example: str = ""
+    """A spec that works, where something has to follow the colon."""
+    is_remote: bool = False
+    """Whether it calls a server, so that embedding may cost money."""
+    priced_as: Callable[[str], str] | None = None
+    """The name that LiteLLM's price list has for what follows the colon; None: embedding costs nothing, or an amount
+    that cannot be known beforehand."""

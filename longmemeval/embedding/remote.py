@@ -14,6 +14,7 @@ from longmemeval.core.defaults import GIVE_UP_AFTER_S
 from longmemeval.core.retry_after import LONGEST_REQUESTED_WAIT_S, retry_after_seconds
 from longmemeval.core.secrets.addresses import fault_of, split_address
 from longmemeval.core.secrets.redaction import public_url, redact, register_address
+from longmemeval.embedding.protocol import EmbedderKind, EmbedderSettings
 from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError, ModelError, TransientModelError
 from longmemeval.llm.costs.prices import price
 from longmemeval.llm.costs.spending import Account
@@ -321,3 +322,16 @@ def _cost(model: str, tokens: int) -> Usage:
     """The cost of one call; `tokens` is 0 when the server does not count them."""
     dollars = price(model, tokens)
     return Usage(calls=1, prompt_tokens=tokens, cost_usd=dollars or 0.0, unpriced_calls=int(not dollars))
+
+
+def _remote(model: str, settings: EmbedderSettings) -> RemoteEmbedder:
+    return RemoteEmbedder(
+        model,
+        settings.api_base,
+        account=settings.account,
+        give_up_after_s=settings.give_up_after_s,
+        rates=settings.rates,
+    )
+
+
+OPENAI = EmbedderKind(_remote, "openai:text-embedding-3-small", is_remote=True, priced_as=lambda model: model)

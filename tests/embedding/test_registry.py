@@ -19,7 +19,7 @@ def test_hashing_has_512_dimensions_unless_told_otherwise() -> None:
         ("fast-embed:x", "Did you mean 'fastembed'"),
         ("", "Valid: fastembed, hashing, openai"),
         ("models/minilm", "Valid: fastembed, hashing, openai"),
-        ("hashing:", "not a whole number"),
+        ("hashing:", "Nothing follows the colon"),
         ("hashing:many", "not a whole number"),
         ("hashing:-5", "not a whole number"),
         ("hashing:0", "1 to 65536"),

@@ -29,7 +29,7 @@ def plugins(
 ) -> None:
     """List plug-ins, their packages, and what is wrong with them.
 
-    Plug-ins are memory systems, benchmarks, judges and executors.
+    Plug-ins are memory systems, benchmarks, judges, executors and embedders.
     """
     from longmemeval.plugins import unreadable_packages
 
@@ -47,10 +47,11 @@ def doors() -> "list[Registry[Any]]":
     """The registries of all doors."""
     from longmemeval.benchmarks.specs import BENCHMARK_SPECS
     from longmemeval.core.executors.registry import EXECUTORS
+    from longmemeval.embedding.registry import EMBEDDERS
     from longmemeval.judges.definition import JUDGE_DEFINITIONS
     from longmemeval.memory.definition import MEMORIES
 
-    return [MEMORIES, BENCHMARK_SPECS, JUDGE_DEFINITIONS, EXECUTORS]
+    return [MEMORIES, BENCHMARK_SPECS, JUDGE_DEFINITIONS, EXECUTORS, EMBEDDERS]
 
 
 def _show(found: "list[Plugin]", problems: "list[Plugin]") -> None:
