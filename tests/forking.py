@@ -5,6 +5,7 @@ process does, by `runpy` as `python -m longmemeval`. Only what importing takes i
 session: most of the time of a short command.
 """
 
+import faulthandler
 import gc
 import os
 import runpy
@@ -149,6 +150,7 @@ def _become(request: Request) -> NoReturn:
         opened = os.open(stream, flags, 0o600)
         os.dup2(opened, number)
         os.close(opened)
+    faulthandler.enable(2)  # A crash says where.
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)

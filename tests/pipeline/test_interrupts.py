@@ -68,8 +68,18 @@ def test_while_a_model_is_asked(
     assert litter(tmp_path / "prepared-data") == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=["SIGTERM", "SIGHUP"])
-@pytest.mark.parametrize("workers", [ALONE, PROCESSES, THREADS], ids=["alone", "processes", "threads"])
+@pytest.mark.parametrize(
+    ("workers", "number"),
+    [
+        pytest.param(ALONE, signal.SIGTERM, id="alone-SIGTERM"),
+        pytest.param(ALONE, signal.SIGHUP, id="alone-SIGHUP"),
+        pytest.param(PROCESSES, signal.SIGTERM, id="processes-SIGTERM"),
+        # Each worker loads for seconds.
+        pytest.param(PROCESSES, signal.SIGHUP, id="processes-SIGHUP", marks=pytest.mark.thorough),
+        pytest.param(THREADS, signal.SIGTERM, id="threads-SIGTERM"),
+        pytest.param(THREADS, signal.SIGHUP, id="threads-SIGHUP"),
+    ],
+)
 def test_sigterm_and_sighup_end_like_ctrl_c(
     server: ModelServer, tmp_path: Path, workers: tuple[str, ...], number: int
 ) -> None:
