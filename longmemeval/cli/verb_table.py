@@ -41,14 +41,15 @@ SUMMARIES = {
     "board": "A leaderboard of verified runs, of one person or many.",
 }
 """The first line of each verb's own help; a test compares them."""
-_FOLDERS = {
+FOLDERS = {
     "begin": ("demo", "datasets", "prepare", "run", "evaluate"),
     "look": ("runs", "status", "inspect", "facts", "retrieval"),
     "compare": ("compare", "sweep", "report"),
     "defend": ("verify", "sign", "judge", "recipe"),
     "exchange": ("export", "import", "merge", "board", "memory", "plugins"),
 }
-_MODULES = {verb: f"{folder}.{verb}" for folder, verbs in _FOLDERS.items() for verb in verbs}
+"""The verbs of each folder under `cli/verbs/`."""
+_MODULES = {verb: f"{folder}.{verb}" for folder, verbs in FOLDERS.items() for verb in verbs}
 _MODULES["import"] = "exchange.import_run"
 
 

@@ -45,7 +45,7 @@ class Verb(TyperCommand):
         """Print usage, summary, panels and the example."""
         every = bool(ctx.meta.get(_EXPLAINED))
         console = _console()
-        shown = _shown(self)
+        shown = visible_parameters(self)
         arguments = [_argument(one) for one in shown if isinstance(one, TyperArgument)]
         required = [_option(one) for one in shown if isinstance(one, TyperOption) and one.required]
         _print_head(console, self, ctx, " ".join([*arguments, *required]))
@@ -57,7 +57,7 @@ class Verb(TyperCommand):
             if title == ADVANCED and not every:
                 console.print(_names_panel(ctx, panels[title]))
             else:
-                rows = [(_name(one), _help(one)) for one in panels[title]]
+                rows = [(usage_of(one), explanation_of(one)) for one in panels[title]]
                 console.print(_panel(title, [*rows, _OWN_HELP] if title == OUTPUT else rows))
         _print_foot(console, self)
         formatter.write(console.end_capture())
@@ -83,7 +83,9 @@ class Verbs(TyperGroup):
         _print_head(console, self, ctx, "COMMAND")
         verbs = [(Text(name, style=_BOLD), Text(summary)) for name, summary in self.summaries().items()]
         console.print(_panel("Commands", verbs))
-        console.print(_panel("Options", [*((_name(one), _help(one)) for one in _shown(self)), _OWN_HELP]))
+        console.print(
+            _panel("Options", [*((usage_of(one), explanation_of(one)) for one in visible_parameters(self)), _OWN_HELP])
+        )
         _print_foot(console, self)
         formatter.write(console.end_capture())
 
@@ -106,7 +108,8 @@ def _console() -> Console:
     return console
 
 
-def _shown(verb: TyperCommand | TyperGroup) -> list[Parameter]:
+def visible_parameters(verb: TyperCommand | TyperGroup) -> list[Parameter]:
+    """Return the arguments and options that the help of a verb shows."""
     return [one for one in verb.params if isinstance(one, Parameter) and not one.hidden]
 
 
@@ -156,14 +159,16 @@ def _long(one: Parameter) -> str:
     return next((name for name in one.opts if name.startswith("--")), one.opts[0])
 
 
-def _name(one: Parameter) -> Text:
+def usage_of(one: Parameter) -> Text:
+    """Return how a parameter is written: its short and long name, and its value."""
     if isinstance(one, TyperArgument):
         return Text(_argument(one), style=_BOLD)
     short = next((f"{name}, " for name in one.opts if not name.startswith("--")), "")
     return Text(short + _option(one), style=_BOLD)
 
 
-def _help(one: Parameter) -> Text:
+def explanation_of(one: Parameter) -> Text:
+    """Return the help of a parameter, with its default."""
     text = Text((one.help or "").replace("`", ""))
     if isinstance(one, TyperOption) and one.required:
         text.append(" [required]", style="red")
