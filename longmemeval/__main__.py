@@ -5,12 +5,16 @@ Whatever takes time to load is imported in `main`: Ctrl-C means the same from th
 
 import os
 import signal
+import sys
 from contextlib import suppress
 from types import FrameType
 
 
 def main() -> None:
     """Run the command line; see `longmemeval.cli.main`."""
+    if sys.platform == "win32":
+        sys.stderr.write("Error: longmemeval runs on Linux and macOS. On Windows, run it in WSL.\n")
+        sys.exit(2)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):
             # No exception: a library that is being loaded could swallow it, or report it.

@@ -107,7 +107,7 @@ def long_name(parameter: Parameter) -> str:
     return next((name for name in parameter.opts if name.startswith("--")), parameter.opts[0])
 
 
-def by_long_name(text: str) -> tuple[bool, str]:
+def by_long_name(text: str) -> tuple[bool, str, str]:
     """Sort arguments before options, and these by their long names."""
     usage = text.split("`")[1]
-    return "--" in usage, usage.partition("--")[2]
+    return "--" in usage, usage.partition("--")[2], text

@@ -3,6 +3,8 @@
 import json
 import shlex
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from tests.cli.conftest import Command, Outcome
 from tests.pipeline.helpers import answer_all, colour_record, colours, prepared_colours
-from tests.support import longmemeval, write_dataset
+from tests.support import clean_environment, longmemeval, write_dataset
 
 DEEP = "[" * 20_000 + "]" * 20_000
 PREPARE = "prepare --dataset colours.json --memory combined"
@@ -480,6 +482,16 @@ def test_names_from_data_are_shown_escaped(workspace: Path, command: Command) ->
     assert outcome.code == 2
     assert "\x1b" not in outcome.stderr
     assert "[red]b" in outcome.stderr
+
+
+def test_windows_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    as_there = (
+        "import signal, sys; sys.platform = 'win32'; del signal.SIGHUP; from longmemeval.__main__ import main; main()"
+    )
+    command = [sys.executable, "-c", as_there, "--help"]
+    done = subprocess.run(command, cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "Error: longmemeval runs on Linux and macOS. On Windows, run it in WSL.\n"
 
 
 def test_bad_input_as_json_prints_no_document(workspace: Path, command: Command) -> None:
