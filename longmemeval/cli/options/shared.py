@@ -263,7 +263,7 @@ class Rates:
             "--limits",
             metavar="FILE",
             rich_help_panel=ADVANCED,
-            help="YAML with requests and tokens per minute by model, and concurrency by stage (docs/scale.md).",
+            help="YAML with requests and tokens per minute by model, and concurrency by stage (docs/rate-limits.md).",
         ),
     ] = None
 

@@ -1,4 +1,4 @@
-"""A file of limits (`--limits FILE`): YAML, explained in docs/scale.md."""
+"""A file of limits (`--limits FILE`): YAML, explained in docs/rate-limits.md."""
 
 from pathlib import Path
 
