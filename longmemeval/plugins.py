@@ -277,8 +277,7 @@ def shipped(group: str) -> Mapping[str, str]:
     """
     here = Path(__file__).parent
     found = (file for pattern in ("*/plugins.toml", "*/*/plugins.toml") for file in here.glob(pattern))
-    # Lists begin with this benchmark and with the presets.
-    files = sorted(found, key=lambda file: (file.parent.name not in (here.name, "presets"), file))
+    files = sorted(found, key=lambda file: (file.parent.name != here.name, file))
     tables = (tomllib.loads(file.read_text(encoding="utf-8")) for file in files)
     return {name: target for table in tables for name, target in table.get(group, {}).items()}
 

@@ -1,0 +1,39 @@
+"""The pages for people who meet an error, or want to change the code, name what is there."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support import ROOT
+
+PACKAGE = ROOT / "longmemeval"
+
+
+def texts_of_the_code() -> Iterator[str]:
+    """Every text in the package; `…` is where a value is put into it."""
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.JoinedStr):
+                yield "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+
+
+def test_messages_of_troubleshooting_are_those_of_the_code() -> None:
+    page = (ROOT / "docs" / "troubleshooting.md").read_text()
+    messages = re.findall(r"^\| `([^`]+)`", page, re.MULTILINE)
+    assert len(messages) > 30
+    texts = "\n".join(texts_of_the_code())
+    pieces = [(message, piece.strip(" '")) for message in messages for piece in message.split("…")]
+    assert [message for message, piece in pieces if piece not in texts] == []
+
+
+@pytest.mark.parametrize("page", ["docs/contributing-map.md", "docs/design.md", "AGENTS.md"])
+def test_files_named_for_contributors_are_there(page: str) -> None:
+    folders = "|".join(path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists())
+    named = re.findall(rf"`((?:{folders})/[\w/]*(?:\.\w+)?)`", (ROOT / page).read_text())
+    assert named
+    missing = [name for name in named if not (PACKAGE / name).exists()]
+    assert [name for name in missing if not any(example in name for example in ("VERB", "NAME"))] == []
