@@ -64,7 +64,12 @@ def _checked(done: subprocess.CompletedProcess[str], code: int) -> subprocess.Co
 
 def examples(number: int) -> int:
     """Return how many examples a property test tries: `number` with `--thorough`, at most as many as usual without."""
-    return number if settings.get_current_profile_name() == "thorough" else min(number, settings().max_examples)
+    return fewer(number, min(number, settings().max_examples))
+
+
+def fewer(number: int, few: int) -> int:
+    """Return the size of a test that needs it for what it claims: `number` with `--thorough`, `few` without."""
+    return number if settings.get_current_profile_name() == "thorough" else few
 
 
 def processor_seconds(work: Callable[[], object]) -> float:

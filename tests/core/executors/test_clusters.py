@@ -60,13 +60,15 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
     return both
 
 
-def test_the_same_bytes_and_each_text_once(cluster: Cluster, folders: tuple[Path, Path]) -> None:
+def test_the_same_bytes_and_each_text_once(
+    cluster: Cluster, folders: tuple[Path, Path], pytestconfig: pytest.Config
+) -> None:
     """A memory from outside too, whose module only the folder of the command has."""
     here, there = folders
     memories = ("--dataset", "sample", "--limit", "4", "--memory", "hybrid", "--memory", "mymem:MyMemory")
     with ModelServer() as server:
-        # One server's count is enough: what talks to servers takes each worker seconds to load.
-        at_server = cluster.name == "dask"
+        # One cluster's count, with --thorough, is enough: what talks to servers takes each worker seconds to load.
+        at_server = cluster.name == "dask" and bool(pytestconfig.getoption("--thorough"))
         command = ("prepare", *memories, *((*EMBEDDER, server.url) if at_server else ()))
         alone = longmemeval(*command, "--jobs", "1", cwd=here, OPENAI_API_KEY=KEY)
         asked, since = embedded(server), len(server.requests)

@@ -21,9 +21,9 @@ from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import answer_all, answers, colours, folders_in, manifest, start
 from tests.server import Fault, ModelServer, black_hole, mixed_faults, nobody
-from tests.support import json_lines, longmemeval
+from tests.support import fewer, json_lines, longmemeval
 
-MANY = 500
+MANY = fewer(500, 150)
 SOME = Selection(limit=60)
 # Waits are short, so that these tests are; nothing else about them is unusual.
 PATIENT = {"timeout_s": 3.0, "max_attempts": 12, "max_wait_s": 0.05}
