@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from longmemeval.cli.verb_table import SUMMARIES
 from tests.support import ROOT
 
 PACKAGE = ROOT / "longmemeval"
@@ -37,3 +38,17 @@ def test_files_named_for_contributors_are_there(page: str) -> None:
     assert named
     missing = [name for name in named if not (PACKAGE / name).exists()]
     assert [name for name in missing if not any(example in name for example in ("VERB", "NAME"))] == []
+
+
+def test_every_verb_is_on_the_page_of_the_command_line() -> None:
+    page = (ROOT / "docs" / "cli.md").read_text()
+    verbs = set(re.findall(r"^### `(.+)`$", page, re.MULTILINE))
+    assert {*SUMMARIES, "judge check", "memory install", "datasets stats", "board build"} <= verbs
+    assert not re.search(r"[\u2500-\u257f]", page), "no frames"
+    assert len(page) < 35_000
+
+
+def test_an_option_that_verbs_share_is_explained_once() -> None:
+    explained = re.findall(r"^- `.*?(--[a-z-]+).*?`: (.+)$", (ROOT / "docs" / "cli.md").read_text(), re.MULTILINE)
+    often = {"--data-dir", "--results-dir", "--json", "--rpm", "--max-attempts", "--limits"}
+    assert sorted(name for name, _ in explained if name in often) == sorted(often)
