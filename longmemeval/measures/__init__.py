@@ -1,6 +1,6 @@
 """Retrieval measures: declared in `notation` (and here), computed in `compute`, averaged in `aggregate`.
 
-What only one benchmark's own code does is in its folder.
+Measures that only one benchmark's own code computes are in its folder.
 """
 
 from longmemeval.measures.notation import (

@@ -1,4 +1,4 @@
-"""Abstaining: how well a run does it, and how well a threshold on the recall score would do it."""
+"""Abstention: how well a run does it, and how well a threshold on the recall score would do it."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -16,14 +16,14 @@ _BY_THRESHOLD = "best recall score below the threshold"
 
 
 class Abstaining(Struct, frozen=True):
-    """Abstaining seen as a search for the unanswerable questions; fractions between 0 and 1, not rounded."""
+    """Abstention scored as a search for the unanswerable questions; fractions between 0 and 1, not rounded."""
 
     abstained: int
     """Questions on which the run abstained."""
     unanswerable: int
     """Questions on which it should have."""
     right: int
-    """Questions on which it did and should have."""
+    """Unanswerable questions on which it did."""
     precision: float | None
     """`right / abstained`; None without abstentions."""
     recall: float | None
@@ -31,29 +31,30 @@ class Abstaining(Struct, frozen=True):
     f1: float | None
     """`2 right / (abstained + unanswerable)`: 0 where the run never abstains, None without unanswerable questions."""
     method: str
-    """What decided that an answer abstains: the rules of `refusal.abstains`, by their hash, or a threshold."""
+    """The rule for calling an answer an abstention: those of `refusal.abstains`, by their hash, or a threshold."""
     precision_interval: tuple[float, float] | None = None
     """95 % interval of `precision`, over haystacks where questions share them; None of a threshold."""
     recall_interval: tuple[float, float] | None = None
-    """The same of `recall`."""
+    """95 % interval of `recall`, under the same conditions."""
 
 
 class HeldOut(Struct, frozen=True):
-    """A threshold on the questions it was not chosen on."""
+    """Results of a threshold on the questions it was not chosen on."""
 
     n: int
     abstaining: Abstaining
     accuracy: float | None
-    """With the threshold: declining earns what this judge gave the run's own answers that decline, on answerable
-    questions nothing where none did; else the judge's credit counts. None where `declining` is."""
+    """Accuracy with the threshold. Declining an unanswerable question earns what this judge gave the run's own answers
+    that decline one, declining an answerable question likewise (nothing where no answer did); all other answers keep
+    the judge's credit. None where `declining` is."""
     judged_accuracy: float
-    """Of the same questions without it. A mean score where the judge gives scores, like `accuracy`."""
+    """Accuracy of the same questions without it; both are mean scores where the judge gives scores."""
     declining: float | None = None
-    """Mean credit of the run's answers that decline an unanswerable question; None where none of them was judged."""
+    """Mean credit of the run's answers that decline an unanswerable question; None if none of them was judged."""
 
     @property
     def pays(self) -> bool:
-        """Whether declining an unanswerable question earns anything by this judge, as far as that is known."""
+        """True unless this judge is known to give nothing for declining an unanswerable question."""
         return self.declining != 0
 
 
@@ -64,23 +65,23 @@ class ScoreBin(Struct, frozen=True):
     highest: float
     n: int
     answerable: float
-    """Share of the `n` that have an answer."""
+    """Share of the `n` that are answerable."""
     accuracy: float
     """Share of the `n` that were judged right; their mean score where the judge gives scores."""
 
 
 class Calibration(Struct, frozen=True):
-    """What the best recall score tells of a question."""
+    """The relation between the best recall score of a question and its outcome."""
 
     threshold: float | None
-    """Abstaining below it gave the highest F1 on the half it was chosen on; None where that half has no unanswerable
-    question with a score."""
+    """Threshold below which abstaining gave the highest F1 on the half it was chosen on; None if that half has no
+    unanswerable question with a score."""
     chosen_on: int
-    """Questions of that half."""
+    """Number of questions in that half."""
     held_out: HeldOut | None
-    """On the other half; None without a threshold or without such questions."""
+    """Results on the other half; None without a threshold or without such questions."""
     unscored: int
-    """Questions without a score. They keep their label and are in no bin."""
+    """Number of questions without a score. They keep their label and are in no bin."""
     curve: tuple[ScoreBin, ...]
     """Up to ten bins of all questions with a score, equal in number to within one, lowest scores first."""
 
@@ -91,12 +92,12 @@ def abstaining(
     """Count the answers that abstain as a whole.
 
     Args:
-        golds: of all selected questions.
-        hypotheses: question id to answer text; who gave no answer did not abstain.
-        haystacks: question id to haystack id, where questions share haystacks; None: each has its own.
+        golds: gold of all selected questions.
+        hypotheses: question id to answer text; a question without an answer counts as not abstained.
+        haystacks: question id to haystack id, if questions share haystacks; None: each has its own.
 
     Returns:
-        None where no question is unanswerable and no answer abstains.
+        None if no question is unanswerable and no answer abstains.
     """
     abstained = declined(hypotheses).intersection(gold.question_id for gold in golds)
     unanswerable = {gold.question_id for gold in golds if gold.abstention}
@@ -116,19 +117,19 @@ def declined(hypotheses: Mapping[str, str]) -> set[str]:
 
 
 def method() -> str:
-    """What tells that an answer abstains, with a hash that changes with the rules."""
+    """Return the name of the rules by which an answer abstains, with a hash that changes with them."""
     return f"refusal-rules-{rules_sha256()[:8]}"
 
 
 def by_other_rules(stored: Abstaining | None, again: Abstaining | None) -> bool:
-    """Whether `stored` was counted by rules of another version, so that `again` may well differ.
+    """Return whether `stored` was counted by another version of the rules, so that `again` may well differ.
 
-    Figures are missing only where no question is unanswerable and no answer abstains; the rules decide the latter.
+    Figures are missing only if no question is unanswerable and no answer abstains; the rules decide the latter.
     """
     if stored and again:
         return stored.method != again.method
-    one = stored or again
-    return one is not None and one.unanswerable == 0 and (stored is None or one.method != method())
+    present = stored or again
+    return present is not None and present.unanswerable == 0 and (stored is None or present.method != method())
 
 
 def calibrate(
@@ -146,10 +147,9 @@ def calibrate(
     Args:
         scores: `Answer.top_score` by question id; None or missing: no score, so the threshold does not touch it.
         unanswerable: by question id, of all selected questions.
-        credits: what the answers earned, between 0 and 1 (labels: 0 or 1), by question id; None or missing: not
-            evaluated, counts as 0.
-        declined: ids of the questions whose answer abstains, which tell what this judge gives for that.
-        seed: of the halves.
+        credits: question id to credit between 0 and 1 (labels: 0 or 1); None or missing: not evaluated, counts as 0.
+        declined: ids of the questions whose answer abstains; their credits say what this judge gives for declining.
+        seed: decides which questions are in which half.
     """
     scored = {one: score for one in sorted(unanswerable) if (score := scores.get(one)) is not None}
     half, other = _halves(unanswerable, seed)
@@ -198,14 +198,14 @@ def _abstaining(abstained: Collection[str], unanswerable: Collection[str], metho
 def _share_interval(
     whole: Collection[str], part: Collection[str], haystacks: Mapping[str, str]
 ) -> tuple[float, float] | None:
-    """The interval of the share that `part` is of `whole`; None where there is nothing to share."""
+    """Return the interval of the share `part` has in `whole`; None if `whole` is empty."""
     ids = sorted(whole)
     labels = [float(one in part) for one in ids]
     return label_interval(labels, [haystacks.get(one, one) for one in ids])[0] if ids else None
 
 
 def _halves(unanswerable: Mapping[str, bool], seed: int) -> tuple[list[str], list[str]]:
-    """The ids in two halves, each kind of question split evenly; an odd one goes to the first."""
+    """Return the ids in two halves, each kind of question split evenly; an odd one goes to the first."""
     halves: tuple[list[str], list[str]] = ([], [])
     for kind in (False, True):
         ids = [one for one, value in unanswerable.items() if value is kind]
@@ -216,7 +216,10 @@ def _halves(unanswerable: Mapping[str, bool], seed: int) -> tuple[list[str], lis
 
 
 def _best_threshold(half: Sequence[str], scores: Mapping[str, float], unanswerable: Mapping[str, bool]) -> float | None:
-    """Midway between two neighbouring scores, or just above the highest; of equal F1 the one that abstains least."""
+    """Return the threshold of the highest F1, midway between two neighbouring scores or just above the highest.
+
+    Of equal F1 the threshold that abstains least; None if none has an F1 above 0.
+    """
     total = sum(unanswerable[one] for one in half)
     ranked = sorted((scores[one], unanswerable[one]) for one in half if one in scores)
     best, threshold, right = 0.0, None, 0

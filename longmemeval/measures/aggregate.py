@@ -11,21 +11,21 @@ from longmemeval.statistics.resampling import bootstrap_mean, share_haystacks
 
 
 class QuestionValues(Struct, frozen=True):
-    """What one question scored."""
+    """The values of one question."""
 
     question_id: str
     question_type: str
     haystack_id: str
     values: Mapping[str, float | None]
-    """By notation of the measure; None where the measure has no value."""
+    """Values by notation of the measure; None where the measure is undefined."""
 
 
 class IntervalOptions(Struct, frozen=True):
-    """How intervals are made."""
+    """Settings of the intervals."""
 
     confidence: float = 0.95
     resamples: int = 1000
-    """How often the bootstrap draws the questions again."""
+    """Number of resamples of the bootstrap."""
     seed: int = 0
 
 
@@ -38,20 +38,20 @@ class Mean(Struct, frozen=True):
     mean: float | None
     """None when no question has a value."""
     n: int
-    """Questions with a value: what the mean is over."""
+    """Number of questions with a value, which the mean is over."""
     undefined: int
-    """Questions of the group without one."""
+    """Number of questions in the group without one."""
     interval: tuple[float, float] | None
-    """None when too few questions have a value to say anything."""
+    """None when too few questions have a value to estimate one."""
     method: IntervalMethod | None
-    """How the interval was made."""
+    """Method of the interval."""
 
 
 class RetrievalSummary(Struct, frozen=True):
     """Means over all questions and over those of each type, by notation of the measure."""
 
     denominator: str
-    """Such as "419 questions: no abstention, user evidence"."""
+    """Description such as "419 questions: no abstention, user evidence"."""
     measures: dict[str, Mean]
     by_type: dict[str, dict[str, Mean]]
 
@@ -67,11 +67,11 @@ def aggregate(
     """Average the values of many questions; the order of the questions does not matter.
 
     Args:
-        questions: all questions of the denominator, each with a value, or None, for every measure.
-        measures: what to average.
-        rule: says which questions these are; the summary puts their number before it.
-        type_order: question types in the order wanted; others follow by name.
-        intervals: how sure they are to be, and the resampling.
+        questions: all questions of the denominator; each has a value, or None, for every measure.
+        measures: the measures to average.
+        rule: words for which questions these are; the summary puts their number before it.
+        type_order: question types in the order wanted; others follow alphabetically.
+        intervals: confidence, and the resampling.
     """
     questions = sorted(questions, key=lambda question: (question.haystack_id, question.question_id))
     types = {question.question_type for question in questions}
@@ -101,7 +101,7 @@ def _mean(questions: Sequence[QuestionValues], measure: Measure, options: Interv
 def _interval(
     values: Sequence[float], haystacks: Sequence[str], binary: bool, options: IntervalOptions
 ) -> tuple[tuple[float, float] | None, IntervalMethod | None]:
-    """The interval of a mean, and how it was made: that of labels for proportions, else the bootstrap."""
+    """Return the interval of a mean and its method: that of labels for proportions, else the bootstrap."""
     resamples, seed, confidence = options.resamples, options.seed, options.confidence
     if binary:
         return label_interval(values, haystacks, resamples=resamples, seed=seed, confidence=confidence)

@@ -1,8 +1,9 @@
-"""Retrieval measures computed, one pure function each; `notation` says what they mean.
+"""Computation of the retrieval measures, one pure function each; `notation` defines them.
 
-Shared rules. A ranking shorter than the cutoff has not found what is missing. A repeated id keeps its rank but finds
-nothing new: only its first occurrence counts. A cutoff beyond the corpus is the corpus. A gold id that the corpus lacks
-stays in the denominator. `ndcg_official` alone looks at items, not ids: an id counts as often as the corpus holds it.
+Shared rules. In a ranking shorter than the cutoff, the missing ranks find nothing. A repeated id keeps its rank but
+finds nothing new: only its first occurrence counts. A cutoff beyond the corpus is the corpus. A gold id that the corpus
+lacks stays in the denominator. `ndcg_official` alone looks at items, not ids: an id counts as often as the corpus holds
+it.
 """
 
 from collections import Counter
@@ -14,7 +15,7 @@ from longmemeval.errors import HarnessError
 from longmemeval.measures.notation import Measure
 
 EmptyGold = Literal["official", "undefined", "zero"]
-"""What a question without gold scores: what the official code says, nothing, or 0."""
+"""The score of a question without gold: that of the official code, None, or 0."""
 
 
 def compute(
@@ -28,10 +29,10 @@ def compute(
     """Score one ranking.
 
     Args:
-        measure: what to compute.
+        measure: the measure to compute.
         ranked: ids, best first.
-        gold: the ids that ought to be found; repeats do not matter.
-        corpus: the ids of everything that could have been ranked, with repeats. `ndcg_official` needs it; for the
+        gold: the ids that should be found; repeats do not matter.
+        corpus: the ids of everything that could have been ranked, with repeats. Required by `ndcg_official`; for the
             others it caps the cutoff.
         empty_gold: for a question without gold: `undefined` gives None; `zero` gives 0; `official` gives what
             the code of Wu et al. 2025 does (`recall_any` 0, `recall_all` 1, `ndcg_official` 0) and None for the
@@ -59,39 +60,39 @@ def compute(
 
 
 def recall_any(ranked: Sequence[str], gold: Collection[str], cutoff: int) -> float:
-    """1 if any gold id is among the first `cutoff`, else 0; 0 without gold."""
+    """Return 1 if any gold id is among the first `cutoff`, else 0; 0 without gold."""
     return float(any(_new_gold(ranked, gold, cutoff)))
 
 
 def recall_all(ranked: Sequence[str], gold: Collection[str], cutoff: int) -> float:
-    """1 if all gold ids are among the first `cutoff`, else 0; 1 without gold, as in the official code."""
+    """Return 1 if all gold ids are among the first `cutoff`, else 0; 1 without gold, as in the official code."""
     return float(set(gold) <= set(ranked[:cutoff]))
 
 
 def recall(ranked: Sequence[str], gold: Collection[str], cutoff: int) -> float:
-    """Share of the gold ids among the first `cutoff`; `gold` must not be empty."""
+    """Return the share of the gold ids that is among the first `cutoff`; `gold` must not be empty."""
     return sum(_new_gold(ranked, gold, cutoff)) / len(set(gold))
 
 
 def precision(ranked: Sequence[str], gold: Collection[str], cutoff: int) -> float:
-    """Share of the first `cutoff` places that hold a new gold id; 0 at a cutoff of 0."""
+    """Return the share of the first `cutoff` places that hold a new gold id; 0 at a cutoff of 0."""
     return sum(_new_gold(ranked, gold, cutoff)) / cutoff if cutoff else 0.0
 
 
 def reciprocal_rank(ranked: Sequence[str], gold: Collection[str]) -> float:
-    """One over the rank, from 1, of the first gold id; 0 when none is ranked."""
+    """Return one over the rank, from 1, of the first gold id; 0 if none is ranked."""
     wanted = frozenset(gold)
     return next((1 / rank for rank, identifier in enumerate(ranked, start=1) if identifier in wanted), 0.0)
 
 
 def ndcg(ranked: Sequence[str], gold: Collection[str], cutoff: int) -> float:
-    """Binary nDCG with the discount 1/log2(rank+1); 0 at a cutoff of 0. `gold` must not be empty."""
+    """Return binary nDCG with the discount 1/log2(rank+1); 0 at a cutoff of 0. `gold` must not be empty."""
     ideal = _dcg([True] * min(cutoff, len(set(gold))))
     return _dcg(_new_gold(ranked, gold, cutoff)) / ideal if ideal else 0.0
 
 
 def ndcg_official(ranked: Sequence[str], gold: Collection[str], corpus: Sequence[str], cutoff: int) -> float:
-    """The nDCG of Wu et al. 2025, equal to their code's to the last bit.
+    """Return the nDCG of Wu et al. 2025, equal to their code's to the last bit.
 
     Every item of the corpus that has a gold id counts, so an id counts as often as the corpus holds it; a ranking that
     repeats it more often gains nothing. 0 when the corpus holds no gold.
@@ -103,23 +104,23 @@ def ndcg_official(ranked: Sequence[str], gold: Collection[str], corpus: Sequence
 
 
 def dcg_official(relevances: Sequence[float], cutoff: int) -> float:
-    """The DCG of Wu et al. 2025: discounts 1, 1, 1/log2(3), 1/log2(4), …; 0 without relevances."""
+    """Return the DCG of Wu et al. 2025: discounts 1, 1, 1/log2(3), 1/log2(4), …; 0 without relevances."""
     # numpy's log2 and its order of summation, which differ from the standard library's in the last bit.
     import numpy as np
 
-    kept = np.asarray(relevances[:cutoff], dtype=np.float64)
-    if not kept.size:
+    top = np.asarray(relevances[:cutoff], dtype=np.float64)
+    if not top.size:
         return 0.0
-    return float(kept[0] + np.sum(kept[1:] / np.log2(np.arange(2, kept.size + 1))))
+    return float(top[0] + np.sum(top[1:] / np.log2(np.arange(2, top.size + 1))))
 
 
 def _new_gold(ranked: Sequence[str], gold: Collection[str], cutoff: int) -> list[bool]:
-    """For each of the first `cutoff` ranks, whether it brings a gold id for the first time."""
+    """Return, for each of the first `cutoff` ranks, whether it is the first to hold some gold id."""
     return _gains(ranked, Counter(set(gold)), cutoff)
 
 
 def _gains(ranked: Sequence[str], missing: Counter[str], cutoff: int) -> list[bool]:
-    """For each of the first `cutoff` ranks, whether it brings an item still `missing`; counts `missing` down."""
+    """Return, for each of the first `cutoff` ranks, whether its item is still `missing`; decrement `missing`."""
     gains = []
     for identifier in ranked[:cutoff]:
         gains.append(missing[identifier] > 0)

@@ -1,4 +1,4 @@
-"""Where a wrongly answered question was lost on the way from the data to the answer."""
+"""The stage, from the data to the answer, at which a wrongly answered question lost its evidence."""
 
 from collections.abc import Callable, Iterable
 from typing import Literal
@@ -23,13 +23,13 @@ def stage_of(gold: Gold, answer: Answer | None, *, stored: Callable[[str], bool]
     """Name the first stage at which evidence of a wrongly answered question is missing.
 
     Evidence is the labelled turns; for a question without any, its evidence sessions, each of which counts as found
-    where one of its messages is.
+    if one of its messages is.
 
     Args:
-        gold: of the question.
-        answer: None, or one of status `error`, is "not answered".
-        stored: whether the store has a message id; a thread id, where the evidence is sessions.
-        disputed: whether judges disagree on the answer; says "disputed" in place of "in the prompt".
+        gold: gold of the question.
+        answer: its answer; None, or one of status `error`, is "not answered".
+        stored: returns whether the store has a message id, or a thread id if the evidence is sessions.
+        disputed: True if judges disagree on the answer; gives "disputed" in place of "in the prompt".
     """
     if answer is None or answer.status == "error":
         return "not answered"
@@ -47,11 +47,10 @@ def stage_of(gold: Gold, answer: Answer | None, *, stored: Callable[[str], bool]
 
 
 def evidence_recall(gold: Gold, answer: Answer | None) -> float | None:
-    """Fraction of the evidence, as in `stage_of`, that reached the prompt.
+    """Return the fraction of the evidence, as in `stage_of`, that reached the prompt.
 
     Returns:
-        None where the question has no labelled evidence, or the memory does not say where anything is from; 0 where
-        there is no answer.
+        None if the question has no labelled evidence, or the memory gives no provenance; 0 if there is no answer.
     """
     evidence = _evidence(gold, answer)
     if not evidence or (answer and answer.provenance == "none"):
@@ -60,13 +59,13 @@ def evidence_recall(gold: Gold, answer: Answer | None) -> float | None:
 
 
 def by_session(answer: Answer) -> Answer:
-    """The same answer as that of a memory which says no more than from which sessions something is."""
+    """Return the answer as a memory would give it that names only the sessions its items are from."""
     sessions = (*answer.recall_sessions, *(message_id.rpartition(":")[0] for message_id in answer.recall_ids))
     return structs.replace(answer, provenance="session", recall_sessions=tuple(dict.fromkeys(sessions)))
 
 
 def _evidence(gold: Gold, answer: Answer | None) -> set[str]:
-    """Sessions also where the memory does not say which of their messages it found."""
+    """Return the ids of the evidence: sessions also if the memory does not say which of their messages it found."""
     sessions = answer is not None and answer.provenance == "session"
     return set(gold.evidence_sessions if sessions else gold.evidence_turns or gold.evidence_sessions)
 
@@ -76,7 +75,7 @@ def _reached(gold: Gold, answer: Answer) -> set[str]:
 
 
 def _found(gold: Gold, message_ids: Iterable[str]) -> set[str]:
-    """What `message_ids` hold, in the unit of the question's evidence: messages, or the threads they stand in."""
+    """Return `message_ids` in the unit of the question's evidence: messages, or the threads they belong to."""
     if gold.evidence_turns:
         return set(message_ids)
     return {message_id.rpartition(":")[0] for message_id in message_ids}

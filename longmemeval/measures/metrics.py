@@ -15,34 +15,34 @@ from longmemeval.statistics.resampling import share_haystacks
 from longmemeval.statistics.spread import percentile
 
 METRICS_FORMAT = 3
-"""Raised whenever the same labels give other figures than before; files from before the first have none."""
+"""Raised whenever the same labels give other figures than before; files older than the first version lack it."""
 
 
 class Score(Struct, frozen=True):
-    """How a group of questions was answered; fractions between 0 and 1, not rounded."""
+    """The accuracy of a group of questions; fractions between 0 and 1, not rounded."""
 
     accuracy: float
     """Mean credit: `correct / n` for a judge of labels, the mean score for one of scores (F1); 0 without questions."""
     correct: int
     """Questions with full credit."""
     n: int
-    """All selected questions of the group."""
+    """Number of selected questions in the group."""
     not_evaluated: int
-    """Questions without a label. They count as wrong."""
+    """Number of questions without a label. They count as wrong."""
     interval: tuple[float, float]
     """95 % interval of `accuracy`: Wilson's for labels of independent questions, else the bootstrap, over haystacks
-    where questions share them (`statistics/intervals.py`)."""
+    if questions share them (`statistics/intervals.py`)."""
 
 
 class Latency(Struct, frozen=True):
-    """Percentiles of milliseconds; None where nothing was timed."""
+    """Percentiles of milliseconds; None if nothing was timed."""
 
     p50: float | None
     p95: float | None
 
 
 def latency(milliseconds: Sequence[float]) -> Latency:
-    """The percentiles of what was timed."""
+    """Return the 50th and the 95th percentile."""
     return Latency(percentile(milliseconds, 50), percentile(milliseconds, 95))
 
 
@@ -54,49 +54,49 @@ class VoteSpread(Struct, frozen=True):
     """Share of the judged questions on which all votes agree."""
     lowest: float
     highest: float
-    """Accuracy by the single votes, the least and the most favourable one."""
+    """Accuracy by a single vote: that of the least and of the most favourable vote."""
 
 
 class Metrics(Struct, frozen=True):
-    """The result of grading one run with one judge: the document `evaluate --json` prints."""
+    """The result of grading one run with one judge: the document printed by `evaluate --json`."""
 
     run: str
     judge: JudgeIdentity
-    """`official` here also demands that every label came from the official model, by the server's own word."""
+    """`official` is True here only if, in addition, the server reports the official model for every label."""
     overall: Score
     task_averaged: float | None
-    """Mean of the types' accuracies, each type weighing the same; None while types are missing that it needs."""
+    """Mean of the types' accuracies, each type weighing the same; None while a type it needs is missing."""
     by_type: dict[str, Score]
-    """In the benchmark's own order, others by name; unanswerable questions count in theirs."""
+    """In the benchmark's own order, others alphabetically; unanswerable questions count in their types."""
     abstention: Score | None
-    """Over the unanswerable questions, which count in their types too; None without any."""
+    """Score of the unanswerable questions, which count in their types too; None without any."""
     usage: Usage
-    """What the judge's calls cost."""
+    """Usage of the judge's calls."""
     latency_ms: Latency
-    """Of the judge calls that were answered."""
+    """Latency of the judge calls that were answered."""
     answerable: Score | None = None
-    """Over the questions that have an answer; None where all or none have one."""
+    """Score of the questions that have an answer; None if all or none have one."""
     by_ability: dict[str, Score] = {}
-    """By the vocabulary all benchmarks share (`judges/question_types.py`)."""
+    """Scores by the vocabulary all benchmarks share (`judges/question_types.py`)."""
     by_facet: dict[str, Score] = {}
-    """By type and what else the benchmark groups by (`Gold.facets`)."""
+    """Scores by type and the benchmark's other groupings (`Gold.facets`)."""
     abstaining: Abstaining | None = None
-    """How often abstaining was right, and how many unanswerable questions were refused."""
+    """How often abstention was right, and how many unanswerable questions were refused."""
     calibration: Calibration | None = None
-    """What a threshold on the best recall score would do; None without scores or unanswerable questions."""
+    """The effect of a threshold on the best recall score; None without scores or unanswerable questions."""
     votes: VoteSpread | None = None
     format: int = 1
-    """The version of the rules by which the figures were computed."""
+    """Version of the rules by which the figures were computed."""
     judgements_sha256: str = ""
-    """Of the file of judgements that was scored."""
+    """Hash of the file of judgements that was scored."""
     answered: int | None = None
-    """Questions that had an answer: a run that was resumed has more. None in files of an earlier version."""
+    """Number of questions that had an answer; it grows when a run is resumed. None in files of an earlier version."""
     official_figures: OfficialFigures | None = None
-    """What the benchmark's own script prints of the same labels; None without such a script, and where it would refuse
-    them: for other judges than the official one."""
+    """What the benchmark's own script prints for the same labels; None without such a script, and for judges that it
+    does not accept, which are all but the official one."""
     haystacks: int | None = None
-    """Haystacks that the questions share, which intervals draw whole; None where each question has its own, or all have
-    the same: they count as independent then."""
+    """Number of haystacks that the questions share, which intervals resample whole; None where each question has its
+    own, or all share one: they count as independent then."""
 
 
 def compute_metrics(
@@ -114,25 +114,25 @@ def compute_metrics(
     """Score a run.
 
     Args:
-        golds: of all selected questions: the denominator, whatever was answered or judged.
+        golds: gold of all selected questions: the denominator, whatever was answered or judged.
         judgements: by question id; those of other questions are ignored.
-        identity: of the judge that made them.
-        run: the run's id.
-        haystacks: question id to haystack id, where questions share haystacks; None: each has its own.
-        hypotheses: question id to answer text, for the figures of abstaining; None: none are made.
-        top_scores: question id to the best recall score, for the threshold; None: none is looked for.
-        times: how often an imported log has a question, where that is not once; for the official figures alone.
-        types: what the benchmark says of the types of its questions.
+        identity: identity of the judge that made them.
+        run: id of the run.
+        haystacks: question id to haystack id, if questions share haystacks; None: each has its own.
+        hypotheses: question id to answer text, for the figures of abstention; None: these are not computed.
+        top_scores: question id to the best recall score, for the threshold; None: no threshold is sought.
+        times: how often an imported log has a question, if not once; only the official figures use it.
+        types: the benchmark's own question types.
     """
-    made = [judgements[gold.question_id] for gold in golds if gold.question_id in judgements]
-    evaluated = [judgement for judgement in made if judgement.label is not None]
+    present = [judgements[gold.question_id] for gold in golds if gold.question_id in judgements]
+    evaluated = [judgement for judgement in present if judgement.label is not None]
     clusters = {gold.question_id: (haystacks or {}).get(gold.question_id, gold.question_id) for gold in golds}
     scores = _Scorer(judgements, identity.metric, clusters)
     by_type = scores.grouped(golds, lambda gold: gold.question_type, types.order)
     unanswerable = [gold for gold in golds if gold.abstention]
     answerable = [gold for gold in golds if not gold.abstention]
     faceted = sorted((g for g in golds if g.facets), key=lambda g: (g.question_type, *g.facets.values()))
-    latencies = [one.latency_ms for one in made if one.attempts > 0 and one.latency_ms is not None]
+    latencies = [made.latency_ms for made in present if made.attempts > 0 and made.latency_ms is not None]
     official = _is_official(identity, evaluated)
     labels = {judgement.question_id: judgement.label for judgement in evaluated if judgement.label is not None}
     figures = types.official_figures
@@ -144,23 +144,23 @@ def compute_metrics(
         task_averaged=_task_average(by_type, types),
         by_type=by_type,
         abstention=scores.score(unanswerable) if unanswerable else None,
-        usage=sum((judgement.usage for judgement in made), Usage()),
+        usage=sum((judgement.usage for judgement in present), Usage()),
         latency_ms=latency(latencies),
         answerable=scores.score(answerable) if unanswerable and answerable else None,
         by_ability=scores.grouped(golds, types.ability_of, ABILITIES),
         by_facet=scores.grouped(faceted, _facet, [_facet(gold) for gold in faceted]),
         abstaining=None if hypotheses is None else abstaining(golds, hypotheses, clusters),
         calibration=_calibration(
-            golds, top_scores or {}, {one.question_id: credit(one) for one in made}, hypotheses or {}
+            golds, top_scores or {}, {one.question_id: credit(one) for one in present}, hypotheses or {}
         ),
-        votes=_vote_spread(made, len(golds)),
+        votes=_vote_spread(present, len(golds)),
         official_figures=figures(Labels(identity, official, golds, labels, times)) if figures and golds else None,
         haystacks=len(set(clusters.values())) if share_haystacks(list(clusters.values())) else None,
     )
 
 
 def credit(judgement: Judgement | None) -> float | None:
-    """What an answer earned, between 0 and 1; None when it was not evaluated."""
+    """Return the credit of an answer, between 0 and 1; None if it was not evaluated."""
     if judgement is None or judgement.label is None:
         return None
     return float(judgement.label) if judgement.score is None else judgement.score
@@ -188,7 +188,7 @@ class _Scorer:
     def grouped(
         self, golds: Sequence[Gold], group_of: Callable[[Gold], str], order: Sequence[str] = ()
     ) -> dict[str, Score]:
-        """The score of each group, in `order`; others follow by name."""
+        """Return the score of each group, in `order`; others follow alphabetically."""
         groups: dict[str, list[Gold]] = {}
         for gold in golds:
             groups.setdefault(group_of(gold), []).append(gold)
@@ -212,9 +212,9 @@ def _calibration(
     return calibrate(top_scores, unanswerable, credits, declined(hypotheses) & unanswerable.keys())
 
 
-def _vote_spread(made: Sequence[Judgement], n: int) -> VoteSpread | None:
-    """None for judges that vote once."""
-    ballots = [judgement.vote_labels for judgement in made if judgement.vote_labels]
+def _vote_spread(judgements: Sequence[Judgement], n: int) -> VoteSpread | None:
+    """Return the spread of the votes; None for judges that vote once."""
+    ballots = [judgement.vote_labels for judgement in judgements if judgement.vote_labels]
     if not ballots:
         return None
     accuracies = [votes.count(True) / n for votes in zip(*ballots, strict=True)]
@@ -223,12 +223,12 @@ def _vote_spread(made: Sequence[Judgement], n: int) -> VoteSpread | None:
 
 
 def _is_official(judge: JudgeIdentity, judgements: Iterable[Judgement]) -> bool:
-    """Whether the identity bears it out, and the server too says that its official model gave every label."""
+    """Return whether the identity is official and the server, too, reports the official model for every label."""
     served = all(served_as_official(judge, judgement.served_model) for judgement in judgements)
     return served and judge.official and is_official(judge)
 
 
 def _task_average(by_type: Mapping[str, Score], types: QuestionTypes) -> float | None:
-    """Mean over the types; none where one is missing without which the benchmark has no such mean."""
+    """Return the mean over the types; None if a type is missing without which the benchmark has no such mean."""
     complete = by_type and by_type.keys() >= types.average_needs
     return sum(score.accuracy for score in by_type.values()) / len(by_type) if complete else None

@@ -1,4 +1,4 @@
-"""Retrieval measures declared: their names, what they mean and where they come from. `compute` has the arithmetic.
+"""Definitions of the retrieval measures: names, meanings and sources. `compute` has the arithmetic.
 
 One notation serves everywhere: `recall_any @ 5` in Python, `recall_any@5` on the command line, in result files and as
 the `str` of the measure.
@@ -25,7 +25,7 @@ class Measure(Struct, frozen=True):
         cutoff: how many of the best ranks count, from 1; None for a measure over the whole ranking.
 
     Raises:
-        HarnessError: there is no such measure, or its cutoff is missing, out of range or one too many.
+        HarnessError: there is no such measure, or its cutoff is missing, out of range or superfluous.
     """
 
     name: str
@@ -39,10 +39,10 @@ class Measure(Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> "Measure":
-        """The measure that `text` writes, such as `recall_any@5` or `mrr`; the inverse of `str`.
+        """Return the measure that `text` denotes, such as `recall_any@5` or `mrr`; the inverse of `str`.
 
         Raises:
-            HarnessError: the text is not a measure; the error says which valid one is nearest.
+            HarnessError: the text is not a measure; the error names the nearest valid one.
         """
         name, at, cutoff = text.partition("@")
         kind = _kind(name, text)
@@ -52,7 +52,7 @@ class Measure(Struct, frozen=True):
 
     @property
     def kind(self) -> "MeasureKind":
-        """What the measure means, whatever its cutoff."""
+        """The definition of the measure, regardless of its cutoff."""
         return MEASURES[self.name]
 
     def __str__(self) -> str:
@@ -68,21 +68,25 @@ class MeasureKind(Struct, frozen=True):
     source: str
     has_cutoff: bool = True
     binary: bool = False
-    """Whether a question scores 0 or 1 and nothing between: the mean is a proportion."""
+    """True if a question scores 0 or 1 and nothing between: the mean is a proportion."""
     official: bool = False
-    """Whether the retrieval evaluation of Wu et al. 2025 computes it, and so says what it is without gold."""
+    """True if the retrieval evaluation of Wu et al. 2025 computes it, and so defines its value without gold."""
 
     def __matmul__(self, cutoff: int) -> Measure:
         return Measure(self.name, cutoff)
 
     @property
     def notation(self) -> str:
-        """How it is written, with `k` for the cutoff."""
+        """The measure in writing, with `k` for the cutoff."""
         return f"{self.name}@k" if self.has_cutoff else self.name
 
 
 def _kind(name: str, text: str) -> MeasureKind:
-    """The kind called `name`, which the user wrote as part of `text`."""
+    """Return the measure called `name`, which the user wrote as part of `text`.
+
+    Raises:
+        HarnessError: there is no such measure.
+    """
     if name not in MEASURES:
         known = [kind.notation for kind in MEASURES.values()]
         raise HarnessError(f"There is no measure {text!r}", fix=nearest(text.lower(), known))

@@ -1,4 +1,4 @@
-"""How a judge does on plants: the share of wrong ones it passes, of right ones it fails, by kind."""
+"""Error rates of a judge on plants: the share of wrong ones it passes, of right ones it fails, by kind."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import sqrt
@@ -17,37 +17,38 @@ class Rate(Struct, frozen=True):
     """The mean credit that a judge gives to a group of plants."""
 
     n: int
-    """Plants that have a label."""
+    """Number of plants that have a label."""
     unlabelled: int
-    """Plants that the judge gave none: they count nowhere."""
+    """Number of plants that the judge gave no label: they count nowhere."""
     credit: float | None
-    """Between 0 and 1; for a judge of labels the share passed. None without a labelled plant."""
+    """Mean credit between 0 and 1; for a judge of labels the share passed. None without a labelled plant."""
     interval: tuple[float, float]
-    """95 %: Wilson's for labels, the bootstrap for scores; over questions where several plants are of one."""
+    """95 % interval: Wilson's for labels, the bootstrap for scores; over questions if several plants are of one."""
     deviation: float
     """Standard deviation of the credits."""
 
 
 class JudgeRates(Struct, frozen=True):
-    """What the plants of one data set show of one judge."""
+    """The rates of one judge on the plants of one data set."""
 
     right: Rate
-    """1 minus its credit is the false-negative rate. Of question types that have right and wrong plants."""
+    """Rate of right plants of the question types that have right and wrong ones; 1 - credit is the
+    false-negative rate."""
     wrong: Rate
-    """Its credit is the false-positive rate. Of the same types, without the kinds that are no answer at all."""
+    """Rate of wrong plants of the same types that are some answer; its credit is the false-positive rate."""
     none: Rate
-    """These."""
+    """Rate of the plants that are no answer at all."""
     by_kind: dict[str, Rate]
     by_type: dict[str, tuple[Rate, Rate]]
-    """Question type to right and wrong plants."""
+    """Rates of right and of wrong plants by question type."""
 
 
 def judge_rates(plants: Sequence[Plant], judgements: Mapping[str, Judgement]) -> JudgeRates:
-    """The rates over judged plants.
+    """Return the rates over judged plants.
 
     Args:
-        plants: what was planted.
-        judgements: by plant id.
+        plants: the plants.
+        judgements: judgements by plant id.
     """
     credits = {plant.plant_id: credit(judgements.get(plant.plant_id)) for plant in plants}
 
@@ -55,8 +56,8 @@ def judge_rates(plants: Sequence[Plant], judgements: Mapping[str, Judgement]) ->
         return _rate([(plant.question_id, credits[plant.plant_id]) for plant in chosen])
 
     def both(chosen: Sequence[Plant]) -> tuple[Rate, Rate]:
-        answers = [one for one in chosen if one.kind not in NO_ANSWERS]
-        return rate(one for one in answers if one.right), rate(one for one in answers if not one.right)
+        answers = [plant for plant in chosen if plant.kind not in NO_ANSWERS]
+        return rate(plant for plant in answers if plant.right), rate(plant for plant in answers if not plant.right)
 
     by_type: dict[str, list[Plant]] = {}
     by_kind: dict[str, list[Plant]] = {}
@@ -67,21 +68,21 @@ def judge_rates(plants: Sequence[Plant], judgements: Mapping[str, Judgement]) ->
     return JudgeRates(
         right=right,
         wrong=wrong,
-        none=rate(one for one in plants if one.kind in NO_ANSWERS),
+        none=rate(plant for plant in plants if plant.kind in NO_ANSWERS),
         by_kind={kind: rate(group) for kind, group in by_kind.items()},
         by_type={name: both(group) for name, group in by_type.items()},
     )
 
 
 def measured_rates(plants: Sequence[Plant], judgements: Mapping[str, Judgement]) -> MeasuredRates | None:
-    """Return what scores are corrected by: the rates of right and wrong plants, as `JudgeRates` has them.
+    """Return the rates by which scores are corrected, those of right and wrong plants, as in `JudgeRates`.
 
     Args:
-        plants: what was planted.
-        judgements: by plant id. A plant without a label counts nowhere, as a score corrects what has one.
+        plants: the plants.
+        judgements: judgements by plant id. Plants without a label count nowhere, since scores correct only labels.
 
     Returns:
-        None where no right plant, or no wrong one, has a label.
+        None if no right plant, or no wrong one, has a label.
     """
     credits = [
         PlantCredit(plant.question_id, plant.right, given)
@@ -102,7 +103,7 @@ def _of_both(plants: Sequence[Plant]) -> list[Plant]:
 
 
 def _rate(plants: Sequence[tuple[str, float | None]]) -> Rate:
-    """The rate of plants, each with the question that it is of and its credit."""
+    """Return the rate of plants, given as pairs of question id and credit."""
     labelled = sorted((question, given) for question, given in plants if given is not None)
     unlabelled = len(plants) - len(labelled)
     if not labelled:

@@ -1,4 +1,4 @@
-"""Rankings of a history and what they scored: the records that `retrieval` keeps."""
+"""Rankings of a history and their scores: the records that `retrieval` stores."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from longmemeval.measures.aggregate import Mean
 Granularity = Literal["session", "turn"]
 RetrievalProtocol = Literal["standard", "official"]
 Difference = Literal["ids", "order", "text", "error"]
-"""Of two recalls for one question: other items; the same in another order; the same with another text; one failed."""
+"""Difference between two recalls for one question: other items, another order, another text, or one of them failed."""
 
 
 class Ranked(Struct, frozen=True, gc=False):
@@ -18,7 +18,7 @@ class Ranked(Struct, frozen=True, gc=False):
     id: str
     """Message id of a turn, thread id of a session; under an official protocol with its own corpus the id there."""
     score: float | None
-    """None for what was recalled without being ranked."""
+    """None for an item that was recalled without being ranked."""
 
 
 class Ranking(Struct, frozen=True, omit_defaults=True):
@@ -28,27 +28,27 @@ class Ranking(Struct, frozen=True, omit_defaults=True):
     level: Granularity
     ranked: tuple[Ranked, ...]
     unknown: bool = False
-    """The memory does not say on this level where what it found is from: no measure has a value."""
+    """True if the memory gives no provenance on this level: no measure has a value."""
     error: str = ""
-    """Why the memory found nothing. It counts as that."""
+    """Reason why the recall failed. It counts as having found nothing."""
     second: tuple[Difference, ...] | None = None
-    """What was other when the memory was asked again; None: it was asked once."""
+    """Differences when the same question was recalled a second time; None if it was recalled once."""
 
 
 class RetrievalResult(Struct, frozen=True, rename={"gold_rule": "gold"}):
-    """What one memory scored against one kind of gold over one denominator."""
+    """The scores of one memory against one kind of gold over one denominator."""
 
     memory: str
     protocol: RetrievalProtocol
     granularity: str
     """`session` or `turn`; `turn2session` for an official ranking of turns that is scored as sessions."""
     gold_rule: str
-    """What counted as right, in words."""
+    """Description of what counted as right."""
     denominator: str
-    """What the means are over, in words."""
+    """Description of what the means are over."""
     measures: dict[str, Mean]
     by_type: dict[str, dict[str, Mean]]
     without_labels: tuple[str, ...] = ()
-    """Official protocol: questions of the denominator of which the data does not say which turns are the evidence."""
+    """Official protocol: ids of the questions in the denominator whose evidence turns are not labelled."""
     notes: tuple[str, ...] = ()
-    """What has to be said of the memory under a table."""
+    """Notes on the memory to print under a table."""

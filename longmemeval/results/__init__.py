@@ -1,1 +1,1 @@
-"""What a run's folder holds: manifest, journals, selection, index; and how work on a run begins, goes on and ends."""
+"""The files of a run (manifest, journals, selection, index) and its lifecycle: begin, resume, end."""

@@ -1,7 +1,7 @@
-"""The accounts of a run: what answering and judging cost so far, over all starts.
+"""The accounts of a run: what answering and judging have cost, over all starts.
 
-Each is a file beside the work it pays for. Where a version before there were accounts did some of that work, what its
-records say is the first entry; calls that failed then are in no record.
+Each is a file beside the work it pays for. If a version without accounts did some of that work, the cost in its
+records is the first entry; calls that failed then are in no record.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,17 +20,17 @@ JUDGES_SPENDING = "spending-judges.jsonl"
 
 
 def run_account(folder: Path, limit: SpendingLimit | None = None) -> Account:
-    """Of answering the questions of a run, their analysis included."""
+    """Return the account of answering the questions of a run, including their analysis."""
     return stored_account(folder / SPENDING, limit, folder / "run.json", lambda: _answers_say(folder))
 
 
 class AccountsOfRuns:
-    """The accounts of the runs that one command makes, one after another, and that share a limit.
+    """The accounts of the runs that one command makes in turn under a common limit.
 
     Args:
-        results_dir: where the runs are.
-        run_ids: of all of them.
-        limit: on all of them together, over all starts; None: attempts are only written down.
+        results_dir: folder of the runs.
+        run_ids: ids of all of them.
+        limit: limit on all of them together, over all starts; None: attempts are only recorded.
     """
 
     def __init__(self, results_dir: Path, run_ids: Sequence[str], limit: SpendingLimit | None) -> None:
@@ -39,7 +39,7 @@ class AccountsOfRuns:
         self._limit = limit
 
     def of(self, run_id: str) -> Account:
-        """The account of one run; its limit takes in what the others have spent by now."""
+        """Return the account of one run; its limit accounts for what the others have spent so far."""
         account = self._accounts[run_id]
         if self._limit:
             others = sum(spent_on_answers(folder) for name, folder in self._folders.items() if name != run_id)
@@ -48,30 +48,30 @@ class AccountsOfRuns:
 
 
 def judges_account(folder: Path, limit: SpendingLimit | None = None) -> Account:
-    """Of judging the answers of a run, by whatever judges."""
+    """Return the account of judging the answers of a run, by any judge."""
     return stored_account(folder / JUDGES_SPENDING, limit, folder / "judgements", lambda: _judgements_say(folder))
 
 
 def spent_on_answers(folder: Path) -> float:
-    """US dollars that answering in this run folder cost, attempts that failed included."""
+    """Return the US dollars that answering in this run folder cost, failed attempts included."""
     spent = spent_in(folder / SPENDING)
     return _answers_say(folder) if spent is None else spent
 
 
 def spent_on_judging(folder: Path) -> float:
-    """US dollars that judging the answers in this run folder cost, attempts that failed included."""
+    """Return the US dollars that judging the answers in this run folder cost, failed attempts included."""
     spent = spent_in(folder / JUDGES_SPENDING)
     return _judgements_say(folder) if spent is None else spent
 
 
 def stored_account(path: Path, limit: SpendingLimit | None, work: Path, spent_before: Callable[[], float]) -> Account:
-    """The account in a file.
+    """Return the account in a file.
 
     Args:
-        path: the file.
-        limit: what may be spent.
-        work: where the work that is paid for is; where there is none yet, nothing was spent on it.
-        spent_before: what the records of that work say it cost, asked where it has no account.
+        path: the file of the account.
+        limit: spending limit.
+        work: path of the work that is paid for; as long as it does not exist, nothing was spent on it.
+        spent_before: returns the cost in the records of that work; called if the work has no account.
     """
     return Account(path, limit, before=spent_before if work.exists() and not path.exists() else float)
 

@@ -25,44 +25,44 @@ class IndexEntry(Struct, frozen=True):
     memory: str
     model: str
     settings_sha256: str
-    """Of everything that decides an answer: equal for repeated runs."""
+    """Hash of everything that decides an answer: equal for repeated runs."""
     metric: str
     accuracy: float
     interval: tuple[float, float]
     n: int
     not_evaluated: int
     ended_at: str
-    """When the answers were done."""
+    """Time at which the answers were complete."""
     commit: str
     """The harness's git commit, empty for an installed package."""
     part: str = ""
-    """How many questions of how many, and how they were chosen; empty for the whole data set."""
+    """Number of questions out of the total, and how they were chosen; empty for the whole data set."""
     grading: int = 1
-    """Which grading of these answers by this judge it is: the first is the score."""
+    """Number of this grading of the answers by this judge, from 1: the first is the score."""
     endpoint: str | None = None
-    """Where the judge was served (`JudgeIdentity.endpoint`)."""
+    """Address at which the judge was served (`JudgeIdentity.endpoint`)."""
     protocol_note: str = ""
-    """What the benchmark's own protocol means for the score; empty without one."""
+    """The consequence of the benchmark's own protocol for the score; empty without one."""
 
 
 def record_score(
     results_dir: Path, manifest: RunManifest, metrics: Metrics, part: str = "", protocol_note: str = ""
 ) -> None:
-    """Append the score of a run unless that is what the index says of it already.
+    """Append the score of a run unless the index already has the same.
 
     Raises:
         IntegrityError: a line is damaged.
-        HarnessError: the disk refuses.
+        HarnessError: the file cannot be written.
     """
     entry = index_entry(manifest, metrics, part, protocol_note)
     with Journal(results_dir / INDEX, IndexEntry, wait=True) as index:
-        newest = {(one.run, one.judge): one for one in index.records()}
+        newest = {(entry.run, entry.judge): entry for entry in index.records()}
         if newest.get((entry.run, entry.judge)) != entry:
             index.append(entry)
 
 
 def read_index(results_dir: Path) -> list[IndexEntry]:
-    """All lines, oldest first; of a run and judge graded again the newest counts.
+    """Return all lines, oldest first; if a run was graded again by a judge, the newest counts.
 
     Raises:
         IntegrityError: a line is damaged.
@@ -71,20 +71,20 @@ def read_index(results_dir: Path) -> list[IndexEntry]:
 
 
 def settings_sha256(manifest: RunManifest) -> str:
-    """What repeated runs share: data, questions and all settings but the number of the repeat."""
+    """Return the hash of what repeated runs share: data, questions and all settings but the number of the repeat."""
     settings = {name: value for name, value in manifest.settings.plain.items() if name != "repeat"}
     decisive = [manifest.dataset.get("content_sha256"), manifest.question_ids, settings]
     return sha256_bytes(msgspec.json.encode(decisive, order="sorted"))
 
 
 def index_entry(manifest: RunManifest, metrics: Metrics, part: str = "", protocol_note: str = "") -> IndexEntry:
-    """The line of a run as one judge graded it.
+    """Return the line of a run as one judge graded it.
 
     Args:
-        manifest: of the run.
-        metrics: by the judge.
-        part: of the data set (`RunQuestions.part`).
-        protocol_note: what has to be said of its protocol (`RunQuestions.protocol_note`).
+        manifest: manifest of the run.
+        metrics: its scores by the judge.
+        part: the part of the data set (`RunQuestions.part`).
+        protocol_note: the note on its protocol (`RunQuestions.protocol_note`).
     """
     settings = manifest.settings
     return IndexEntry(

@@ -1,6 +1,6 @@
-"""How a run begins, goes on and ends: one way for answers and for rankings.
+"""How a run begins, resumes and ends: the same for answers and for rankings.
 
-It goes on only as it was started, and only if its journal is as it was left.
+It resumes only with the settings it was started with, and only if its journal is unchanged.
 """
 
 import time
@@ -35,16 +35,16 @@ _TO_BE_CONTINUED = (SpendingLimitError, EndpointDownError, BatchCancelledError)
 
 @contextmanager
 def open_run(stored: StoredJournal[R], new: RunManifest, *, extend: bool = False) -> Iterator["OpenRun[R]"]:
-    """Begin a run, or go on with one that was started as it would be now. The journal lock is the run lock.
+    """Begin a run, or resume one that was started with the same settings. The journal lock is the run lock.
 
     Args:
         stored: its answers or rankings, in its folder.
-        new: the manifest that the present command would begin with.
-        extend: whether it may ask more questions than the run did, as long as it asks those too.
+        new: the manifest with which the present command would begin.
+        extend: True if the command may ask more questions than the run did, as long as it asks those too.
 
     Raises:
         HarnessError: the run was started with other settings, or another process writes to it.
-        IntegrityError: its journal is not as the run left it.
+        IntegrityError: its journal was changed since the run wrote it.
     """
     folder = stored.path.parent
     with Journal(stored.path, stored.kind, read=stored) as journal:
@@ -55,9 +55,9 @@ class OpenRun(Generic[R]):
     """A run that this process may write to.
 
     Args:
-        folder: the run's.
+        folder: folder of the run.
         journal: its answers or rankings.
-        manifest: as the run was started.
+        manifest: its manifest from the start.
     """
 
     def __init__(self, folder: Path, journal: Journal[R], manifest: RunManifest) -> None:
@@ -70,18 +70,18 @@ class OpenRun(Generic[R]):
 
     @property
     def seconds(self) -> float:
-        """Since this session began."""
+        """Seconds since this session began."""
         return time.perf_counter() - self._started
 
     @contextmanager
     def session(self, missing: Callable[[], int], totals: Callable[[], dict[str, Any]]) -> Iterator[None]:
-        """Around the work of this session: the manifest is written before and after, also when it fails.
+        """Wrap the work of this session: the manifest is written before and after, also if it fails.
 
-        A run of which nothing is missing is not written to, unless it was killed before it could say so.
+        A run with nothing missing is not written to, unless it was killed before it could record its end.
 
         Args:
-            missing: how many questions are still to be done.
-            totals: of the whole run so far.
+            missing: returns the number of questions still to be done.
+            totals: returns the totals of the whole run so far.
         """
         if not missing():
             if self.manifest.status != "completed":
@@ -93,13 +93,13 @@ class OpenRun(Generic[R]):
         try:
             yield
         except BaseException as error:
-            # Where the disk is full, the manifest cannot be written either; the error to report is the first one.
+            # If the disk is full, the manifest cannot be written either; the error to report is the first one.
             with suppress(HarnessError):
                 self._close(_status_after(error), totals)
                 if isinstance(error, _TO_BE_CONTINUED):
-                    asked = len(self.manifest.question_ids)
-                    kept = f"{asked - missing()} of {asked} {self.journal.path.stem} are kept"
-                    error.where = f"run '{self.manifest.run_id}': {kept}"
+                    total = len(self.manifest.question_ids)
+                    progress = f"{total - missing()} of {total} {self.journal.path.stem} are kept"
+                    error.where = f"run '{self.manifest.run_id}': {progress}"
             raise
         self._close("incomplete" if missing() else "completed", totals)
 
@@ -121,17 +121,17 @@ def _status_after(error: BaseException) -> RunStatus:
 
 
 def resume_or_create(folder: Path, journal: Journal[R], new: RunManifest, *, extend: bool = False) -> RunManifest:
-    """The manifest on disk if the run was started before, else `new`.
+    """Return the manifest on disk if the run was started before, else `new`.
 
     Args:
-        folder: the run's folder.
-        journal: its answers or rankings, held by the caller.
-        new: the manifest that the present command would begin with.
-        extend: whether it may ask more.
+        folder: folder of the run.
+        journal: its answers or rankings, locked by the caller.
+        new: the manifest with which the present command would begin.
+        extend: True if the command may ask more questions.
 
     Raises:
-        HarnessError: something that decides them has changed since.
-        IntegrityError: they are not the ones the run left, or nothing says how they were made.
+        HarnessError: a setting that decides the answers or rankings has changed since.
+        IntegrityError: the journal was changed since the run wrote it, or no manifest says how it was made.
     """
     if (folder / "run.json").exists():
         before = stored_manifest(folder)
@@ -155,13 +155,13 @@ def resume_or_create(folder: Path, journal: Journal[R], new: RunManifest, *, ext
 
 
 def extended(before: RunManifest, new: RunManifest) -> RunManifest:
-    """A run with the questions of `new`, which has those of the run among them.
+    """Return the run extended to the questions of `new`, which must include its own.
 
     Raises:
-        HarnessError: it has not, or the run was merged.
+        HarnessError: they do not, or the run was merged.
     """
-    asked, chosen = set(before.question_ids), set(new.question_ids)
-    if asked == chosen:
+    before_ids, chosen = set(before.question_ids), set(new.question_ids)
+    if before_ids == chosen:
         return before
     if before.merged_from:
         raise HarnessError(
@@ -170,8 +170,8 @@ def extended(before: RunManifest, new: RunManifest) -> RunManifest:
         )
     if lost := [name for name in before.question_ids if name not in chosen]:
         raise HarnessError(
-            f"Run '{before.run_id}' cannot be extended to these questions: {len(lost)} of its {len(asked)} are not "
-            f"among them, such as {', '.join(lost[:3])}",
+            f"Run '{before.run_id}' cannot be extended to these questions: {len(lost)} of its {len(before_ids)} are "
+            f"not among them, such as {', '.join(lost[:3])}",
             fix=f"A run goes on with more questions of the same sample; it was begun with {_shown(before.selection)}",
         )
     return structs.replace(
@@ -179,12 +179,12 @@ def extended(before: RunManifest, new: RunManifest) -> RunManifest:
         question_ids=new.question_ids,
         selection=new.selection,
         fixtures=before.fixtures | {name: new.fixtures[name] for name in new.fixtures.keys() - before.fixtures.keys()},
-        extended_from=(*before.extended_from, EarlierExtent(len(asked), before.selection or Selection(), now())),
+        extended_from=(*before.extended_from, EarlierExtent(len(before_ids), before.selection or Selection(), now())),
     )
 
 
 def _shown(selection: Selection | None) -> str:
-    """A selection as options."""
+    """Return a selection as command-line options."""
     if selection is None:
         return "a selection that is not recorded"
     given = {"--limit": selection.limit, "--sample": selection.sample, "--shard": selection.shard or None}
@@ -194,19 +194,19 @@ def _shown(selection: Selection | None) -> str:
 
 
 def _check_same(before: RunManifest, new: RunManifest) -> None:
-    # Other settings read other fixtures; what was set is the cause to name.
-    changed = differences(_asked(before), _asked(new)) or _other_parts(before.fixtures, new.fixtures)
+    # Other settings read other fixtures; the changed setting is the cause to name.
+    changed = differences(_decisive(before), _decisive(new)) or _other_parts(before.fixtures, new.fixtures)
     if changed:
         shown = "; ".join(_shorten(change) for change in changed[:5])
         more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
         raise HarnessError(
             f"Run '{before.run_id}' was started with other settings: {shown}{more}",
-            fix=f"{_goes_on(before, new)}, or choose another --run-id for a new run",
+            fix=f"{_resume_advice(before, new)}, or choose another --run-id for a new run",
         )
 
 
-def _goes_on(before: RunManifest, new: RunManifest) -> str:
-    """What goes on with a run that is not asked for as it was started."""
+def _resume_advice(before: RunManifest, new: RunManifest) -> str:
+    """Return what to do to resume a run with a command other than the one that started it."""
     more = set(before.question_ids) < set(new.question_ids)
     if more and before.settings.plain == new.settings.plain and before.kind == "run":
         return f"Give --extend {before.run_id} to go on with more questions"
@@ -214,19 +214,19 @@ def _goes_on(before: RunManifest, new: RunManifest) -> str:
 
 
 def _other_parts(before: _Parts, new: _Parts) -> list[str]:
-    """Where other parts are read. One that only one of the two has (words it counted for itself) is no difference."""
+    """Return which fixture parts differ; a part in only one of the two (such as its own word counts) is ignored."""
 
-    def compared(parts: _Parts, others: _Parts) -> dict[str, dict[str, str]]:
+    def common(parts: _Parts, others: _Parts) -> dict[str, dict[str, str]]:
         return {
             name: {part: digest for part, digest in own.items() if part in others.get(name, {})}
             for name, own in parts.items()
         }
 
-    return differences(compared(before, new), compared(new, before), "fixtures.")
+    return differences(common(before, new), common(new, before), "fixtures.")
 
 
 def _check_untouched(before: RunManifest, journal: Journal[R]) -> None:
-    """A process that was killed left no hash; whatever ended otherwise did."""
+    """Raise an error if the journal has another hash than recorded. A killed process recorded none."""
     path = journal.path
     digest = before.files.get(path.name)
     if digest is not None and journal.sha256() != digest:
@@ -237,8 +237,8 @@ def _check_untouched(before: RunManifest, journal: Journal[R]) -> None:
         )
 
 
-def _asked(manifest: RunManifest) -> dict[str, Any]:
-    """What the command asked for, as plain JSON values."""
+def _decisive(manifest: RunManifest) -> dict[str, Any]:
+    """Return what must not change between sessions, as plain JSON values."""
     view = {
         "data set content": manifest.dataset.get("content_sha256"),
         "settings": manifest.settings.plain,

@@ -1,4 +1,4 @@
-"""The lines of a run's journals: answers, prompts, rankings and judgements, and which line of a question counts."""
+"""The lines of a run's journals: answers, prompts, rankings and judgements, and which line counts per question."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,13 +13,13 @@ ANSWERS = "answers.jsonl"
 PROMPTS = "prompts.jsonl"
 RANKINGS = "rankings.jsonl"
 _EMPTY_ANSWER = sha256_text("")
-_AS_AN_EARLIER_VERSION_SAID = ("drop-oldest: ", "drop-newest: ")
+_SHORTENED_NOTES = ("drop-oldest: ", "drop-newest: ")
 
 
 def normalise_empty(answer: Answer) -> Answer:
-    """The answer itself; an empty reply, which an earlier version took for an answer, as the failure that it is.
+    """Return the answer; if it is an empty reply, which an earlier version took for an answer, as a failure.
 
-    Empty answers of other systems stay answers: what they were asked is not known.
+    Empty answers of other systems stay answers, since their prompts are unknown.
     """
     if answer.status == "error" or answer.hypothesis.strip() or not answer.attempts:
         return answer
@@ -30,31 +30,31 @@ def normalise_empty(answer: Answer) -> Answer:
 
 
 def is_empty(answer: Answer) -> bool:
-    """Whether the model was asked and replied with nothing."""
+    """Return whether the model was called and replied with nothing."""
     return answer.status == "error" and answer.finish_reason != ""
 
 
 def is_cut(answer: Answer) -> bool:
-    """Whether an answer ends where --max-tokens cut it."""
+    """Return whether an answer was cut off by --max-tokens."""
     return answer.status == "ok" and answer.finish_reason == "length"
 
 
 def is_shortened(answer: Answer) -> bool:
-    """Whether messages were left out of the prompt so that it fits the model's window."""
+    """Return whether messages were left out of the prompt to fit the model's window."""
     if answer.dropped is not None:
         return answer.dropped > 0
-    return any(note.startswith(_AS_AN_EARLIER_VERSION_SAID) for note in answer.notes)
+    return any(note.startswith(_SHORTENED_NOTES) for note in answer.notes)
 
 
 def is_undated(answer: Answer) -> bool:
-    """Whether it was read from items without a date."""
+    """Return whether it was given from items without a date."""
     return any(note.startswith(UNDATED) for note in answer.notes)
 
 
 def current_answers(answers: Iterable[Answer]) -> dict[str, Answer]:
-    """The answer that counts for each question: its only one, or what followed failed calls and empty replies.
+    """Return the answer that counts for each question: its only one, or the one after failed calls and empty replies.
 
-    A failed call may be repeated by `--resume`; an answer that is there never is.
+    A failed call may be repeated by `--resume`; an existing answer never is.
     """
     current: dict[str, Answer] = {}
     for answer in map(normalise_empty, answers):
@@ -64,22 +64,22 @@ def current_answers(answers: Iterable[Answer]) -> dict[str, Answer]:
 
 
 def total_usage(answers: Iterable[Answer]) -> Usage:
-    """What all attempts of a run cost, the failed ones that were repeated included."""
+    """Return the usage of all attempts of a run, failed ones that were repeated included."""
     return sum((answer.usage for answer in answers), Usage())
 
 
 def judgements_file(folder: Path, judge_id: str) -> Path:
-    """Where the judgements of one judge are."""
+    """Return the path of the judgements of one judge."""
     return folder / "judgements" / f"{judge_id}.jsonl"
 
 
 def drop_empty(judgements: Iterable[Judgement]) -> list[Judgement]:
-    """Those that are not of empty replies, which an earlier version took for answers."""
+    """Return the judgements without those of empty replies, which an earlier version took for answers."""
     return [judgement for judgement in judgements if judgement.answer_sha256 != _EMPTY_ANSWER]
 
 
 def latest_judgements(judgements: Iterable[Judgement]) -> dict[str, Judgement]:
-    """Of several judgements of a question the label, or the newest failure if there is none."""
+    """Return, for each question, its label, or the newest failure if there is no label."""
     current: dict[str, Judgement] = {}
     for judgement in judgements:
         if judgement.question_id not in current or current[judgement.question_id].label is None:

@@ -1,4 +1,4 @@
-"""Which runs there are: listed with filters, and found by pattern or by sweep. Each `run.json` is read once."""
+"""The list of runs, with filters, by pattern or by sweep. Each `run.json` is read once."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ _PATTERN = re.compile(r"[*?\[]")
 
 
 class ListedScore(Struct, frozen=True):
-    """What one judge made of a run."""
+    """The score of a run by one judge."""
 
     judge: str
     metric: str
@@ -30,7 +30,7 @@ class ListedScore(Struct, frozen=True):
 
 
 class ListedRun(Struct, frozen=True):
-    """One run in a few words."""
+    """One run, abridged."""
 
     run: str
     kind: str
@@ -40,28 +40,28 @@ class ListedRun(Struct, frozen=True):
     model: str
     questions: int
     answered: int | None
-    """None: the run has not ended, or holds rankings."""
+    """Number of answers; None: the run has not ended, or holds rankings."""
     started_at: str
     scores: tuple[ListedScore, ...] = ()
-    """The official judge's first, else the newest."""
+    """Scores, the official judge's first, then the newest."""
     sweep: str | None = None
-    """That the run is part of, as its manifest says."""
+    """Name of the sweep that the run belongs to, as in its manifest."""
 
 
 class RunFilter(Struct, frozen=True):
-    """Which runs to list; None: all. Texts may be patterns such as `hybrid*`."""
+    """Filter of runs; None: no restriction. Texts may be patterns such as `hybrid*`."""
 
     dataset: str | None = None
     memory: str | None = None
     model: str | None = None
     status: str | None = None
     since: str | None = None
-    """A day, or a day and a time: 2026-11-22, 2026-11-22T09:30."""
+    """A date, or a date and a time: 2026-11-22, 2026-11-22T09:30."""
     sweep: str | None = None
 
 
 class _Listed(Struct):
-    """What a list needs of `run.json`."""
+    """The part of `run.json` that a list needs."""
 
     kind: str
     status: str
@@ -74,11 +74,11 @@ class _Listed(Struct):
 
 
 def list_runs(results_dir: Path, wanted: RunFilter | None = None) -> list[ListedRun]:
-    """The runs of a folder, newest first.
+    """Return the runs of a folder, newest first.
 
     Args:
         results_dir: the folder of runs.
-        wanted: which of them; None: all.
+        wanted: filter; None: all runs.
 
     Raises:
         HarnessError: `since` is not a date.
@@ -87,8 +87,8 @@ def list_runs(results_dir: Path, wanted: RunFilter | None = None) -> list[Listed
     since = _moment(wanted.since) if wanted.since else None
     scores = _scores(read_index(results_dir))
     found = [_listed(results_dir, run_id, scores) for run_id in run_ids(results_dir)]
-    chosen = [one for one in found if _matches(one, wanted) and (since is None or _started(one) >= since)]
-    return sorted(chosen, key=lambda one: (one.started_at, one.run), reverse=True)
+    chosen = [run for run in found if _matches(run, wanted) and (since is None or _started(run) >= since)]
+    return sorted(chosen, key=lambda run: (run.started_at, run.run), reverse=True)
 
 
 def named_runs(
@@ -99,14 +99,14 @@ def named_runs(
     rankings: bool = True,
     tell: Callable[[str], None] = lambda line: None,
 ) -> list[str]:
-    """The ids that names and patterns stand for.
+    """Return the ids that names and patterns stand for.
 
     Args:
         names: run ids, or patterns such as `demo-*`, which stand for all runs that match.
         results_dir: the folder of runs.
-        sweep: the runs of this sweep too.
-        rankings: whether a pattern or a sweep stands for runs of `retrieval` too.
-        tell: is called with what is to be said of runs that are left out.
+        sweep: name of a sweep whose runs are included too.
+        rankings: True if a pattern or a sweep includes runs of `retrieval`.
+        tell: called with each note on runs that are left out.
 
     Returns:
         The names in their order, those of a pattern in alphabetical order and none twice.
@@ -128,7 +128,7 @@ def named_runs(
         wanted += [run_id for run_id in found if run_id not in wanted]
     if sweep is not None:
         listed = list_runs(results_dir)
-        of_sweep = [one.run for one in listed if one.sweep == sweep and (rankings or one.kind == "run")]
+        of_sweep = [run.run for run in listed if run.sweep == sweep and (rankings or run.kind == "run")]
         unrecorded, sweeps = unrecorded_note(listed, sweep), _sweeps(listed)
         if not of_sweep:
             fix = unrecorded or (nearest(sweep, sweeps) if sweeps else "`longmemeval runs` lists all runs")
@@ -140,7 +140,7 @@ def named_runs(
 
 
 def sweep_names(results_dir: Path) -> list[str]:
-    """What `--sweep` can name: the sweeps that have runs, in alphabetical order."""
+    """Return the names that `--sweep` accepts: the sweeps that have runs, in alphabetical order."""
     return _sweeps(list_runs(results_dir))
 
 
@@ -149,9 +149,9 @@ def _sweeps(listed: Iterable[ListedRun]) -> list[str]:
 
 
 def unrecorded_note(listed: Iterable[ListedRun], sweep: str) -> str:
-    """Say which runs may belong to a sweep and do not record it; empty where there are none.
+    """Return a note on runs that may belong to a sweep without recording it; empty if there are none.
 
-    The ids of a sweep begin with its name, but those of `nightly_v2` begin with `nightly` too: only the record tells.
+    The ids of a sweep begin with its name, but those of `nightly_v2` begin with `nightly` too: only the record is sure.
     """
     begin = f"{sweep}_"
     found = [one.run for one in listed if one.sweep is None and one.run.startswith(begin)]
@@ -170,65 +170,66 @@ def _ranks(results_dir: Path, run_id: str) -> bool:
 
 def _listed(results_dir: Path, run_id: str, scores: Mapping[str, tuple[ListedScore, ...]]) -> ListedRun:
     try:
-        one = decode_json((results_dir / run_id / "run.json").read_bytes(), _Listed)
+        listed = decode_json((results_dir / run_id / "run.json").read_bytes(), _Listed)
     except (UnreadableError, OSError):
         return ListedRun(run_id, "", DAMAGED, "", "", "", 0, None, "")
-    memory, model = _settings(one.settings, "memory", "name"), _settings(one.settings, "model", "spec")
-    answered = one.totals.get("answered")
+    memory, model = _settings(listed.settings, "memory", "name"), _settings(listed.settings, "model", "spec")
+    answered = listed.totals.get("answered")
     return ListedRun(
         run=run_id,
-        kind=one.kind,
-        status=one.status,
-        dataset=one.dataset.get("name", ""),
+        kind=listed.kind,
+        status=listed.status,
+        dataset=listed.dataset.get("name", ""),
         memory=memory,
         model=model,
-        questions=len(one.question_ids),
+        questions=len(listed.question_ids),
         answered=answered if isinstance(answered, int) else None,
-        started_at=one.started_at,
+        started_at=listed.started_at,
         scores=scores.get(run_id, ()),
-        sweep=one.sweep,
+        sweep=listed.sweep,
     )
 
 
 def _settings(settings: Mapping[str, Any], group: str, field: str) -> str:
-    """A field of a group of settings; empty where a run has none, as of imported answers."""
+    """Return a field of a group of settings; empty if a run has none, as with imported answers."""
     found = settings.get(group)
     return str(found.get(field, "")) if isinstance(found, dict) else ""
 
 
 def _scores(entries: Iterable[IndexEntry]) -> dict[str, tuple[ListedScore, ...]]:
-    """The newest line of each run and judge; later gradings by a judge do not count as scores."""
-    newest = {(one.run, one.judge): one for one in entries if one.grading == 1}
+    """Return the newest scores of each run; later gradings by a judge do not count as scores."""
+    newest = {(entry.run, entry.judge): entry for entry in entries if entry.grading == 1}
     found: dict[str, list[IndexEntry]] = {}
-    for one in newest.values():
-        found.setdefault(one.run, []).insert(0, one)
+    for entry in newest.values():
+        found.setdefault(entry.run, []).insert(0, entry)
     return {
         run: tuple(
-            ListedScore(one.judge, one.metric, one.accuracy, one.official) for one in _official_first(entries_of)
+            ListedScore(entry.judge, entry.metric, entry.accuracy, entry.official)
+            for entry in _official_first(entries_of)
         )
         for run, entries_of in found.items()
     }
 
 
 def _official_first(entries: list[IndexEntry]) -> Iterator[IndexEntry]:
-    yield from sorted(entries, key=lambda one: not one.official)
+    yield from sorted(entries, key=lambda entry: not entry.official)
 
 
-def _matches(one: ListedRun, wanted: RunFilter) -> bool:
+def _matches(run: ListedRun, wanted: RunFilter) -> bool:
     pairs = (
-        (one.dataset, wanted.dataset),
-        (one.memory, wanted.memory),
-        (one.model, wanted.model),
-        (one.status, wanted.status),
+        (run.dataset, wanted.dataset),
+        (run.memory, wanted.memory),
+        (run.model, wanted.model),
+        (run.status, wanted.status),
     )
     return all(pattern is None or fnmatchcase(value, pattern) for value, pattern in pairs) and (
-        wanted.sweep is None or one.sweep == wanted.sweep
+        wanted.sweep is None or run.sweep == wanted.sweep
     )
 
 
-def _started(one: ListedRun) -> datetime:
+def _started(run: ListedRun) -> datetime:
     try:
-        found = datetime.fromisoformat(one.started_at)
+        found = datetime.fromisoformat(run.started_at)
     except ValueError:
         return datetime.min.replace(tzinfo=UTC)
     return found if found.tzinfo else found.replace(tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""`run.json`: everything needed to tell what a run was, written first and updated at the end."""
+"""`run.json`: the full record of a run, written first and updated at the end."""
 
 import functools
 import platform
@@ -40,12 +40,12 @@ _PACKAGES = (
 RECORDED_NAMES = frozenset({"run_id", "name", "preset", "spec", "preparation"}) | {
     *("question_ids", "fixtures", "files", "selection", "merged_from", "extended_from", "format", "kind", "status")
 }
-"""Keys of records under which names, ids and hashes stand, by which a run is found and read."""
+"""Keys of records that hold names, ids and hashes, by which a run is found and read."""
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,119}")
 
 
 RunStatus = Literal["running", "completed", "incomplete", "failed", "interrupted"]
-"""`completed`: every question has an answer; `incomplete`: it ended and some have none, resuming asks those again."""
+"""`completed`: every question has an answer; `incomplete`: it ended and some have none, which resuming asks again."""
 
 
 class MergedShard(Struct, frozen=True):
@@ -53,29 +53,29 @@ class MergedShard(Struct, frozen=True):
 
     run_id: str
     shard: str
-    """Such as `3/8`."""
+    """Shard such as `3/8`."""
     questions: int
     started_at: str
     ended_at: str
     manifest_sha256: str
-    """Of its `run.json`."""
+    """Hash of its `run.json`."""
     files: dict[str, str]
-    """sha256 of its journals, those of judgements too."""
+    """sha256 of its journals, including judgements."""
     environment: dict[str, Any]
-    """As in its manifest."""
+    """Environment in its manifest."""
 
 
 class EarlierExtent(Struct, frozen=True):
-    """What a run asked before it was extended to more questions."""
+    """The questions of a run before it was extended."""
 
     questions: int
     selection: Selection
     until: str
-    """When it was extended."""
+    """Time of the extension."""
 
 
 class RunManifest(Struct, frozen=True):
-    """The record of one run. `settings` is what must be unchanged for a run to be continued."""
+    """The record of one run. A run can be resumed only with the same `settings`."""
 
     format: int
     run_id: str
@@ -83,7 +83,7 @@ class RunManifest(Struct, frozen=True):
     dataset: dict[str, str]
     """Name, path, sha256 of the bytes and sha256 of the content."""
     settings: RunSettings
-    """Of the kind of run that it is."""
+    """Settings by the kind of run."""
     question_ids: tuple[str, ...]
     fixtures: dict[str, dict[str, str]]
     """Haystack id -> part -> sha256 of the part that was read."""
@@ -98,27 +98,27 @@ class RunManifest(Struct, frozen=True):
     selection: Selection | None = None
     """How `question_ids` were chosen; None: an earlier version did not record it."""
     merged_from: tuple[MergedShard, ...] = ()
-    """The shards that `merge` made it from, in their order."""
+    """The shards that `merge` made it from, in order."""
     extended_from: tuple[EarlierExtent, ...] = ()
-    """What it asked before, where `--extend` added questions; the first extent first."""
+    """Its earlier questions, if `--extend` added some; the first extent first."""
     templates: dict[str, str] = {}
-    """Texts of the prompts that are not shipped, by their hash; those of a protocol are in `settings.protocol`."""
+    """Texts of prompts that are not shipped, by their hash; those of a protocol are in `settings.protocol`."""
     sweep: str | None = None
-    """Name of the sweep that the run is part of; None: of none, or an earlier version did not record it."""
+    """Name of the sweep that the run belongs to; None: none, or an earlier version did not record it."""
 
     @property
     def kind(self) -> RunKind:
-        """What the run holds."""
+        """The kind of run: answers, hypotheses or rankings."""
         return kind_of(self.settings)
 
 
 def now() -> str:
-    """The wall clock, for records only."""
+    """Return the wall-clock time, for records only."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def environment() -> dict[str, Any]:
-    """Where and with what this process runs."""
+    """Return the record of versions, platform, git state and command line of this process."""
     return {
         "packages": dict(_versions()),
         "python": platform.python_version(),
@@ -130,7 +130,7 @@ def environment() -> dict[str, Any]:
 
 @functools.cache
 def _versions() -> Mapping[str, str]:
-    """Packages and their versions; read once, as it takes longer than all else that a manifest tells."""
+    """Return packages and their versions; cached, since reading them takes longer than the rest of a manifest."""
     versions = {"longmemeval": __version__}
     for package in _PACKAGES:
         try:
@@ -141,7 +141,7 @@ def _versions() -> Mapping[str, str]:
 
 
 def dataset_record(dataset: Dataset) -> dict[str, str]:
-    """Which data a run answers, by both identities; the path as it was given finds it again in `evaluate`."""
+    """Return the record of a data set: both its hashes, and the path as given, where `evaluate` will find it."""
     return {
         "name": dataset.name,
         "path": as_given(str(dataset.path)),
@@ -151,7 +151,7 @@ def dataset_record(dataset: Dataset) -> dict[str, str]:
 
 
 def _git_state() -> dict[str, Any] | None:
-    """Commit and dirty flag of the source tree this package runs from; None for an installed wheel."""
+    """Return commit and dirty flag of the source tree this package runs from; None for an installed wheel."""
     source = Path(__file__).resolve().parents[2]
     if not (source / ".git").exists():
         return None
@@ -173,10 +173,10 @@ def _git_state() -> dict[str, Any] | None:
 
 
 def check_run_id(run_id: str) -> str:
-    """`run_id` itself, if it can be a folder name.
+    """Return `run_id` if it can be a folder name.
 
     Raises:
-        HarnessError: it holds separators, is hidden or too long.
+        HarnessError: it contains separators, is hidden or too long.
     """
     if not _RUN_ID.fullmatch(run_id):
         raise HarnessError(
@@ -187,7 +187,7 @@ def check_run_id(run_id: str) -> str:
 
 
 def default_run_id(results_dir: Path, *parts: str) -> str:
-    """A name of what is run (data set, memory, model, say) and when; numbered where that is taken."""
+    """Return a run id made of `parts` (such as data set, memory, model) and the time; numbered if it is taken."""
     name = "_".join(safe_name(part.replace("/", "-").replace(":", "-")) for part in parts)
     run_id = f"{name.replace('%', '-').replace('~', '-')[:100]}_{time.strftime('%Y%m%d-%H%M%S')}"
     numbered = (f"{run_id}-{number}" for number in count(2))
@@ -197,15 +197,15 @@ def default_run_id(results_dir: Path, *parts: str) -> str:
 
 
 def run_ids(results_dir: Path) -> list[str]:
-    """All runs there are, by name."""
+    """Return the ids of all runs, in alphabetical order."""
     return [folder.name for folder in list_folders(results_dir) if (folder / "run.json").exists()]
 
 
 def run_folder(results_dir: Path, run_id: str) -> Path:
-    """The folder of an existing run.
+    """Return the folder of an existing run.
 
     Raises:
-        HarnessError: there is no such run (with the nearest id).
+        HarnessError: there is no such run; names the nearest id.
     """
     folder = results_dir / check_run_id(run_id)
     if not (folder / "run.json").exists():
@@ -215,11 +215,11 @@ def run_folder(results_dir: Path, run_id: str) -> Path:
 
 
 def read_manifest(folder: Path) -> RunManifest:
-    """The manifest of a run.
+    """Return the manifest of a run.
 
     Raises:
         HarnessError: it is of a newer format.
-        IntegrityError: it is damaged, or that of a run of another name than the folder's.
+        IntegrityError: it is damaged, or its run id is not the folder's name.
     """
     manifest = stored_manifest(folder)
     if manifest.run_id != folder.name:
@@ -232,7 +232,7 @@ def read_manifest(folder: Path) -> RunManifest:
 
 
 def stored_manifest(folder: Path) -> RunManifest:
-    """The manifest in a folder, of whatever run it is.
+    """Return the manifest in a folder, whatever its run id.
 
     Raises:
         HarnessError: it is of a newer format.
@@ -254,17 +254,17 @@ class _Document(Struct):
 
 
 def document_of(manifest: RunManifest) -> dict[str, Any]:
-    """A manifest as it is in `run.json`."""
+    """Return a manifest as it is in `run.json`."""
     document: dict[str, Any] = msgspec.to_builtins(manifest)
     first = {"format": manifest.format, "run_id": manifest.run_id, "kind": manifest.kind}
     return first | document | {"settings": manifest.settings.plain}
 
 
 def write_manifest(folder: Path, manifest: RunManifest) -> None:
-    """Write `run.json`, whole or not at all.
+    """Write `run.json` atomically.
 
     Raises:
-        HarnessError: the disk refuses (full, say); `run.json` is as it was.
+        HarnessError: it cannot be written, for instance because the disk is full; `run.json` is unchanged.
     """
     path = folder / "run.json"
     try:
@@ -283,24 +283,24 @@ def differences(
     after: Mapping[str, Any],
     prefix: str = "",
     *,
-    said: str = "was {old!r}, now {new!r}",
+    template: str = "was {old!r}, now {new!r}",
 ) -> list[str]:
-    """Where two settings differ, one sentence each: `reading.method: was 'con', now 'direct'`."""
+    """Return the differences of two settings, one sentence each: `reading.method: was 'con', now 'direct'`."""
     found = []
     for key in sorted({*before, *after}):
         old, new = before.get(key), after.get(key)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
-            found.extend(differences(old, new, f"{prefix}{key}.", said=said))
+            found.extend(differences(old, new, f"{prefix}{key}.", template=template))
         elif isinstance(old or new, Mapping) and old != new and not (old and new):
-            found.extend(differences(old or {}, new or {}, f"{prefix}{key}.", said=said))
+            found.extend(differences(old or {}, new or {}, f"{prefix}{key}.", template=template))
         elif old != new:
             shown = {"old": _NOT_SET if old is None else old, "new": _NOT_SET if new is None else new}
-            found.append(f"{prefix}{key}: {said.format(**shown)}")
+            found.append(f"{prefix}{key}: {template.format(**shown)}")
     return found
 
 
 class _NotSet:
-    """Stands for a setting that is not there."""
+    """Placeholder for a setting that is absent."""
 
     def __repr__(self) -> str:
         return "not set"

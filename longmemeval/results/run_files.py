@@ -26,27 +26,27 @@ from longmemeval.results.scores.stored import stored_metrics
 
 
 class PromptEntry(Struct, frozen=True):
-    """What is known of one stored prompt without its text."""
+    """A stored prompt without its text."""
 
     question_id: str
     purpose: str
     sha256: str
     intact: bool
-    """Whether that is the hash of its messages."""
+    """True if `sha256` is the hash of its messages."""
     sizes: tuple[int, ...]
     """Bytes of each message, as UTF-8."""
 
 
 class RunFiles:
-    """What the files of a run held when they were first asked for.
+    """The files of a run, as they were when first read.
 
-    A command that writes to one of them says so here, and what it wrote is seen from then on.
+    A command that writes to one of them reports it here; later reads see what it wrote.
 
     Args:
-        folder: the run's folder.
-        look_into_prompts: whether `prompts` will be asked for: they are then decoded when their file is read for its
-            hash.
-        manifest: where it was read; else it is read when it is asked for, and has to be of a run of the folder's name.
+        folder: folder of the run.
+        look_into_prompts: True if `prompts` will be used: they are then decoded when their file is read for its hash.
+        manifest: the manifest, if it was read already; else it is read on first use, and must be of a run of the
+            folder's name.
     """
 
     def __init__(self, folder: Path, *, look_into_prompts: bool = False, manifest: RunManifest | None = None) -> None:
@@ -93,14 +93,14 @@ class RunFiles:
 
     @property
     def prompts(self) -> list[PromptEntry]:
-        """What is known of each stored prompt."""
+        """Each stored prompt without its text."""
         if not self._look_into_prompts:
             self._look_into_prompts = True
             self._other_hashes.pop(PROMPTS, None)
         return self._prompts if self.sha256(PROMPTS) else []
 
     def sha256(self, name: str) -> str:
-        """Of one of the run's journals; empty where it is not there."""
+        """Return the hash of one of the run's journals; empty if it does not exist."""
         if name in (ANSWERS, RANKINGS):
             return (self._answers if name == ANSWERS else self._rankings).sha256
         if name not in self._other_hashes:
@@ -110,7 +110,7 @@ class RunFiles:
     def _hash_of(self, name: str) -> str:
         path = self.folder / name
         if name == PROMPTS and self._look_into_prompts:
-            # Prompts can be larger than all else together: only what is known of them is kept.
+            # Prompts can be larger than everything else together: their texts are not held in memory.
             stored = StoredJournal(path, SentPrompt, lambda prompt: self._prompts.append(_entry(prompt)))
             _ = stored.records
             return stored.sha256
@@ -118,30 +118,30 @@ class RunFiles:
 
     @property
     def judge_ids(self) -> list[str]:
-        """The judges that have judgements, by id."""
+        """Ids of the judges that have judgements."""
         return sorted(file.stem for file in (self.folder / "judgements").glob("*.jsonl"))
 
     def judged(self, judge_id: str) -> StoredJournal[Judgement]:
-        """The journal of one judge's judgements."""
+        """Return the journal of one judge's judgements."""
         if judge_id not in self._judgements:
             self._judgements[judge_id] = StoredJournal(judgements_file(self.folder, judge_id), Judgement)
         return self._judgements[judge_id]
 
     def writes(self, judge_id: str, journal: StoredJournal[Judgement] | None) -> None:
-        """Take over what this command writes of a judge's judgements; None: its file was removed."""
+        """Register the journal of a judge's judgements that this command writes; None: its file was removed."""
         if journal is None:
             self._judgements.pop(judge_id, None)
         else:
             self._judgements[judge_id] = journal
 
     def judgements(self, judge_id: str) -> list[Judgement]:
-        """All judgements by one judge, without those of empty replies, which an earlier version took for answers."""
+        """Return all judgements by one judge, but those of empty replies, which an earlier version took for answers."""
         judgements = self.judged(judge_id).records
         answered = drop_empty(judgements)
         return judgements if len(answered) == len(judgements) or self.manifest.kind != "run" else answered
 
     def current_judgements(self, judge_id: str) -> dict[str, Judgement]:
-        """The judgement that counts for each question: its label, or the newest failure if there is none."""
+        """Return the judgement that counts for each question: its label, or the newest failure if there is none."""
         return latest_judgements(self.judgements(judge_id))
 
     @cached_property
@@ -154,7 +154,7 @@ class RunFiles:
         return stored_metrics(self.folder)
 
     def scored(self, metrics: Metrics) -> None:
-        """Take over scores that this command has written."""
+        """Register scores that this command has written."""
         self.metrics = [*(one for one in self.metrics if one.judge.id != metrics.judge.id), metrics]
 
 

@@ -1,4 +1,4 @@
-"""The questions of a run as they were asked, and the data set they are from."""
+"""The questions of a run as they were put, and their data set."""
 
 from collections.abc import Sequence
 from copy import copy
@@ -16,11 +16,11 @@ from longmemeval.settings import Folders
 
 
 class RunQuestions:
-    """The questions of a run as they were asked, with their gold: what judges see and scores are made from.
+    """The questions of a run as they were put, with their gold: what judges see and scores are made from.
 
     Args:
-        manifest: of the run.
-        dataset: what it answered.
+        manifest: manifest of the run.
+        dataset: the data set it answered.
     """
 
     def __init__(self, manifest: RunManifest, dataset: Dataset) -> None:
@@ -29,7 +29,7 @@ class RunQuestions:
         self.benchmark = benchmark_of(dataset)
         everything = list(dataset.questions())
         self.total = len(everything)
-        """Questions of the whole data set."""
+        """Number of questions in the whole data set."""
         wanted = set(manifest.question_ids)
         asked = {question.question_id: question for question in everything if question.question_id in wanted}
         protocol = manifest.settings.official_protocol
@@ -48,7 +48,7 @@ class RunQuestions:
         self._golds: dict[str, Gold] = {}
 
     def of(self, manifest: RunManifest) -> "RunQuestions":
-        """The same for another run that asked these questions of these data in the same way.
+        """Return the same for another run that put these questions of the same data in the same way.
 
         Raises:
             IntegrityError: its questions are not those that its selection gives.
@@ -61,35 +61,35 @@ class RunQuestions:
 
     @property
     def part(self) -> str:
-        """How many questions these are of how many, and how they were chosen; empty for the whole data set."""
+        """Number of questions out of the total, and how they were chosen; empty for the whole data set."""
         return part_of(self.manifest.selection, len(self.questions), self.total)
 
     def protocol_note(self, official_metric: bool) -> str:
-        """What tables have to say of how the questions were put; empty where the benchmark's protocol was not followed.
+        """Return the note for tables on how the questions were put; empty unless the benchmark's protocol was followed.
 
         Args:
-            official_metric: whether the score is the benchmark's own.
+            official_metric: True if the score is the benchmark's own.
         """
         record, answering = self.manifest.settings.official_protocol, self.benchmark.answering
         return answering.note(record, official_metric) if record and answering else ""
 
     def gold(self, question_id: str) -> Gold:
-        """The gold of a question as it was asked."""
+        """Return the gold of a question as it was put."""
         if question_id not in self._golds:
             gold, as_asked = self.dataset.gold(question_id), self.benchmark.gold_as_asked
             self._golds[question_id] = as_asked(gold, self.questions[question_id]) if as_asked else gold
         return self._golds[question_id]
 
     def question_type(self, question_id: str) -> str:
-        """The type of a question as it was asked."""
+        """Return the type of a question as it was put."""
         return self.gold(question_id).question_type
 
     def golds(self) -> list[Gold]:
-        """All of them, in the order of the questions."""
+        """Return the gold of all questions, in their order."""
         return [self.gold(question_id) for question_id in self.questions]
 
     def types_by_ability(self) -> dict[str, list[str]]:
-        """Ability, of those that all benchmarks share -> the types of the questions that ask for it."""
+        """Return the question types by the abilities that all benchmarks share."""
         found: dict[str, list[str]] = {}
         for gold in self.golds():
             types = found.setdefault(self.benchmark.types.ability_of(gold), [])
@@ -99,15 +99,15 @@ class RunQuestions:
 
 
 def check_selection(manifest: RunManifest, dataset: Dataset, questions: Sequence[Question]) -> None:
-    """Refuse a manifest whose questions are not those that its selection gives.
+    """Raise an error if the questions of a manifest are not those that its selection gives.
 
     Args:
-        manifest: of the run.
-        dataset: what it is about.
-        questions: all of the data set's.
+        manifest: manifest of the run.
+        dataset: its data set.
+        questions: all questions of the data set.
 
     Raises:
-        IntegrityError: questions were taken out, or put in, by hand.
+        IntegrityError: questions were removed, or added, by hand.
     """
     if manifest.selection is None:
         return
@@ -124,7 +124,10 @@ def check_selection(manifest: RunManifest, dataset: Dataset, questions: Sequence
 
 
 def _where_it_was(name: str, path: Path, where: Folders) -> Dataset:
-    """Of a folder that has names in the catalogue by its name: several may read the same files in different ways."""
+    """Load a data set from its path, or by name if its folder has names in the catalogue.
+
+    Several names may read the files of one folder in different ways.
+    """
     entry = catalogue().get(name)
     if entry and entry.is_folder and path.exists() and path.as_posix().endswith(f"/{entry.file}"):
         return load_dataset(name, path.parents[len(Path(entry.file).parts) - 1])
@@ -132,10 +135,10 @@ def _where_it_was(name: str, path: Path, where: Folders) -> Dataset:
 
 
 def dataset_of(manifest: RunManifest, override: str | None, where: Folders) -> Dataset:
-    """The data set a run answered.
+    """Return the data set that a run answered.
 
     Raises:
-        HarnessError: its file has moved, or holds something else now.
+        HarnessError: its file has moved, or now holds other data.
     """
     name, path = manifest.dataset["name"], Path(manifest.dataset["path"])
     if override is None and not path.exists() and name not in catalogue():

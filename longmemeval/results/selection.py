@@ -1,4 +1,4 @@
-"""Which questions a command works on: all, the first N, a nested stratified sample, named ones; or a shard of them."""
+"""The selection of questions: all, the first N, a nested stratified sample, named ones; or a shard of them."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -12,16 +12,16 @@ from longmemeval.results.shards import partition, shard_named
 
 
 class Selection(Struct, frozen=True):
-    """At most one of the three ways; none of them means every question. Of what they choose, a shard."""
+    """At most one of the three ways; none of them means every question. `shard` divides what they choose."""
 
     limit: int | None = None
-    """The first N in file order."""
+    """Take the first N in file order."""
     sample: int | None = None
-    """N drawn by `seed`, stratified by question type; a smaller sample is inside a larger one."""
+    """Take N drawn by `seed`, stratified by question type; a smaller sample is inside a larger one."""
     seed: int = 0
     question_ids: tuple[str, ...] = ()
     shard: str = ""
-    """Such as `3/8`: one of the parts that `partition` divides the chosen questions into; empty: all of them."""
+    """Shard such as `3/8`: one of the parts that `partition` divides the chosen questions into; empty: all of them."""
 
     def __post_init__(self) -> None:
         """Check that the ways are not mixed and the counts make sense."""
@@ -36,12 +36,12 @@ class Selection(Struct, frozen=True):
 
 
 def part_of(selection: Selection | None, n: int, total: int) -> str:
-    """What tables say of a part of the questions: `2 of 19 questions, chosen by id`; empty for all of them.
+    """Return the words of tables for a part of the questions: `2 of 19 questions, chosen by id`; empty for all of them.
 
     Args:
-        selection: None where that is not recorded, by an earlier version.
-        n: questions selected.
-        total: questions of the data set.
+        selection: None if it is not recorded, by an earlier version.
+        n: number of questions selected.
+        total: number of questions in the data set.
     """
     if n == total:
         return ""
@@ -58,12 +58,12 @@ def part_of(selection: Selection | None, n: int, total: int) -> str:
 
 
 def select(questions: Sequence[Question], selection: Selection, question_type: Callable[[str], str]) -> list[Question]:
-    """The selected questions, in file order.
+    """Return the selected questions, in file order.
 
     Args:
         questions: all questions of the data set.
-        selection: what to take.
-        question_type: a question id to its type; called for `sample` only, and the one thing of gold that is read.
+        selection: the selection.
+        question_type: maps a question id to its type; called for `sample` only, the only gold that is read.
 
     Raises:
         HarnessError: a named question does not exist, or the shard has none.
@@ -84,13 +84,13 @@ def select(questions: Sequence[Question], selection: Selection, question_type: C
 def shards_with_questions(
     questions: Sequence[Question], selection: Selection, of: int, question_type: Callable[[str], str]
 ) -> list[str]:
-    """The shards, such as `3/8`, that have any of the selected questions; arguments as of `select`."""
+    """Return the shards, such as `3/8`, that have any of the selected questions; arguments as of `select`."""
     shards = partition(_chosen(questions, selection, question_type), of)
     return [f"{number}/{of}" for number, chosen in enumerate(shards, start=1) if chosen]
 
 
 def _chosen(questions: Sequence[Question], selection: Selection, question_type: Callable[[str], str]) -> list[Question]:
-    """What is selected of the whole data set, in the order in which larger selections go on."""
+    """Return the selection from the whole data set, in the order in which larger selections continue it."""
     if selection.question_ids:
         known = {question.question_id for question in questions}
         for question_id in selection.question_ids:
@@ -106,7 +106,7 @@ def _chosen(questions: Sequence[Question], selection: Selection, question_type: 
 
 
 def stratified_order(types: dict[str, str], seed: int) -> list[str]:
-    """All question ids in an order of which every prefix is a stratified sample.
+    """Return all question ids in an order of which every prefix is a stratified sample.
 
     Within a type the order is by a hash of seed and id, so it depends on neither file order nor library version. The
     i-th of n questions of a type is at (i + 1/2) / n of the whole order: types keep their share in every prefix.

@@ -1,7 +1,7 @@
-"""The `settings` of `run.json`, by the kind of run: what decides its answers or rankings.
+"""The `settings` of `run.json`, by the kind of run: everything that decides its answers or rankings.
 
-What a version does not write is `UNSET` and stays away when the settings are written again: a manifest of an earlier
-version keeps the hash of its settings.
+A setting that a version does not write is `UNSET` and stays absent when the settings are written again: a manifest of
+an earlier version keeps the hash of its settings.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ class MemorySettings(Struct, frozen=True):
     preset: str
     parameters: dict[str, Any]
     source: dict[str, str] | UnsetType = UNSET
-    """Of a memory from outside: where its code is from, and the hash of it."""
+    """For a memory from outside: the origin of its code, and its hash."""
 
 
 class ModelSettings(Struct, frozen=True):
@@ -32,13 +32,13 @@ class ModelSettings(Struct, frozen=True):
 
     spec: str
     api_base: str | UnsetType | None = UNSET
-    """Where it was reached, without secrets; None: at its provider's own address."""
+    """Address at which it was reached, without secrets; None: its provider's own."""
     temperature: int | float | UnsetType = UNSET
     max_tokens: int | UnsetType = UNSET
 
 
 class ReadingSettings(Struct, frozen=True):
-    """How the model was asked; templates by the hashes of their texts."""
+    """The way the model was prompted; templates by the hashes of their texts."""
 
     method: str
     history_format: str | UnsetType = UNSET
@@ -61,7 +61,7 @@ class QueryModelSettings(Struct, frozen=True):
     api_base: str | None
     temperature: int | float
     templates: dict[str, str]
-    """Hash of each, by what it asks for."""
+    """Hash of each template, by its purpose."""
 
 
 class HypothesesSettings(Struct, frozen=True):
@@ -72,65 +72,65 @@ class HypothesesSettings(Struct, frozen=True):
 
 
 class _Settings(Struct, frozen=True, kw_only=True, tag_field="kind"):
-    """What may be asked of a run whatever its kind; an absent setting has the value it stands for."""
+    """The settings common to all kinds of run; an absent setting has its default value."""
 
     others: dict[str, Any] = {}
-    """What a benchmark's own ranker decides by, and what another version wrote and this one does not know."""
+    """Settings of a benchmark's own ranker, and those that another version wrote and this one does not know."""
 
     @property
     def plain(self) -> dict[str, Any]:
-        """As values of JSON, without the kind."""
+        """The settings as JSON values, without the kind."""
         values: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
         return {name: value for name, value in values.items() if name not in ("kind", "others")} | self.others
 
     @property
     def memory_name(self) -> str:
-        """How tables call the memory; empty where that is not known."""
+        """Name of the memory in tables; empty if unknown."""
         return ""
 
     @property
-    def memory_asked(self) -> MemorySettings | None:
-        """None where it is not known."""
+    def memory_record(self) -> MemorySettings | None:
+        """The memory; None if unknown."""
         return None
 
     @property
     def model_name(self) -> str:
-        """Spec of the answering model; empty where none answered."""
+        """Spec of the answering model; empty if none answered."""
         return ""
 
     @property
     def embedder_spec(self) -> str:
-        """Empty where no vectors are read."""
+        """Spec of the embedder; empty if no vectors are read."""
         return ""
 
     @property
     def preparation_name(self) -> str:
-        """Empty where nothing prepared is read."""
+        """Name of the preparation; empty if nothing prepared is read."""
         return ""
 
     @property
     def is_ceiling(self) -> bool:
-        """Whether the memory reads the gold evidence."""
+        """True if the memory reads the gold evidence."""
         return False
 
     @property
     def marked_parts(self) -> tuple[str, ...]:
-        """Parts that would not come out the same if they were made again."""
+        """Parts that would differ if they were prepared again."""
         return ()
 
     @property
-    def told_of_parts(self) -> dict[str, dict[str, Any]]:
-        """What is known of each of them."""
+    def part_stats(self) -> dict[str, dict[str, Any]]:
+        """Statistics of each of them."""
         return {}
 
     @property
     def times(self) -> dict[str, int] | None:
-        """How often each question was answered, of those answered more than once; None where none was."""
+        """Number of times each question was answered, of those answered more than once; None if none was."""
         return None
 
     @property
     def official_protocol(self) -> dict[str, Any]:
-        """What the benchmark's own answering protocol wrote down; empty without one."""
+        """Record of the benchmark's own answering protocol; empty without one."""
         return {}
 
 
@@ -138,12 +138,12 @@ class _OfMemory(_Settings, frozen=True, kw_only=True):
     memory: MemorySettings
     reads_gold: bool
     embedder: FixtureEmbedder | UnsetType | None = UNSET
-    """None where no vectors are read."""
+    """The embedder; None if no vectors are read."""
     preparation: str | UnsetType = UNSET
     not_reproducible: tuple[str, ...] | UnsetType = UNSET
-    """Parts that would not come out the same if they were made again."""
+    """Parts that would differ if they were prepared again."""
     parts: dict[str, dict[str, Any]] | UnsetType = UNSET
-    """What is known of each of them, added up over the haystacks."""
+    """Statistics of each of them, added up over the haystacks."""
     query_model: QueryModelSettings | UnsetType = UNSET
 
     @property
@@ -152,7 +152,7 @@ class _OfMemory(_Settings, frozen=True, kw_only=True):
         return self.memory.name
 
     @property
-    def memory_asked(self) -> MemorySettings | None:
+    def memory_record(self) -> MemorySettings | None:
         """See `_Settings`."""
         return self.memory
 
@@ -176,24 +176,24 @@ class _OfMemory(_Settings, frozen=True, kw_only=True):
         return () if isinstance(self.not_reproducible, UnsetType) else self.not_reproducible
 
     @property
-    def told_of_parts(self) -> dict[str, dict[str, Any]]:
+    def part_stats(self) -> dict[str, dict[str, Any]]:
         """See `_Settings`."""
         return {} if isinstance(self.parts, UnsetType) else self.parts
 
 
 class AnswerSettings(_OfMemory, frozen=True, kw_only=True, tag="run"):
-    """Of answers of this harness."""
+    """Settings of answers of this harness."""
 
     model: ModelSettings
     reading: ReadingSettings
     protocol: dict[str, Any] | UnsetType = UNSET
-    """The benchmark's own, where the run followed it."""
+    """The benchmark's own protocol, if the run followed it."""
     repeat: int | UnsetType = UNSET
     abstain_below: int | float | UnsetType = UNSET
     token_counter: str | UnsetType = UNSET
     save_prompts: bool | UnsetType = UNSET
     batch: bool | UnsetType = UNSET
-    """Whether the model was asked through its provider's batch endpoints."""
+    """True if the model was called through its provider's batch endpoints."""
 
     @property
     def model_name(self) -> str:
@@ -207,20 +207,20 @@ class AnswerSettings(_OfMemory, frozen=True, kw_only=True, tag="run"):
 
 
 class RetrievalSettings(_OfMemory, frozen=True, kw_only=True, tag="retrieval"):
-    """Of rankings."""
+    """Settings of rankings."""
 
     protocol: Literal["standard", "official"]
     granularity: Literal["session", "turn"]
 
 
 class ImportedSettings(_Settings, frozen=True, kw_only=True, tag="hypotheses"):
-    """Of answers of another system: how they were made is not known."""
+    """Settings of answers of another system, whose making is unknown."""
 
     hypotheses: HypothesesSettings
     unknown_questions: tuple[str, ...]
-    """Ids in the file that the data set does not have."""
+    """Ids in the file that are not in the data set."""
     repeated_questions: dict[str, int] | UnsetType = UNSET
-    """How often the file answers a question that it answers more than once, by id."""
+    """Number of answers by question id, for questions that the file answers more than once."""
 
     @property
     def times(self) -> dict[str, int] | None:
@@ -239,7 +239,7 @@ _KINDS: dict[RunKind, type[RunSettings]] = {
 
 
 def settings_of(kind: RunKind, plain: Mapping[str, Any]) -> RunSettings:
-    """The settings that plain values stand for.
+    """Return the settings that plain values stand for.
 
     Raises:
         msgspec.ValidationError: they are not those of a run of this kind, or there is no such kind.
@@ -253,18 +253,18 @@ def settings_of(kind: RunKind, plain: Mapping[str, Any]) -> RunSettings:
 
 
 def retrieval_settings(plain: Mapping[str, Any]) -> RetrievalSettings:
-    """The settings of rankings that plain values stand for; a ranker's own are among them."""
+    """Return the settings of rankings that plain values stand for, including a ranker's own."""
     settings = settings_of("retrieval", plain)
     return msgspec.convert(settings, RetrievalSettings)
 
 
 def kind_of(settings: RunSettings) -> RunKind:
-    """The kind of run that has such settings."""
+    """Return the kind of run that has such settings."""
     if isinstance(settings, AnswerSettings):
         return "run"
     return "retrieval" if isinstance(settings, RetrievalSettings) else "hypotheses"
 
 
 def memory_settings(configuration: MemoryConfiguration) -> MemorySettings:
-    """A configuration as it is written down."""
+    """Return a configuration as it is recorded."""
     return msgspec.convert(configuration.model_dump(), MemorySettings)

@@ -1,4 +1,4 @@
-"""Shards: the questions of one run divided over several, and what such runs are called."""
+"""Shards: the questions of one run divided over several, and the names of such runs."""
 
 import re
 from collections.abc import Sequence
@@ -16,24 +16,24 @@ class Shard(Struct, frozen=True, order=True):
     """One of the shards of a run."""
 
     number: int
-    """From 1."""
+    """Number from 1."""
     of: int
 
     def __str__(self) -> str:
-        """As it is given and recorded: `3/8`."""
+        """Return the form in which it is given and recorded: `3/8`."""
         return f"{self.number}/{self.of}"
 
     def run_id(self, base: str) -> str:
-        """What the run of this shard is called; a name that says so already stays as it is."""
+        """Return the id of the run of this shard; a name that ends so already stays as it is."""
         ending = f"-{self.number}of{self.of}"
         return base if base.endswith(ending) else base + ending
 
 
 def shard_named(text: str) -> Shard:
-    """The shard that `3/8` stands for.
+    """Return the shard that `3/8` stands for.
 
     Raises:
-        HarnessError: it stands for none.
+        HarnessError: the text is not a shard.
     """
     found = _WRITTEN.fullmatch(text)
     shard = Shard(*map(int, found.groups())) if found else None
@@ -43,12 +43,12 @@ def shard_named(text: str) -> Shard:
 
 
 def sharded_id(base: str, shard: str) -> str:
-    """What a run is called that answers the questions of `shard`, or all of them where that is empty."""
+    """Return the id of a run that answers the questions of `shard`, or all of them if that is empty."""
     return shard_named(shard).run_id(base) if shard else base
 
 
 def base_of(run_id: str) -> str:
-    """The name that the runs of all shards begin with; empty for a run that is not called as one."""
+    """Return the name that the runs of all shards begin with; empty for a run that is not named as one."""
     found = _NAMED.fullmatch(run_id)
     return found[1] if found else ""
 
@@ -56,20 +56,20 @@ def base_of(run_id: str) -> str:
 def partition(questions: Sequence[Question], of: int) -> list[list[Question]]:
     """Divide questions into shards. All questions on a haystack are in one shard: its fixture is read once.
 
-    A haystack goes to the shard that has the fewest questions when the first of its own comes. What is put behind
-    `questions`, by a larger sample say, moves none of them.
+    A haystack goes to the shard that has the fewest questions when its own first one comes. Questions appended to
+    `questions`, by a larger sample for instance, move none of them.
 
     Args:
         questions: in the order in which they were chosen.
-        of: how many shards.
+        of: number of shards.
 
     Returns:
         The questions of each shard, in that order; a shard may have none.
     """
     shards: list[list[Question]] = [[] for _ in range(of)]
-    home: dict[str, list[Question]] = {}
+    shard_of: dict[str, list[Question]] = {}
     for question in questions:
-        if question.haystack_id not in home:
-            home[question.haystack_id] = min(shards, key=len)
-        home[question.haystack_id].append(question)
+        if question.haystack_id not in shard_of:
+            shard_of[question.haystack_id] = min(shards, key=len)
+        shard_of[question.haystack_id].append(question)
     return shards

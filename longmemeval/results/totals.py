@@ -1,4 +1,4 @@
-"""What the totals of a manifest say about the work done on questions before they are answered or ranked."""
+"""The totals of a manifest on answers, and on the work before questions are answered or ranked."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,19 +12,19 @@ from longmemeval.records import Answer, Usage
 from longmemeval.results.lines import current_answers, is_cut, is_empty, is_shortened, is_undated, total_usage
 
 QUERY_MODEL = "query_model"
-"""Where a manifest names the model that analyses questions: in its settings, and what it took, in its totals."""
+"""Key of the model that analyses questions in the settings of a manifest, and of its usage in the totals."""
 QUERY_EMBEDDINGS = "query_embeddings"
-"""Where the totals of a manifest say what embedding the questions cost."""
+"""Key, in the totals of a manifest, of the usage of embedding the questions."""
 
 MEMORY_CALLS = "memory_calls"
-"""Where the totals of a manifest tell what a memory's own model calls took while it was searched."""
+"""Key, in the totals of a manifest, of the memory's own model calls while it was searched."""
 
 
 def answer_totals(records: Sequence[Answer]) -> dict[str, Any]:
-    """What the totals of a manifest tell of answers.
+    """Return the totals of a manifest on answers.
 
     Args:
-        records: all lines of them.
+        records: all lines of the answers.
     """
     answers = current_answers(records).values()
     undated = sum(map(is_undated, answers))
@@ -40,27 +40,27 @@ def answer_totals(records: Sequence[Answer]) -> dict[str, Any]:
 
 
 def memory_call_totals(folder: Path) -> dict[str, Any]:
-    """What the totals of a manifest tell of the model calls that searching took; nothing where none were counted.
+    """Return the totals of a manifest on the model calls of searching; empty if none were counted.
 
     Args:
-        folder: the run's.
+        folder: folder of the run.
     """
     found = sums(read_calls(folder / CALLS))
-    told = msgspec.to_builtins(found)
-    return {MEMORY_CALLS: told} if any(told.values()) else {}
+    calls = msgspec.to_builtins(found)
+    return {MEMORY_CALLS: calls} if any(calls.values()) else {}
 
 
 def memory_calls(totals: Mapping[str, Any]) -> CallSums:
-    """What they tell."""
+    """Read the sums of the memory's model calls from a manifest's totals."""
     return msgspec.convert(totals.get(MEMORY_CALLS, {}), CallSums)
 
 
 class AnalysisTotals(Struct, frozen=True):
-    """What analysing took."""
+    """The work of analysing questions."""
 
     questions: int = 0
     fell_back: int = msgspec.field(default=0, name="by_rules")
-    """Questions for which a call failed or its reply could not be read."""
+    """Number of questions for which a call failed or its reply could not be read."""
     usage: Usage = Usage()
 
     def __add__(self, other: "AnalysisTotals") -> "AnalysisTotals":
@@ -70,10 +70,10 @@ class AnalysisTotals(Struct, frozen=True):
 
 
 def analysis_totals(found: AnalysisTotals | None, before: Mapping[str, Any]) -> dict[str, Any]:
-    """What the totals of a manifest say about the analyses; nothing where none were made.
+    """Return the totals of a manifest on the analyses; empty if there were none.
 
     Args:
-        found: what those of this session took.
+        found: the analyses of this session.
         before: the manifest's totals as an earlier session of the run left them.
     """
     if found is None:

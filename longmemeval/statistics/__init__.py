@@ -1,1 +1,1 @@
-"""What figures are worth: intervals, tests of pairs, power, agreement and spread."""
+"""Statistics for what figures can support: intervals, paired tests, power, agreement and spread."""

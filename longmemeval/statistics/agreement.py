@@ -1,4 +1,4 @@
-"""How far two judges agree on the same answers."""
+"""Agreement of two judges on the same answers."""
 
 from collections.abc import Iterable, Mapping
 
@@ -9,13 +9,13 @@ class Concordance(Struct, frozen=True):
     """Two judges' labels on a group of questions."""
 
     n: int
-    """Questions that both judges evaluated."""
+    """Number of questions that both judges evaluated."""
     not_evaluated: int
-    """Questions of the group that at least one of them did not."""
+    """Number of questions in the group that at least one of them did not evaluate."""
     agreed: float | None
     """Share of the `n` with equal labels; None without any."""
     kappa: float | None
-    """Cohen's kappa; None where both judges give one and the same label throughout, or nothing was evaluated."""
+    """Cohen's kappa; None if both judges give one and the same label throughout, or nothing was evaluated."""
 
 
 class Agreement(Struct, frozen=True):
@@ -23,7 +23,7 @@ class Agreement(Struct, frozen=True):
 
     overall: Concordance
     by_type: dict[str, Concordance]
-    """By question type, in the order of names."""
+    """By question type, in alphabetical order."""
     disputed: tuple[str, ...]
     """Ids of the questions with different labels, sorted."""
 
@@ -34,9 +34,9 @@ def agreement(
     """Compare the labels of two judges.
 
     Args:
-        labels_a: by question id; None or missing: not evaluated.
-        labels_b: the same of the other judge.
-        types: question type by question id, of all questions; labels of others are ignored.
+        labels_a: labels of one judge by question id; None or missing: not evaluated.
+        labels_b: labels of the other judge.
+        types: question type by question id, for all questions; labels of other questions are ignored.
     """
     pairs = {one: (labels_a.get(one), labels_b.get(one)) for one in sorted(types)}
     groups: dict[str, list[tuple[bool | None, bool | None]]] = {name: [] for name in sorted(set(types.values()))}
@@ -50,9 +50,10 @@ def agreement(
 
 
 def _concordance(pairs: Iterable[tuple[bool | None, bool | None]]) -> Concordance:
-    """Kappa as in Cohen (1960): (observed - expected) / (1 - expected), expected from each judge's own share of rights.
+    """Compare labels, with kappa as in Cohen (1960): (observed - expected) / (1 - expected).
 
-    Counted in whole numbers, n² times the shares, so that "expected is 1" is exact.
+    The expected agreement is that of each judge's own share of rights. Computed in integers, n² times the shares, so
+    that "expected is 1" is exact.
     """
     pairs = list(pairs)
     judged = [(a, b) for a, b in pairs if a is not None and b is not None]

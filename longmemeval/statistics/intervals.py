@@ -1,4 +1,4 @@
-"""The interval of a mean: of labels or of scores, over questions that have haystacks of their own or share some."""
+"""Intervals of means of labels or scores, over questions with haystacks of their own or shared ones."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -17,17 +17,17 @@ def label_interval(
     seed: int = 0,
     confidence: float = 0.95,
 ) -> tuple[tuple[float, float], IntervalMethod]:
-    """The interval of a share of right answers, and how it was made.
+    """Return the interval of a share of right answers, and its method.
 
-    Wilson's where every question has a haystack of its own. Questions that share haystacks are not independent: whole
-    haystacks are drawn again there. Where few labels, or nearly all, are right, so few haystacks give a bootstrap no
-    width to speak of, so it is never taken to be narrower than Wilson's at either end.
+    Wilson's where every question has a haystack of its own. Questions that share haystacks are not independent: there,
+    whole haystacks are resampled. Where few labels, or nearly all, are right, a bootstrap over so few haystacks has
+    next to no width, so neither end is taken to be narrower than Wilson's.
 
     Args:
         labels: 0 or 1, one per question; sorted by question id.
-        clusters: the haystack id of each.
-        resamples: of the bootstrap; None: see `bootstrap_mean`.
-        seed: of the bootstrap.
+        clusters: haystack id of each question.
+        resamples: number of resamples of the bootstrap; None: see `bootstrap_mean`.
+        seed: seed of the bootstrap.
         confidence: between 0 and 1.
     """
     right, n = round(sum(labels)), len(labels)
@@ -39,14 +39,14 @@ def label_interval(
 
 
 def score_interval(scores: Sequence[float], clusters: Sequence[str]) -> tuple[float, float]:
-    """The 95 % interval of a mean score: the bootstrap, over haystacks where questions share them.
+    """Return the 95 % interval of a mean score: the bootstrap, over haystacks if questions share them.
 
-    Equal scores, all 0 say, would give the bootstrap no width, which is more than so few questions can tell: they have
-    Wilson's interval.
+    For equal scores, such as all 0, the bootstrap would have no width, which claims more than so few questions can
+    show: they get Wilson's interval.
 
     Args:
         scores: between 0 and 1, one per question; sorted by question id.
-        clusters: the haystack id of each.
+        clusters: haystack id of each question.
     """
     if len(set(scores)) < 2:
         return wilson_interval(round(sum(scores)), len(scores))

@@ -4,11 +4,11 @@ A judge passes right answers at rate `r` and wrong ones at rate `w`. What was no
 judge never saw it. With a share `e` of the questions evaluated and a share `a` of all of them answered rightly, the
 score is `a * r + (e - a) * w`, so `a = (score - e * w) / (r - w)`.
 
-Rates come from plants, and plants of one question pass or fail together, so whole questions are drawn again (the
-Bayesian bootstrap, Rubin 1981). To each group comes half a question that passes and half one that fails, Jeffreys'
-prior: no rate of none or of all is certain, however few the plants. That is the purpose of the added successes and
-failures in Lang and Reiczigel (2014, Preventive Veterinary Medicine 113:13-22), whose interval takes plants as
-independent. Each draw of the rates meets a draw of the score; the interval is the middle 95 % of what they give.
+Rates come from plants, and plants of one question pass or fail together, so whole questions are resampled (the
+Bayesian bootstrap, Rubin 1981). Half a question that passes and half one that fails, Jeffreys' prior, is added to each
+group: no rate of 0 or 1 is certain, however few the plants. That is the purpose of the added successes and failures in
+Lang and Reiczigel (2014, Preventive Veterinary Medicine 113:13-22), whose interval treats plants as independent. Each
+draw of the rates is paired with a draw of the score; the interval is the middle 95 % of the results.
 """
 
 from collections.abc import Sequence
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Z = 1.959964
-"""Of a 95 % interval."""
+"""Normal quantile of a 95 % interval."""
 DRAWS = 10_000
 _PRIOR = 0.5
 _TAIL = 0.025
 _CELLS = 4_000_000
-"""Weights drawn for the rates of one judge at most: of very many unlike questions, fewer draws are used again."""
+"""Maximum number of weights drawn for the rates of one judge; above it, fewer draws are made and reused."""
 
 
 class Corrected(Struct, frozen=True):
@@ -40,18 +40,18 @@ class Corrected(Struct, frozen=True):
 
     value: float
     interval: tuple[float, float]
-    """95 %, with the uncertainty of the score and of the rates; `value` is inside."""
+    """95 % interval, with the uncertainty of the score and of the rates; contains `value`."""
 
 
 class NotCorrectable(Struct, frozen=True):
-    """Why the rates of a judge say nothing of a score."""
+    """The reason why the rates of a judge say nothing about a score."""
 
     reason: str
     """A clause without a full stop."""
 
 
 class PlantCredit(Struct, frozen=True):
-    """What a judge gave one plant; a plant without a label has none."""
+    """The credit a judge gave one plant; a plant without a label has none."""
 
     question_id: str
     right: bool
@@ -60,11 +60,11 @@ class PlantCredit(Struct, frozen=True):
 
 
 class MeasuredRates:
-    """What a judge gives right and wrong answers, as plants show it.
+    """The mean credits a judge gives right and wrong answers, estimated from plants.
 
     Args:
-        credits: of the plants that have a label, at least one right and one wrong, in any order.
-        seed: of the draws.
+        credits: credits of the labelled plants, at least one right and one wrong, in any order.
+        seed: seed of the draws.
 
     Raises:
         ValueError: there are no right plants, or no wrong ones.
@@ -72,8 +72,8 @@ class MeasuredRates:
 
     def __init__(self, credits: Sequence[PlantCredit], *, seed: int = 0) -> None:
         given: dict[str, tuple[list[float], list[float]]] = {}
-        for one in credits:
-            given.setdefault(one.question_id, ([], []))[one.right].append(one.credit)
+        for plant in credits:
+            given.setdefault(plant.question_id, ([], []))[plant.right].append(plant.credit)
         # Exact sums: they do not depend on the order.
         self._units = [(fsum(right), len(right), fsum(wrong), len(wrong)) for wrong, right in given.values()]
         self._seed = seed
@@ -85,18 +85,18 @@ class MeasuredRates:
         self.wrong: float = fsum(unit[2] for unit in self._units) / wrong
         """Mean credit of wrong plants."""
         self.plants = int(right + wrong)
-        """That have a label."""
+        """Number of plants with a label."""
 
     @cached_property
     def draws(self) -> "tuple[NDArray[np.float64], NDArray[np.float64]]":
-        """The two rates, as questions drawn again give them; `DRAWS` of each."""
+        """`DRAWS` draws of each of the two rates, from resampled questions."""
         import numpy as np
 
         generator = np.random.default_rng([self._seed, 1])
-        # Questions whose plants fared alike are interchangeable: the sum of their weights is one draw.
+        # Questions whose plants have equal credits are interchangeable: the sum of their weights is one draw.
         units, counts = np.unique(np.asarray(self._units), axis=0, return_counts=True)
         rows = min(DRAWS, max(1000, _CELLS // len(units)))
-        drawn = [_weights(generator, counts, some) @ units for some in chunks(rows, len(units))]
+        drawn = [_weights(generator, counts, size) @ units for size in chunks(rows, len(units))]
         sums = np.resize(np.concatenate(drawn), (DRAWS, 4))
         added = generator.gamma(_PRIOR, size=(DRAWS, 4))
         rates = []
@@ -109,7 +109,7 @@ class MeasuredRates:
 
     @cached_property
     def unlike(self) -> bool:
-        """Whether right answers are shown to fare better than wrong ones: 97.5 of 100 draws say so."""
+        """True if right answers are shown to get more credit than wrong ones: in 97.5 % of the draws."""
         import numpy as np
 
         right, wrong = self.draws
@@ -131,15 +131,15 @@ def corrected_accuracy(
     not_evaluated: int = 0,
     labels: bool = True,
 ) -> Corrected | NotCorrectable:
-    """The accuracy that a score stands for.
+    """Return the accuracy of the answers, given the score by an erring judge.
 
     Args:
         accuracy: the score, between 0 and 1, over all questions.
-        n: questions.
-        interval: of the score, 95 %; says how much the questions count where they share haystacks.
-        rates: of the judge.
+        n: number of questions.
+        interval: 95 % interval of the score; its width shows how much the questions count if they share haystacks.
+        rates: rates of the judge.
         not_evaluated: questions without a label, which count as wrong.
-        labels: whether the judge gives labels, not scores in between.
+        labels: True if the judge gives labels, False if it gives scores in between.
     """
     import numpy as np
 
@@ -152,7 +152,7 @@ def corrected_accuracy(
     scores, shares = _score_draws(accuracy, evaluated, n, interval, labels=labels)
     low, high = map(float, np.quantile((scores - shares * wrong) / (right - wrong), [_TAIL, 1 - _TAIL]))
     if high < 0 or low > 1:
-        # Other rates held here than those of the plants.
+        # The rates of the plants cannot hold for these answers.
         return _BELOW if high < 0 else _ABOVE
     value = _bounded((accuracy - evaluated * rates.wrong) / (rates.right - rates.wrong), 0.0)
     return Corrected(value, (min(value, _bounded(low, 0.0)), max(value, _bounded(high, 0.0))))
@@ -161,13 +161,13 @@ def corrected_accuracy(
 def corrected_difference(
     difference: float, interval: tuple[float, float], rates: MeasuredRates, *, evaluated: float = 0.0
 ) -> Corrected | NotCorrectable:
-    """The difference of two accuracies by one judge that errs on both systems alike.
+    """Return the difference of two accuracies by one judge that errs alike on both systems.
 
     Args:
-        difference: of the scores, between -1 and 1.
-        interval: of that, 95 %.
-        rates: of the judge.
-        evaluated: difference of the shares of questions that have a label.
+        difference: difference of the scores, between -1 and 1.
+        interval: 95 % interval of the difference.
+        rates: rates of the judge.
+        evaluated: difference between the shares of questions that have a label.
     """
     import numpy as np
 
@@ -182,12 +182,12 @@ def corrected_difference(
 
 
 def expected_agreement(accuracy: float, first: MeasuredRates, second: MeasuredRates) -> float:
-    """The share of answers that two judges of labels give the same label, where their errors have nothing in common.
+    """Return the share of answers to which two judges of labels give the same label, if their errors are independent.
 
     Args:
         accuracy: true share of right answers among those that both gave a label.
-        first: what one judge gives right and wrong answers.
-        second: the other.
+        first: rates of one judge.
+        second: rates of the other.
     """
     right, wrong = ((first.right, second.right), (first.wrong, second.wrong))
     alike = [a * b + (1 - a) * (1 - b) for a, b in (right, wrong)]
@@ -195,7 +195,7 @@ def expected_agreement(accuracy: float, first: MeasuredRates, second: MeasuredRa
 
 
 def _weights(generator: "np.random.Generator", counts: "NDArray[np.int64]", rows: int) -> "NDArray[np.float64]":
-    """What groups of `counts` questions weigh together, shape (rows, groups)."""
+    """Draw the total weights of groups of `counts` questions, shape (rows, groups)."""
     shape = (rows, len(counts))
     return generator.standard_exponential(shape) if (counts == 1).all() else generator.gamma(counts, size=shape)
 
@@ -203,20 +203,20 @@ def _weights(generator: "np.random.Generator", counts: "NDArray[np.int64]", rows
 def _score_draws(
     accuracy: float, evaluated: float, n: int, interval: tuple[float, float], *, labels: bool
 ) -> "tuple[NDArray[np.float64], NDArray[np.float64]]":
-    """Scores and shares evaluated that other questions could have given; as wide as the interval of the score."""
+    """Draw scores and shares evaluated that other questions could have given; as wide as the interval of the score."""
     low, high = wilson_interval(round(accuracy * n), n)
     size = n / max(1.0, ((interval[1] - interval[0]) / (high - low)) ** 2)
     shares = _wilson_draws(evaluated, size, 1) if evaluated < 1 else 1.0 + 0.0 * _normals(1)
     mean, among = accuracy / evaluated, size * evaluated
     if not labels and 0 < mean < 1:
-        # Scores in between vary less than labels: as much as the interval says beyond what the share does.
+        # Scores in between vary less than labels: by what the interval has beyond the variance of the share.
         spread = ((interval[1] - interval[0]) / (2 * Z)) ** 2 - mean**2 * evaluated * (1 - evaluated) / size
         among = max(among, evaluated**2 * mean * (1 - mean) / spread if spread > 0 else 0.0)
     return shares * _wilson_draws(mean, among, 0), shares
 
 
 def _wilson_draws(share: float, size: float, stream: int) -> "NDArray[np.float64]":
-    """Shares whose middle part, whatever its size, is Wilson's interval of that confidence."""
+    """Draw shares whose central part, of whatever size, is Wilson's interval of that confidence."""
     import numpy as np
 
     z = _normals(stream)
@@ -226,7 +226,7 @@ def _wilson_draws(share: float, size: float, stream: int) -> "NDArray[np.float64
 
 @lru_cache
 def _normals(stream: int) -> "NDArray[np.float64]":
-    """Normal deviates at equal steps of probability, in an order of their own for each stream."""
+    """Return normal deviates at equal steps of probability, permuted differently for each stream."""
     import numpy as np
 
     steps = np.array([NormalDist().inv_cdf((place + 0.5) / DRAWS) for place in range(DRAWS)])

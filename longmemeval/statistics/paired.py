@@ -1,4 +1,4 @@
-"""Two runs over the same questions: how far apart they are, and whether that is more than noise."""
+"""Paired comparison of two runs over the same questions: the difference, and whether it is more than noise."""
 
 from collections.abc import Mapping, Sequence
 from math import fsum
@@ -16,22 +16,22 @@ class Paired(Struct, frozen=True, kw_only=True):
     """Run `a` minus run `b`; fractions between -1 and 1, not rounded. A question is right if its score is 1."""
 
     n: int
-    """All questions; one that was not evaluated scores 0."""
+    """Number of questions; one that was not evaluated scores 0."""
     difference: float
     """Mean score of `a` minus mean score of `b`: positive where `a` is ahead."""
     interval: tuple[float, float]
-    """Bootstrap interval of `difference`, over haystacks where questions share them."""
+    """Bootstrap interval of `difference`, over haystacks if questions share them."""
     both: int
-    """Questions that both runs get right."""
+    """Number of questions that both runs get right."""
     a_only: int
     b_only: int
     neither: int
     mcnemar_p: float | None
-    """Of the exact McNemar test, whatever haystacks are shared; None where a score is neither 0 nor 1."""
+    """P value of the exact McNemar test, even if haystacks are shared; None if a score is neither 0 nor 1."""
     test: PairedTest
-    """McNemar's for labels of independent questions, else the permutation test, which needs neither."""
+    """McNemar's for labels of independent questions, else the permutation test, which requires neither."""
     p: float
-    """Of `test`, two-sided, for this pair alone: see `holm`."""
+    """P value of `test`, two-sided, for this pair alone: see `holm`."""
 
 
 def compare_pairs(
@@ -47,11 +47,11 @@ def compare_pairs(
 
     Args:
         a: score by question id, between 0 and 1 (labels: 0 and 1, or False and True); None: not evaluated, counts 0.
-        b: scores of the same questions.
-        haystacks: question id to haystack id, where questions share haystacks; others have their own.
+        b: scores of the same questions by the other run.
+        haystacks: question id to haystack id, if questions share haystacks; others have their own.
         resamples: draws of the bootstrap and of the permutation test.
-        seed: of both.
-        confidence: of the interval, between 0 and 1.
+        seed: seed of both.
+        confidence: confidence of the interval, between 0 and 1.
 
     Raises:
         HarnessError: the two runs are over different questions.
@@ -92,14 +92,14 @@ def compare_pairs(
 
 
 def mcnemar(a_only: int, b_only: int) -> float:
-    """Two-sided p of the exact test of McNemar (1947): the binomial test of the discordant pairs.
+    """Return the two-sided p of the exact test of McNemar (1947): the binomial test of the discordant pairs.
 
     Args:
-        a_only: questions only one run gets right.
-        b_only: questions only the other gets right.
+        a_only: number of questions only one run gets right.
+        b_only: number of questions only the other gets right.
 
     Returns:
-        1 where there are no discordant pairs.
+        1 if there are no discordant pairs.
     """
     # Not scipy's: importing it takes most of a second, which every comparison would wait for.
     n = a_only + b_only
@@ -111,7 +111,7 @@ def mcnemar(a_only: int, b_only: int) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjust p values for their number (Holm 1979): calling those below alpha real errs at all with at most alpha.
+    """Adjust p values for multiple testing (Holm 1979): calling those below alpha real errs at all with at most alpha.
 
     Returns:
         In the order given, each at least its `p_values` and at most 1.

@@ -1,4 +1,4 @@
-"""How small a difference of two runs so many questions can show, independent ones or such as share haystacks."""
+"""Power: how small a difference of two runs a number of questions can show, independent or sharing haystacks."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,12 +8,12 @@ from statistics import NormalDist
 from longmemeval.statistics.resampling import share_haystacks, smallest_p
 
 DISCORDANT = 0.2
-"""Share of the questions that one of two runs gets right and the other wrong, assumed where nothing is known of them.
-Two unrelated runs that are each right on 80 % part on 32 %; runs over the same data stumble over the same questions and
-part on fewer."""
+"""Share of the questions that one of two runs gets right and the other wrong, assumed where nothing is known.
+Two unrelated runs that are each right on 80 % disagree on 32 %; runs over the same data tend to fail on the same
+questions and disagree on fewer."""
 
 CORRELATION = 0.001
-"""Intraclass correlation, within a haystack, of what one run earns more than another, assumed where nothing is known.
+"""Intraclass correlation, within a haystack, of the difference in credit of two runs, assumed where nothing is known.
 Measured on 1,986 questions about ten conversations, seven presets answered by `offline/extractive`: over their 21 pairs
 0.0011 on average by `offline/lexical` and 0.0009 by token F1."""
 
@@ -22,24 +22,24 @@ ALPHA = 0.05
 
 
 def independent_units(clusters: Sequence[str]) -> int:
-    """What a test counts or turns round: haystacks where questions share several, else questions."""
+    """Return how many units a test counts or flips: haystacks if questions share several, else questions."""
     return len(set(clusters)) if share_haystacks(clusters) else len(clusters)
 
 
 def can_show_nothing(clusters: Sequence[str], alpha: float = ALPHA) -> bool:
-    """Whether so few units give no p below `alpha`, whatever the runs answer.
+    """Return True if so few units give no p below `alpha`, whatever the runs answer.
 
-    McNemar's test of n questions that one run alone gets right has p = 2 / 2^n, and so has turning round n signs that
-    are all alike: with five or fewer it is never below 0.05.
+    McNemar's test of n questions that one run alone gets right has p = 2 / 2^n, as does the sign-flip test of n units
+    of the same sign: with five or fewer it is never below 0.05.
     """
     return smallest_p(independent_units(clusters)) >= alpha
 
 
 def assumed_design_effect(clusters: Sequence[str]) -> float:
-    """What sharing haystacks multiplies the variance of a mean difference by, under `CORRELATION`; at least 1.
+    """Return the factor by which shared haystacks multiply the variance of a mean difference, under `CORRELATION`.
 
-    1 + (m - 1) rho (Kish 1965, section 5.4), m the size of the haystack of a question drawn at random: the mean size
-    where haystacks differ in it.
+    At least 1. 1 + (m - 1) rho (Kish 1965, section 5.4), m the size of the haystack of a question drawn at random: the
+    mean size of haystacks, weighted by their questions.
     """
     if not share_haystacks(clusters):
         return 1.0
@@ -48,14 +48,14 @@ def assumed_design_effect(clusters: Sequence[str]) -> float:
 
 
 def design_effect(differences: Sequence[Sequence[float]], clusters: Sequence[str]) -> float:
-    """What sharing haystacks multiplies the variance of mean differences by, as seen in several pairs of runs.
+    """Return the factor by which shared haystacks multiply the variance of mean differences, measured on pairs of runs.
 
     The variance between haystacks (that of a ratio estimate: Cochran 1977, section 6.3) over the variance of
-    independent questions, each summed over the pairs; at least 1, for so few haystacks give less by chance alone.
+    independent questions, each summed over the pairs; at least 1, since so few haystacks give less only by chance.
 
     Args:
-        differences: of each pair, one per question.
-        clusters: the haystack id of each question.
+        differences: differences of each pair of runs, one per question.
+        clusters: haystack id of each question.
     """
     if not share_haystacks(clusters):
         return 1.0
@@ -80,24 +80,24 @@ def minimum_detectable_difference(
     power: float = 0.8,
     alpha: float = ALPHA,
 ) -> float:
-    """The smallest true difference of two accuracies that the paired test shows with probability `power`.
+    """Return the smallest true difference of two accuracies that the paired test shows with probability `power`.
 
     The normal approximation of Miettinen (1968) as in Connor (1987, Biometrics 43:207-211), solved for the difference
     d: d √n = z(1 - alpha/2) √discordant + z(power) √(discordant - d²). The exact test is a little weaker. Runs cannot
-    differ by more than the discordant share, so that is raised to the difference where it would be less. Questions that
-    share haystacks count as n / `design_effect` independent ones, and Student's t with one degree of freedom less than
-    there are haystacks takes the place of z, as in trials of whole groups (Donner and Klar 2000).
+    differ by more than the discordant share, so that share is raised to the difference where it would be less.
+    Questions that share haystacks count as n / `design_effect` independent ones, and Student's t with one degree of
+    freedom less than there are haystacks takes the place of z, as in cluster-randomised trials (Donner and Klar 2000).
 
     Args:
-        n: questions both runs answer.
+        n: number of questions both runs answer.
         discordant: share of the questions that one run gets right and the other wrong.
         design_effect: see the function of that name; 1 for independent questions.
-        haystacks: how many the questions share; None: they are independent.
+        haystacks: number of haystacks the questions share; None: they are independent.
         power: probability of showing the difference, between 0 and 1.
         alpha: two-sided level of the test, between 0 and 1.
 
     Returns:
-        Fraction between 0 and 1; 1 also where `n` is so small that no difference would show.
+        Fraction between 0 and 1; also 1 if `n` is so small that no difference would show.
     """
     z_alpha, z_power = _quantile(1 - alpha / 2, haystacks), _quantile(power, haystacks)
     independent = n / design_effect

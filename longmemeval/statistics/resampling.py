@@ -1,8 +1,8 @@
 """Uncertainty by resampling: the bootstrap of a mean and of a mean difference, and the sign-flip permutation test.
 
-What is drawn is a unit: a whole haystack where questions share haystacks, for these are not independent (some
+The unit of resampling is a whole haystack if questions share haystacks, since these are not independent (some
 benchmarks ask 200 about one conversation), else a question. Questions that all share one haystack are units of their
-own: the result then holds for that haystack. The seed alone decides what is drawn.
+own: the result then holds for that haystack. The draws depend on the seed alone.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 RESAMPLES = 10_000
-"""Draws of a comparison of two runs, and of a mean over few units."""
+"""Number of draws for a comparison of two runs, and for a mean over few units."""
 _RESAMPLES_OF_MANY = 1000
-"""Draws of a mean over more than `_FEW_UNITS` units, where a draw is as long as they are many."""
+"""Number of draws for a mean over more than `_FEW_UNITS` units, where each draw is that long."""
 _FEW_UNITS = 100
 
 _CELLS = 1_000_000
 """Numbers held at a time; a limit on memory."""
-_KEPT = 64_000_000
-"""Bytes of draws of one kind that are kept for the next pair of runs at most."""
+_MAX_CACHED = 64_000_000
+"""Maximum bytes of draws of one kind that are cached for the next pair of runs."""
 _ROWS = 100
-"""Kept draws made from one seed."""
+"""Number of cached draws made from one seed."""
 _FEW = 50
-"""Up to so many distinct units are counted with one draw each."""
+"""Up to this many distinct units are counted with one multinomial draw each."""
 _Kind = Literal["hits", "signs"]
 _ROUNDING = 1e-9
 """Sums of scores that differ by less are ties."""
@@ -44,14 +44,13 @@ def bootstrap_mean(
 
     Args:
         values: one per question, at least one; sorted by question id, for the order decides what a draw hits.
-        clusters: the haystack id of each.
-        resamples: how often the units are drawn again; None: 10,000 times up to 100 units, 1,000 times where there are
-            more.
-        seed: of the draws.
+        clusters: haystack id of each question.
+        resamples: number of resamples; None: 10,000 for up to 100 units, 1,000 for more.
+        seed: seed of the draws.
         confidence: between 0 and 1.
 
     Returns:
-        Lower and upper bound; equal values give an interval without width.
+        Lower and upper bound; equal values give an interval of zero width.
     """
     import numpy as np
 
@@ -77,18 +76,18 @@ def paired_bootstrap(
     """Percentile interval of the mean difference of two paired runs (Efron and Tibshirani 1993, section 13.3).
 
     Units of equal sum and size are interchangeable, so each draw is one multinomial count of how often every distinct
-    unit turns up: labels make no more than three. Where scores make many, pairs of as many units share their draws.
+    unit turns up: labels make at most three. Where scores make many, pairs with the same number of units share draws.
 
     Args:
         differences: one per question, in any order; each between -1 and 1.
-        clusters: the haystack id of each.
-        resamples: how often the units are drawn again.
-        seed: of the draws.
+        clusters: haystack id of each question.
+        resamples: number of resamples.
+        seed: seed of the draws.
         confidence: between 0 and 1.
 
     Returns:
         Lower and upper bound; (-1, 1) for fewer than two questions, which say nothing of their spread. Equal
-        differences give an interval without width.
+        differences give an interval of zero width.
     """
     if len(differences) < 2:
         return (-1.0, 1.0)
@@ -110,18 +109,18 @@ def paired_bootstrap(
 def sign_flip_p(
     differences: Sequence[float], clusters: Sequence[str], *, resamples: int = RESAMPLES, seed: int = 0
 ) -> float:
-    """Two-sided p of the paired permutation test of a mean difference.
+    """Return the two-sided p of the paired permutation test of a mean difference.
 
-    If the two runs are equally good, the sign of every unit's difference is a coin's toss (Fisher's randomisation test;
-    Good 2005, section 3.2). Where there are no more patterns of signs than draws, as with ten haystacks, all of them
-    are looked at and p is exact: the share of those at least as far from zero as what was seen. Else patterns are
-    drawn, and p = (1 + hits) / (1 + resamples), so it is never zero (Phipson and Smyth 2010).
+    If the two runs are equally good, the sign of every unit's difference is random (Fisher's randomisation test; Good
+    2005, section 3.2). If there are no more patterns of signs than draws, as with ten haystacks, all of them are
+    enumerated and p is exact: the share of patterns at least as far from zero as the observed one. Otherwise patterns
+    are drawn, and p = (1 + hits) / (1 + resamples), so it is never zero (Phipson and Smyth 2010).
 
     Args:
         differences: one per question, in any order.
-        clusters: the haystack id of each.
-        resamples: how often the signs are drawn.
-        seed: of the draws.
+        clusters: haystack id of each question.
+        resamples: number of patterns drawn.
+        seed: seed of the draws.
     """
     import numpy as np
 
@@ -130,36 +129,36 @@ def sign_flip_p(
     if len(moved) < resamples.bit_length():
         patterns = np.arange(2 ** len(moved))[:, np.newaxis] >> np.arange(len(moved)) & 1
         return _extreme(moved, (1 - 2 * patterns).astype(np.float64)) / len(patterns)
-    # Units without a difference keep their signs too: pairs of as many units then share their draws.
+    # Units without a difference also get signs: pairs with the same number of units then share their draws.
     hits = sum(_extreme(sums, signs) for signs in _drawn("signs", len(sums), resamples, seed))
     return (1 + hits) / (1 + resamples)
 
 
 def smallest_p(units: int) -> float:
-    """The least p that flipping the signs of so many units can give: all signs as seen, or all turned round."""
+    """Return the smallest p that the sign-flip test of so many units can give."""
     return min(1.0, 2.0 ** (1 - units))
 
 
 def _extreme(sums: "NDArray[np.float64]", signs: "NDArray[np.float64]") -> int:
-    """How many rows of `signs`, shape (rows, len(sums)), lead at least as far from zero as the signs seen."""
+    """Count the rows of `signs`, shape (rows, len(sums)), that give a sum at least as far from zero as observed."""
     import numpy as np
 
     return int((np.abs(signs @ sums) >= abs(sums.sum()) - _ROUNDING).sum())
 
 
 def share_haystacks(clusters: Sequence[str]) -> bool:
-    """Whether the units are haystacks, several of them and some with several questions, and not single questions."""
+    """Return whether the units are haystacks, several and some with several questions, rather than single questions."""
     return 1 < len(set(clusters)) < len(clusters)
 
 
 def _ordered(values: Sequence[float], clusters: Sequence[str]) -> tuple[list[float], list[str]]:
-    """Both in an order that does not depend on the one given: sums of floats depend on theirs."""
+    """Return both sorted, independent of the order given: sums of floats depend on it."""
     pairs = sorted(zip(clusters, values, strict=True))
     return [value for _, value in pairs], [cluster for cluster, _ in pairs]
 
 
 def _units(values: Sequence[float], clusters: Sequence[str]) -> "NDArray[np.float64]":
-    """Sum and number of the values of each unit, shape (units, 2)."""
+    """Return sum and number of the values of each unit, shape (units, 2)."""
     import numpy as np
 
     labels, members = np.unique(np.asarray(clusters), return_inverse=True)
@@ -169,17 +168,17 @@ def _units(values: Sequence[float], clusters: Sequence[str]) -> "NDArray[np.floa
 
 
 def _drawn(kind: _Kind, units: int, resamples: int, seed: int) -> "Iterator[NDArray[np.float64]]":
-    """All `resamples` rows of what is drawn for `units` units, some rows at a time."""
+    """Yield all `resamples` rows of draws for `units` units, some rows at a time."""
     import numpy as np
 
-    draw = _rows_drawn if resamples * units <= _KEPT else _rows_drawn.__wrapped__
+    draw = _rows_drawn if resamples * units <= _MAX_CACHED else _rows_drawn.__wrapped__
     for start in range(0, resamples, _ROWS):
         yield draw(kind, units, min(_ROWS, resamples - start), seed, start).astype(np.float64)
 
 
 @lru_cache(maxsize=2 * RESAMPLES // _ROWS)
 def _rows_drawn(kind: _Kind, units: int, rows: int, seed: int, start: int) -> "NDArray[np.int8]":
-    """How often each unit is hit when as many are drawn, or a sign for each; shape (rows, units)."""
+    """Draw how often each unit is hit when as many are drawn, or a sign for each; shape (rows, units)."""
     import numpy as np
 
     generator = np.random.default_rng([seed, start])
@@ -187,18 +186,18 @@ def _rows_drawn(kind: _Kind, units: int, rows: int, seed: int, start: int) -> "N
         return generator.integers(2, size=(rows, units), dtype=np.int8) * np.int8(2) - np.int8(1)
     drawn = generator.integers(units, size=(rows, units))
     cells = (drawn + units * np.arange(rows)[:, np.newaxis]).ravel()
-    # A byte is enough: that one of many units is hit 128 times, once expected, does not happen.
+    # A byte is enough: one of many units is never drawn 128 times, where once is expected.
     return np.bincount(cells, minlength=rows * units).reshape(rows, units).astype(np.int8)
 
 
 def chunks(resamples: int, width: int) -> list[int]:
-    """Rows to draw at a time, in all `resamples`, so that `width` numbers a row stay within bounds."""
+    """Split `resamples` into numbers of rows to draw at a time, so that `width` numbers a row fit in `_CELLS`."""
     rows = max(1, _CELLS // max(1, width))
     return [min(rows, resamples - start) for start in range(0, resamples, rows)]
 
 
 def _central(means: "NDArray[np.float64]", confidence: float) -> tuple[float, float]:
-    """The bounds that leave out equal shares of `means` below and above."""
+    """Return the bounds that leave out equal shares of `means` below and above."""
     import numpy as np
 
     tail = (1 - confidence) / 2

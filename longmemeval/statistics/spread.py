@@ -1,4 +1,4 @@
-"""Uncertainty and spread of what was measured."""
+"""Wilson intervals, percentiles and the spread of repeated runs."""
 
 from collections.abc import Sequence
 from math import sqrt
@@ -8,11 +8,11 @@ from msgspec import Struct
 
 
 def wilson_interval(successes: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Wilson's score interval of a proportion (Wilson 1927, without continuity correction).
+    """Return Wilson's score interval of a proportion (Wilson 1927, without continuity correction).
 
     Args:
-        successes: how many of the `n` trials succeeded.
-        n: trials; without any, nothing is known and the interval is (0, 1).
+        successes: number of the `n` trials that succeeded.
+        n: number of trials; 0: nothing is known and the interval is (0, 1).
         confidence: between 0 and 1.
 
     Returns:
@@ -20,7 +20,7 @@ def wilson_interval(successes: int, n: int, confidence: float = 0.95) -> tuple[f
     """
     if n == 0:
         return (0.0, 1.0)
-    # Not scipy's: importing scipy.stats takes longer than grading a whole offline run. The tests hold the two equal.
+    # Not scipy's: importing scipy.stats takes longer than grading a whole offline run. Tests check that both agree.
     z2 = NormalDist().inv_cdf(0.5 + confidence / 2) ** 2
     centre = (successes + z2 / 2) / (n + z2)
     half_width = sqrt(z2 * (successes * (n - successes) / n + z2 / 4)) / (n + z2)
@@ -28,14 +28,14 @@ def wilson_interval(successes: int, n: int, confidence: float = 0.95) -> tuple[f
 
 
 def percentile(values: Sequence[float], q: float) -> float | None:
-    """The `q`-th percentile, linear between the two nearest values (numpy's default).
+    """Return the `q`-th percentile, linear between the two nearest values (numpy's default).
 
     Args:
         values: in any order.
         q: between 0 and 100.
 
     Returns:
-        None when there are no values.
+        None if there are no values.
     """
     if not values:
         return None
@@ -53,7 +53,7 @@ class Spread(Struct, frozen=True):
     lowest: float
     highest: float
     n: int
-    """Runs."""
+    """Number of runs."""
 
 
 def repeat_spread(accuracies: Sequence[float]) -> Spread:

@@ -173,9 +173,9 @@ def _score_rankings(folder: Path, first: Path, manifest: RunManifest, asked: Run
 def _settings(manifests: Sequence[RunManifest]) -> RunSettings:
     """The settings of all; what they tell of parts is added up over the haystacks of all."""
     settings = manifests[0].settings
-    if isinstance(settings, ImportedSettings) or not settings.told_of_parts:
+    if isinstance(settings, ImportedSettings) or not settings.part_stats:
         return settings
-    told = added_up([one.settings.told_of_parts for one in manifests])
+    told = added_up([one.settings.part_stats for one in manifests])
     return structs.replace(settings, parts=told or UNSET)
 
 

@@ -105,7 +105,7 @@ def _check_alike(found: Sequence[ShardRun]) -> None:
     usual = encoded.index(Counter(encoded).most_common(1)[0][0]) if found else 0
     for one, view in zip(found, views, strict=True):
         said = f"{{new!r}}, in shard {found[usual].shard} {{old!r}}"
-        if changed := differences(views[usual], view, said=said):
+        if changed := differences(views[usual], view, template=said):
             more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
             raise HarnessError(
                 f"{one.name.capitalize()} differs from the others: {'; '.join(changed[:5])}{more}",

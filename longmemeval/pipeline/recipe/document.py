@@ -93,18 +93,18 @@ def recipe_of(manifest: RunManifest, prepare: str = "", recipes: Mapping[str, An
 def changes(recipe: Recipe, now: Recipe) -> list[str]:
     """What a run made by `recipe` has otherwise, one line each: `environment.python: recipe 3.11.7, here 3.12.1`."""
     before, after = _compared(recipe), _compared(now)
-    found = differences(before, after, said="recipe {old}, here {new}")
+    found = differences(before, after, template="recipe {old}, here {new}")
     if not found and recipe.settings_sha256 != now.settings_sha256:
         told = {"settings_sha256": recipe.settings_sha256}
         said = "recipe {old}, here {new}: the recipe was edited, or another version of longmemeval wrote it"
-        found = differences(told, {"settings_sha256": now.settings_sha256}, said=said)
+        found = differences(told, {"settings_sha256": now.settings_sha256}, template=said)
     return found
 
 
 def data_changes(recipe: Recipe, dataset: Mapping[str, str]) -> list[str]:
     """What differs in the data set alone: it is known before anything is planned."""
     hashes = [{f"dataset.{key}": one[key] for key in ("sha256", "content_sha256")} for one in (recipe.dataset, dataset)]
-    return differences(_short(hashes[0]), _short(hashes[1]), said="recipe {old}, here {new}")
+    return differences(_short(hashes[0]), _short(hashes[1]), template="recipe {old}, here {new}")
 
 
 def _compared(recipe: Recipe) -> dict[str, Any]:

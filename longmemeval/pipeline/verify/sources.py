@@ -38,7 +38,7 @@ def read_other_code(manifest: RunManifest, where: Folders) -> Iterator[str | Non
     Yields:
         None, or how they differ; nothing where the parts are not there any more.
     """
-    asked = manifest.settings.memory_asked
+    asked = manifest.settings.memory_record
     named = _code(asked.source) if asked and isinstance(asked.source, Mapping) else {}
     for name, info in _parts_read(manifest, where) if named else ():
         made = {key: info.recipe.get(key) for key in named}
@@ -53,7 +53,7 @@ def read_other_code(manifest: RunManifest, where: Folders) -> Iterator[str | Non
 
 def code_since(manifest: RunManifest) -> tuple[str, ...]:
     """How the code of a run's memory differs from what is here; nothing where it does not, or is not here."""
-    asked = manifest.settings.memory_asked
+    asked = manifest.settings.memory_record
     if not asked or not isinstance(asked.source, Mapping):
         return ()
     now = _code_now(asked.preset)

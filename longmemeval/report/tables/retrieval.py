@@ -98,7 +98,7 @@ def retrieval_footnotes(report: RetrievalReport) -> list[str]:
             "Ties: in the order of the history. What a memory recalls without ranking it follows, newest first."
         )
     notes.extend(dict.fromkeys(note for run in report.runs for result in run.results for note in result.notes))
-    told = ((run.settings.memory_name, run.settings.told_of_parts) for run in report.runs)
+    told = ((run.settings.memory_name, run.settings.part_stats) for run in report.runs)
     notes.extend(note for memory, parts in told for note in part_notes(memory, parts))
     if any(run.settings.is_ceiling for run in report.runs):
         notes.append(ORACLE_NOTE)

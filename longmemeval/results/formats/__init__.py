@@ -1,1 +1,1 @@
-"""`import` and `export`: the formats of others."""
+"""Formats of other tools, for `import` and `export`."""

@@ -29,9 +29,9 @@ class CsvExport(Struct, frozen=True):
     judges: tuple[str, ...]
     """Judge ids, in the order of their columns."""
     part: str = ""
-    """How many questions of how many, and how they were chosen; empty for the whole data set."""
+    """Number of questions out of the total, and how they were chosen; empty for the whole data set."""
     protocol_note: str = ""
-    """What the benchmark's own protocol means for the scores; empty without one."""
+    """The consequence of the benchmark's own protocol for the scores; empty without one."""
 
 
 def export_csv(
@@ -42,19 +42,19 @@ def export_csv(
     Columns: `question_id`, `question_type`, `ability`, `question`, `question_date`, `gold`, `unanswerable`,
     `hypothesis`, `status`; `label <judge>` and `score <judge>` for each judge; `lost_at` (by the official judge, else
     the newest); `recalled`, `cut` (messages), `evidence_recall`, `top_score`, `prompt_tokens` (as sent, by the run's
-    counter), `completion_tokens`, `cost_usd`, `latency_ms`, `recall_ms`, `error`. What is not known is empty.
+    counter), `completion_tokens`, `cost_usd`, `latency_ms`, `recall_ms`, `error`. Unknown values are empty.
 
-    Text that begins with `=`, `+`, `-`, `@`, a tab or a carriage return would be taken for a formula by a spreadsheet:
-    an apostrophe is put before it. Control characters other than tabs and line breaks are written as escapes.
+    A spreadsheet would read text that begins with `=`, `+`, `-`, `@`, a tab or a carriage return as a formula: an
+    apostrophe is put before it. Control characters other than tabs and line breaks are written as escapes.
 
     Args:
-        run_id: a graded run.
+        run_id: id of a graded run.
         output: the folder for the file; None: `csv` in the run's folder.
-        dataset: where the gold is, if the run's data set has moved.
+        dataset: path or name of the data set with the gold, if it has moved.
         where: the folders; None: from the environment.
 
     Raises:
-        HarnessError: there is no such run, it is not graded or holds rankings, or its data set is not there.
+        HarnessError: there is no such run, it is not graded or holds rankings, or its data set is missing.
     """
     where = where or folders()
     (run,) = load_graded([run_id], where, dataset=dataset)
@@ -112,7 +112,7 @@ def _labels(verdicts: dict[str, Judgement | None]) -> dict[str, Cell]:
 
 
 def _effort(gold: Gold, answer: Answer | None) -> dict[str, Cell]:
-    """What memory and model did; only known of runs of this harness."""
+    """Return the cells on the work of memory and model; known only of runs of this harness."""
     return {
         "recalled": len(answer.recall_ids) if answer else None,
         "cut": len(answer.cut_ids) if answer else None,
@@ -127,7 +127,7 @@ def _effort(gold: Gold, answer: Answer | None) -> dict[str, Cell]:
 
 
 def _protected(cell: Cell) -> Cell:
-    """Return text that no spreadsheet takes for a formula, and no terminal for a command."""
+    """Return text that no spreadsheet reads as a formula, and no terminal as a control sequence."""
     if not isinstance(cell, str):
         return cell
     shown = _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), cell)

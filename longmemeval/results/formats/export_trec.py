@@ -1,4 +1,4 @@
-"""`export --format trec`: the rankings of a `retrieval` run for trec_eval and whatever reads its two formats."""
+"""`export --format trec`: the rankings of a `retrieval` run, for trec_eval and other readers of its two formats."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ class TrecExport(Struct, frozen=True):
     qrels_file: str
     questions: int
     without_gold: int
-    """Questions that no line of the qrels is about: trec_eval passes them over."""
+    """Number of questions without a line in the qrels: trec_eval ignores them."""
 
 
 def export_trec(
@@ -36,20 +36,20 @@ def export_trec(
 ) -> TrecExport:
     """Write `<run_id>.run` (`qid Q0 docid rank score tag`) and `<run_id>.qrels` (`qid 0 docid 1`).
 
-    Evaluators sort by score: scores are made of the ranks, so that they fall strictly and keep the order. An id that a
-    ranking repeats is written once, where it comes first. White space and `%` in ids are percent-encoded. The qrels
-    are the evidence (repaired where that is needed); under an official protocol with its own corpus the ids that are
+    Evaluators sort by score: scores are derived from the ranks, so that they decrease strictly and keep the order. An
+    id that a ranking repeats is written once, at its first rank. White space and `%` in ids are percent-encoded. The
+    qrels are the evidence (repaired where needed); under an official protocol with its own corpus, the ids that are
     gold there.
 
     Args:
-        run_id: a run of `retrieval`.
+        run_id: id of a run of `retrieval`.
         output: the folder for the files; None: `trec` in the run's folder.
-        dataset: where the gold is, if the run's data set has moved.
+        dataset: path or name of the data set with the gold, if it has moved.
         where: the folders; None: from the environment.
 
     Raises:
-        HarnessError: there is no such run, it is of another kind or unfinished, or its data set is not there.
-        IntegrityError: its rankings are not those that it left.
+        HarnessError: there is no such run, it is of another kind or unfinished, or its data set is missing.
+        IntegrityError: its rankings have been changed since the run.
     """
     where = where or folders()
     folder = run_folder(where.results_dir, run_id)
@@ -78,13 +78,15 @@ def export_trec(
 def _gold(
     rankings: Sequence[Ranking], manifest: RunManifest, dataset: str | None, where: Folders
 ) -> dict[str, Sequence[str]]:
-    """Question id -> the ids that ought to be found, in a fixed order."""
+    """Return question id -> the ids that should be found, in a fixed order."""
     data = dataset_of(manifest, dataset, where)
     official = benchmark_of(data).official_retrieval
     if manifest.settings.plain["protocol"] == "official" and isinstance(official, OfficialRanking):
-        # The whole corpus is ranked, so the ranking tells what is gold.
-        return {one.question_id: sorted(official.gold_ids(item.id for item in one.ranked)) for one in rankings}
-    return {one.question_id: evidence(data.gold(one.question_id), one.level) for one in rankings}
+        # The whole corpus is ranked, so the ranking contains all gold ids.
+        return {
+            ranking.question_id: sorted(official.gold_ids(item.id for item in ranking.ranked)) for ranking in rankings
+        }
+    return {ranking.question_id: evidence(data.gold(ranking.question_id), ranking.level) for ranking in rankings}
 
 
 def _run_lines(rankings: Sequence[Ranking], tag: str) -> Iterator[str]:
@@ -102,5 +104,5 @@ def _qrels_lines(gold: Mapping[str, Sequence[str]]) -> Iterator[str]:
 
 
 def _token(identifier: str) -> str:
-    """The id as one word; distinct ids stay distinct."""
+    """Return the id as one word; distinct ids stay distinct."""
     return _SEPARATORS.sub(lambda match: quote(match[0]), identifier)

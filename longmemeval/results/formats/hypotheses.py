@@ -1,4 +1,4 @@
-"""Answers of another system: a file in the official format becomes a run that can be graded."""
+"""Answers of another system: makes a run that can be graded from a file in the official format."""
 
 from codecs import BOM_UTF8
 from collections import Counter
@@ -29,7 +29,7 @@ from longmemeval.results.settings import HypothesesSettings, ImportedSettings
 
 
 class OfficialLabel(Struct, frozen=True):
-    """What the official script adds to a line it has judged."""
+    """The fields that the official script adds to a line it has judged."""
 
     label: bool
     model: str = ""
@@ -44,24 +44,24 @@ class HypothesisLine(Struct, frozen=True, omit_defaults=True):
 
 
 class Adopted(Struct, frozen=True):
-    """The run made from a file, and what did not match."""
+    """The run made from a file, and the mismatches between file and data set."""
 
     run_id: str
     sha256: str
-    """Of the file."""
+    """Hash of the file."""
     lines: dict[str, HypothesisLine]
-    """By question id, of the selected questions only."""
+    """Lines of the selected questions only, by question id."""
     unknown: tuple[str, ...]
     """Question ids in the file that are not in the data set."""
     missing: tuple[str, ...]
     """Selected questions without a hypothesis: they count as not evaluated."""
     repeated: dict[str, int]
-    """Questions that the file answers several times in the same words, and how often: here they count once, in the
-    official script every time."""
+    """Questions that the file answers several times in the same words, with the number of times: here they count once,
+    in the official script every time."""
     unlabelled_lines: int = 0
-    """Lines of the file without a label."""
+    """Number of lines of the file without a label."""
     is_jsonl: bool = True
-    """Whether every line is one record, as the official script reads them, without blank lines and byte-order mark."""
+    """True if every line is one record, as the official script requires, without blank lines or byte-order mark."""
 
 
 def adopt_hypotheses(
@@ -70,11 +70,11 @@ def adopt_hypotheses(
     """Make a run of a hypothesis file: JSONL (or one JSON list) of `{"question_id", "hypothesis"}`.
 
     Args:
-        file: other fields of a line are ignored.
-        dataset: what the questions are from; every selected one counts, answered or not.
-        results_dir: where the run is made; adopting the same file again changes nothing.
-        selection: which questions were to be answered.
-        run_id: None: the file's name and a hash of its content, the data and the selection.
+        file: the hypothesis file; other fields of a line are ignored.
+        dataset: the data set of the questions; every selected one counts, answered or not.
+        results_dir: folder of the new run; adopting the same file again changes nothing.
+        selection: the questions that were to be answered.
+        run_id: None: made from the file's name and a hash of its content, the data and the selection.
 
     Raises:
         HarnessError: unreadable file, a bad line, two different answers to one question, or no known question.
@@ -198,7 +198,7 @@ def _by_question(lines: Iterable[HypothesisLine], file: Path) -> dict[str, Hypot
 
 
 def _stem(file: Path) -> str:
-    kept = "".join(
+    letters = "".join(
         letter if letter.isascii() and (letter.isalnum() or letter in "._+-") else "-" for letter in file.stem
     )
-    return kept.lstrip("._+-")[:80] or "hypotheses"
+    return letters.lstrip("._+-")[:80] or "hypotheses"

@@ -30,26 +30,26 @@ from longmemeval.results.scores.checked import read_run, recompute_scores, write
 from longmemeval.settings import Folders, folders
 
 _UNNAMED = "unnamed model"
-"""The judge of a log whose labels do not say who gave them."""
+"""The judge of a log whose labels do not name their model."""
 
 
 class Imported(Struct, frozen=True):
-    """The run that was made, and what of the file did not fit."""
+    """The new run, and what in the file did not fit."""
 
     run_id: str
     answered: int
     unknown: tuple[str, ...]
-    """Question ids of the file that the data set does not have."""
+    """Question ids of the file that are not in the data set."""
     missing: tuple[str, ...]
     """Questions of the data set that the file does not answer: they count as not evaluated."""
     repeated: tuple[str, ...]
-    """Questions that the file has twice: the official script counts them twice, the run once."""
+    """Questions that are twice in the file: the official script counts them twice, the run once."""
     unlabelled: tuple[str, ...]
-    """Answered questions without a label, where others have one."""
+    """Answered questions without a label, although others have one."""
     metrics: Metrics | None
     """The scores of a judged log; None for hypotheses alone."""
     script_stops: tuple[str, ...] = ()
-    """Why the official `print_qa_metrics.py` would not run on the log to its end; empty where it would."""
+    """Reasons why the official `print_qa_metrics.py` would not process the whole log; empty if it would."""
 
 
 def import_official(
@@ -59,8 +59,8 @@ def import_official(
 
     Args:
         file: JSONL or one JSON list.
-        dataset: the questions; haystacks may be empty.
-        run_id: None: the file's name and a hash.
+        dataset: the data set of the questions; its haystacks may be empty.
+        run_id: None: made from the file's name and a hash.
         where: the folders.
 
     Raises:
@@ -83,7 +83,7 @@ def import_official(
 
 
 def _script_stops(adopted: Adopted, metrics: Metrics, benchmark: Benchmark) -> Iterator[str]:
-    """What the script asserts of a log, or takes for granted."""
+    """Yield the official script's assertions and assumptions that the log violates."""
     if not benchmark.log_judge:
         yield f"the questions are {benchmark.title}'s, which has no such script"
     elif metrics.judge.model != benchmark.log_judge:
@@ -134,16 +134,16 @@ class OfficialExport(Struct, frozen=True):
 
     hypotheses: str
     logs: tuple[str, ...]
-    """One per judge."""
+    """The log of each judge."""
     answers: int
     part: str
-    """How many questions the run has of how many, and how they were chosen; empty for the whole data set."""
+    """Number of questions out of the total, and how they were chosen; empty for the whole data set."""
     unanswered: tuple[str, ...]
-    """Questions without an answer: no line of the files is about them, the official script does not miss them."""
+    """Questions without an answer: they have no line in the files, and the official script does not notice."""
     later_gradings: tuple[str, ...]
-    """Ids of judges that graded again and have no log: the first grading is the score."""
+    """Ids of judges of later gradings, which have no log: the first grading is the score."""
     unofficial: tuple[str, ...]
-    """Models of logs that `print_qa_metrics.py` refuses: it takes the official judge's alone."""
+    """Models of logs that `print_qa_metrics.py` refuses: it accepts only the official judge's."""
 
 
 def export_official(
@@ -152,14 +152,14 @@ def export_official(
     """Write `<run_id>.jsonl` and, per judge, `<run_id>.jsonl.eval-results-<judge id>`.
 
     Args:
-        run_id: a run with answers.
+        run_id: id of a run with answers.
         output: the folder; None: `official` in the run's folder.
-        dataset: where the gold is, if the run's data set has moved.
+        dataset: path or name of the data set with the gold, if it has moved.
         where: the folders.
 
     Raises:
-        HarnessError: there is no such run, it holds rankings, or its data set is not there.
-        IntegrityError: its files are not those that it left, or do not give the scores that are stored.
+        HarnessError: there is no such run, it holds rankings, or its data set is missing.
+        IntegrityError: its files have been changed since the run, or do not give the stored scores.
     """
     where = where or folders()
     folder = run_folder(where.results_dir, run_id)
@@ -180,8 +180,8 @@ def export_official(
     _write(path, (HypothesisLine(name, text) for name, text in texts.items()))
     labelled = [metrics.judge for metrics in scores if metrics.judge.metric == "accuracy"]
     judges = [judge for judge in labelled if grading(judge) == 1]
-    taken = asked.benchmark.log_judge
-    names = [_official_name(judge, taken) for judge in judges]
+    accepted = asked.benchmark.log_judge
+    names = [_official_name(judge, accepted) for judge in judges]
     return OfficialExport(
         hypotheses=str(path),
         logs=tuple(_write_log(path, files, judge, name, texts) for judge, name in zip(judges, names, strict=True)),
@@ -189,22 +189,24 @@ def export_official(
         part=asked.part,
         unanswered=tuple(name for name in manifest.question_ids if name not in texts),
         later_gradings=tuple(judge.id for judge in labelled if grading(judge) > 1),
-        unofficial=tuple(dict.fromkeys(name for name in names if name != taken)),
+        unofficial=tuple(dict.fromkeys(name for name in names if name != accepted)),
     )
 
 
-def _official_name(judge: JudgeIdentity, taken: str) -> str:
-    """The judge's model as a log names it; only the official judge has the name that the official script takes."""
+def _official_name(judge: JudgeIdentity, accepted: str) -> str:
+    """Return the judge's model as a log names it; only the official judge gets the name its script accepts."""
     if judge.official or is_imported(judge):
         return judge.model.removeprefix("openai/")
     name = judge_name(judge).removeprefix("openai/")
-    return name if name != taken else f"{name}, by its own word another"
+    return name if name != accepted else f"{name}, by its own word another"
 
 
 def _write_log(hypotheses: Path, files: RunFiles, judge: JudgeIdentity, model: str, texts: Mapping[str, str]) -> str:
-    """The judged log of one judge; answers without a label have no line, as in the official script's logs."""
+    """Write the judged log of one judge; as in the official script's logs, answers without a label have no line."""
     judgements = files.current_judgements(judge.id)
-    labels = {name: one.label for name, one in judgements.items() if one.label is not None and name in texts}
+    labels = {
+        name: judgement.label for name, judgement in judgements.items() if judgement.label is not None and name in texts
+    }
     log = hypotheses.with_name(f"{hypotheses.name}.eval-results-{judge.id}")
     _write(
         log,

@@ -1,1 +1,1 @@
-"""A graded run: its figures, costs, controls, and what its judge is known to get wrong."""
+"""A graded run: its figures, costs, controls, and the known errors of its judge."""

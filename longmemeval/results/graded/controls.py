@@ -1,4 +1,4 @@
-"""Controls: runs that are no memory systems, because they understand nothing or have all that could be found."""
+"""Controls: runs that are not memory systems, because they understand nothing or get everything there is to find."""
 
 from collections.abc import Sequence
 
@@ -9,17 +9,17 @@ from longmemeval.results.settings import ImportedSettings, RunSettings
 
 
 def control_of(settings: RunSettings) -> Control | None:
-    """What control a run is, by its answering model or its memory; None where it is none, or not known to be one."""
+    """Return which control a run is, by its answering model or memory; None if it is none, or not known to be one."""
     if settings.model_name in CONTROL_MODELS:
         return "floor"
     if isinstance(settings, ImportedSettings):
         return None
     try:
         return MEMORIES.get(settings.memory.preset).control
-    except HarnessError:  # Of a package that is not installed here.
+    except HarnessError:  # The memory is of a package that is not installed.
         return None
 
 
 def controls_last(controls: Sequence[Control | None]) -> list[int]:
-    """The order in which runs are shown: controls after the others; the first stays first, marks refer to it."""
+    """Return the order in which runs are shown: controls last; the first stays first, since marks refer to it."""
     return sorted(range(len(controls)), key=lambda place: place > 0 and controls[place] is not None)

@@ -1,4 +1,4 @@
-"""What a run cost, work by work: preparing, analysing the questions, answering, judging, and all of it."""
+"""The cost of a run by kind of work: preparing, analysing the questions, answering, judging, and the total."""
 
 from collections.abc import Sequence
 from math import fsum
@@ -19,23 +19,23 @@ from longmemeval.results.totals import QUERY_EMBEDDINGS, QUERY_MODEL, AnalysisTo
 
 
 class Cost(Struct, frozen=True):
-    """What one kind of work cost. Calls from the cache are counted and cost nothing."""
+    """The cost of one kind of work. Cached calls are counted and cost nothing."""
 
     usd: float | None
-    """US dollars; None where they are not known of every call."""
+    """US dollars; None unless they are known for every call."""
     known_usd: float = 0.0
-    """Of the calls whose price is known: the least that it can have cost."""
+    """Cost of the calls whose price is known: a lower bound."""
     calls: int | None = None
-    """None where not even that is known, like the fields below."""
+    """Number of calls; None where even that is unknown, like the fields below."""
     cached_calls: int | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     unpriced_calls: int | None = None
-    """Those without a known price: with any, the true cost is higher than `known_usd`."""
+    """Number of calls without a known price: with any, the true cost is higher than `known_usd`."""
 
     @property
     def is_partly_known(self) -> bool:
-        """Whether all calls are known, and the price of some of them."""
+        """True if all calls are known, but the price of some of them only."""
         return self.usd is None and bool(self.unpriced_calls) and self.known_usd > 0
 
 
@@ -43,19 +43,19 @@ class RunCosts(Struct, frozen=True):
     """The costs of a run as one judge graded it."""
 
     prepare: Cost
-    """Of the parts of the fixtures that the run reads: paid once, by all runs that read them."""
+    """Cost of the fixture parts that the run reads: paid once, shared by all runs that read them."""
     question_analysis: Cost
-    """A chat model's look at the questions, their embedding, and what the memory itself asked of models to find
-    something for them."""
+    """Cost of a chat model's analysis of the questions, of their embedding, and of the memory's own model calls
+    while it was searched."""
     answers: Cost
-    """All calls of all questions, also of answers that failed and were asked for again."""
+    """Cost of all calls of all questions, including answers that failed and were repeated."""
     judge: Cost
-    """All calls of this judge on these answers."""
+    """Cost of all calls of this judge on these answers."""
     total: Cost
 
 
 def cost_of(usage: Usage | None) -> Cost:
-    """The cost of model calls; of None that it is not known."""
+    """Return the cost of model calls; of None, a cost that is unknown."""
     if usage is None:
         return Cost(None)
     return Cost(
@@ -70,13 +70,13 @@ def cost_of(usage: Usage | None) -> Cost:
 
 
 def run_costs(manifest: RunManifest, records: Sequence[Answer], metrics: Metrics, prepared_dir: Path) -> RunCosts:
-    """What a run cost.
+    """Return the costs of a run.
 
     Args:
-        manifest: of the run.
+        manifest: manifest of the run.
         records: all lines of its answers.
         metrics: its scores by one judge.
-        prepared_dir: where the preparations are.
+        prepared_dir: folder of the preparations.
     """
     own = manifest.kind == "run"
     prepare = prepare_usage(manifest, prepared_dir)
@@ -95,7 +95,7 @@ def costs_of(
 
 
 def sum_costs(parts: Sequence[Cost]) -> Cost:
-    """Return all of what is known; the dollars, and the calls without a price, only where everything is."""
+    """Return the sum of the known costs; its dollars, and its calls without a price, are None unless all are known."""
     known = [cost for cost in parts if cost.calls is not None]
     whole = len(known) == len(parts)
     usd = [cost.usd for cost in known if cost.usd is not None]
@@ -111,7 +111,7 @@ def sum_costs(parts: Sequence[Cost]) -> Cost:
 
 
 def _of_questions(manifest: RunManifest, answered: int) -> Usage | None:
-    """Of analysing and embedding the questions; None where a session ended without writing it down."""
+    """Return the usage of analysing and embedding the questions; None if a session ended without recording it."""
     settings, totals, usage = manifest.settings, manifest.totals, Usage()
     if isinstance(settings, AnswerSettings) and settings.query_model:
         analyses = msgspec.convert(totals.get(QUERY_MODEL, {}), AnalysisTotals)
@@ -122,5 +122,5 @@ def _of_questions(manifest: RunManifest, answered: int) -> Usage | None:
         if QUERY_EMBEDDINGS not in totals:
             return None
         usage += msgspec.convert(totals[QUERY_EMBEDDINGS], Usage)
-    uncounted = any("service" in told and "model_calls" not in told for told in settings.told_of_parts.values())
+    uncounted = any("service" in stats and "model_calls" not in stats for stats in settings.part_stats.values())
     return None if uncounted else usage + memory_calls(totals).usage

@@ -1,4 +1,4 @@
-"""Graded runs, read back from their files: what comparing, reporting and exporting start from."""
+"""Graded runs, read back from their files: the input of comparisons, reports and exports."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,86 +32,86 @@ from longmemeval.settings import Folders
 class RunLatency(Struct, frozen=True):
     """Milliseconds per answered question; None for answers of another system.
 
-    The percentiles of the sum are of the questions' sums: they are not the sums of the percentiles.
+    The percentiles of the total are those of the questions' totals, not sums of percentiles.
     """
 
     recall: Latency
-    """Until the memory system had found what the model should see."""
+    """Time until the memory system had found what the model should see."""
     model: Latency
-    """In model calls, retries and waiting included."""
+    """Time in model calls, including retries and waiting."""
     total: Latency
-    """Both: what somebody who asks waits for."""
+    """Sum of both: the time a user waits for the answer."""
 
 
 class RunSummary(Struct, frozen=True):
-    """One run in one record: what was run, how one judge scored it, what it cost."""
+    """One run in one record: its settings, its score by one judge, its cost."""
 
     run_id: str
     memory: str
     reads_gold: bool
     control: Control | None
-    """Where it is no memory system: what it stands beside them for."""
+    """The kind of control, if it is not a memory system."""
     model: str
     embedder: str
-    """Spec, or empty when no vectors were read."""
+    """Spec of the embedder; empty if no vectors were read."""
     metrics: Metrics
     mean_prompt_tokens: float | None
     """Mean tokens of all prompts as sent per answered question; None for answers of another system."""
     calls_per_question: float | None
-    """Mean model calls per answered question; None like the tokens."""
+    """Mean model calls per answered question; None under the same condition."""
     costs: RunCosts
     latency: RunLatency
     shortened: int
     failed: int
     status: str = "completed"
-    """Of the run, as its manifest says."""
+    """Status in the manifest."""
     latency_note: str = ""
-    """Why the latencies are not those of the model alone, in a sentence; empty where they are."""
+    """Sentence on why the latencies are not those of the model alone; empty if they are."""
     gradings: Gradings | None = None
-    """Of these answers by this judge, where there are several: the first is the score."""
+    """The gradings of these answers by this judge, if there are several: the first is the score."""
     judge_check: CheckedScore | None = None
-    """Where this judge was checked on the benchmark: its rates, and what the score is when corrected for them."""
+    """Rates of the judge and the score corrected for them, if the judge was checked on the benchmark."""
     warnings: tuple[ScoreWarning, ...] = ()
-    """What makes the score worth less than it looks."""
+    """Reasons why the score is worth less than it looks."""
     part: str = ""
-    """How many questions of how many, and how they were chosen; empty for the whole data set."""
+    """Number of questions out of the total, and how they were chosen; empty for the whole data set."""
     type_notes: tuple[str, ...] = ()
-    """What the benchmark has to say of question types that it shows."""
+    """The benchmark's notes on the question types shown."""
     not_reproducible: tuple[str, ...] = ()
-    """Parts read that would not come out the same if they were prepared again."""
+    """Parts read that would differ if they were prepared again."""
     undated: int = 0
-    """Answers read from items of which the memory does not tell the date."""
+    """Number of answers that were given from items whose date the memory does not state."""
     memory_calls: CallSums = CallSums()
-    """What the memory itself asked of models while it was searched."""
+    """The memory's own model calls while it was searched."""
     parts_told: dict[str, dict[str, Any]] = {}
-    """What those parts say of themselves, by name; see `Made.told`."""
+    """Statistics of the parts that are not reproducible, by part name; see `Made.told`."""
     protocol_note: str = ""
-    """What the benchmark's own protocol, where the run followed it, means for these scores; empty without one."""
+    """The consequence of the benchmark's own protocol, if the run followed it, for these scores; empty without one."""
 
 
 class StoredChecks:
-    """What other commands found out that scores are shown beside; each file is read once.
+    """Results of other commands that scores are shown with; each file is read once.
 
     Args:
-        results_dir: where the runs are.
+        results_dir: folder of the runs.
     """
 
     def __init__(self, results_dir: Path) -> None:
         self.judges = JudgeChecks(results_dir)
-        self.asked_twice = RecallStability(results_dir)
+        self.recall_stability = RecallStability(results_dir)
 
 
 def summarise(
     files: RunFiles, asked: RunQuestions, metrics: Metrics, where: Folders, checks: StoredChecks | None = None
 ) -> RunSummary:
-    """The summary of one run.
+    """Return the summary of one run.
 
     Args:
-        files: of the run, checked.
+        files: files of the run, checked.
         asked: its questions and their gold.
         metrics: its scores by one judge.
-        where: the folders; the journal of a preparation tells what it cost.
-        checks: of judges and memories, shared with other runs; None: read for this one.
+        where: the folders; the journal of a preparation has its cost.
+        checks: checks of judges and memories, shared with other runs; None: read for this run.
     """
     manifest, settings = files.manifest, files.manifest.settings
     checks = checks or StoredChecks(where.results_dir)
@@ -140,8 +140,8 @@ def summarise(
         costs=run_costs(manifest, files.answer_lines, metrics, where.prepared_dir),
         latency=RunLatency(
             recall=latency([answer.recall_ms for answer in timed]),
-            model=latency([one.latency_ms for one in timed if one.latency_ms is not None]),
-            total=latency([one.total_ms for one in timed if one.total_ms is not None]),
+            model=latency([answer.latency_ms for answer in timed if answer.latency_ms is not None]),
+            total=latency([answer.total_ms for answer in timed if answer.total_ms is not None]),
         ),
         shortened=int(manifest.totals.get("shortened", 0)),
         undated=int(manifest.totals.get("undated", 0)),
@@ -155,19 +155,19 @@ def summarise(
             *judge_warnings(
                 metrics.judge, asked, settings.model_name, checked=judge_check is not None, refused=refused
             ),
-            *recall_warnings(checks.asked_twice.of(settings.memory_asked, content)),
+            *recall_warnings(checks.recall_stability.of(settings.memory_record, content)),
         ),
         part=asked.part,
         protocol_note=asked.protocol_note(metrics.judge.official),
         type_notes=tuple(asked.benchmark.notes_on(metrics.by_type)),
         not_reproducible=settings.marked_parts,
         memory_calls=memory_calls(manifest.totals),
-        parts_told=settings.told_of_parts,
+        parts_told=settings.part_stats,
     )
 
 
 class GradedRun(Struct, frozen=True):
-    """One run as one judge graded it, with everything a comparison looks at."""
+    """One run as one judge graded it, with everything a comparison needs."""
 
     files: RunFiles
     manifest: RunManifest
@@ -177,18 +177,18 @@ class GradedRun(Struct, frozen=True):
     judgements: dict[str, Judgement]
     """The judgement that counts, by question id."""
     asked: RunQuestions
-    """Questions as asked and their gold; shared by the runs on one data set."""
+    """The questions as they were put, and their gold; shared by the runs on one data set."""
     checks: StoredChecks
-    """Of judges and memories; shared by the runs of a command."""
+    """Checks of judges and memories; shared by the runs of a command."""
 
     @property
     def metrics(self) -> Metrics:
-        """The scores, made again from the files."""
+        """The scores, recomputed from the files."""
         return self.summary.metrics
 
     @property
     def credits(self) -> dict[str, float | None]:
-        """What every question earned, by its id; None: not evaluated, counts as 0."""
+        """The credit of every question, by its id; None: not evaluated, counts as 0."""
         return {question_id: credit(self.judgements.get(question_id)) for question_id in self.asked.questions}
 
     @property
@@ -197,11 +197,11 @@ class GradedRun(Struct, frozen=True):
         return {question_id: question.haystack_id for question_id, question in self.asked.questions.items()}
 
     def check_of(self, judge: JudgeIdentity) -> StoredCheck | None:
-        """The check that scores by a judge are corrected by; None where there is none."""
+        """Return the check by which scores of a judge are corrected; None without one."""
         return self.checks.judges.of(judge, self.asked.benchmark.name, self.manifest.dataset["content_sha256"])
 
     def corrected(self, metrics: Metrics) -> CheckedScore | None:
-        """A score of these questions beside the check of its judge; None where there is none."""
+        """Return a score of these questions with the check of its judge; None without one."""
         labels, content = metrics.judge.metric == "accuracy", self.manifest.dataset["content_sha256"]
         return checked_score(metrics.overall, self.check_of(metrics.judge), labels=labels, content_sha256=content)
 
@@ -209,7 +209,7 @@ class GradedRun(Struct, frozen=True):
 def graded_run(
     files: RunFiles, asked: RunQuestions, metrics: Metrics, where: Folders, checks: StoredChecks | None = None
 ) -> GradedRun:
-    """One run as a comparison takes it; arguments as of `summarise`."""
+    """Return one run as comparisons use it; arguments as of `summarise`."""
     checks = checks or StoredChecks(where.results_dir)
     summary = summarise(files, asked, metrics, where, checks)
     judgements = files.current_judgements(metrics.judge.id)
@@ -224,20 +224,20 @@ def load_graded(
     dataset: str | None = None,
     look_into_prompts: bool = False,
 ) -> list[GradedRun]:
-    """Runs with the scores of one judge; each data set is opened once.
+    """Read runs with their scores by one judge; each data set is opened once.
 
     Args:
-        run_ids: runs that have been graded.
+        run_ids: ids of graded runs.
         where: the folders.
-        judge: id of the judge, a beginning of it or its model, whatever fits one only; None: the official judge's
-            scores where there are some, else the newest. Of several gradings by one judge it is the first.
-        dataset: where the data is now, if it has moved.
+        judge: id of the judge, the start of its id, or its model, if it fits one judge only; None: the official judge's
+            scores if there are any, else the newest. Of several gradings by one judge it is the first.
+        dataset: path or name of the data, if it has moved.
         look_into_prompts: see `RunFiles`.
 
     Raises:
-        HarnessError: no such run, it is not graded (by this judge) or holds rankings, or its data set is not
-            there.
-        IntegrityError: its files are not those that it left, or do not give the scores that are stored.
+        HarnessError: no such run, it is not graded (by this judge) or holds rankings, or its data set is
+            missing.
+        IntegrityError: its files have been changed since the run, or do not give the stored scores.
     """
     asked_of: dict[tuple[str, ...], RunQuestions] = {}
     graded = []
@@ -258,16 +258,16 @@ def load_graded(
         if key not in asked_of:
             asked_of[key] = RunQuestions(manifest, dataset_of(manifest, dataset, where))
         asked = asked_of[key].of(manifest)
-        # The labels of other judges, and of later gradings by this one, are shown beside the score.
-        made = {one.judge.id: recompute_scores(files, asked, one, grown=one is not chosen) for one in files.metrics}
-        metrics = made[chosen.judge.id]
+        # The labels of other judges, and of later gradings by this one, are shown with the score.
+        scores = {one.judge.id: recompute_scores(files, asked, one, grown=one is not chosen) for one in files.metrics}
+        metrics = scores[chosen.judge.id]
         graded.append(graded_run(files, asked, metrics, where, checks))
-    return [graded[place] for place in controls_last([one.summary.control for one in graded])]
+    return [graded[place] for place in controls_last([run.summary.control for run in graded])]
 
 
 def _chosen_metrics(folder: Path, found: Sequence[Metrics], judge: str | None) -> Metrics:
     exact = [metrics for metrics in found if metrics.judge.id == judge]
-    # Of several gradings by one judge the first is the score; a later one is shown where its own id asks for it.
+    # Of several gradings by one judge the first is the score; a later one must be named by its own id.
     fitting = exact or [
         metrics
         for metrics in found

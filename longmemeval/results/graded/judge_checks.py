@@ -1,6 +1,6 @@
-"""What checks of judges leave: plants, the judge's labels of them, and the rates, apart from all runs.
+"""The files of judge checks: plants, the judge's labels of them, and the rates, apart from all runs.
 
-No corrected score is made from the rates in `check.json`: whoever reads a check computes them from plants and labels.
+Corrected scores never use the rates in `check.json`: they are computed again from plants and labels.
 """
 
 from collections.abc import Iterator
@@ -25,17 +25,17 @@ from longmemeval.results.lines import latest_judgements
 from longmemeval.statistics.misclassification import Corrected, MeasuredRates, corrected_accuracy
 
 FOLDER = "judge-checks"
-"""Below the results; no run has this name."""
+"""Name of the folder in the results; no run has this name."""
 PLANTS, JUDGEMENTS, CHECK = "plants.jsonl", "judgements.jsonl", "check.json"
 FORMAT = 2
-"""From 2 on plants are made as the benchmark says, and a check has the hash of its labels; earlier ones are not used.
+"""From 2 on, plants are made by the benchmark's rules, and a check has the hash of its labels; older ones are not used.
 
-Raise it whenever the same questions get other plants: those of before cannot be made again.
+Raise it whenever the same questions get other plants: the earlier ones cannot be reproduced.
 """
 
 
 class JudgeCheck(Struct, frozen=True):
-    """`check.json`: one judge on the plants of one data set."""
+    """`check.json`: the check of one judge on the plants of one data set."""
 
     format: int
     judge: JudgeIdentity
@@ -44,21 +44,21 @@ class JudgeCheck(Struct, frozen=True):
     """Name and sha256 of the content."""
     seed: int
     questions: int
-    """That plants were made of."""
+    """Number of questions that plants were made for."""
     plants_sha256: str
     rates: JudgeRates
-    """For whoever reads the file."""
+    """The rates, for people who read the file."""
     of_questions: int = 0
-    """All of the data set's."""
+    """Number of questions in the data set."""
     judgements_sha256: str = ""
-    """Of the labels that the rates are of."""
+    """Hash of the labels from which the rates are."""
 
 
 class StoredCheck:
     """The files of one check, each read once.
 
     Args:
-        folder: of the check.
+        folder: folder of the check.
 
     Raises:
         UnreadableError: its `check.json` cannot be read.
@@ -67,18 +67,18 @@ class StoredCheck:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.name = "/".join([FOLDER, folder.parent.name, folder.name])
-        """Its place among the results."""
+        """Path of the folder, relative to the results."""
         try:
             data = (folder / CHECK).read_bytes()
         except OSError as error:
             raise UnreadableError(f"it cannot be read: {error.strerror}") from error
         self.check = decode_json(data, JudgeCheck)
         self.sha256 = sha256_bytes(data)
-        """Of `check.json`."""
+        """Hash of `check.json`."""
 
     @property
     def earlier(self) -> bool:
-        """Whether an earlier version left it, whose plants are not made any more."""
+        """True if an earlier version wrote it, whose plants are no longer made."""
         return self.check.format < FORMAT
 
     @cached_property
@@ -87,7 +87,7 @@ class StoredCheck:
 
     @property
     def plants(self) -> list[Plant]:
-        """What was planted."""
+        """The plants."""
         return self._planted.records
 
     @cached_property
@@ -102,12 +102,12 @@ class StoredCheck:
 
     @cached_property
     def rates(self) -> MeasuredRates | None:
-        """What scores are corrected by; None where no right plant, or no wrong one, has a label."""
+        """The rates by which scores are corrected; None if no right plant, or no wrong one, has a label."""
         return measured_rates(self.plants, self.judgements)
 
     @cached_property
     def problem(self) -> str:
-        """The first thing that does not hold, with the name of its file; empty where nothing was found."""
+        """The first inconsistency, with the name of its file; empty if there is none."""
         try:
             return next(self._problems(), "")
         except IntegrityError as error:
@@ -126,13 +126,15 @@ class StoredCheck:
         if check.judgements_sha256 != self.journal.sha256 and not self.journal.began_as(check.judgements_sha256):
             yield f"{JUDGEMENTS}: was changed after the check (its sha256 is not the one in {CHECK})"
         texts = {plant.plant_id: sha256_text(plant.text) for plant in self.plants}
-        for one in self.journal.records:
-            if one.judge_id != check.judge.id or one.answer_sha256 != texts.get(one.question_id):
-                yield f"{JUDGEMENTS}: plant '{one.question_id}' has a label by another judge, or of another text"
+        for judgement in self.journal.records:
+            if judgement.judge_id != check.judge.id or judgement.answer_sha256 != texts.get(judgement.question_id):
+                yield (
+                    f"{JUDGEMENTS}: plant '{judgement.question_id}' has a label by another judge, or of another text"
+                )
 
 
 def check_folder(results_dir: Path, judge_id: str, dataset: str, plants_sha256: str) -> Path:
-    """Where the check of a judge on these plants is."""
+    """Return the folder of the check of a judge on these plants."""
     return results_dir / FOLDER / judge_id / f"{dataset}-{plants_sha256[:8]}"
 
 
@@ -140,7 +142,7 @@ class JudgeChecks:
     """The checks of judges among the results; each is read once.
 
     Args:
-        results_dir: where the runs are.
+        results_dir: folder of the runs.
     """
 
     def __init__(self, results_dir: Path) -> None:
@@ -148,30 +150,30 @@ class JudgeChecks:
         self._read: dict[str, tuple[list[StoredCheck], list[str]]] = {}
 
     def of(self, judge: JudgeIdentity, benchmark: str, content_sha256: str) -> StoredCheck | None:
-        """The check that scores by this judge are corrected by.
+        """Return the check by which scores of this judge are corrected, None without one.
 
-        One on the same data if there is one, else one on other data of the benchmark; of several that with most plants.
-        A later grading is by the judge of the first. A benchmark that says nothing of plants has no check.
+        One on the same data is preferred to one on other data of the benchmark; of several, the one with most plants.
+        A later grading has the judge of the first. A benchmark without rules for plants has no check.
 
         Args:
-            judge: who graded.
-            benchmark: what the questions are of.
-            content_sha256: of the data that was answered.
+            judge: the judge that graded.
+            benchmark: the benchmark of the questions.
+            content_sha256: content hash of the data that was answered.
         """
-        stored = self._stored(judge, benchmark)[0]
-        same = [one for one in stored if one.check.dataset.get("content_sha256") == content_sha256]
-        for alike in (same, stored):
-            if holding := [one for one in alike if not one.problem and one.rates]:
-                return max(holding, key=lambda one: one.rates.plants if one.rates else 0)
+        checks = self._stored(judge, benchmark)[0]
+        same = [stored for stored in checks if stored.check.dataset.get("content_sha256") == content_sha256]
+        for candidates in (same, checks):
+            if usable := [stored for stored in candidates if not stored.problem and stored.rates]:
+                return max(usable, key=lambda stored: stored.rates.plants if stored.rates else 0)
         return None
 
     def refused(self, judge: JudgeIdentity, benchmark: str) -> list[str]:
-        """Why checks of this judge are not used: place, file and what does not hold; arguments as of `of`."""
+        """Return why checks of this judge are not used: folder, file and inconsistency; arguments as of `of`."""
         stored, damaged = self._stored(judge, benchmark)
         return [*damaged, *(f"{one.name}/{one.problem}" for one in stored if one.problem)]
 
     def earlier(self, judge: JudgeIdentity, benchmark: str) -> list[StoredCheck]:
-        """Those that an earlier version left; arguments as of `of`."""
+        """Return the checks that an earlier version wrote; arguments as of `of`."""
         return [one for one in self._stored(judge, benchmark)[0] if one.earlier]
 
     def _stored(self, judge: JudgeIdentity, benchmark: str) -> tuple[list[StoredCheck], list[str]]:
@@ -193,12 +195,12 @@ class JudgeChecks:
 
 
 def encoded(check: JudgeCheck) -> bytes:
-    """As it is in its file."""
+    """Return the check as it is in its file."""
     return msgspec.json.format(msgspec.json.encode(check), indent=2) + b"\n"
 
 
 class CheckedScore(Struct, frozen=True):
-    """What a check of the judge says of one score."""
+    """A score in the light of a check of its judge."""
 
     right_passed: float
     """Mean credit of right plants."""
@@ -206,27 +208,27 @@ class CheckedScore(Struct, frozen=True):
     """Mean credit of wrong plants."""
     plants: int
     corrected: Corrected | None
-    """None: see `reason`."""
+    """The corrected accuracy; None: see `reason`."""
     reason: str
-    """Why the score cannot be corrected, a clause; empty where it is."""
+    """Clause on why the score cannot be corrected; empty if it is."""
     check: str
     """The folder of the check among the results."""
     of: str
-    """Which questions the plants are of."""
+    """The questions that the plants are made for, in words."""
     other_data: bool
-    """Whether these are of another data set than the run's."""
+    """True if these are of another data set than the run's."""
 
 
 def checked_score(
     score: Score, stored: StoredCheck | None, *, labels: bool, content_sha256: str
 ) -> CheckedScore | None:
-    """A score beside the check of its judge; None where that was not checked, or shows nothing.
+    """Return a score with the check of its judge; None if that was not checked, or the check has no rates.
 
     Args:
-        score: by the judge.
-        stored: its check.
-        labels: whether the judge gives labels.
-        content_sha256: of the data that was answered.
+        score: score by the judge.
+        stored: check of the judge.
+        labels: True if the judge gives labels.
+        content_sha256: content hash of the data that was answered.
     """
     if stored is None or stored.rates is None:
         return None

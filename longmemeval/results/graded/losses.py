@@ -1,4 +1,4 @@
-"""Where the wrongly answered questions of a run were lost, and how much of the evidence reached its prompts."""
+"""The stages at which a run lost its wrongly answered questions, and the share of evidence that reached its prompts."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -17,20 +17,20 @@ from longmemeval.storage.remote_fixtures import refresh_listing
 
 
 class Losses(Struct, frozen=True):
-    """What became of a run's questions."""
+    """The stages at which a run lost its questions."""
 
     stages: dict[str, Stage | None]
-    """By question id; None for a question that was not answered wrongly, and where nothing is known of it."""
+    """Stage by question id; None for a question that was not answered wrongly, or of which nothing is known."""
     counts: dict[str, int]
-    """Questions lost at each stage, in the order of the stages; stages without any are absent."""
+    """Number of questions lost at each stage, in the order of the stages; stages without any are absent."""
     evidence_recall: float | None
-    """Mean share of a question's evidence that reached the prompt; None where that is not known."""
+    """Mean share of a question's evidence that reached the prompt; None if unknown."""
     provenance: Provenance
-    """On which level the memory says where it found things; the level of `evidence_recall`."""
+    """Level at which the memory states provenance; the level of `evidence_recall`."""
 
 
 class StoredSessions:
-    """Which sessions the fixtures of runs hold, told by their `meta.json` alone; each is read once.
+    """The sessions that the fixtures of runs hold, read from each `meta.json` once.
 
     Args:
         where: the folders.
@@ -40,14 +40,14 @@ class StoredSessions:
         self._where = where
         self._threads: dict[tuple[str, str, str, str], frozenset[str] | None] = {}
         self.unknown: dict[str, None] = {}
-        """Ids of the runs whose fixtures are gone or of other data now, in the order they were asked about."""
+        """Ids of the runs whose fixtures are gone or of other data now, in the order of the queries."""
 
     def holds(self, run: GradedRun, question_id: str, identifier: str) -> bool:
-        """Whether a message, or a thread, was stored; where that cannot be known, it is not said to be missing.
+        """Return whether a message, or a thread, was stored; True if that is unknown.
 
         Args:
-            run: whose preparation is meant.
-            question_id: on whose haystack.
+            run: run whose preparation is meant.
+            question_id: question on whose haystack it would be.
             identifier: a message id or a thread id.
         """
         dataset, preparation = run.manifest.dataset, run.manifest.settings.preparation_name
@@ -74,11 +74,11 @@ def _thread_ids(
 
 
 def losses(run: GradedRun, stored: StoredSessions) -> Losses:
-    """Where a run lost its questions.
+    """Return the stages at which a run lost its questions.
 
     Args:
-        run: of any kind; of answers of another system nothing is known but which are missing.
-        stored: what the fixtures hold; shared by the runs of a comparison.
+        run: run of any kind; of answers of another system it is only known which are missing.
+        stored: the sessions in the fixtures; shared by the runs of a comparison.
     """
     disputed, golds = _disputed(run), run.asked.golds()
     stages = {gold.question_id: _stage(run, gold, stored, gold.question_id in disputed) for gold in golds}
@@ -99,9 +99,9 @@ def losses(run: GradedRun, stored: StoredSessions) -> Losses:
 
 
 def _provenance(answers: Iterable[Answer]) -> Provenance:
-    """The coarsest of all answers: one figure has one meaning."""
-    told = {answer.provenance for answer in answers}
-    return "none" if "none" in told else "session" if "session" in told else "message"
+    """Return the coarsest provenance of all answers, so that one figure has one meaning."""
+    levels = {answer.provenance for answer in answers}
+    return "none" if "none" in levels else "session" if "session" in levels else "message"
 
 
 def _stage(run: GradedRun, gold: Gold, stored: StoredSessions, disputed: bool) -> Stage | None:
@@ -119,7 +119,7 @@ def _stage(run: GradedRun, gold: Gold, stored: StoredSessions, disputed: bool) -
 
 
 def _disputed(run: GradedRun) -> frozenset[str]:
-    """Questions on whose answer the judges of this run disagree, of those that give the same metric."""
+    """Return the questions whose answer gets different labels from the judges of this run with the same metric."""
     metric = run.metrics.judge.metric
     judges = [scores.judge.id for scores in run.files.metrics if scores.judge.metric == metric]
     if len(judges) < 2:

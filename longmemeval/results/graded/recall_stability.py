@@ -1,4 +1,4 @@
-"""What is known of memories that were asked the same question twice (`retrieval --twice`)."""
+"""How stable the recall of memories is when the same question is put twice (`retrieval --twice`)."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,7 +15,7 @@ from longmemeval.results.manifest import RunManifest, stored_manifest
 from longmemeval.results.settings import MemorySettings, RetrievalSettings
 
 ASKED_TWICE = "asked_twice"
-"""Where the totals of a manifest tell of it."""
+"""Key of the figures in the totals of a manifest."""
 _WORDS: dict[Difference, str] = {
     "ids": "other items",
     "order": "another order",
@@ -25,18 +25,18 @@ _WORDS: dict[Difference, str] = {
 
 
 class Repeatability(Struct, frozen=True):
-    """How often the second recall was another one."""
+    """Numbers of second recalls that differed from the first."""
 
     n: int
-    """Questions asked twice."""
+    """Number of questions put twice."""
     changed: int
-    """Of these, those that differed in anything."""
+    """Number of these that differed in anything."""
     by_difference: dict[str, int]
-    """Questions by what differed; one may differ in several."""
+    """Number of questions by difference; one may differ in several ways."""
 
     @property
     def sentence(self) -> str:
-        """What was found."""
+        """The result in a sentence."""
         asked = count_of(self.n, "question")
         if not self.changed:
             return f"Asked twice, the memory recalled the same for each of {asked}."
@@ -47,25 +47,25 @@ class Repeatability(Struct, frozen=True):
 
 
 def repeatability(rankings: Iterable[Ranking]) -> Repeatability | None:
-    """The sums over the questions that were asked twice; None where none was."""
-    found = [one.second for one in rankings if one.second is not None]
+    """Return the sums over the questions that were put twice; None if none was."""
+    found = [ranking.second for ranking in rankings if ranking.second is not None]
     if not found:
         return None
-    counts = {str(kind): count for kind in _WORDS if (count := sum(kind in one for one in found))}
+    counts = {str(kind): count for kind in _WORDS if (count := sum(kind in differences for differences in found))}
     return Repeatability(len(found), sum(map(bool, found)), counts)
 
 
 def repeatability_of(manifest: RunManifest) -> Repeatability | None:
-    """What a manifest tells."""
-    told = manifest.totals.get(ASKED_TWICE)
-    return msgspec.convert(told, Repeatability) if told else None
+    """Return the figures in a manifest; None if it has none."""
+    stored = manifest.totals.get(ASKED_TWICE)
+    return msgspec.convert(stored, Repeatability) if stored else None
 
 
 class RecallStability:
-    """The runs of `retrieval --twice` among the results; read when first asked for.
+    """The runs of `retrieval --twice` among the results; read at the first query.
 
     Args:
-        results_dir: where the runs are.
+        results_dir: folder of the runs.
     """
 
     def __init__(self, results_dir: Path) -> None:
@@ -73,11 +73,11 @@ class RecallStability:
         self._found: list[tuple[RunManifest, Repeatability]] | None = None
 
     def of(self, memory: MemorySettings | None, content_sha256: str) -> Repeatability | None:
-        """What is known of a memory on the same data; of several runs the one with most questions.
+        """Return the figures of a memory on the same data; of several runs, those of the one with most questions.
 
         Args:
-            memory: what it is; its name does not count.
-            content_sha256: of the data.
+            memory: settings of the memory; its name does not count.
+            content_sha256: content hash of the data.
         """
         if self._found is None:
             self._found = list(self._read())
@@ -86,10 +86,10 @@ class RecallStability:
             for manifest, found in self._found
             if memory
             and manifest.dataset.get("content_sha256") == content_sha256
-            and (other := manifest.settings.memory_asked)
+            and (other := manifest.settings.memory_record)
             and _same(memory) == _same(other)
         ]
-        return max(fitting, key=lambda one: one.n, default=None)
+        return max(fitting, key=lambda figures: figures.n, default=None)
 
     def _read(self) -> Iterable[tuple[RunManifest, Repeatability]]:
         for path in sorted(self._results_dir.glob(f"*/{RANKINGS}")):
@@ -98,7 +98,7 @@ class RecallStability:
                 if isinstance(manifest.settings, RetrievalSettings) and (found := repeatability_of(manifest)):
                     yield manifest, found
             except (HarnessError, OSError, msgspec.ValidationError):
-                continue  # `verify` says what is wrong with it.
+                continue  # `verify` reports what is wrong with it.
 
 
 def _same(memory: MemorySettings) -> tuple[str, dict[str, Any], object]:

@@ -1,1 +1,1 @@
-"""What preparing left behind: its journal, and what it cost each run."""
+"""The record of a preparation: its journal, and its cost to each run."""

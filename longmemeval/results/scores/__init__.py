@@ -1,1 +1,1 @@
-"""The scores of a run: as stored, made again from its files, and what has to hold before they are shown."""
+"""The scores of a run: as stored, recomputed from its files, and checked before they are shown."""

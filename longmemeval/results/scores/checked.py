@@ -1,4 +1,4 @@
-"""Reading a run for its figures: nothing is printed that was not made again from files that hold."""
+"""Reading a run for its figures: all that is printed is recomputed from files that pass their checks."""
 
 from pathlib import Path
 
@@ -30,13 +30,13 @@ _REMEDY_FOR_SCORES = (
 
 
 def read_run(files: RunFiles) -> RunFiles:
-    """The files of a run, checked against its manifest.
+    """Check the files of a run against its manifest, and return them.
 
     Args:
-        files: of any run; one of rankings has no answers.
+        files: files of any run; one of rankings has no answers.
 
     Raises:
-        IntegrityError: answers, prompts, rankings or judgements are not those that the run left, with the file's name.
+        IntegrityError: answers, prompts, rankings or judgements were changed since the run; names the file.
         HarnessError: the manifest is of a newer format.
     """
     refuse(files, check_files(files))
@@ -47,16 +47,16 @@ def read_run(files: RunFiles) -> RunFiles:
 
 
 def recompute_scores(files: RunFiles, asked: RunQuestions, stored: Metrics, *, grown: bool = False) -> Metrics:
-    """The scores of one judge as the files of a run give them.
+    """Return the scores of one judge, recomputed from the files of a run.
 
     Args:
-        files: of the run.
+        files: files of the run.
         asked: its questions and their gold.
-        stored: the scores that are in `metrics/`.
-        grown: whether answers or labels may have been added since; `evaluate` scores them.
+        stored: its scores in `metrics/`.
+        grown: True if answers or labels may have been added since; `evaluate` scores them.
 
     Raises:
-        IntegrityError: the scores, or labels, are not those that the files give, with the file's name.
+        IntegrityError: the scores, or labels, do not follow from the files; names the file.
     """
     again = metrics_of(files, asked, stored.judge)
     # Labels first: scores that were changed to fit them are not the cause.
@@ -74,7 +74,7 @@ def recompute_scores(files: RunFiles, asked: RunQuestions, stored: Metrics, *, g
 
 
 def metrics_of(files: RunFiles, asked: RunQuestions, judge: JudgeIdentity) -> Metrics:
-    """The scores of one judge, from the stored judgements and answers alone."""
+    """Return the scores of one judge, computed from the stored judgements and answers alone."""
     answers, journal = files.answers.values(), files.judged(judge.id)
     metrics = compute_metrics(
         asked.golds(),
@@ -89,7 +89,7 @@ def metrics_of(files: RunFiles, asked: RunQuestions, judge: JudgeIdentity) -> Me
     )
     return structs.replace(
         metrics,
-        # Of calls that failed before they were made again too.
+        # Includes calls that failed before they were repeated.
         usage=sum((judgement.usage for judgement in journal.records), Usage()),
         judgements_sha256=journal.sha256,
         answered=sum(answer.status == "ok" for answer in answers),

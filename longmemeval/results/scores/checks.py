@@ -1,6 +1,6 @@
-"""What has to hold of the files of a run before a figure made from them is printed.
+"""The checks on the files of a run before a figure from them is printed.
 
-Every check yields one outcome per thing it looks at: None, or what does not hold, beginning with the name of the file.
+Every check yields one outcome per thing it looks at: None, or the problem, beginning with the name of the file.
 `verify` reports all of them; everything else that reads a run stops at the first (`refuse`).
 """
 
@@ -32,19 +32,19 @@ from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions
 
 _DIGITS = 12
-"""Figures are compared to so many significant digits: the last ones depend on the machine."""
+"""Number of significant digits in comparisons: the last ones depend on the machine."""
 
 
 def refuse(files: RunFiles, outcomes: Iterable[str | None], remedy: str = "Restore it from a copy") -> None:
-    """Stop at the first thing that does not hold.
+    """Raise an error for the first problem.
 
     Args:
-        files: of the run.
-        outcomes: of its checks.
-        remedy: what helps.
+        files: files of the run.
+        outcomes: outcomes of its checks.
+        remedy: what to do about it.
 
     Raises:
-        IntegrityError: it says what, and in which file.
+        IntegrityError: there is a problem; names it and the file.
     """
     found = next((outcome for outcome in outcomes if outcome), None)
     if found is None:
@@ -57,7 +57,7 @@ def refuse(files: RunFiles, outcomes: Iterable[str | None], remedy: str = "Resto
 
 
 def check_files(files: RunFiles) -> Iterator[str | None]:
-    """Whether the journals are those that the run left."""
+    """Check that the journals are unchanged since the run wrote them."""
     manifest = files.manifest
     for name, digest in manifest.files.items():
         found = files.sha256(name)
@@ -74,7 +74,7 @@ def check_files(files: RunFiles) -> Iterator[str | None]:
 
 
 def check_answers(files: RunFiles) -> Iterator[str | None]:
-    """Whether the answers are to the selected questions, each once, and as many as the manifest counts."""
+    """Check that the answers are to the selected questions, each once, and as many as the manifest counts."""
     manifest, records, answers = files.manifest, files.answer_lines, files.answers
     selected = set(manifest.question_ids)
     strangers = [question_id for question_id in answers if question_id not in selected]
@@ -89,11 +89,11 @@ def check_answers(files: RunFiles) -> Iterator[str | None]:
 
 
 def _check_totals(manifest: RunManifest, records: Sequence[Answer], answers: Mapping[str, Answer]) -> str | None:
-    """Whether the manifest counts what the answers hold; a run under way counts at its end."""
+    """Return how the manifest's totals contradict the answers, else None; a run under way has no totals yet."""
     if manifest.kind != "run" or manifest.status == "running":
         return None
     if "empty" not in manifest.totals:
-        # A version that took empty replies for answers counted them as such.
+        # A version that took empty replies for answers counted them as answers.
         answers = {answer.question_id: answer for answer in records}
     usage = total_usage(records)
     found = {
@@ -104,13 +104,13 @@ def _check_totals(manifest: RunManifest, records: Sequence[Answer], answers: Map
         "usage": msgspec.to_builtins(usage),
     }
     stored = {name: value for name, value in manifest.totals.items() if name in found}
-    counted, told = ({name: _plain(one[name]) for name in stored} for one in (found, stored))
-    changed = differences(told, counted)
+    counted, recorded = ({name: _plain(totals[name]) for name in stored} for totals in (found, stored))
+    changed = differences(recorded, counted)
     return f"run.json: {ANSWERS} gives other totals ({'; '.join(changed[:3])})" if changed else None
 
 
 def check_judgements(files: RunFiles, judge: str) -> Iterator[str | None]:
-    """Whether the judgements of one judge, named by its id, are its own, of these answers, with one label each."""
+    """Check that the judgements of one judge, given by its id, are its own, of these answers, with one label each."""
     settled: set[str] = set()
     for judgement in files.judgements(judge):
         name = f"judgements/{judge}.jsonl: question '{judgement.question_id}'"
@@ -130,7 +130,7 @@ def check_judgements(files: RunFiles, judge: str) -> Iterator[str | None]:
 
 
 def check_labels(files: RunFiles, judge: JudgeIdentity, asked: RunQuestions) -> Iterator[str | None]:
-    """Whether labels and scores are those that the stored replies, or the rules of a judge without a model, give."""
+    """Check that labels and scores follow from the stored replies, or from the rules of a judge without a model."""
     for judgement in files.judgements(judge.id):
         question = asked.questions.get(judgement.question_id)
         answer = files.answers.get(judgement.question_id)
@@ -147,12 +147,12 @@ def check_labels(files: RunFiles, judge: JudgeIdentity, asked: RunQuestions) -> 
 
 
 def check_scores(files: RunFiles, stored: Metrics, again: Metrics) -> Iterator[str | None]:
-    """Whether scores are those of the files they were made from; that files have grown since is no contradiction.
+    """Check that scores are those of the files they were made from; files may have grown since.
 
     Args:
-        files: of the run.
-        stored: as `metrics/` has them.
-        again: as the files give them now.
+        files: files of the run.
+        stored: the scores in `metrics/`.
+        again: the scores recomputed from the files.
     """
     judge = stored.judge
     name, file = f"metrics/{judge.id}.json", files.judged(judge.id)
@@ -170,9 +170,9 @@ def check_scores(files: RunFiles, stored: Metrics, again: Metrics) -> Iterator[s
 
 
 def outdated(files: RunFiles, stored: Metrics, again: Metrics) -> str | None:
-    """What to say of scores whose answers or judgements have grown since; None where they have not.
+    """Return a sentence on scores whose answers or judgements have grown since; None if they have not.
 
-    A run that was resumed has more answers, grading that ended early adds labels and no scores.
+    A resumed run has more answers; a grading that ended early adds labels and no scores.
     """
     name, file = f"metrics/{stored.judge.id}.json", files.judged(stored.judge.id)
     if (stored.answered or 0) < (again.answered or 0) and stored.answered is not None:
@@ -186,7 +186,7 @@ def outdated(files: RunFiles, stored: Metrics, again: Metrics) -> str | None:
 
 
 def of_an_earlier_version(stored: Metrics, again: Metrics) -> str | None:
-    """What to say of scores that an earlier version computed by other rules; None where the figures are the same."""
+    """Return a sentence on scores that an earlier version computed by other rules; None if the figures are the same."""
     if stored.format == METRICS_FORMAT:
         return None
     changed = differences(_figures(stored, "judge", "answered"), _figures(again, "judge", "answered"))
@@ -197,7 +197,7 @@ def of_an_earlier_version(stored: Metrics, again: Metrics) -> str | None:
 
 
 def _contradictions(files: RunFiles, stored: Metrics, again: Metrics) -> list[str]:
-    """Where figures differ; of an earlier version only what follows from the labels whatever the rules are."""
+    """Return where figures differ; of an earlier version, only those that follow from the labels under any rules."""
     if stored.format < METRICS_FORMAT:
         return _miscounted(files, stored)
     if by_other_rules(stored.abstaining, again.abstaining):
@@ -206,7 +206,7 @@ def _contradictions(files: RunFiles, stored: Metrics, again: Metrics) -> list[st
 
 
 def _miscounted(files: RunFiles, stored: Metrics) -> list[str]:
-    """Where scores count other labels than there are, those of empty replies included, which were answers once."""
+    """Return where scores contradict the stored labels, including those of empty replies, once taken for answers."""
     judged = latest_judgements(files.judged(stored.judge.id).records)
     judgements = [judged.get(question_id) for question_id in files.manifest.question_ids]
     credits = [credit(judgement) for judgement in judgements]
@@ -220,23 +220,23 @@ def _miscounted(files: RunFiles, stored: Metrics) -> list[str]:
 
 
 def changes(before: Struct, after: Struct) -> list[str]:
-    """Where two records differ in more than the last digits of their numbers."""
-    one, other = ({name: _plain(value) for name, value in structs.asdict(each).items()} for each in (before, after))
-    return differences(one, other)
+    """Return where two records differ in more than the last digits of their numbers."""
+    old, new = ({name: _plain(value) for name, value in structs.asdict(record).items()} for record in (before, after))
+    return differences(old, new)
 
 
 def _figures(metrics: Metrics, *without: str) -> dict[str, object]:
-    """The figures as plain values; the hash of what they are made from is compared apart."""
+    """Return the figures as plain values, without the hash of what they are made from, which is compared separately."""
     made_from = {"format", "judgements_sha256", *without}
     return {name: _plain(value) for name, value in structs.asdict(metrics).items() if name not in made_from}
 
 
 def _plain(value: object) -> object:
-    """`value` in the types of JSON, its numbers to `_DIGITS` digits."""
+    """Return `value` in the types of JSON, its numbers to `_DIGITS` digits."""
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}")
     if isinstance(value, Mapping):
-        return {name: _plain(one) for name, one in value.items()}
+        return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return _plain(msgspec.to_builtins(value)) if isinstance(value, Struct) else value

@@ -1,4 +1,4 @@
-"""The same answers graded several times by one judge: the first grading is the score, the others show its spread."""
+"""Repeated gradings of the same answers by one judge: the first is the score, the others show its spread."""
 
 from itertools import count, takewhile
 from math import fsum
@@ -18,22 +18,22 @@ class Gradings(Struct, frozen=True):
     lowest: float
     highest: float
     accuracies: tuple[float, ...]
-    """In the order in which they were made; the first is the score."""
+    """Accuracies in the order of the gradings; the first is the score."""
 
 
 def gradings(files: RunFiles, judge: JudgeIdentity) -> Gradings | None:
-    """The gradings of a run by one judge, from the stored judgements; None where there is one alone.
+    """Return the gradings of a run by one judge, from the stored judgements; None if there is only one.
 
     Args:
-        files: of the run.
-        judge: whichever of the gradings.
+        files: files of the run.
+        judge: identity of any of the gradings.
     """
     first = first_of(judge)
     repeats = (grading_of(first, number).id for number in count(2))
-    ids = [first.id, *takewhile(lambda one: files.judged(one).exists, repeats)]
+    ids = [first.id, *takewhile(lambda judge_id: files.judged(judge_id).exists, repeats)]
     if len(ids) < 2:
         return None
-    accuracies = tuple(_accuracy(files, one) for one in ids)
+    accuracies = tuple(_accuracy(files, judge_id) for judge_id in ids)
     return Gradings(len(ids), min(accuracies), max(accuracies), accuracies)
 
 

@@ -1,4 +1,4 @@
-"""The scores of a run as its `metrics/` folder has them."""
+"""The scores of a run in its `metrics/` folder."""
 
 from pathlib import Path
 
@@ -11,9 +11,9 @@ from longmemeval.measures.metrics import METRICS_FORMAT, Metrics
 
 
 def stored_metrics(folder: Path) -> list[Metrics]:
-    """The scores of a run by all its judges, the newest last.
+    """Return the scores of a run by all its judges, the newest last.
 
-    What an earlier version called official without recording where the judge was served no longer is.
+    Scores that an earlier version called official without recording where the judge was served no longer are.
 
     Raises:
         IntegrityError: a file of scores is damaged.
@@ -23,7 +23,7 @@ def stored_metrics(folder: Path) -> list[Metrics]:
 
 
 def read_metrics(path: Path) -> Metrics:
-    """One file of scores, unchanged.
+    """Return one file of scores, unchanged.
 
     Raises:
         IntegrityError: it is damaged.

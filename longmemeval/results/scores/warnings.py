@@ -1,4 +1,4 @@
-"""What makes a score worth less than it looks: warnings that stand beside the number wherever it is printed."""
+"""Warnings that make a score worth less than it looks, shown with the number wherever it is printed."""
 
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from longmemeval.statistics.power import can_show_nothing, independent_units
 
 WarningCode = Literal["history-fits", "few-questions", "unchecked-judge", "same-family", "unstable-recall"]
 OF_QUESTIONS: frozenset[WarningCode] = frozenset({"history-fits", "few-questions"})
-"""Those that depend on which questions are looked at."""
+"""Warnings that depend on which questions are looked at."""
 _LIMITS = {
     "top_k": "top_k at or above its messages",
     "last_messages": "last_messages at or above its messages",
@@ -35,16 +35,16 @@ class ScoreWarning(Struct, frozen=True):
 
     code: WarningCode
     text: str
-    """A sentence or two."""
+    """One or two sentences."""
 
 
 def question_warnings(asked: RunQuestions, answers: Collection[Answer], *, control: bool) -> Iterator[ScoreWarning]:
-    """What follows from which questions were asked.
+    """Yield the warnings that follow from which questions were put.
 
     Args:
         asked: the questions.
-        answers: to them.
-        control: whether the run is a control, which may well see all of the history.
+        answers: the answers to them.
+        control: True if the run is a control, which may well see all of the history.
     """
     if not control and (text := history_fits(answers)):
         yield ScoreWarning("history-fits", text)
@@ -52,18 +52,18 @@ def question_warnings(asked: RunQuestions, answers: Collection[Answer], *, contr
 
 
 def number_warnings(questions: Sequence[Question], question_type: Callable[[str], str]) -> Iterator[ScoreWarning]:
-    """Where the questions, or those of a type, are so few that no two runs could be told apart by them.
+    """Yield warnings where the questions, or those of a type, are too few to tell any two runs apart.
 
     Args:
-        questions: those that were asked.
-        question_type: of a question id.
+        questions: the questions that were put.
+        question_type: returns the type of a question id.
     """
     haystacks = [question.haystack_id for question in questions]
     if can_show_nothing(haystacks):
         units = independent_units(haystacks)
         what = "haystack" if units < len(haystacks) else "question"
-        told = f"With {count_of(units, what)} no difference from any other run can be shown, however large."
-        yield ScoreWarning("few-questions", told)
+        text = f"With {count_of(units, what)} no difference from any other run can be shown, however large."
+        yield ScoreWarning("few-questions", text)
         return
     by_type: dict[str, list[str]] = {}
     for question in questions:
@@ -74,33 +74,33 @@ def number_warnings(questions: Sequence[Question], question_type: Callable[[str]
 
 
 def cutoff_warnings(loose: Mapping[int, int], questions: int, level: str) -> Iterator[ScoreWarning]:
-    """Where a measure looks at the whole history.
+    """Yield a warning where a measure looks at the whole history.
 
     Args:
-        loose: cutoff to how many questions have a history of no more items.
-        questions: all of them.
+        loose: cutoff to the number of questions whose history has no more items.
+        questions: number of all questions.
         level: what is ranked, `session` or `turn`.
     """
     if loose:
-        told = ", ".join(f"@{cutoff}: {_share(count, questions)}" for cutoff, count in sorted(loose.items()))
+        shares = ", ".join(f"@{cutoff}: {_share(count, questions)}" for cutoff, count in sorted(loose.items()))
         yield ScoreWarning(
             "history-fits",
-            f"Some measures look at as many {level}s as there are, or more (share of the questions: {told}): whatever "
-            "is ranked at all is found there.",
+            f"Some measures look at as many {level}s as there are, or more (share of the questions: {shares}): "
+            "whatever is ranked at all is found there.",
         )
 
 
 def judge_warnings(
     judge: JudgeIdentity, asked: RunQuestions, model: str, *, checked: bool, refused: Sequence[str] = ()
 ) -> Iterator[ScoreWarning]:
-    """What follows from who graded.
+    """Yield the warnings that follow from the judge.
 
     Args:
-        judge: who graded.
+        judge: the judge that graded.
         asked: the questions.
-        model: who answered.
-        checked: whether there is a check of the judge on the benchmark.
-        refused: why checks of it are not used.
+        model: the answering model.
+        checked: True if there is a check of the judge on the benchmark.
+        refused: reasons why checks of it are not used.
     """
     if refused:
         again = f"Delete or restore it; `{check_command(judge, asked)}` makes it anew."
@@ -116,36 +116,36 @@ def judge_warnings(
 
 
 def recall_warnings(found: Repeatability | None) -> Iterator[ScoreWarning]:
-    """What follows from asking the same questions twice."""
+    """Yield a warning if the same question gave different recalls."""
     if found and found.changed:
         yield ScoreWarning("unstable-recall", found.sentence)
 
 
 def history_fits(answers: Collection[Answer]) -> str:
-    """On how many questions a limit of the memory left nothing out; empty where there are none."""
+    """Return on how many questions a limit of the memory left nothing out, as a sentence; empty if there are none."""
     loose = [answer.loose_limits for answer in answers if answer.loose_limits]
     if not loose:
         return ""
-    counts = {words: sum(name in one for one in loose) for name, words in _LIMITS.items()}
-    told = ", ".join(f"{words}: {_share(count, len(answers))}" for words, count in counts.items() if count)
+    counts = {words: sum(name in names for names in loose) for name, words in _LIMITS.items()}
+    limits = ", ".join(f"{words}: {_share(count, len(answers))}" for words, count in counts.items() if count)
     return (
-        f"For {_share(len(loose), len(answers))} of the questions the limits let the whole history through ({told}): "
+        f"For {_share(len(loose), len(answers))} of the questions the limits let the whole history through ({limits}): "
         "these test no finding."
     )
 
 
 def _unchecked(judge: JudgeIdentity, asked: RunQuestions) -> str:
-    told = "Nothing is known of this judge's errors"
+    unknown = "Nothing is known of this judge's errors"
     if is_imported(judge):
-        return f"{told}: its labels were taken over from a log, and a log cannot be checked."
+        return f"{unknown}: its labels were taken over from a log, and a log cannot be checked."
     if asked.benchmark.planting is None:
-        return f"{told}, and none can be checked on {asked.benchmark.title}: it does not say how to make plants."
-    never = f"{told}: it was never checked on {asked.benchmark.title}."
+        return f"{unknown}, and none can be checked on {asked.benchmark.title}: it does not say how to make plants."
+    never = f"{unknown}: it was never checked on {asked.benchmark.title}."
     return f"{never} `{check_command(judge, asked)}` does that."
 
 
 def check_command(judge: JudgeIdentity, asked: RunQuestions) -> str:
-    """What checks a judge on the data of a run; for a set of the user's, JUDGE stands in the place of its file."""
+    """Return the command that checks a judge on the data of a run; for a set of the user's, with JUDGE for its file."""
     spec, prompts = "JUDGE", judge.templates.lower()
     if rules_of(judge.model) or prompts == asked.benchmark.prompts:
         spec = judge.model
@@ -155,7 +155,7 @@ def check_command(judge: JudgeIdentity, asked: RunQuestions) -> str:
 
 
 def _name_of(data: Dataset) -> str:
-    """Return what `--dataset` takes for the data: its name where it is the catalogue's own file, else the path."""
+    """Return what `--dataset` takes for the data: its name if it is the catalogue's own file, else the path."""
     entry = catalogue().get(data.name)
     is_own = entry is not None and data_file(entry, folders().data_dir).absolute() == data.path.absolute()
     return data.name if is_own else str(data.path)
