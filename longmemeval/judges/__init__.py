@@ -1,1 +1,1 @@
-"""One judge per benchmark."""
+"""Judges: rules, template sets, and the parts that benchmarks build their own judges from."""

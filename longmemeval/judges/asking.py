@@ -1,4 +1,4 @@
-"""One call of a judge that is a chat model: what all of them share."""
+"""One call of a judge that is a chat model, shared by all of them."""
 
 import re
 from collections.abc import Callable
@@ -26,17 +26,17 @@ async def ask(
     max_tokens: int,
     temperature: float,
 ) -> Judgement:
-    """Grade `hypothesis` with one call; a call that failed and a reply that says nothing give no label.
+    """Grade `hypothesis` with one call; a failed call and an unreadable reply give no label.
 
     Args:
-        model: who is asked.
+        model: the model that grades.
         prompt: the whole prompt.
-        question: which question it is about.
+        question: the question the answer is to.
         hypothesis: the answer that is graded.
-        read: a reply to its label; None when it is unreadable. Empty replies never reach it.
-        judge_id: of the judge.
-        max_tokens: of the reply.
-        temperature: of the call.
+        read: maps a reply to its label; None when it is unreadable. It never gets empty replies.
+        judge_id: id of the judge.
+        max_tokens: maximum length of the reply.
+        temperature: temperature of the call.
 
     Raises:
         FatalModelError: no call can succeed.
@@ -76,7 +76,7 @@ async def ask(
 
 
 def readable(model: str, endpoint: str | None = None) -> str:
-    """A model's name, and the host it is served by if that is not its provider's, for a judge's id and its files."""
+    """Return a model's name, and its host if that is not its provider's, for a judge's id and its files."""
     name = _safe(model.removeprefix("openai/"))
     if endpoint is None or endpoint == OWN_ENDPOINT:
         return name

@@ -1,6 +1,6 @@
-"""Audits of a benchmark's labels: which questions somebody disputes, and what a score is without them.
+"""Audits of a benchmark's labels: the questions they dispute, and scores without these.
 
-An audit is an opinion about the data. Its figures are beside the official score, never in its place.
+An audit is an opinion about the data. Its figures are shown next to the official score, never in its place.
 """
 
 from collections import defaultdict
@@ -17,23 +17,23 @@ from longmemeval.errors import HarnessError, nearest
 from longmemeval.records import Gold
 
 WRONG_CITATION = "WRONG_CITATION"
-"""The gold answer is right, only its evidence is not: no score of answers suffers."""
+"""The gold answer is right, only its evidence is not: no score of answers is affected."""
 UNSPECIFIED = "UNSPECIFIED"
-"""The type of an entry that gives none."""
+"""The type of an entry that names none."""
 ERROR_TYPES = (
     *("HALLUCINATION", "TEMPORAL_ERROR", "ATTRIBUTION_ERROR", "AMBIGUOUS", "INCOMPLETE"),
     *(UNSPECIFIED, WRONG_CITATION),
 )
-"""The types of the one large public audit, and our own for lists of mere ids."""
+"""The types of the one large public audit, and our own for plain lists of ids."""
 
 PublishedId = Callable[[str, Sequence[str]], str]
-"""From an id in a published audit, and the ids of all haystacks, to the id of the question; any other id stays."""
+"""Maps an id in a published audit, given all haystack ids, to the question's id; other ids are unchanged."""
 
 _SHOWN = 5
 
 
 class Audit(Struct, frozen=True):
-    """Which questions of a data set an audit disputes, and why."""
+    """The questions of a data set that an audit disputes, by error type."""
 
     sha256: str
     """Hash of the file's bytes."""
@@ -42,13 +42,13 @@ class Audit(Struct, frozen=True):
 
     @property
     def score_corrupting(self) -> frozenset[str]:
-        """Questions whose gold answer is disputed."""
+        """Ids of the questions whose gold answer is disputed."""
         types = self.by_error_type.keys() - {WRONG_CITATION}
         return frozenset(question_id for name in types for question_id in self.by_error_type[name])
 
     @property
     def citation_only(self) -> frozenset[str]:
-        """Questions of which only the evidence is disputed."""
+        """Ids of the questions of which only the evidence is disputed."""
         return frozenset(self.by_error_type.get(WRONG_CITATION, ())) - self.score_corrupting
 
 
@@ -62,11 +62,10 @@ def read_audit(path: Path, dataset: Dataset, published_id: PublishedId | None = 
     """Read an audit of `dataset`.
 
     Args:
-        path: a JSON list of objects with a `question_id`, which is one of `dataset` or of a published audit; with or
-            without an `error_type`, and with or without the text of the `question`, which then has to be that of the
-            data set.
-        dataset: what was audited.
-        published_id: how the published audit names questions; None: there is none.
+        path: a JSON list of objects with a `question_id`, either of `dataset` or of a published audit; optionally an
+            `error_type`, and the text of the `question`, which must then be that of the data set.
+        dataset: the data set that was audited.
+        published_id: maps ids of the published audit to ours; None: there is no such audit.
 
     Raises:
         HarnessError: the file cannot be read or is not such a list, an error type or a question is unknown, or a text
@@ -95,7 +94,7 @@ def read_audit(path: Path, dataset: Dataset, published_id: PublishedId | None = 
 def _by_our_id(
     entries: Sequence[_Entry], dataset: Dataset, published_id: PublishedId | None
 ) -> list[tuple[str, _Entry]]:
-    """The entries with the ids of their questions in `dataset`; ids of neither form stay."""
+    """Return the entries with the ids of their questions in `dataset`; ids of neither form are unchanged."""
     if published_id is None:
         return [(entry.question_id, entry) for entry in entries]
     names = [haystack.haystack_id for haystack in dataset.haystacks()]
@@ -136,7 +135,7 @@ class AuditedMean(Struct, frozen=True):
 
 
 def audited_mean(scores: Mapping[str, float], disputed: Set[str]) -> AuditedMean:
-    """The mean of `scores` with and without the disputed questions.
+    """Return the mean of `scores` with and without the disputed questions.
 
     Args:
         scores: credit by question id, of every selected question: 0 for those that were not evaluated.
@@ -147,26 +146,26 @@ def audited_mean(scores: Mapping[str, float], disputed: Set[str]) -> AuditedMean
 
 
 class Ceiling(Struct, frozen=True):
-    """The accuracy of answers that are right wherever the gold is: the share of questions not disputed."""
+    """The accuracy of perfect answers that are wrong on disputed questions: the share that is not disputed."""
 
     overall: float | None
     """None without questions."""
     by_type: dict[str, float]
-    """By question type, types by name."""
+    """By question type, in alphabetical order."""
 
 
 def ceiling(golds: Iterable[Gold], disputed: Set[str]) -> Ceiling:
-    """The share of questions that are not disputed.
+    """Return the share of questions that are not disputed.
 
     Args:
-        golds: of the questions to count; an audit may have looked at some types alone.
+        golds: gold of the questions to count; an audit may have looked at some types only.
         disputed: question ids, usually `Audit.score_corrupting`.
     """
-    kept: defaultdict[str, list[float]] = defaultdict(list)
+    undisputed: defaultdict[str, list[float]] = defaultdict(list)
     for gold in golds:
-        kept[gold.question_type].append(float(gold.question_id not in disputed))
-    overall = _mean([value for values in kept.values() for value in values])
-    return Ceiling(overall, {name: fmean(kept[name]) for name in sorted(kept)})
+        undisputed[gold.question_type].append(float(gold.question_id not in disputed))
+    overall = _mean([value for values in undisputed.values() for value in values])
+    return Ceiling(overall, {name: fmean(undisputed[name]) for name in sorted(undisputed)})
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -1,20 +1,20 @@
-"""The judge behind a log that was graded elsewhere: its labels are taken over, how they were made cannot be checked."""
+"""The judge of a log that was graded elsewhere: its labels are imported, how they were made cannot be checked."""
 
 from longmemeval.judges.asking import readable
 from longmemeval.judges.protocol import JudgeIdentity, judge_id
 
 IMPORTED = "taken over from a log"
 _EARLIER = "imported log"
-"""What an earlier version called it, with the log's hash among the parameters: every log had a judge of its own."""
+"""The name an earlier version used, with the log's hash among the parameters: every log had a judge of its own."""
 
 
 def imported_identity(model: str) -> JudgeIdentity:
-    """Who graded a log, by the log's own word. Which log it was, the manifest of the run says.
+    """Return the identity of the judge that a log names. The run's manifest records which log it was.
 
-    Never official here, whatever model the log names: the prompts and the replies are not in it.
+    Never official here, whatever model the log names: prompts and replies are not in the log.
 
     Args:
-        model: as the log has it in `autoeval_label.model`.
+        model: model in the log's `autoeval_label.model`.
     """
     return JudgeIdentity(
         id=judge_id(f"imported-{readable(model)}", "", model, {"labels": IMPORTED}),
@@ -27,10 +27,10 @@ def imported_identity(model: str) -> JudgeIdentity:
 
 
 def is_imported(judge: JudgeIdentity) -> bool:
-    """Whether the labels of a judge were taken over from a log."""
+    """Return whether the labels of a judge were imported from a log."""
     return judge.templates in (IMPORTED, _EARLIER)
 
 
 def bound_to_its_log(judge: JudgeIdentity) -> bool:
-    """Whether an earlier version imported the labels, under a judge that no other log has."""
+    """Return whether an earlier version imported the labels, under a judge that no other log has."""
     return judge.templates == _EARLIER

@@ -1,4 +1,4 @@
-"""What a judge's identity bears out: whether its figures are the official judge's, and which grading they are of."""
+"""Facts that follow from a judge's identity: whether it is the official judge, and the number of its grading."""
 
 import re
 
@@ -12,22 +12,22 @@ from longmemeval.llm.options import is_offline
 
 
 def is_official(judge: JudgeIdentity) -> bool:
-    """Whether the identity is a benchmark's own judge: its rules, or its prompts, model, address and parameters."""
+    """Return whether a judge is the benchmark's own: its rules, or its prompts, model, address and parameters."""
     if rules := rules_of(judge.model):
         return rules.identity.official and rules.identity.id == judge.id
     prompts = prompts_of(judge)
-    asked = prompts is not None and judge.model == prompts.official_model and judge.endpoint == OWN_ENDPOINT
-    return asked and has_official_prompts(judge)
+    same_model = prompts is not None and judge.model == prompts.official_model and judge.endpoint == OWN_ENDPOINT
+    return same_model and has_official_prompts(judge)
 
 
 def is_named_by_its_hash(judge: JudgeIdentity) -> bool:
-    """Whether what the identity says has the hash in its id."""
+    """Return whether the id has the hash of the identity's fields."""
     readable, _, _ = judge.id.rpartition("-")
     return judge.id == judge_id(readable, judge.templates_sha256, judge.model, judge.parameters, judge.endpoint)
 
 
 def served_as_official(judge: JudgeIdentity, served: str) -> bool:
-    """Whether a server's name for its model is that of the official judge, or of a dated release of it."""
+    """Return whether a server's name for its model is that of the official judge, or of a dated release of it."""
     prompts = prompts_of(judge)
     name = prompts.official_model.partition("/")[2] if prompts else ""
     return served in ("", name) or (
@@ -36,18 +36,18 @@ def served_as_official(judge: JudgeIdentity, served: str) -> bool:
 
 
 def has_official_prompts(judge: JudgeIdentity) -> bool:
-    """Whether the judge asks once, in the benchmark's own words; of whom and where is not looked at."""
+    """Return whether the judge calls once, with the benchmark's own prompts; model and address are not checked."""
     prompts = prompts_of(judge)
     return prompts is not None and bool(prompts.official_model) and judge.parameters == prompts.parameters
 
 
 def is_elsewhere(judge: JudgeIdentity) -> bool:
-    """Whether the judge's model was served by somebody else than its provider."""
+    """Return whether the judge's model was served at another address than its provider's."""
     return judge.endpoint is not None and judge.endpoint != OWN_ENDPOINT
 
 
 def address_unknown(judge: JudgeIdentity) -> bool:
-    """Whether a chat model graded at an address that was not recorded, as an earlier version did not."""
+    """Return whether a chat model graded at an address that an earlier version did not record."""
     return judge.endpoint is None and not _needs_no_model(judge) and not is_imported(judge)
 
 
@@ -56,17 +56,17 @@ def _needs_no_model(judge: JudgeIdentity) -> bool:
 
 
 def grading(judge: JudgeIdentity) -> int:
-    """Which grading of the same answers by this judge it is, from 1."""
+    """Return the number of the grading of the same answers by this judge, from 1."""
     return int(judge.parameters.get("repeat", 1))
 
 
 def grading_of(first: JudgeIdentity, number: int) -> JudgeIdentity:
-    """The judge of grading `number`, from 2 on. Only the first grading counts, so no other is official."""
+    """Return the judge of grading `number`, from 2 on. Only the first grading counts, so no other is official."""
     return structs.replace(extended(first, {"repeat": number}), official=False)
 
 
 def first_of(judge: JudgeIdentity) -> JudgeIdentity:
-    """The judge of the first grading, whichever it is that `judge` made."""
+    """Return the judge of the first grading, given the judge of any."""
     if grading(judge) == 1:
         return judge
     others = {name: value for name, value in judge.parameters.items() if name != "repeat"}
@@ -75,7 +75,7 @@ def first_of(judge: JudgeIdentity) -> JudgeIdentity:
 
 
 def judge_name(judge: JudgeIdentity) -> str:
-    """Return the model, and what makes it another judge: prompts, an earlier version of rules, votes, the address."""
+    """Return the model and its distinguishing features: prompts, an earlier version of rules, votes, the address."""
     parts = [judge.model]
     if is_imported(judge):
         parts.append(IMPORTED)

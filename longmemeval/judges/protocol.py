@@ -1,4 +1,4 @@
-"""What a judge must offer, and how a judge is named."""
+"""The protocol of judges, and their identities."""
 
 from typing import Any, Protocol
 
@@ -21,20 +21,20 @@ class JudgeIdentity(Struct, frozen=True):
     templates_sha256: str
     parameters: dict[str, Any]
     official: bool
-    """Whether this is the benchmark's own judge: its prompts and parameters, its model as its provider serves it."""
+    """True for the benchmark's own judge: its prompts and parameters, its model as its provider serves it."""
     metric: str = "accuracy"
-    """What the mean over the questions is called: `accuracy` for labels, `F1` and the like for scores."""
+    """Name of the mean over the questions: `accuracy` for labels, `F1` and the like for scores."""
     endpoint: str | None = None
-    """Where the model is served (`llm/http/endpoints.py`): an address, or `provider's own`. None for rules and imported
-    labels; for a chat model it says that an earlier version graded, which did not record it."""
+    """Address at which the model is served (`llm/http/endpoints.py`), or `provider's own`. None for rules and imported
+    labels; for a chat model it means that an earlier version graded, which did not record it."""
 
 
 class Judge(Protocol):
-    """Grades one answer at a time; many may be under way at once."""
+    """A judge of single answers; many may be in progress at once."""
 
     @property
     def identity(self) -> JudgeIdentity:
-        """Who grades."""
+        """Identity of the judge."""
         ...
 
     async def judge(self, question: Question, gold: Gold, hypothesis: str) -> Judgement:
@@ -50,13 +50,13 @@ class Judge(Protocol):
 def judge_id(
     readable: str, templates_sha256: str, model: str, parameters: dict[str, Any], endpoint: str | None = None
 ) -> str:
-    """`readable` and the first 8 digits of a hash of all that decides a label."""
+    """Return `readable` and the first 8 digits of a hash of everything that decides a label."""
     decisive = [templates_sha256, model, parameters, *([] if endpoint is None else [endpoint])]
     return f"{readable}-{sha256_bytes(msgspec.json.encode(decisive, order='sorted'))[:8]}"
 
 
 def extended(identity: JudgeIdentity, more: dict[str, Any]) -> JudgeIdentity:
-    """The judge with `more` among its parameters, under the id that follows."""
+    """Return the judge with `more` among its parameters, under the resulting id."""
     parameters = identity.parameters | more
     readable, _, _ = identity.id.rpartition("-")
     return msgspec.structs.replace(

@@ -1,4 +1,4 @@
-"""What a benchmark says of the types of its questions, as far as scores and tables need it."""
+"""Facts about the question types of a benchmark that scores and tables need."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -8,12 +8,12 @@ from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.records import Gold
 
 ABILITIES = ("fact-recall", "multi-hop", "temporal", "inference", "preference", "knowledge-update", "abstention")
-"""The vocabulary all benchmarks share: what ability a question asks for. In the order tables show them."""
+"""The vocabulary of abilities that all benchmarks share, in the order of tables."""
 OTHER = "other"
 
 
 class OfficialFigures(Struct, frozen=True):
-    """What a benchmark's own script prints: fractions rounded as it does, None where it prints NaN."""
+    """The output of a benchmark's own script: fractions rounded as it does, None where it prints NaN."""
 
     by_type: dict[str, float | None]
     task_averaged: float | None
@@ -22,24 +22,24 @@ class OfficialFigures(Struct, frozen=True):
 
 
 class Labels(Struct, frozen=True):
-    """What one judge says of a run, for a benchmark's own script."""
+    """The labels of one judge for a run, as input of a benchmark's own script."""
 
     judge: JudgeIdentity
     official: bool
-    """Whether it is the benchmark's own judge, by the server's word too."""
+    """True if it is the benchmark's own judge, as confirmed by the server."""
     golds: Sequence[Gold]
-    """Of all selected questions."""
+    """Gold of all selected questions."""
     labels: Mapping[str, bool]
     """By question id; those that were not evaluated are absent."""
     times: Mapping[str, int] | None = None
-    """How often a question is in an imported log, where that is not once."""
+    """Number of times a question is in an imported log, if not once."""
 
 
 class QuestionTypes(Struct, frozen=True):
     """The types of a benchmark's questions."""
 
     order: tuple[str, ...] = ()
-    """In the order of the authors' tables; types that grading derives from others included. Others follow by name."""
+    """Order of the authors' tables, including types that grading derives from others. Others follow alphabetically."""
     abilities: Mapping[str, str] = {}
     """Type to one of `ABILITIES`."""
     several_evidence: tuple[str, ...] = ()
@@ -48,12 +48,12 @@ class QuestionTypes(Struct, frozen=True):
     multi_hop_by_evidence: frozenset[str] = frozenset()
     """Types that ask for one fact or, with several evidence messages, for several together."""
     average_needs: frozenset[str] = frozenset()
-    """Types without all of which there is no mean over the types."""
+    """Types that must all be present for a mean over the types."""
     official_figures: Callable[[Labels], OfficialFigures | None] | None = None
-    """What the benchmark's own script prints of the same labels; None where it would refuse them."""
+    """Returns the output of the benchmark's own script for the same labels; None if it would refuse them."""
 
     def ability_of(self, gold: Gold) -> str:
-        """One of `ABILITIES`, `OTHER` for a type that says none.
+        """Return one of `ABILITIES`, or `OTHER` for a type without one.
 
         An unanswerable question asks for abstention, whatever its type.
         """
@@ -65,4 +65,4 @@ class QuestionTypes(Struct, frozen=True):
 
 
 ANY_TYPES = QuestionTypes()
-"""Of data about which nothing is known."""
+"""Question types of data about which nothing is known."""

@@ -1,4 +1,4 @@
-"""Judgements again from what is stored, without a call: what `verify` compares with."""
+"""Recomputation of judgements from stored replies, without a call, for `verify`."""
 
 from collections.abc import Callable
 
@@ -14,17 +14,17 @@ from longmemeval.records import Gold, Judgement, Question
 def recomputed(
     identity: JudgeIdentity, judgement: Judgement, question: Question, gold: Gold, hypothesis: str
 ) -> Judgement:
-    """`judgement` with label, score and vote labels as they follow from the stored replies, or from the rules.
+    """Return `judgement` with label, score and vote labels recomputed from the stored replies, or by the rules.
 
     Args:
-        identity: of the judge that made it.
-        judgement: as stored.
-        question: as it was asked.
-        gold: of the question.
+        identity: identity of the judge that made it.
+        judgement: the stored judgement.
+        question: the question as it was put.
+        gold: gold of the question.
         hypothesis: the answer that was judged.
 
     Returns:
-        `judgement` unchanged where nothing follows: it was imported, or made by a version of rules or by a way of
+        `judgement` unchanged if it cannot be recomputed: it was imported, or made by a version of rules or a way of
         reading replies that this code does not know.
     """
     if judge := rules_of(identity.model):
@@ -46,7 +46,7 @@ def recomputed(
 
 
 def _reading(identity: JudgeIdentity) -> Callable[[str], bool | None] | None:
-    """How the judge reads a reply; an empty one, which a failed call leaves too, gives no label."""
+    """Return the function that reads the judge's replies; an empty reply, as after a failed call, gives no label."""
     if prompts := prompts_of(identity):
         return lambda reply: prompts.read(reply) if reply.strip() else None
     kind = identity.parameters.get("reply")

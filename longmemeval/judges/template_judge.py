@@ -8,12 +8,12 @@ from longmemeval.records import Gold, Judgement, Question
 
 
 class TemplateJudge:
-    """Grades with the prompts of a template set; never official.
+    """A judge that grades with the prompts of a template set; never official.
 
     Args:
-        templates: what is asked, and how the reply is read.
+        templates: the prompts, and the way replies are read.
         model: the model that grades.
-        endpoint: where it is served (`served_at`); None where that is not known.
+        endpoint: address at which it is served (`served_at`); None if unknown.
     """
 
     def __init__(self, templates: TemplateSet, model: ChatModel, endpoint: str | None = None) -> None:
@@ -23,14 +23,14 @@ class TemplateJudge:
 
     @property
     def identity(self) -> JudgeIdentity:
-        """Who grades."""
+        """Identity of the judge."""
         return self._identity
 
     async def judge(self, question: Question, gold: Gold, hypothesis: str) -> Judgement:
         """Grade `hypothesis` with one call; a failed call and an unreadable reply give no label.
 
         Raises:
-            HarnessError: the template asks for what the data does not have.
+            HarnessError: the template needs what the data does not have.
             FatalModelError: no call can succeed.
         """
         prompt = self._templates.prompt(question, gold, hypothesis)
@@ -47,7 +47,7 @@ class TemplateJudge:
 
 
 def _identity(templates: TemplateSet, model: str, endpoint: str | None) -> JudgeIdentity:
-    # `reply` is in the hash of the templates too; here it tells a reader who has only the judgements how to read them.
+    # `reply` is in the hash of the templates too; here it helps readers who have only the judgements.
     parameters = {
         "max_tokens": templates.max_tokens,
         "reply": templates.reply,

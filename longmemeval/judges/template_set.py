@@ -1,4 +1,4 @@
-"""A judge's prompts as data: a JSON or YAML file, checked when it is read and known by the hash of its content.
+"""A judge's prompts as data: a JSON or YAML file, validated when read and identified by the hash of its content.
 
     {
       "name": "mine",                   letters, digits, "_", "." and "-"; judge ids begin with it
@@ -18,18 +18,18 @@
       }
     }
 
-A template has these places; the first two it must have. Braces that are text are doubled.
+A template has these placeholders; the first two are required. Literal braces are doubled.
 
-| place | holds |
+| placeholder | content |
 |---|---|
-| `{question}` | the question, with the options where it offers some |
+| `{question}` | the question, with its options if it offers any |
 | `{hypothesis}` | the answer to grade |
 | `{answer}` | the right answer, or the rubric |
-| `{evidence}` | the messages the answer stands in, each on a line of its own; not every benchmark has them |
+| `{evidence}` | the messages with the evidence, each on a line of its own; not every benchmark has them |
 
-Of `choose` the first entry counts that there is: "abstention" for a question without an answer, "TYPE, several
-evidence" for one with more than one evidence message, "TYPE", "default". The first and the last must be there: who
-invents an answer would be right if an unanswerable question were graded like any other.
+The first of these keys that `choose` has is used: "abstention" for a question without an answer, "TYPE, several
+evidence" for one with more than one evidence message, "TYPE", "default". The first and the last are required: an
+invented answer could be graded right if an unanswerable question were graded like any other.
 
 | `reply` | right | wrong | both |
 |---|---|---|---|
@@ -37,7 +37,7 @@ invents an answer would be right if an unanswerable question were graded like an
 | `right-wrong` | "right" anywhere | "wrong" anywhere | wrong |
 | `label-json` | `"label": "correct"` | `"label": "wrong"` | unreadable |
 
-Case does not matter. A reply with neither is unreadable as well: its question is not evaluated, and counted as that.
+Case is ignored. A reply with neither is unreadable as well: its question counts as not evaluated.
 """
 
 import re
@@ -65,7 +65,7 @@ _SEVERAL = ", several evidence"
 
 
 class _Reading(NamedTuple):
-    """What is looked for in a reply in lower case."""
+    """Patterns that are searched for in a reply in lower case."""
 
     right: re.Pattern[str]
     wrong: re.Pattern[str]
@@ -80,7 +80,7 @@ READINGS = {
 
 
 def read_reply(kind: str, reply: str) -> bool | None:
-    """The label that `reply` gives by the table above, `kind` being one of `READINGS`; None when it is unreadable."""
+    """Return the label of `reply` by the table above, `kind` being one of `READINGS`; None when it is unreadable."""
     reading, text = READINGS[kind], reply.lower()
     right, wrong = reading.right.search(text), reading.wrong.search(text)
     if right and wrong:
@@ -89,7 +89,7 @@ def read_reply(kind: str, reply: str) -> bool | None:
 
 
 class TemplateSet(BaseModel):
-    """The content of a file as described above; made by `load_template_set`, which checks what types cannot say."""
+    """The content of a file as described above; made by `load_template_set`, which checks what types cannot express."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -104,15 +104,15 @@ class TemplateSet(BaseModel):
 
     @property
     def sha256(self) -> str:
-        """Hash of all that decides a label, as canonical JSON: everything but name, source and licence."""
+        """Hash of everything that decides a label, as canonical JSON: all but name, source and licence."""
         decisive = self.model_dump(exclude={"name", "source", "licence"})
         return sha256_bytes(msgspec.json.encode(decisive, order="sorted"))
 
     def prompt(self, question: Question, gold: Gold, hypothesis: str) -> str:
-        """The prompt that asks for a label; filled in one pass, so that braces in the values stay as they are.
+        """Return the prompt for a label; filled in one pass, so that braces in the values stay as they are.
 
         Raises:
-            HarnessError: the template shows the evidence, and the data does not have its text.
+            HarnessError: the template shows the evidence, but the data does not have its text.
         """
         name = self._chosen(gold)
         template = self.templates[name]
@@ -139,21 +139,21 @@ class TemplateSet(BaseModel):
 
 
 def choices(types: Sequence[QuestionTypes]) -> tuple[str, ...]:
-    """All that `choose` can name a template for, where these are the types of all benchmarks."""
-    named = [name for one in types for name in one.order]
-    several = [name + _SEVERAL for one in types for name in one.several_evidence]
+    """Return all keys that `choose` can have, where these are the types of all benchmarks."""
+    named = [name for benchmark in types for name in benchmark.order]
+    several = [name + _SEVERAL for benchmark in types for name in benchmark.several_evidence]
     return tuple(dict.fromkeys((_DEFAULT, _ABSTENTION, *named, *several)))
 
 
 def load_template_set(name_or_file: str, known: Collection[str] | None = None) -> TemplateSet:
-    """A set that has a name in the door `longmemeval.judges`, or the user's own by its file.
+    """Return the template set registered under a name in `longmemeval.judges`, or the user's own from its file.
 
     Args:
-        name_or_file: of the set.
-        known: what `choose` can name a template for (`choices`); None: not known, and any name will do.
+        name_or_file: name or path of the set.
+        known: keys that `choose` may have (`choices`); None: any.
 
     Raises:
-        HarnessError: no such set or file, or one that is not as described above, with the nearest valid name.
+        HarnessError: there is no such set or file, or it is not as described above; names the nearest valid name.
     """
     if not name_or_file.endswith(FILE_ENDINGS):
         if name_or_file not in JUDGE_DEFINITIONS:
@@ -202,7 +202,7 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 
 def _refusal(error: ValidationError, where: str) -> HarnessError:
-    """The first problem that pydantic found, in our words."""
+    """Return the first problem that pydantic found, in our words."""
     problem = error.errors()[0]
     field, given = ".".join(map(str, problem["loc"])), problem["input"]
     if problem["type"] == "extra_forbidden":
@@ -236,7 +236,7 @@ def _check_template(text: str, where: str) -> None:
 
 
 def _places(text: str) -> list[str]:
-    """The places of a template, each with the format it asks for, if any: none of ours has one.
+    """Return the placeholders of a template, with their conversions and formats, if any: valid ones have none.
 
     Raises:
         ValueError: single braces.

@@ -1,4 +1,4 @@
-"""Judges that ask more than once: several votes on each answer, or the whole grading done again."""
+"""Judges that call another judge more than once: several votes on each answer, or the whole grading repeated."""
 
 import asyncio
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ MINIMUM_VOTES = 3
 
 
 class VotingJudge:
-    """Asks another judge several times at once; the label is what more than half of the votes say.
+    """A judge that calls another one several times at once; the label is that of more than half of the votes.
 
     No benchmark's own protocol votes, so it is never official.
 
     Args:
-        judge: who is asked; on a chat model, since rules always say the same.
-        votes: how often; odd and at least 3.
+        judge: the judge that votes; it must use a chat model, since rules always give the same.
+        votes: number of votes; odd and at least 3.
 
     Raises:
         HarnessError: another number of votes.
@@ -38,7 +38,7 @@ class VotingJudge:
 
     @property
     def identity(self) -> JudgeIdentity:
-        """The judge that is asked, with the number of votes among its parameters."""
+        """Identity of the judge that votes, with the number of votes among its parameters."""
         return self._identity
 
     async def judge(self, question: Question, gold: Gold, hypothesis: str) -> Judgement:
@@ -54,7 +54,7 @@ class VotingJudge:
         try:
             votes = await asyncio.gather(*tasks)
         except SpendingLimitError:
-            # What the others cost is known when they have ended.
+            # The costs of the others are known when they have ended.
             await asyncio.gather(*tasks, return_exceptions=True)
             raise
         finally:
@@ -64,13 +64,13 @@ class VotingJudge:
 
 
 class RepeatedJudge:
-    """Another judge under an id of its own, so that what it grades again goes into another file.
+    """Another judge under an id of its own, so that its repeated grading goes into another file.
 
     Never official: of several gradings the first counts.
 
     Args:
-        judge: who grades.
-        repeat: which time it is, from 2.
+        judge: the judge that grades.
+        repeat: number of the grading, from 2.
     """
 
     def __init__(self, judge: Judge, repeat: int) -> None:
@@ -79,17 +79,17 @@ class RepeatedJudge:
 
     @property
     def identity(self) -> JudgeIdentity:
-        """The judge that grades, with the number of the repeat among its parameters."""
+        """Identity of the judge that grades, with the number of the repeat among its parameters."""
         return self._identity
 
     async def judge(self, question: Question, gold: Gold, hypothesis: str) -> Judgement:
-        """Grade `hypothesis` as the judge behind does; raises what it raises."""
+        """Grade `hypothesis` with the wrapped judge; raises what it raises."""
         judgement = await self._judge.judge(question, gold, hypothesis)
         return msgspec.structs.replace(judgement, judge_id=self._identity.id)
 
 
 def majority(labels: Sequence[bool | None]) -> bool | None:
-    """What more than half of `labels` say; None when neither side has that many."""
+    """Return the label of more than half of `labels`; None when neither has that many."""
     return next((label for label in (True, False) if 2 * labels.count(label) > len(labels)), None)
 
 

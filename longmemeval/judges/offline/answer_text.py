@@ -1,15 +1,15 @@
-"""What of an answer counts for the rules of `lexical.py`: how it begins and how it ends, not all it repeats."""
+"""The parts of an answer that count for the rules of `lexical.py`: its beginning and end, not all it repeats."""
 
 import re
 
 from longmemeval.judges.offline.refusal import conclusion
 
 LONGEST = 80
-"""Words. Of a longer answer only the first and the last words count."""
+"""Maximum words of an answer that counts whole. Of a longer one only the first and the last words count."""
 FIRST, LAST = 20, 40
-"""Words that count of a longer answer."""
+"""Numbers of words of a longer answer that count."""
 LONGEST_ADVICE = 250
-"""Words. Of longer advice as many of the beginning count."""
+"""Maximum words of advice that count, from the beginning."""
 
 _LIST_MARK = re.compile(r"^[ \t]*(?:[-*\u2022]|\d{1,2}[.)])[ \t]+", re.MULTILINE)
 _CLOSING = re.compile(
@@ -24,7 +24,7 @@ _OWN_WORDS = re.compile(
     r"|i (?:would|can|could|will|might|may|do not|don't|am (?:not|unable|happy|glad)|have (?:no|a few|some)|know|think"
     r"|believe|hope|remember|recall|understand|see|suggest|recommend|mentioned|proposed|gave|kept|left)\w*|i'd|i'll)\b"
 )
-"""How whoever advises speaks of themselves."""
+"""Phrases with which whoever gives advice speaks of themselves."""
 _FIRST_PERSON = re.compile(r"\b(?:i|i'm|i've|my|me|mine|we|our|us)\b")
 _SECOND_PERSON = re.compile(r"\b(?:you|your)\b")
 _SENTENCE = re.compile(r"(?<=[.!?])[*_\")]*\s+|\n+")
@@ -39,22 +39,22 @@ def sentences(answer: str) -> list[str]:
 
 
 def counted(answer: str) -> str:
-    """Return what counts of an answer: all of a short one, the first and the last words of a long one."""
+    """Return the words of an answer that count: all of a short one, the first and the last of a long one."""
     words = " ".join(sentences(answer)).split()
     return " ".join(words if len(words) <= LONGEST else [*words[:FIRST], "\u2026", *words[-LAST:]])
 
 
 def stated(answer: str) -> list[str]:
-    """Return the sentences in which the answer says its result: after "Answer:" or the last "therefore".
+    """Return the sentences in which the answer states its result: after "Answer:" or the last "therefore".
 
-    Without either all that counts; of a long conclusion no more than of a long answer.
+    Without either, all that counts; of a long conclusion, as much as of a long answer.
     """
     found = sentences(conclusion(answer))
     return sentences(counted(answer)) if sum(len(sentence.split()) for sentence in found) > LONGEST else found
 
 
 def advice(answer: str) -> str:
-    """Return what counts of advice: its beginning; nothing of a text in which the user speaks, such as a history."""
+    """Return the beginning of advice, which counts; nothing if the user speaks in the text, as in a history."""
     spoken = _OWN_WORDS.sub(" ", _QUOTED.sub(" ", answer.lower().replace("\u2019", "'")))
     own, addressed = len(_FIRST_PERSON.findall(spoken)), len(_SECOND_PERSON.findall(spoken))
     return "" if own > 2 and own > addressed / 2 else " ".join(answer.split()[:LONGEST_ADVICE])

@@ -1,4 +1,4 @@
-"""Holds the words of an answer against those of a gold, for the rules of `lexical.py`."""
+"""Comparison of the words of an answer with those of a gold answer, for the rules of `lexical.py`."""
 
 import re
 import unicodedata
@@ -29,17 +29,17 @@ class LexicalRules(Struct, frozen=True, forbid_unknown_fields=True):
     """The word lists of `lexical_rules.json`."""
 
     version: int
-    """Raised when the code reads answers in another way; so the judge gets another identity."""
+    """Raised when the code reads answers in another way; then the judge gets another identity."""
     empty_words: frozenset[str]
-    """Words of golds that prove nothing."""
+    """Words of gold answers that prove nothing."""
     units: frozenset[str]
-    """Words after a number that is of something else than what is sought: "3 months" are no 3 rings."""
+    """Words that, after a number, show that it counts something else: "3 months" are not 3 rings."""
     rubric_words: frozenset[str]
-    """What every rubric says, and words without content: they prove nothing."""
+    """Words that every rubric has, and words without content: they prove nothing."""
 
 
 def normalise(text: str) -> list[str]:
-    """Return the words of `text`, comparable. Articles go unless there is nothing else (a grade "A")."""
+    """Return the normalised words of `text`. Articles are dropped unless there is nothing else (a grade "A")."""
     text = "".join(letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
     text = text.lower().replace("\u2019", "'").replace("cannot", "can not").replace("can't", "can not")
     text = text.replace("won't", "will not").replace("n't", " not").replace("'", "")
@@ -48,13 +48,13 @@ def normalise(text: str) -> list[str]:
 
 
 class Comparison:
-    """Holds forms of a gold against one answer.
+    """Comparison of forms of a gold answer with one answer.
 
     Args:
         question: its words prove nothing.
-        words: of the answer, those that count.
+        words: the words of the answer that count.
         asserted: the words of its conclusion.
-        near: by how much a number of the gold may be missed.
+        near: allowed difference of a number from that of the gold.
     """
 
     def __init__(self, question: str, words: Sequence[str], asserted: Sequence[str], near: int) -> None:
@@ -131,12 +131,12 @@ def _numbers(words: Sequence[str]) -> set[str]:
 
 
 def contains(words: Sequence[str], sought: Sequence[str]) -> bool:
-    """Return whether `sought`, which is not empty, stands in `words` as it is."""
+    """Return whether `sought`, which is not empty, is a contiguous part of `words`."""
     return bool(sought) and f" {' '.join(sought)} " in f" {' '.join(words)} "
 
 
 def _halves(words: Sequence[str]) -> set[str]:
-    """Return which halves of the day the times among `words` are in."""
+    """Return which halves of the day, am or pm, the times among `words` are in."""
     return {word for number, word in pairwise(words) if number[0].isdigit() and word in ("am", "pm")}
 
 

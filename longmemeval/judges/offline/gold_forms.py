@@ -1,4 +1,4 @@
-"""What a gold answer asks for: the forms it may be given in, the items of its list, its yes or no, its option."""
+"""The content of a gold answer: its acceptable forms, the items of its list, its yes or no, its option."""
 
 import re
 
@@ -17,20 +17,21 @@ _SAME: tuple[tuple[str, int, str], ...] = (
     ("hours?", 60, "minutes"),
     ("days?", 24, "hours"),
 )
-"""A unit, and how many of a smaller one make it."""
+"""A unit, its size in a smaller one, and that unit."""
 _ITEMS = re.compile(r",\s*(?:and\s+|then\s+|and then\s+)?|\s+and\s+(?:then\s+)?|\n+")
 _POLARITY = re.compile(r"^\W*(?:(?:so|therefore|thus|hence),? )?(yes|yeah|no|nope|not yet)\b", re.IGNORECASE)
 LONGEST_ITEM = 6
-"""Words of an item of a list."""
+"""Maximum words of an item of a list."""
 LONGEST_STEP = 15
-"""Words of an item where the question asks for an order."""
+"""Maximum words of an item if the question asks for an order."""
 
 
 def forms_of(question: str, gold: str) -> list[str]:
-    """Return the gold, itself without remarks, and what golds of the field allow beside it.
+    """Return the forms of a gold answer: itself, itself without remarks, and the alternatives it names.
 
-    Two such forms occur: "25:50 (or 25 minutes and 50 seconds)" and "7 days. 8 days (…) is also acceptable." What
-    explains a count ("five items: …", "$1,200, up from …") is no part of it; an amount of one unit is given in others.
+    Two ways to name them occur: "25:50 (or 25 minutes and 50 seconds)" and "7 days. 8 days (…) is also acceptable."
+    What explains a count ("five items: …", "$1,200, up from …") is left out; an amount in one unit is also given in
+    others.
     """
     plain = re.sub(r"\([^)]*\)", "", gold)
     found = [gold, plain, *re.findall(r"\(or ([^)]*)\)", gold)]
@@ -58,7 +59,7 @@ def _in_other_units(form: str) -> list[str]:
 
 
 def items_of(gold: str, longest: int = LONGEST_ITEM) -> list[str]:
-    """Return the items of a list, in order; none of a text with items of more than `longest` words."""
+    """Return the items of a list, in order; none for a text with items of more than `longest` words."""
     plain = re.sub(r"\([^)]*\)", "", gold.rstrip(". "))
     plain = plain.rpartition(":")[2] if re.search(r":\s", plain) else plain
     items = [item for item in _ITEMS.split(plain) if re.search(r"\w", item)]
@@ -66,18 +67,18 @@ def items_of(gold: str, longest: int = LONGEST_ITEM) -> list[str]:
 
 
 def names_in(gold: str) -> list[str]:
-    """Return the capitalised words of a gold that begin no sentence: they say most."""
+    """Return the capitalised words of a gold answer within sentences: they carry the most weight."""
     return re.findall(r"(?<![.!?:] )(?<!^)(?<![\w'\"])[A-Z]\w+", gold)
 
 
 def polarity_of(text: str) -> str:
-    """Return `yes` or `no` where the text begins with it, else nothing."""
+    """Return `yes` or `no` if the text begins with it, else an empty string."""
     match = _POLARITY.match(text.lstrip("*_# "))
     return {"y": "yes", "n": "no"}[match[1][0].lower()] if match else ""
 
 
 def options_of(question: str, gold: str) -> tuple[set[str], set[str]] | None:
-    """Return the content words of the option that is right and of the other one; None where no two are offered."""
+    """Return the content words of the right option and of the other one; None unless two are offered."""
     before, found, after = question.rpartition(" or ")
     if not found:
         return None

@@ -1,8 +1,8 @@
 """A judge of rules, for runs without a network. It compares words, not meaning: no substitute for the official judge.
 
-Of an answer above 80 words only the first 20 and the last 40 count (`answer_text.counted`): an answer says its result
-at one of its ends, and a text that repeats the history holds the gold anywhere. Numbers, dates and times are compared
-in one spelling (`core/text/quantities.py`), other words by their stems. The rules, in this order:
+Of an answer above 80 words only the first 20 and the last 40 count (`answer_text.counted`): an answer states its
+result at one of its ends, and a text that repeats the history has the gold anywhere. Numbers, dates and times are
+compared in one notation (`core/text/quantities.py`), other words by their stems. The rules, in this order:
 
 1. An unanswerable question: correct if the answer abstains as a whole (`refusal.abstains`), or ends in a refusal.
 2. Any other question: an answer that abstains is wrong.
@@ -10,12 +10,12 @@ in one spelling (`core/text/quantities.py`), other words by their stems. The rul
    rubric's sentences about what the user would like. A text in which the user speaks is no advice.
 4. A gold that begins with yes or no: correct if the answer says the same of the two.
 5. A gold that is one of two options of the question ("…, A or B?"): correct if the conclusion names it first.
-6. Otherwise correct if the words that count hold the gold, or one of the alternatives its text offers, word for word;
-   or all its numbers, all items of a list, and at least `MINIMUM_RECALL` of its content words that are not in the
-   question. Where the conclusion has numbers, those of the gold must be among them. As in the official prompt, a
+6. Otherwise correct if the words that count contain the gold, or one of the alternatives its text offers, word for
+   word; or all its numbers, all items of a list, and at least `MINIMUM_RECALL` of its content words that are not in
+   the question. If the conclusion has numbers, those of the gold must be among them. As in the official prompt, a
    number of days, weeks or months may be off by one in `temporal-reasoning`.
 
-A right answer in other words counts as wrong; a negated or a chance mention of the right words may count as correct.
+A right answer in other words counts as wrong; a negated or incidental mention of the right words may count as correct.
 """
 
 import re
@@ -49,7 +49,7 @@ _HOW_LONG = re.compile(r"\bhow (?:many (?:days?|weeks?|months?|years?|hours?)|lo
 
 @cache
 def lexical_judge() -> RuleJudge:
-    """Grades by the rules above, without a model; never official."""
+    """Return the judge that applies the rules above, without a model; never official."""
     rules_sha256 = sha256_text(sha256_file(RULES_FILE) + refusal.rules_sha256())
     parameters = {"minimum_recall": MINIMUM_RECALL, "minimum_rubric_recall": MINIMUM_RUBRIC_RECALL}
     identity = JudgeIdentity(
@@ -79,8 +79,8 @@ def grade(question: Question, gold: Gold, hypothesis: str) -> Verdict:
         recall = _rubric_recall(question.text, text, hypothesis)
         return Verdict(recall >= MINIMUM_RUBRIC_RECALL, f"rubric recall {recall:.2f}")
     asserted = stated(hypothesis)
-    if (right := polarity_of(text)) and (said := _said(hypothesis, asserted)):
-        return Verdict(right == said, f"says {said}")
+    if (right := polarity_of(text)) and (stated_polarity := _polarity_stated(hypothesis, asserted)):
+        return Verdict(right == stated_polarity, f"says {stated_polarity}")
     if options := options_of(question.text, text):
         first = _named_first(asserted, *options)
         if first is not None:
@@ -91,8 +91,8 @@ def grade(question: Question, gold: Gold, hypothesis: str) -> Verdict:
     return next((verdict for verdict in verdicts if verdict.label), verdicts[0])
 
 
-def _said(answer: str, asserted: Sequence[str]) -> str:
-    return next((said for text in (*asserted[:1], answer, *asserted[-1:]) if (said := polarity_of(text))), "")
+def _polarity_stated(answer: str, asserted: Sequence[str]) -> str:
+    return next((found for text in (*asserted[:1], answer, *asserted[-1:]) if (found := polarity_of(text))), "")
 
 
 def _named_first(asserted: Sequence[str], right: set[str], other: set[str]) -> bool | None:

@@ -1,16 +1,16 @@
-"""Whether an answer as a whole says that the question cannot be answered.
+"""Detection of answers that, as a whole, say that the question cannot be answered.
 
 A text is read as a person would read it: what follows a final "Answer:" decides, else the conclusion of structured
-reasoning, else all of it; where what follows the last "therefore" refuses, no more is read. The clauses are sorted, by
-the patterns of `refusal_rules.json`, into refusals ("I can't tell", "there is no mention of …"), what was told instead
-("you mentioned a cat"), answers ("so it was May"), estimates ("about 5, I would guess") and asides ("let me know").
-Then:
+reasoning, else all of it; if what follows the last "therefore" refuses, no more is read. The patterns of
+`refusal_rules.json` sort the clauses into refusals ("I can't tell", "there is no mention of …"), what was mentioned
+instead ("you mentioned a cat"), answers ("so it was May"), estimates ("about 5, I would guess") and asides ("let me
+know"). Then:
 
-1. Without a refusal the text answers; so do "0" and "none".
+1. A text without a refusal answers; so do "0" and "none".
 2. A refusal that comes first abstains, unless an answer follows ("I don't have the exact date, but you said March 3").
-   After "we cannot determine it" only an estimate, a number or a "but" is one; what is known besides is none.
-3. A refusal that comes after an answer abstains only where it is set against it ("…, but you never mentioned …") or
-   says that the question itself cannot be answered; a remark on what else is missing refuses nothing.
+      After "we cannot determine it" only an estimate, a number or a "but" is an answer; other known facts are not.
+   3. A refusal that comes after an answer abstains only if it contradicts it ("…, but you never mentioned …") or
+      says that the question itself cannot be answered; a remark that something else is missing refuses nothing.
 """
 
 import re
@@ -29,7 +29,7 @@ Kind = Literal["unable", "unsure", "absent", "told", "estimate", "answer", "asid
 _RULES_FILE = Path(__file__).with_name("refusal_rules.json")
 _REFUSALS: tuple[Kind, ...] = ("unable", "unsure", "absent")
 _KINDS: tuple[Kind, ...] = (*_REFUSALS, "aside", "estimate", "told", "answer")
-"""In the order they are looked for."""
+"""In the order of matching."""
 
 _THINKING = re.compile(r"<(think|thinking|thought|reasoning|scratchpad)>.*?(?:</\1>|\Z)", re.DOTALL)
 _ANSWER_MARK = re.compile(
@@ -40,13 +40,13 @@ _ANSWER_MARK = re.compile(
     re.MULTILINE,
 )
 _LONGEST, _END = 4_000, 1_500
-"""Characters. Of a longer text its two ends are read: whoever refuses says so there."""
+"""Lengths in characters. Of a longer text only the two ends are read: a refusal is at one of them."""
 _STRUCTURE = re.compile(r"\bstep \d|\bextract|\bnotes?\b\W*[:\n]|\breasoning\b|\brelevant information\b")
 _LAST_WORD = re.compile(
     r"(?:^|[.!?:;,]\s{1,4}|\n)[^\w\n]{0,20}(?:therefore|thus|hence|consequently|accordingly|as such|as a result"
     r"|because of this|given this|for this reason|in conclusion|to conclude|in summary|in short|so(?! far))\b"
 )
-"""What the last conclusion of a text begins with."""
+"""Beginning of the last conclusion of a text."""
 _OPENING_QUOTE = re.compile(r"^(\W*)[\"\u201c]([^\"\u201d]{0,300})[\"\u201d]")
 _NUMBER = re.compile(
     r"\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen"
@@ -57,7 +57,7 @@ _NEGATIVE = re.compile(
     r"|determinate)|difficult|hard|miss|lack|need|required|necessary|absent|silent|fail|yet|omit|leave|left|beyond|blank"
     r"|mystery|empty|stops?)"
 )
-"""What every refusal holds; most clauses of a long text do not, and no pattern is tried on these."""
+"""Words of which every refusal has one; most clauses of a long text have none, and no pattern is tried on these."""
 _DETAIL = re.compile(r"\b(?:whether|if)\b")
 _BARE_ANSWER = re.compile(r"^\s*(zero|none|\d{1,4})[:,] ")
 _CONCLUSION = re.compile(r"\b(?:therefore|thus|hence|in conclusion|in summary|consequently|conclude)\b")
@@ -94,34 +94,34 @@ _GRANTED = re.compile(
 
 class _Rules(Struct, frozen=True, forbid_unknown_fields=True):
     version: int
-    """Raised when this module reads the patterns in another way; so judges that use it get another identity."""
+    """Raised when this module reads the patterns in another way; then judges that use it get another identity."""
     words: dict[str, str]
-    """Parts of the patterns: `<NAME>` stands for one, and for its text only."""
+    """Parts of the patterns: `<NAME>` is replaced by the text of one."""
     reported: tuple[str, ...]
-    """Somebody said that something is not known: no refusal."""
+    """Somebody said that something is not known: not a refusal."""
     unable: tuple[str, ...]
     """The question cannot be answered."""
     unsure: tuple[str, ...]
-    """Who answers does not know something; it may be a detail."""
+    """The speaker does not know something; it may be a detail."""
     absent: tuple[str, ...]
-    """Something was never told."""
+    """Something was never mentioned."""
     beyond: tuple[str, ...]
-    """Makes a refusal a remark: "no *other* pair is mentioned"."""
+    """Turns a refusal into a remark: "no *other* pair is mentioned"."""
     inexact: tuple[str, ...]
-    """Makes a refusal a concession where more is told: "not the *exact* date"."""
+    """Turns a refusal into a concession if more follows: "not the *exact* date"."""
     hedged: tuple[str, ...]
-    """The same where "but" or "although" says so: models write "no *specific* information" of what they do not know."""
+    """Likewise, if "but" or "although" follows: models write "no *specific* information" of what they do not know."""
     told: tuple[str, ...]
-    """What was told instead."""
+    """What was mentioned instead."""
     estimate: tuple[str, ...]
     """An answer whatever was refused before: an assumption, a guess, a sum, advice."""
     answer: tuple[str, ...]
-    """Signs of an answer. After "cannot be determined" they only repeat what is known."""
+    """Signs of an answer. After "cannot be determined" they only repeat known facts."""
     aside: tuple[str, ...]
     """Courtesies, questions, offers, advice to look elsewhere: neither."""
 
     def pattern(self, name: str) -> re.Pattern[str]:
-        """All patterns of one kind as one."""
+        """Return all patterns of one kind as one."""
         joined = "|".join(getattr(self, name))
         for word, meaning in self.words.items():
             joined = joined.replace(f"<{word}>", meaning)
@@ -131,45 +131,45 @@ class _Rules(Struct, frozen=True, forbid_unknown_fields=True):
 class _Clause(NamedTuple):
     kind: Kind
     against: bool
-    """Set against what stands before it: "but …"."""
+    """True if it contradicts what precedes it: "but …"."""
     granted: bool
-    """Opens with "although …" or the like: what follows matters more."""
+    """True if it opens with "although …" or the like: what follows matters more."""
     inexact: bool
     hedged: bool
     number: bool
     detail: bool
-    """Asks "whether": after an answer, a remark."""
+    """True if it asks "whether": after an answer, a remark."""
 
     @property
     def is_final(self) -> bool:
-        """Whether it refuses the question even after an answer."""
+        """True if it refuses the question even after an answer."""
         return self.kind == "unable" and not self.inexact and not self.detail
 
 
 def abstains(text: str) -> bool:
-    """Whether `text`, as the answer to a question, says that it cannot be answered. The rules know English only.
+    """Return whether `text`, as an answer, says that the question cannot be answered. The rules know English only.
 
     Args:
         text: one answer as the model gave it, with or without reasoning before it.
 
     Returns:
-        False for an empty text too, and for "0" and "none", which answer a question that asks for a number.
+        False also for an empty text, and for "0" and "none", which answer a question that asks for a number.
     """
     return _abstains(text)
 
 
 @lru_cache(maxsize=2048)
 def _abstains(text: str) -> bool:
-    """Return the same; grading and several tables ask of one answer."""
+    """Return the cached result: grading and several tables ask for the same answer."""
     final = _final_part(_plain(text))
     concluded = _from_last_word(final)
     return _refuses(concluded) or (concluded != final and _refuses(final))
 
 
 def ends_in_refusal(text: str) -> bool:
-    """Return whether the last thing `text` says is that something is not known, whatever it said before.
+    """Return whether the last statement of `text` is that something is not known, whatever it said before.
 
-    Of a question that cannot be answered that is enough: "You have a cat. There is no mention of a hamster."
+    For an unanswerable question that is enough: "You have a cat. There is no mention of a hamster."
     """
     clauses = [clause for clause in _clauses(_final_part(_plain(text))) if clause.kind not in ("aside", "told")]
     return bool(clauses) and clauses[-1].kind in _REFUSALS and not clauses[-1].inexact
@@ -187,7 +187,7 @@ def _from_last_word(final: str) -> str:
 
 @cache
 def rules_sha256() -> str:
-    """Of the patterns and their version; part of the identity of every judge that uses `abstains`."""
+    """Return the hash of the patterns and their version; part of the identity of every judge that uses `abstains`."""
     return sha256_file(_RULES_FILE)
 
 
@@ -208,7 +208,7 @@ def _refuses(text: str) -> bool:
 
 
 def _answered(clauses: Sequence[_Clause]) -> bool:
-    """Return whether an answer follows the refusal that `clauses` begin with, and no later refusal takes it back."""
+    """Return whether an answer follows the refusal that `clauses` begin with, and no later refusal retracts it."""
     refusal, answered = clauses[0], False
     for clause in clauses[1:]:
         if clause.kind in _REFUSALS:
@@ -233,7 +233,7 @@ def _takes_back(refusal: _Clause, following: _Clause) -> bool:
 
 
 def _plain(text: str) -> str:
-    """In lower case, "n't" as "not", without thinking aloud."""
+    """Return the text in lower case, "n't" as "not", without tagged reasoning."""
     text = text.lower()
     for short, long in _CONTRACTIONS:
         text = text.replace(short, long)
@@ -241,7 +241,7 @@ def _plain(text: str) -> str:
 
 
 def _final_part(text: str) -> str:
-    """What follows the last "Answer:"; of structured reasoning the last paragraph, from a "therefore" on."""
+    """Return what follows the last "Answer:"; of structured reasoning the last paragraph, from a "therefore" on."""
     for heading in reversed(list(_ANSWER_MARK.finditer(text))):
         if re.search(r"\w", text[heading.end() :]):
             text = _OPENING_QUOTE.sub(r"\1\2. ", text[heading.end() :])

@@ -1,4 +1,4 @@
-"""A judge that is rules alone: no model is asked, and the same answer always gets the same label."""
+"""Judges of rules alone: no model is called, and the same answer always gets the same label."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,30 +10,30 @@ from longmemeval.records import Gold, Judgement, Question
 
 
 class Verdict(NamedTuple):
-    """What rules say about one answer."""
+    """The verdict of rules on one answer."""
 
     label: bool | None
-    """Whether the answer is right; None where the rules have none for the question."""
+    """True if the answer is right; None if the rules give no label for the question."""
     reason: str
     """The rule that gave the label, or why there is none."""
     score: float | None = None
-    """Credit between 0 and 1; None where rules give labels alone."""
+    """Credit between 0 and 1; None if the rules give labels only."""
 
 
 Grade = Callable[[Question, Gold, str], Verdict]
-"""From a question, its gold and the answer to the verdict; raises `HarnessError` for a type that the rules lack."""
+"""Maps a question, its gold and the answer to the verdict; raises `HarnessError` for a type that the rules lack."""
 
 
 @dataclass(frozen=True)
 class RuleJudge:
-    """Grades by a pure function."""
+    """A judge that grades by a pure function."""
 
     identity: JudgeIdentity
-    """Who grades."""
+    """Identity of the judge."""
     grade: Grade
 
     async def judge(self, question: Question, gold: Gold, hypothesis: str) -> Judgement:
-        """Grade `hypothesis`; the reason is `raw`, or `error` without a label. No prompt is made, so its hash is empty.
+        """Grade `hypothesis`; the reason is `raw`, or `error` without a label; the prompt's hash is empty.
 
         Raises:
             HarnessError: these rules cannot grade questions of this type.
@@ -61,16 +61,17 @@ def rule_judge(
     official: bool = False,
     parameters: dict[str, Any] | None = None,
 ) -> RuleJudge:
-    """A judge of rules.
+    """Return a judge of rules.
 
     Args:
-        spec: the name in the door `longmemeval.judges`, by which `--judge` asks for it.
+        spec: name registered under `longmemeval.judges`, by which `--judge` selects it.
         grade: the rules.
-        name: what tables call them.
-        version: says what the rules are; it is hashed into the judge's id, so change it whenever a verdict may change.
-        metric: what the mean is called: `accuracy` for labels, something else where verdicts have scores.
-        official: whether a benchmark's authors grade by these rules.
-        parameters: of the rules, if any.
+        name: name of the rules in tables.
+        version: text that identifies the rules; it is hashed into the judge's id, so change it whenever a verdict may
+            change.
+        metric: name of the mean: `accuracy` for labels, something else if verdicts have scores.
+        official: True if a benchmark's authors grade by these rules.
+        parameters: parameters of the rules, if any.
     """
     version_sha256, parameters = sha256_text(version), parameters or {}
     identity = JudgeIdentity(

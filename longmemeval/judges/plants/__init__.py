@@ -1,1 +1,1 @@
-"""Planted answers: what a judge is asked about when it is known beforehand whether the answer is right."""
+"""Planted answers: answers known to be right or wrong by construction, with which judges are checked."""

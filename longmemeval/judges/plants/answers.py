@@ -1,4 +1,4 @@
-"""Plants of questions whose gold is an answer: by rules alone."""
+"""Plants for questions whose gold is an answer, made by rules alone."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -30,10 +30,10 @@ from longmemeval.judges.plants.topical import Said, statements, topical_sentence
 from longmemeval.records import Gold, Haystack, Question
 
 LONGEST_GOLD = 25
-"""Words. A longer gold describes answers, as those of preferences do: neither it nor a changed one is an answer."""
+"""Words. A longer gold describes answers, as with preferences: neither it nor a changed one is an answer."""
 MOST_BESIDE = 2
-"""Content words of a gold, beside those of the question, that a changed value leaves. With more of them left a judge
-may well find that the answer is still in what it reads."""
+"""Maximum content words of a gold, apart from those of the question, that a changed value leaves. With more of them
+left, a judge may well find that the text still contains the answer."""
 
 _POLITE = (
     "Thanks for asking! I looked through everything we have talked about so far to be sure, and as far as I can tell "
@@ -49,26 +49,26 @@ _VAGUE = (
     "on how one looks at it.",
 )
 _BEFORE, LONGEST_DUMP = 3, 300
-"""Turns of a dump before the evidence, and its words."""
+"""Number of turns of a dump before the evidence, and its maximum words."""
 _BOTH = "{wrong} Or it may be this: {gold} It is one of the two, I cannot tell which."
 
 
 def answer_planting(described: Collection[str] = (), without: Collection[str] = ()) -> Planting:
-    """Return how plants are made where golds are answers.
+    """Return the planting for golds that are answers.
 
     Args:
-        described: question types whose golds describe answers instead; they get wrong plants alone.
-        without: kinds that are left out, since the benchmark's own judge may be right to call them either way.
+        described: question types whose golds describe answers instead; they get wrong plants only.
+        without: kinds that are left out, since the benchmark's own judge may rightly call them either way.
     """
     kinds = {name: kind for name, kind in KINDS.items() if name not in without}
 
     def on(ground: Ground) -> Make:
         make = _Answers(ground, described).of
 
-        def made(question: Question, gold: Gold, random: Random) -> Iterator[Made]:
-            return (one for one in make(question, gold, random) if one.kind in kinds)
+        def plants(question: Question, gold: Gold, random: Random) -> Iterator[Made]:
+            return (made for made in make(question, gold, random) if made.kind in kinds)
 
-        return made
+        return plants
 
     return Planting(on, kinds)
 
@@ -79,12 +79,12 @@ def polite(answer: str, random: Random) -> str:
 
 
 def sentence(text: str) -> str:
-    """Return the text with an end."""
+    """Return the text with a full stop, unless it ends a sentence."""
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 class _Answers:
-    """Plants answers to the questions of one data set."""
+    """Maker of planted answers to the questions of one data set."""
 
     def __init__(self, ground: Ground, described: Collection[str]) -> None:
         self._ground = ground
@@ -118,10 +118,10 @@ class _Answers:
         if self._is_answer(gold):
             yield from _right(question, text, random)
             yield from self._wrong(question, gold, text, random)
-        # What is said on the topic may well tell yes from no.
+        # A statement on the topic may well tell yes from no.
         if not polarity_of(text) and (found := topical_sentence(question, gold, self._said(question))):
             yield Made("topical", *found)
-        # Words of the question are the answer where it offers a choice.
+        # If the question offers a choice, its words are the answer.
         if not set(content_words(text)) <= set(content_words(question.text)):
             yield Made("vague", vague(question.text, random))
         if repeated := dump(gold, self._ground.haystack(question)):
@@ -144,10 +144,10 @@ class _Answers:
             yield Made("both", _BOTH.format(gold=sentence(text), wrong=sentence(wrong)), f"beside: {wrong}")
 
     def _changed(self, question: Question, gold: Gold, text: str, random: Random) -> Iterator[Made]:
-        # Of a choice, too, the answer may be right beside a wrong number.
+        # If several values are named, a wrong one may stand beside the right answer.
         if names_several(text) or names_several(question.text):
             return
-        # What a grader is told is right as well stays right.
+        # Values that the gold also accepts stay right.
         right = numbers_in(str(gold.answer))
         changes = {
             "changed-number": with_other_number(text, right, random) if asks_for_value(question.text, text) else None,
@@ -160,14 +160,14 @@ class _Answers:
                 yield Made(kind, *change)
 
     def _said(self, question: Question) -> list[Said]:
-        """Return the statements of a question's haystack; questions that share one follow each other as a rule."""
+        """Return the statements of a question's haystack, cached for the next question on it."""
         if self._latest is None or self._latest[0] != question.haystack_id:
             self._latest = question.haystack_id, list(statements(self._ground.haystack(question)))
         return self._latest[1]
 
     def _other_gold(self, gold: Gold, kind: str, random: Random) -> Gold | None:
-        """Return the gold of another question of the type with no content word and no near number of this one."""
-        # Of yes and no, the other one is `changed-polarity`.
+        """Return the gold of another question of the type without a content word or near number of this one."""
+        # Of yes and no, the other is `changed-polarity`.
         if kind == "polarity":
             return None
         own, numbers = set(content_words(str(gold.answer))), amounts_in(str(gold.answer))
@@ -182,12 +182,12 @@ class _Answers:
 
 
 def is_asked(value: str, text: str, question: str) -> bool:
-    """Return whether a question asks for a value of its gold: it is not in the question, and hardly more is answered.
+    """Return whether a question asks for a value of its gold: it is not in the question and is most of the answer.
 
     Args:
-        value: such as a number or a name.
-        text: the gold that holds it.
-        question: what is asked.
+        value: a value such as a number or a name.
+        text: the gold that contains it.
+        question: text of the question.
     """
     asked, changed = set(content_words(question)), set(content_words(value))
     beside = set(content_words(text)) - asked - changed
@@ -210,22 +210,22 @@ def _right(question: Question, text: str, random: Random) -> Iterator[Made]:
 
 
 def vague(question: str, random: Random) -> str:
-    """Return words of the question, and that they were talked about."""
+    """Return words of the question, and the claim that they were discussed."""
     asked = dict.fromkeys(word for word in re.findall(r"[\w'\u2019-]+", question) if content_words(word))
     return random.choice(_VAGUE).format(asked=", ".join(asked))
 
 
 def dump(gold: Gold, haystack: Haystack) -> tuple[str, str] | None:
-    """Return what was said in the first evidence session, from shortly before the evidence, and the session's id.
+    """Return the text of the first evidence session, from shortly before the evidence, and the session's id.
 
     Args:
-        gold: names the evidence.
-        haystack: of the question.
+        gold: gold with the evidence ids.
+        haystack: haystack of the question.
 
     Returns:
-        At most `LONGEST_DUMP` words; None where no session is named.
+        At most `LONGEST_DUMP` words; None if no session is labelled.
     """
-    session = next((one for one in haystack.sessions if one.session_id in gold.evidence_sessions), None)
+    session = next((session for session in haystack.sessions if session.session_id in gold.evidence_sessions), None)
     if session is None:
         return None
     ids = [f"{session.session_id}:{place}" for place in range(len(session.turns))]
@@ -235,15 +235,15 @@ def dump(gold: Gold, haystack: Haystack) -> tuple[str, str] | None:
 
 
 def superseded(text: str, gold: Gold, haystack: Haystack) -> tuple[str, str] | None:
-    """Return the gold with the number that the first evidence turn says of the same thing; None where there is none.
+    """Return the gold with the number that the first evidence turn gives for the same thing; None without one.
 
     Args:
         text: the gold answer, with one number before a unit, such as `Three days`.
-        gold: names the evidence.
-        haystack: of the question.
+        gold: gold with the evidence ids.
+        haystack: haystack of the question.
     """
     turns = {f"{s.session_id}:{i}": turn for s in haystack.sessions for i, turn in enumerate(s.turns)}
-    evidence = [turns[one].content for one in gold.evidence_turns if one in turns]
+    evidence = [turns[turn_id].content for turn_id in gold.evidence_turns if turn_id in turns]
     if len(evidence) < 2 or polarity_of(text):
         return None
     own = _VALUE.search(text)

@@ -1,4 +1,4 @@
-"""Dates, numbers, lists and names inside a gold answer: found, and said in another way or changed to something else."""
+"""Dates, numbers, lists and names inside a gold answer: found, rephrased, or changed to others."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -20,10 +20,10 @@ _WORD_NUMBER = re.compile(rf"\b({'|'.join(_SMALL[2:])})\b", re.IGNORECASE)
 _WEEKS = re.compile(r"\b(\d+|one|two|three|four) (weeks?)\b", re.IGNORECASE)
 _NAME = re.compile(r"(?<![.!?] )(?<!^)(?<![\w'\"])[A-Z][a-z]{2,}(?:['\u2019-]?[A-Z]?[a-z]+)*\b")
 _NAMES = re.compile(rf"{_NAME.pattern}(?: [A-Z][a-z]{{2,}}\b)*")
-"""A name of several words is one."""
+"""A name of several words is one match."""
 _NUMERAL = re.compile(r"\d+(?:,\d{3})+|\d+(?:\.\d+)?")
 _NEAREST = 2
-"""How far a wrong number is from each that is right, at least: some judges must forgive that one is off."""
+"""Minimum distance of a wrong number from each right one: some judges must forgive being off by one."""
 _ALSO_RIGHT = re.compile(
     r"\s*\((?:or|also|alternatively)\b[^()]*\)"
     r"|(?<=[.;])\s*[^.;]*\b(?:acceptable|accepted|also (?:correct|right|fine|counts?|valid))\b.*",
@@ -44,38 +44,38 @@ _ASKS_FOR_VALUE = re.compile(
     r"\b(?:age|amount|date|day|how|many|month|much|number|old|percent\w*|price|time|when|year)\b", re.IGNORECASE
 )
 _SHORT = 3
-"""Words of a text that is a value alone, whatever was asked."""
+"""Maximum words of a text that is a value alone, whatever the question."""
 _ITEMS = re.compile(r",\s*(?:and\s+)?")
 _LAST_ITEM = re.compile(r"(?<=,)(\s*\S+(?: \S+)?)\s+and\s+(?=\S+(?: \S+)?$)")
-"""In `a, b and c`; of more words than two, `and` may join what is one item."""
+"""In `a, b and c`; with more than two words, `and` may be inside an item."""
 _NO_ITEM = re.compile(r"(?:at|by|for|from|in|of|on|to|with)\b|.*\band\b", re.IGNORECASE)
 
 
 def is_date(text: str) -> bool:
-    """Whether a text names a day, a month or a year."""
+    """Return whether a text names a day, a month or a year."""
     return any(found.search(text) for found in (_MONTH_ALONE, _WEEKDAY, _YEAR))
 
 
 def is_number(text: str) -> bool:
-    """Whether a text holds a number that is no date."""
+    """Return whether a text has a number that is not a date."""
     return not is_date(text) and bool(_FIGURE.search(text) or _WORD_NUMBER.search(text))
 
 
 def polarity_of(text: str) -> str:
-    """`yes` or `no` where the text begins with it, else nothing."""
+    """Return `yes` or `no` if the text begins with it, else an empty string."""
     match = re.match(r"(yes|no)\b", text, re.IGNORECASE)
     return match[1].lower() if match else ""
 
 
 def kind_of(text: str) -> str:
-    """What sort of answer a text is: another of the same sort is taken for it most easily."""
+    """Return the kind of answer a text is: one of the same kind is most easily mistaken for it."""
     if polarity_of(text):
         return "polarity"
     return "date" if is_date(text) else "number" if is_number(text) else "text"
 
 
 def other_forms(text: str) -> Iterator[tuple[str, str]]:
-    """The text with one date, number or unit said in another way, and what was done."""
+    """Yield the text with one date, number or unit in another form, and the change."""
     if match := _DAY_MONTH.search(text):
         year = (match[3] or "").strip(" ,")
         yield _replaced(text, match, f"{match[2]} {match[1]}" + (f", {year}" if year else ""))
@@ -92,34 +92,34 @@ def other_forms(text: str) -> Iterator[tuple[str, str]]:
 
 
 def stated(gold: str) -> str:
-    """A gold without what it says to a grader: that something else is right as well."""
+    """Return a gold without its remarks to the grader that something else is right as well."""
     return _ALSO_RIGHT.sub("", gold).strip()
 
 
 def names_several(text: str) -> bool:
-    """Whether more than one answer may be right by a text: change one, and another may still be."""
+    """Return whether more than one answer may be right by a text: if one is changed, another may still be there."""
     return bool(_SEVERAL.search(text))
 
 
 def numbers_in(text: str) -> set[float]:
-    """All numbers of a text, as figures or words."""
+    """Return all numbers of a text, as figures or words."""
     figures = {float(match[0].replace(",", "")) for match in _NUMERAL.finditer(text)}
     return figures | {float(_SMALL.index(match[1].lower())) for match in _WORD_NUMBER.finditer(text)}
 
 
 def amounts_in(text: str) -> set[float]:
-    """All numbers of a text, and the days of its weeks."""
+    """Return all numbers of a text, and its weeks in days."""
     weeks = (match[1].lower() for match in _WEEKS.finditer(text))
-    return numbers_in(text) | {7.0 * (_SMALL.index(one) if one in _SMALL else int(one)) for one in weeks}
+    return numbers_in(text) | {7.0 * (_SMALL.index(number) if number in _SMALL else int(number)) for number in weeks}
 
 
 def near(first: Collection[float], second: Collection[float]) -> bool:
-    """Whether a number of one text may pass for a number of another."""
+    """Return whether a number of one text may pass for a number of another."""
     return any(abs(one - other) < _NEAREST for one in first for other in second)
 
 
 def reordered(text: str, question: str) -> str | None:
-    """A list of at least three items in another order; None where the text is none, or the order may matter."""
+    """Return a list of at least three items in another order; None if the text is not one, or the order may matter."""
     if _ASKS_FOR_ORDER.search(question):
         return None
     if re.search(r"\b(?:then|first|before|after|finally|because|but|which|who)\b|[.:;]\s|\s-\s", text, re.IGNORECASE):
@@ -134,12 +134,12 @@ def reordered(text: str, question: str) -> str | None:
 
 
 def with_other_number(text: str, right: Collection[float], random: Random) -> tuple[str, str] | None:
-    """The text with its one number changed; None where it is a date, or holds no number or several, or no exact one.
+    """Return the text with its one number changed; None if it is a date, has no number or several, or no exact one.
 
     Args:
-        text: to be changed.
-        right: numbers that the new one must not come near, beside that of the text.
-        random: chooses.
+        text: the text to change.
+        right: numbers that the new one must not come near, in addition to that of the text.
+        random: source of randomness.
     """
     if is_date(text) or len(numbers_in(text)) != 1 or _INEXACT.search(text):
         return None
@@ -147,7 +147,7 @@ def with_other_number(text: str, right: Collection[float], random: Random) -> tu
     if match := _FIGURE.search(text):
         value = int(match[1].replace(",", ""))
         spread = max(3, round(0.4 * value))
-        free = [one for one in range(value + _NEAREST, value + _NEAREST + spread) if not near({one}, right)]
+        free = [other for other in range(value + _NEAREST, value + _NEAREST + spread) if not near({other}, right)]
         new = random.choice(free) if free else 0
         return _replaced(text, match, f"{new:,}" if "," in match[1] else str(new)) if free else None
     if match := _WORD_NUMBER.search(text):
@@ -157,12 +157,12 @@ def with_other_number(text: str, right: Collection[float], random: Random) -> tu
 
 
 def asks_for_value(question: str, text: str) -> bool:
-    """Whether a question asks for the number or date of its answer, or that is all there is to the answer."""
+    """Return whether a question asks for the number or date of its answer, or the answer is hardly more than that."""
     return len(text.split()) <= _SHORT or bool(_ASKS_FOR_VALUE.search(question))
 
 
 def with_other_date(text: str, random: Random) -> tuple[str, str] | None:
-    """The text with another day, month or year; None where it names none."""
+    """Return the text with another day, month or year; None if it names none."""
     if match := _MONTH_ALONE.search(text):
         return _replaced(text, match, random.choice([month for month in MONTHS if month not in text]))
     if match := _WEEKDAY.search(text):
@@ -173,11 +173,11 @@ def with_other_date(text: str, random: Random) -> tuple[str, str] | None:
 
 
 def names_in(text: str, not_names: Collection[str] = ()) -> list[str]:
-    """Capitalised words that do not begin a sentence, those of one name together.
+    """Return the capitalised words that do not begin a sentence; words of one name are joined.
 
     Args:
-        text: where to look.
-        not_names: words in lower case that are none, such as those that a data set also writes without a capital.
+        text: text to search.
+        not_names: words in lower case that are not names, such as those that a data set also writes in lower case.
     """
     names = (re.sub(r"['\u2019]s$", "", match[0]) for match in _NAMES.finditer(text))
     return [name for name in names if all(_may_be_a_name(word, not_names) for word in name.split())]
@@ -190,7 +190,7 @@ def _may_be_a_name(word: str, not_names: Collection[str]) -> bool:
 def with_other_name(
     text: str, others: Collection[str], random: Random, not_names: Collection[str] = ()
 ) -> tuple[str, str] | None:
-    """The text with one name changed to one of `others` that it does not hold; None without either."""
+    """Return the text with one name changed to one of `others` that it does not contain; None without either."""
     found = names_in(text, not_names)
     free = [name for name in others if name.casefold() not in text.casefold()]
     if not found or not free:
@@ -200,7 +200,7 @@ def with_other_name(
 
 
 def with_other_polarity(text: str) -> tuple[str, str] | None:
-    """`Yes, she does` as `No.`; None where the text does not begin with yes or no."""
+    """Return `Yes, she does` as `No.`; None if the text does not begin with yes or no."""
     polarity = polarity_of(text)
     return {"yes": ("No.", "yes -> no"), "no": ("Yes.", "no -> yes")}.get(polarity)
 

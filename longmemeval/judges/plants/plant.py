@@ -1,14 +1,14 @@
-"""A planted answer, and the kinds that golds which are answers give."""
+"""A planted answer, and the kinds of plants for golds that are answers."""
 
 from msgspec import Struct
 
 
 class Kind(Struct, frozen=True):
-    """A way to make an answer of known truth."""
+    """A way to construct an answer that is known to be right or wrong."""
 
     right: bool
     what: str
-    """In a few words, for tables."""
+    """Short description for tables."""
 
 
 SAID_OF_NOTHING: dict[str, Kind] = {
@@ -16,11 +16,11 @@ SAID_OF_NOTHING: dict[str, Kind] = {
     "empty": Kind(False, "nothing"),
     "cut": Kind(False, "an answer that breaks off before it says anything"),
 }
-"""No answers at all, of any question."""
+"""Kinds that are no answer to any question."""
 
 NO_ANSWERS = frozenset({*SAID_OF_NOTHING, "dump"})
-"""Kinds that count in no rate: no system errs by the former as a rule, and a dump holds the answer without giving it,
-so that a judge whose prompt passes what contains the answer may well pass it."""
+"""Kinds that count in no rate: systems do not usually make the former errors, and a dump contains the answer without
+giving it, so that a judge whose prompt accepts what contains the answer may well pass it."""
 
 KINDS: dict[str, Kind] = {
     "gold": Kind(True, "the gold answer as it is"),
@@ -42,11 +42,11 @@ KINDS: dict[str, Kind] = {
     "dump": Kind(False, "what was said in the evidence session, up to 300 words of it, and nothing else"),
     **SAID_OF_NOTHING,
 }
-"""Those of golds that are answers, right ones first. Other benchmarks add kinds of their own."""
+"""The kinds for golds that are answers, right ones first. Other benchmarks add kinds of their own."""
 
 
 class Plant(Struct, frozen=True, omit_defaults=True):
-    """An answer whose truth is known by how it was made."""
+    """An answer known to be right or wrong by construction."""
 
     plant_id: str
     """Question id and kind."""
@@ -56,6 +56,6 @@ class Plant(Struct, frozen=True, omit_defaults=True):
     right: bool
     text: str
     made_by: str
-    """What was done to make it, for whoever reads the file: `3 -> 5`, the id of the other question, and so on."""
+    """How it was made, for people who read the file: `3 -> 5`, the id of the other question, and so on."""
     parts: tuple[int, ...] = ()
-    """Places, from 0, of the parts of the gold (nuggets, say) that it is graded by; empty: by the whole gold."""
+    """Indexes, from 0, of the parts of the gold (such as nuggets) that it is graded by; empty: by the whole gold."""

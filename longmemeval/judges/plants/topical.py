@@ -10,9 +10,9 @@ from longmemeval.records import Gold, Haystack, Question
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 _FEWEST, _MOST = 5, 40
-"""Words of such a sentence."""
+"""Minimum and maximum words of such a sentence."""
 _SHARED = 2
-"""Content words that it must share with the question, at least."""
+"""Minimum number of content words that it shares with the question."""
 
 
 class Said(NamedTuple):
@@ -24,11 +24,11 @@ class Said(NamedTuple):
     session_id: str
     turn_id: str
     around: frozenset[str]
-    """The turns it is in, and beside."""
+    """The ids of its turn and of the neighbouring ones."""
 
 
 def statements(haystack: Haystack) -> Iterator[Said]:
-    """Sentences of middling length that ask nothing."""
+    """Yield the sentences of medium length that are not questions."""
     for session in haystack.sessions:
         ids = [f"{session.session_id}:{index}" for index in range(len(session.turns))]
         for index, turn in enumerate(session.turns):
@@ -39,29 +39,29 @@ def statements(haystack: Haystack) -> Iterator[Said]:
 
 
 def topical_sentence(question: Question, gold: Gold, said: list[Said]) -> tuple[str, str] | None:
-    """The statement that shares most words with the question, outside the evidence and without a word of the gold.
+    """Return the statement outside the evidence, without words of the gold, that shares most with the question.
 
-    Turns beside evidence turns are left out too: they repeat it. Where only sessions are labelled, these are.
+    Neighbours of evidence turns are excluded too: they repeat it. If only sessions are labelled, these are excluded.
 
     Args:
-        question: what is asked.
-        gold: its answer and where that is.
+        question: the question.
+        gold: its answer and evidence.
         said: the statements of its haystack.
 
     Returns:
-        The sentence and where it stands; None where there is none.
+        The sentence and its turn id; None if there is none.
     """
-    asked, answer = set(content_words(question.text)), set(content_words(str(gold.answer)))
-    own = answer - asked or answer
+    question_words, answer = set(content_words(question.text)), set(content_words(str(gold.answer)))
+    own = answer - question_words or answer
     turns, sessions = set(gold.evidence_turns), set(gold.evidence_sessions)
 
-    def is_evidence(one: Said) -> bool:
-        return bool(one.around & turns) if turns else one.session_id in sessions
+    def is_evidence(statement: Said) -> bool:
+        return bool(statement.around & turns) if turns else statement.session_id in sessions
 
     numbers = numbers_in(str(gold.answer))
-    near = (one for one in said if len(one.words & asked) >= _SHARED and not one.words & own)
-    fitting = [one for one in near if not is_evidence(one) and not numbers & numbers_in(one.sentence)]
+    near = (s for s in said if len(s.words & question_words) >= _SHARED and not s.words & own)
+    fitting = [s for s in near if not is_evidence(s) and not numbers & numbers_in(s.sentence)]
     if not fitting:
         return None
-    best = max(fitting, key=lambda one: (len(one.words & asked), -len(one.words), one.turn_id))
+    best = max(fitting, key=lambda s: (len(s.words & question_words), -len(s.words), s.turn_id))
     return best.sentence, best.turn_id
