@@ -8,9 +8,9 @@ know"). Then:
 
 1. A text without a refusal answers; so do "0" and "none".
 2. A refusal that comes first abstains, unless an answer follows ("I don't have the exact date, but you said March 3").
-      After "we cannot determine it" only an estimate, a number or a "but" is an answer; other known facts are not.
-   3. A refusal that comes after an answer abstains only if it contradicts it ("…, but you never mentioned …") or
-      says that the question itself cannot be answered; a remark that something else is missing refuses nothing.
+   After "we cannot determine it" only an estimate, a number or a "but" is an answer; other known facts are not.
+3. A refusal that comes after an answer abstains only if it contradicts it ("…, but you never mentioned …") or
+   says that the question itself cannot be answered; a remark that something else is missing refuses nothing.
 """
 
 import re
