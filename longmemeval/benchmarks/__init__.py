@@ -1,1 +1,1 @@
-"""The benchmarks: one folder each, and what they share."""
+"""The benchmarks: one folder each, and the code they share."""

@@ -1,4 +1,4 @@
-"""The data sets known by name. Where they are and which bytes they must have is data: `catalogue.json`."""
+"""The data sets with a name. Their addresses and hashes are data: `catalogue.json`."""
 
 from functools import cache
 from pathlib import Path
@@ -13,11 +13,11 @@ from longmemeval.benchmarks.specs import benchmarks
 from longmemeval.errors import DataError, nearest
 
 _SHIPPED = (Path(__file__).parent / "sample", Path(__file__).parents[2] / "data" / "sample")
-"""Where the sample is: inside an installed package, else in the source tree."""
+"""Folders of the sample: inside an installed package, or in the source tree."""
 
 
 class Source(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a file is published and which bytes it must have."""
+    """The address of a published file, and its size and hash."""
 
     url: str
     revision: str
@@ -29,53 +29,53 @@ class Companion(Struct, frozen=True, forbid_unknown_fields=True):
     """A further file of a data set: a second part of its data, or its authors' prompts."""
 
     file: str
-    """Its name, beside the data set's own file."""
+    """Its name, in the folder of the data set's own file."""
     source: Source
 
 
 class CatalogueEntry(Struct, frozen=True, forbid_unknown_fields=True):
-    """One data set that has a name."""
+    """A data set with a name."""
 
     name: str
     description: str
     file: str
     """The name of the file, or of the folder of files, in the data folder."""
     licence: str = ""
-    """Where it is another one than the benchmark's."""
+    """Licence, if it is not the benchmark's."""
     source: Source | None = None
     """None for a file that is shipped with the package, and for a folder."""
     instructions: str | None = None
-    """How to get a folder of files, which is not downloaded: one sentence, `{folder}` stands for the place."""
+    """One sentence on how to get a folder of files that is not downloaded; `{folder}` stands for its path."""
     citation: str | None = None
-    """BibTeX of the paper to cite, where it is another one than the benchmark's; empty for none."""
+    """BibTeX of the paper to cite, if it is not the benchmark's; empty for none."""
     superseded_by: str | None = None
     """The name of the entry to use instead, for a deprecated one."""
     repository: Repository | None = None
-    """Where a folder of files is fetched from."""
+    """Repository that a folder of files is fetched from."""
     beside: tuple[Companion, ...] = ()
-    """Files that are downloaded and checked with the first."""
+    """Files that are downloaded and verified with the first."""
 
     @property
     def is_folder(self) -> bool:
-        """Whether it is a folder of files, which is loaded whatever is in it."""
+        """True for a folder of files, which is loaded whatever it contains."""
         return self.repository is not None or self.instructions is not None
 
     def sources(self, path: Path) -> list[tuple[Path, Source]]:
-        """Every file that is downloaded and what it must hold, the data set's own first: that is at `path`."""
+        """Return every file that is downloaded, with its source; the data set's own, at `path`, comes first."""
         own = [(path, self.source)] if self.source else []
-        return own + [(path.with_name(one.file), one.source) for one in self.beside]
+        return own + [(path.with_name(companion.file), companion.source) for companion in self.beside]
 
 
 def catalogue() -> dict[str, CatalogueEntry]:
-    """All entries by name, in the order they are listed."""
-    return {entry.name: entry for one in benchmarks() for entry in entries_of(one)}
+    """Return all entries by name, in the order of listing."""
+    return {entry.name: entry for benchmark in benchmarks() for entry in entries_of(benchmark)}
 
 
 def entries_of(benchmark: Benchmark) -> list[CatalogueEntry]:
-    """The entries of one benchmark.
+    """Return the entries of one benchmark.
 
     Raises:
-        DataError: its catalogue is not as its format demands.
+        DataError: its catalogue is not in the expected format.
     """
     return [
         structs.replace(
@@ -96,16 +96,16 @@ def _read(path: Path) -> tuple[CatalogueEntry, ...]:
 
 
 def catalogue_entry(name: str) -> CatalogueEntry:
-    """The entry called `name`.
+    """Return the entry called `name`.
 
     Raises:
-        DataError: there is none, with the nearest name; or it is in the catalogues of several benchmarks.
+        DataError: there is none; names the nearest. Or it is in the catalogues of several benchmarks.
     """
     entries = catalogue()
     if name not in entries:
         raise DataError(f"{name!r} is not in the catalogue of data sets", fix=nearest(name, entries))
     if len(owners := _owners(name)) > 1:
-        named = ", ".join(one.name for one in owners)
+        named = ", ".join(benchmark.name for benchmark in owners)
         raise DataError(
             f"The data set {name!r} is in the catalogues of several benchmarks: {named}",
             fix="Uninstall the package of one of them, or load the file by its path",
@@ -114,32 +114,32 @@ def catalogue_entry(name: str) -> CatalogueEntry:
 
 
 def _owners(name: str) -> list[Benchmark]:
-    return [one for one in benchmarks() if any(entry.name == name for entry in entries_of(one))]
+    return [owner for owner in benchmarks() if any(entry.name == name for entry in entries_of(owner))]
 
 
 def data_file(entry: CatalogueEntry, data_dir: Path) -> Path:
-    """Where the entry's file or folder is, or would be: in `data_dir`, or beside its catalogue for a shipped one."""
+    """Return the path of the entry's file or folder, existing or not: in `data_dir`, or that of the shipped file."""
     if entry.source is not None or entry.is_folder:
         return data_dir / entry.file
-    homes = [one.catalogue.parent for one in _owners(entry.name) if one.catalogue]
-    places = [folder / entry.file for folder in (*homes, *_SHIPPED)]
+    folders = [owner.catalogue.parent for owner in _owners(entry.name) if owner.catalogue]
+    places = [folder / entry.file for folder in (*folders, *_SHIPPED)]
     return next((path for path in places if path.is_file()), places[0])
 
 
 def unfinished(folder: Path) -> Path:
-    """What stands beside a folder as long as not all of its files are fetched."""
+    """Return the path of the marker next to a folder that exists as long as not all of its files are fetched."""
     return folder.with_name(folder.name + ".part")
 
 
 def folder_state(folder: Path) -> Literal["yes", "in part", "no"]:
-    """Whether the folder of an entry holds anything to load; in part while it is fetched, and when that was stopped."""
+    """Return whether the folder of an entry has data; "in part" while it is fetched, and after that was interrupted."""
     if unfinished(folder).exists():
         return "in part"
     return "yes" if any(folder.rglob("*.json")) else "no"
 
 
 def folder_missing(entry: CatalogueEntry, folder: Path) -> DataError:
-    """The error about an entry whose files were not fetched; says how to get them."""
+    """Return the error for an entry whose files were not fetched, with how to get them."""
     if entry.repository:
         there = "is here only in part" if unfinished(folder).exists() else "is not downloaded"
         fix = f"Run `longmemeval datasets download {entry.name}`"
@@ -152,7 +152,7 @@ def folder_missing(entry: CatalogueEntry, folder: Path) -> DataError:
 
 
 def by_hand(source: Source, path: Path) -> str:
-    """How to get a file without the downloader, as an error's remedy says it."""
+    """Return how to get a file without the downloader, as the remedy of an error."""
     return (
         f"fetch {source.url} by other means and put it at {path}; "
         f"it must have {source.bytes:,} bytes and the sha256 {source.sha256}"

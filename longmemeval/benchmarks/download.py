@@ -1,4 +1,4 @@
-"""Fetching catalogue files: hashed while streaming, resumed after a cut, whole or absent."""
+"""Download of catalogue files: hashed while streaming, resumed after interruptions, complete or absent."""
 
 import hashlib
 import re
@@ -28,11 +28,11 @@ _PIECE = 1 << 20
 _LONGEST_PAUSE = 30.0
 
 Progress = Callable[[int, int], None]
-"""Called with the bytes that are there and the bytes of the whole file; of a repository with its files."""
+"""Called with the bytes received and the size of the file; for a repository, with numbers of files."""
 
 
 class _Interrupted(Exception):
-    """The server is busy, or the body ended early: asking again may help."""
+    """The server is busy, or the body ended early: trying again may help."""
 
 
 class _Refused(Exception):
@@ -40,7 +40,7 @@ class _Refused(Exception):
 
 
 class _Unusable(Exception):
-    """What the server gives is not the file the catalogue means."""
+    """The server offers another file than the catalogue means."""
 
 
 def download(
@@ -51,24 +51,24 @@ def download(
     on_progress: Progress | None = None,
     pause: float = 0.5,
 ) -> Path:
-    """Fetch the entry's file and those beside it, or its folder, into `data_dir`, unless they are there and right.
+    """Fetch the entry's file and its companions, or its folder, into `data_dir`, unless they are there and intact.
 
-    What arrives is kept in `<file>.part` until it is whole, and a later call goes on from there. A file that is in
-    place with other bytes is replaced once the new one is whole.
+    Bytes received are stored in `<file>.part` until it is complete, and a later call resumes there. An existing file
+    with other bytes is replaced once the new one is complete.
 
     Args:
-        entry: what to fetch; a shipped entry needs no fetching, a folder without a repository cannot be fetched.
-        data_dir: the folder of the file; made when needed.
+        entry: entry to fetch; a shipped entry needs no fetching, a folder without a repository cannot be fetched.
+        data_dir: folder of the file; created if needed.
         client: the HTTP client to use; None: a new one that follows redirects.
-        on_progress: called after every piece.
+        on_progress: called after every chunk.
         pause: seconds before the second attempt; doubles with each further one.
 
     Returns:
         The path of the file.
 
     Raises:
-        DataError: no network, no such file at the server, too little disk space, the bytes are not those of the
-            catalogue, or it is a folder that is not there; says how to get the file by other means.
+        DataError: no network, no such file at the server, too little disk space, other bytes than those of the
+            catalogue, or it is a folder that is missing; says how to get the file by other means.
     """
     path = data_file(entry, data_dir)
     if is_here(entry, data_dir):
@@ -111,7 +111,7 @@ def _download(
 
 
 def is_here(entry: CatalogueEntry, data_dir: Path) -> bool:
-    """Whether nothing has to be fetched: shipped, its file intact, or its folder complete; not empty, if by hand."""
+    """Return whether nothing has to be fetched: shipped, files intact, or folder complete (or filled by hand)."""
     path = data_file(entry, data_dir)
     if entry.repository:
         whole = is_complete(entry.repository, data_dir / entry.repository.folder)
@@ -122,12 +122,12 @@ def is_here(entry: CatalogueEntry, data_dir: Path) -> bool:
 
 
 def is_intact(path: Path, source: Source) -> bool:
-    """Whether the file is there and has the bytes the catalogue names."""
+    """Return whether the file exists with the size and hash of the catalogue."""
     return path.is_file() and path.stat().st_size == source.bytes and sha256_file(path) == source.sha256
 
 
 def _patiently(attempt: Callable[[], None], pause: float) -> None:
-    """Call `attempt` until it succeeds, at most `_ATTEMPTS` times; only what may pass is tried again."""
+    """Call `attempt` until it succeeds, at most `_ATTEMPTS` times; only transient failures are repeated."""
     tenacity.Retrying(
         retry=tenacity.retry_if_exception_type((httpx.TransportError, _Interrupted)),
         stop=tenacity.stop_after_attempt(_ATTEMPTS),
@@ -137,7 +137,7 @@ def _patiently(attempt: Callable[[], None], pause: float) -> None:
 
 
 class _Part:
-    """The bytes that have arrived: a file, its size and its running hash."""
+    """The bytes received so far: a file, its size and its running hash."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -153,7 +153,7 @@ class _Part:
         return self._digest.hexdigest()
 
     def append(self, pieces: Iterable[bytes], at_most: int, on_progress: Progress | None) -> None:
-        """Write `pieces` behind what is there, but stop once there are more than `at_most` bytes."""
+        """Append `pieces` to the file, but stop once it has more than `at_most` bytes."""
         with self.path.open("ab") as handle:
             for piece in pieces:
                 handle.write(piece)
@@ -164,7 +164,7 @@ class _Part:
                     break
 
     def clear(self) -> None:
-        """Forget all bytes."""
+        """Delete all bytes."""
         self.path.unlink(missing_ok=True)
         self.size = 0
         self._digest = hashlib.sha256()
@@ -175,7 +175,7 @@ class _Part:
 
 
 def _fetch(source: Source, path: Path, client: httpx.Client, on_progress: Progress | None) -> None:
-    """Fetch what the part at `path` lacks and check the whole; a part that cannot become the file is removed."""
+    """Fetch the rest of the part at `path` and verify the whole; a part that cannot become the file is removed."""
     part = _Part(path)
     try:
         if part.size < source.bytes:
@@ -190,7 +190,7 @@ def _fetch(source: Source, path: Path, client: httpx.Client, on_progress: Progre
 
 
 def _fetch_rest(source: Source, part: _Part, client: httpx.Client, on_progress: Progress | None) -> None:
-    """Stream what `part` lacks; raises `_Interrupted` when the body ends early."""
+    """Stream the rest of `part`; raises `_Interrupted` when the body ends early."""
     # No compression: ranges of a compressed body would not be ranges of the file.
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={part.size}-"} if part.size else {})
     with client.stream("GET", source.url, headers=headers) as response:
@@ -206,7 +206,7 @@ def _fetch_rest(source: Source, part: _Part, client: httpx.Client, on_progress: 
 
 
 def _check_status(response: httpx.Response, part: _Part) -> None:
-    """Sort a status that is not 206 into good, passing and final."""
+    """Return if the status is OK, else raise `_Interrupted` for a transient and `_Refused` for a final failure."""
     status = response.status_code
     if status == httpx.codes.OK:
         return
@@ -220,7 +220,7 @@ def _check_status(response: httpx.Response, part: _Part) -> None:
 
 
 def _whole_size(response: httpx.Response) -> int | None:
-    """The size of the whole file as the server states it; None when it does not."""
+    """Return the size of the whole file as the server states it; None when it does not."""
     if response.status_code == httpx.codes.PARTIAL_CONTENT:
         total = re.search(r"/(\d+)$", response.headers.get("Content-Range", ""))
         return int(total[1]) if total else None
@@ -231,7 +231,7 @@ def _whole_size(response: httpx.Response) -> int | None:
 
 
 def _check_space(source: Source, part: Path) -> None:
-    """Raise `DataError` when the disk cannot hold what is still to come."""
+    """Raise `DataError` if the disk cannot hold the rest."""
     missing = source.bytes - (part.stat().st_size if part.exists() else 0)
     free = shutil.disk_usage(part.parent).free
     if free < missing:

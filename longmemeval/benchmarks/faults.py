@@ -1,4 +1,4 @@
-"""Data files: mapped into memory, with errors that point at a place in them: the file, the record, the field."""
+"""Data files: mapped into memory, with errors that name the file, the record and the field."""
 
 import mmap
 import re
@@ -16,16 +16,16 @@ _T = TypeVar("_T")
 
 
 class Place(NamedTuple):
-    """A record of a file; makes the errors that point at one of its fields."""
+    """A record of a file; makes the errors about its fields."""
 
     path: Path
     number: int
-    """Of the record, counted from 1."""
+    """Number of the record, from 1."""
     label: str
-    """What the record calls itself, such as `conversation 'conv-26'`; empty when it does not say."""
+    """Name of the record, such as `conversation 'conv-26'`; empty if it has none."""
 
     def fault(self, field: str, what: str, fix: str = "") -> DataError:
-        """An error about `field`, a path such as `qa[3].evidence`; empty: the whole record."""
+        """Return an error about `field`, a path such as `qa[3].evidence`; empty: the whole record."""
         label = f", {self.label}" if self.label else ""
         place = f", field {field}" if field else ""
         return DataError(what, where=f"{self.path}, record {self.number} (counted from 1){label}{place}", fix=fix)
@@ -40,7 +40,7 @@ class Place(NamedTuple):
             raise self.fault(field, f"The text is not valid Unicode: {error}", "Write the file as UTF-8") from None
 
     def _violation(self, field: str, message: str) -> DataError:
-        """Say in plain words what the decoder found."""
+        """Return the decoder's message in plain words."""
         problem, _, path = message.partition(" - at `$")
         field = (field + path.removesuffix("`")).lstrip(".")
         if missing := re.fullmatch(r"Object missing required field `(\w+)`", problem):
@@ -53,7 +53,7 @@ class Place(NamedTuple):
 
 
 def problem_of_id(identifier: str) -> str:
-    """Why an id could not be a name on disk or in a terminal; empty when it could."""
+    """Return why an id cannot be a name on disk or in a terminal; empty when it can."""
     if len(identifier) > _LONGEST_ID:
         return f"has {len(identifier)} characters, {_LONGEST_ID} are the most"
     if identifier.startswith("."):
@@ -82,7 +82,7 @@ def map_file(path: Path) -> mmap.mmap:
 
 
 def json_in(path: Path, data: bytes | mmap.mmap) -> memoryview:
-    """The JSON of a data file: its bytes without a byte-order mark.
+    """Return the JSON of a data file: its bytes without a byte-order mark.
 
     Raises:
         DataError: the mark says that it is not UTF-8.
@@ -94,7 +94,7 @@ def json_in(path: Path, data: bytes | mmap.mmap) -> memoryview:
 
 
 def malformed(path: Path, size: int, error: Exception) -> DataError:
-    """Why a file of `size` bytes cannot be split into records."""
+    """Return the error for a file of `size` bytes that cannot be split into records."""
     message = str(error)
     if "truncated" in message:
         what, fix = f"The data set file looks truncated: its JSON ends early, after {size:,} bytes", "Download it again"

@@ -1,4 +1,4 @@
-"""A data set that is small enough to be held whole: what a benchmark of one's own needs besides its records."""
+"""A data set held in memory as a whole: all that a benchmark of one's own needs besides its records."""
 
 import hashlib
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ from longmemeval.records import Gold, Haystack, Question
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:
-    """The records of a JSON file that is an array of objects.
+    """Return the records of a JSON file that is an array of objects.
 
     Raises:
         DataError: it cannot be read, or is something else.
@@ -31,18 +31,18 @@ def read_records(path: Path) -> list[dict[str, Any]]:
 
 
 class InMemoryDataset:
-    """A `Dataset` over records that somebody has made of one file.
+    """A `Dataset` over the records of one file.
 
     Args:
         benchmark: the name that the benchmark is registered under.
         path: the file.
         name: the catalogue name; empty: the stem of the file.
         haystacks: the histories, each with its sessions in time order.
-        questions: each with its gold; evidence turns are message ids, `session_id:index` with the index from 0.
+        questions: questions with their gold; evidence turns are message ids, `session_id:index` with the index from 0.
 
     Raises:
-        DataError: there is no question, an id comes twice or could not be a file's name, or a question is about a
-            haystack, or its gold about sessions and turns, that are not there.
+        DataError: there is no question, an id is repeated or cannot be a file name, or a question names a haystack, or
+            its gold sessions or turns, that do not exist.
     """
 
     def __init__(
@@ -55,20 +55,20 @@ class InMemoryDataset:
     ) -> None:
         self.benchmark, self.path, self.name = benchmark, path, name or path.stem
         self._haystacks: dict[str, Haystack] = {}
-        self._asked: dict[str, tuple[Question, Gold]] = {}
+        self._questions: dict[str, tuple[Question, Gold]] = {}
         for haystack in haystacks:
             self._check_id("haystack", haystack.haystack_id, self._haystacks)
             self._haystacks[haystack.haystack_id] = haystack
         for question, gold in questions:
-            self._check_id("question", question.question_id, self._asked)
+            self._check_id("question", question.question_id, self._questions)
             self._check_gold(question, gold)
-            self._asked[question.question_id] = question, gold
-        if not self._asked:
+            self._questions[question.question_id] = question, gold
+        if not self._questions:
             raise DataError("The data set has no question", where=str(path))
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The one file."""
+        """The file, alone."""
         return (self.path,)
 
     @cached_property
@@ -79,37 +79,37 @@ class InMemoryDataset:
     @cached_property
     def content_sha256(self) -> str:
         """Hash of every haystack, question and gold as canonical JSON, one a line."""
-        lines = map(msgspec.json.encode, chain(self._haystacks.values(), self._asked.values()))
+        lines = map(msgspec.json.encode, chain(self._haystacks.values(), self._questions.values()))
         return hashlib.sha256(b"".join(line + b"\n" for line in lines)).hexdigest()
 
     def __len__(self) -> int:
-        return len(self._asked)
+        return len(self._questions)
 
     def questions(self) -> Iterator[Question]:
-        """All questions in the order given."""
-        return (question for question, _ in self._asked.values())
+        """Return all questions in the order given."""
+        return (question for question, _ in self._questions.values())
 
     def haystacks(self) -> Iterator[Haystack]:
-        """All haystacks in the order given."""
+        """Return all haystacks in the order given."""
         return iter(self._haystacks.values())
 
     def haystack(self, haystack_id: str) -> Haystack:
-        """One haystack; raises `DataError` when there is none of that id."""
+        """Return one haystack; raises `DataError` if there is none with that id."""
         self._check_known("haystack", haystack_id, self._haystacks)
         return self._haystacks[haystack_id]
 
     def question_type(self, question_id: str) -> str:
-        """The type of one question; raises `DataError` when there is none of that id."""
+        """Return the type of one question; raises `DataError` if there is none with that id."""
         return self.gold(question_id).question_type
 
     def gold(self, question_id: str) -> Gold:
-        """The right answer to one question; raises `DataError` when there is none of that id."""
-        self._check_known("question", question_id, self._asked)
-        return self._asked[question_id][1]
+        """Return the right answer to one question; raises `DataError` if there is none with that id."""
+        self._check_known("question", question_id, self._questions)
+        return self._questions[question_id][1]
 
     def _check_id(self, kind: str, identifier: str, known: Iterable[str]) -> None:
         problem = problem_of_id(identifier) or ("comes twice" if identifier in known else "")
-        # A question may be named after its haystack, `haystack/q1`: no file has its name.
+        # A question id such as `haystack/q1` is never a file name.
         if problem and not (kind == "question" and problem == "holds a path separator"):
             raise self._fault(f"The {kind} id {identifier!r} {problem}", "Make the ids unique, short and plain")
 

@@ -1,10 +1,10 @@
-"""From a judge's spec, as the user writes it, to the judge.
+"""The judge for a spec, as the user writes it.
 
 | spec | judge |
 |---|---|
 | a name of rules, such as `offline/lexical` | these rules, no model |
 | `MODEL` | the benchmark's own prompts on this chat model |
-| `SET@MODEL` | other prompts: by their name in the door `longmemeval.judges`, or a template set of the user's |
+| `SET@MODEL` | other prompts: those registered under `longmemeval.judges`, or a template set of the user's |
 """
 
 from collections.abc import Callable
@@ -36,20 +36,20 @@ def load_judge(
     options: ModelOptions = ModelOptions(),
     data_dir: Path | None = None,
 ) -> Judge:
-    """The judge that `spec` names.
+    """Return the judge that `spec` names.
 
     Args:
         spec: as in the table above; models are chat models (`openai/gpt-4o-2024-08-06`, `offline/scripted:FILE`).
         model_factory: makes the chat model of a spec.
-        benchmark: whose prompts a model without a set gets.
-        votes: how often the model is asked about each answer, 1 or an odd number.
-        repeat: which grading of the same answers it is; from 2 on the judge has its own id.
+        benchmark: the benchmark whose prompts a model without a set gets.
+        votes: number of votes of the model on each answer, 1 or an odd number.
+        repeat: number of this grading of the same answers; from 2 on the judge has its own id.
         options: how the model is reached: the address it is served at is part of the judge.
-        data_dir: the data folder, where authors' texts are; None: from the environment.
+        data_dir: the data folder, with the authors' texts; None: from the environment.
 
     Raises:
-        HarnessError: no such rules or template set (with the nearest name), a faulty set, an even number of votes,
-            more than one vote or time for rules, or the factory knows no such model.
+        HarnessError: no such rules or template set (names the nearest), a faulty set, an even number of votes,
+            more than one vote or grading for rules, or the factory knows no such model.
     """
     if votes < 1 or repeat < 1:
         raise HarnessError(f"A judge cannot grade {min(votes, repeat)} times", fix="Give votes and repeats from 1 on")
@@ -74,18 +74,18 @@ def _model_judge(
     prompts = JUDGE_DEFINITIONS.get(name).prompts if name in JUDGE_DEFINITIONS else None
     if prompts:
         return prompts.judge(model_factory(model), served_at(model, options), data_dir)
-    templates = load_template_set(name, choices([one.types for one in benchmarks()]))
+    templates = load_template_set(name, choices([known.types for known in benchmarks()]))
     return TemplateJudge(templates, model_factory(model), served_at(model, options))
 
 
 def _split(spec: str, own_set: str) -> tuple[str, str]:
-    """Prompts and model of a spec. Names of models can hold an `@` too (`claude-3-5-sonnet@20240620`)."""
+    """Return prompts and model of a spec. Names of models can contain an `@` too (`claude-3-5-sonnet@20240620`)."""
     left, at, right = spec.partition("@")
     if at and (left.endswith(FILE_ENDINGS) or (left in JUDGE_DEFINITIONS and not rules_of(left))):
         if not right:
             raise HarnessError(f"The judge '{spec}' has no model", fix=f"Write {left}@MODEL")
         return left, right
-    # No provider's name holds an `@`, so what comes before it here was to be a set.
+    # No provider's name contains an `@`, so the part before it was meant as a set.
     if "/" in right and "/" not in left:
         raise HarnessError(
             f"There is no template set '{left}'",

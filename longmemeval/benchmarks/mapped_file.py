@@ -1,4 +1,4 @@
-"""A data file mapped into memory, of which a bounded part is resident at a time, however large the file is."""
+"""A data file mapped into memory, with a bounded part resident at a time, however large the file is."""
 
 import hashlib
 import mmap
@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 from longmemeval.benchmarks.faults import json_in, map_file
 
 _RESIDENT_BYTES = 1 << 24
-"""So much is looked at before the memory is given back."""
+"""Number of bytes read before their memory is released."""
 _BEGIN = re.compile(rb"[ \t\n\r]*\[[ \t\n\r]*")
 _NEXT = re.compile(rb",[ \t\n\r]*")
 _END = re.compile(rb"\][ \t\n\r]*\Z")
@@ -32,7 +32,7 @@ class OnePassRecord(Struct, frozen=True):
     """A record that `MappedFile.decode` reads in one pass.
 
     Where a record ends is known only from the error that something follows it, and the error loses what was decoded.
-    The record therefore leaves itself behind before the error is raised.
+    The record therefore stores itself before the error is raised.
     """
 
     def __post_init__(self) -> None:
@@ -66,7 +66,7 @@ class MappedFile:
         return digest.hexdigest()
 
     def looked_at(self, size: int) -> None:
-        """Count `size` bytes as looked at; of many, the memory is given back. Who looks again finds the same."""
+        """Count `size` bytes as read, and release the memory of many. Later reads see the same bytes."""
         self._looked_at += size
         if self._looked_at >= _RESIDENT_BYTES:
             self._looked_at = 0
@@ -74,7 +74,7 @@ class MappedFile:
                 self._bytes.madvise(mmap.MADV_DONTNEED)
 
     def records(self) -> Iterator[memoryview | Raw]:
-        """The JSON of each record in turn: a view of the mapping.
+        """Yield the JSON of each record in turn: a view of the mapping.
 
         Raises:
             msgspec.DecodeError, RecursionError: the file is not a JSON array; perhaps after some of its records.
@@ -85,7 +85,7 @@ class MappedFile:
         """Decode each record in turn, in one pass over the file.
 
         Args:
-            decoder: of a `OnePassRecord`; its `Raw` fields are views of the mapping.
+            decoder: decoder of a `OnePassRecord`; its `Raw` fields are views of the mapping.
 
         Raises:
             msgspec.DecodeError, RecursionError: the file is not a JSON array of such records; perhaps after some.
@@ -93,21 +93,21 @@ class MappedFile:
         try:
             yield from self._split(lambda place, end: _decoded.__dict__.pop("record"), decoder.decode, decoder)
         finally:
-            # Its views would hold the mapping.
+            # The views of the record would keep the mapping open.
             _decoded.__dict__.clear()
 
     def _split(
         self, found: Callable[[int, int], _T], decode: Callable[[Raw], _T], decoder: "msgspec.json.Decoder[Any]"
     ) -> Iterator[_T]:
-        """Yield what `found` gives for the bounds of each record that `decoder` has just read.
+        """Yield the result of `found` for the bounds of each record that `decoder` has just read.
 
-        What cannot be split that way is split by the decoder of the whole and given to `decode`.
+        A file that cannot be split that way is split by the decoder of the whole and given to `decode`.
         """
         place, count = self._begin(), 0
         while place is not None:
             end = self._end(place, decoder)
             if end is None:
-                # Not as expected: the decoder of the whole says what is wrong, or knows better.
+                # Unexpected: the decoder of the whole reports the error, or can read the file.
                 yield from map(decode, islice(_ALL.decode(self.json), count, None))
                 return
             yield found(place, end)
@@ -117,17 +117,17 @@ class MappedFile:
             place = following.end() if following else None
 
     def _begin(self) -> int | None:
-        """Where the first record begins; None: there is none."""
+        """Return the index at which the first record begins; None without records."""
         opened = _BEGIN.match(self.json)
         place = opened.end() if opened else 0
         return None if opened and _END.match(self.json, place) else place
 
     def _end(self, place: int, decoder: "msgspec.json.Decoder[Any]") -> int | None:
-        """Where the separator behind the record at `place` is; None where no record followed by one is found."""
+        """Return the index of the separator after the record at `place`; None unless a record with one is found."""
         try:
             decoder.decode(self.json[place:])
         except msgspec.DecodeError as error:
-            # Decoding ends behind the first value; the error says where that is, counted from 1.
+            # Decoding ends after the first value; the error has the position, counted from 1.
             if behind := _BEHIND.search(str(error)):
                 end = place + int(behind[1]) - 1
                 return end if _NEXT.match(self.json, end) or _END.match(self.json, end) else None

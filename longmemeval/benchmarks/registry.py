@@ -1,4 +1,4 @@
-"""From a name or a path to a data set."""
+"""Data sets by name or path."""
 
 import json
 import os
@@ -29,20 +29,20 @@ _LONGEST_RECORD = 1 << 26
 
 
 def load_dataset(name_or_path: str | Path, data_dir: Path | None = None, **options: object) -> Dataset:
-    """Open a data set. Which benchmark a file is of its benchmark says, by the keys of its first record mostly.
+    """Open a data set. A file is recognised by its benchmark, mostly by the keys of its first record.
 
     Args:
-        name_or_path: a catalogue name (a `str`), else the path of a file, or folder, of some benchmark's shape.
-        data_dir: where downloaded files are; None: the folder in force.
-        options: what the benchmark's loader takes; LoCoMo's takes `captions` (False: without the captions of shared
-            pictures) and `allow_tainted` (True: the copy in which a caption was edited to hold a gold answer too).
+        name_or_path: a catalogue name (a `str`), else the path of a file, or folder, in the format of some benchmark.
+        data_dir: folder of downloaded files; None: the folder in force.
+        options: options of the benchmark's loader; LoCoMo's takes `captions` (False: without the captions of shared
+            pictures) and `allow_tainted` (True: also the copy in which a caption was edited to contain a gold answer).
 
     Returns:
         A `Dataset`.
 
     Raises:
-        DataError: the name is unknown, or the data is absent, not of the catalogue's size, of no known shape or of
-            that of two benchmarks, or not as the format demands.
+        DataError: the name is unknown, or the data is absent, not of the catalogue's size, in the format of no known
+            benchmark or of two, or invalid.
     """
     if isinstance(name_or_path, str) and not is_path(name_or_path):
         entry = catalogue_entry(name_or_path)
@@ -66,20 +66,20 @@ def load_dataset(name_or_path: str | Path, data_dir: Path | None = None, **optio
 
 
 def is_path(text: str) -> bool:
-    """Whether `text` is taken for a path: not a catalogue name, and exists, has a separator, or ends in `.json`."""
+    """Return whether `text` means a path: it is no catalogue name, and exists, has a separator, or ends in `.json`."""
     if text in catalogue():
         return False
     return "/" in text or "\\" in text or text.endswith(".json") or os.path.exists(text)
 
 
 def _whose(path: Path) -> Benchmark:
-    """The benchmark that claims the data; of a file without records the first, whose loader says what is wrong."""
+    """Return the benchmark that claims the data; without records the first, whose loader reports the error."""
     # Not `path.is_dir()`: it raises for a name too long.
     sniffed = Sniffed(path, is_folder=True) if os.path.isdir(path) else Sniffed(path, keys=_keys_of_first_record(path))
-    claimants = [one for one in benchmarks() if _claims(one, sniffed)]
+    claimants = [benchmark for benchmark in benchmarks() if _claims(benchmark, sniffed)]
     if len(claimants) > 1:
         raise DataError(
-            f"Several benchmarks claim this data: {', '.join(one.name for one in claimants)}",
+            f"Several benchmarks claim this data: {', '.join(claimant.name for claimant in claimants)}",
             where=str(path),
             fix="Uninstall the package of one of them, or have it claim less",
         )
@@ -91,7 +91,7 @@ def _whose(path: Path) -> Benchmark:
 def _of_no_shape(sniffed: Sniffed) -> DataError:
     kind = "The folder" if sniffed.is_folder else "The file"
     keys = f": the keys of its first record are {sorted(sniffed.keys)[:12]}" if sniffed.keys else ""
-    known = "; ".join(f"{one.title}: {one.shape}" for one in benchmarks() if one.shape)
+    known = "; ".join(f"{spec.title}: {spec.shape}" for spec in benchmarks() if spec.shape)
     return DataError(
         f"{kind} has the shape of no known benchmark{keys}",
         where=str(sniffed.path),
@@ -100,12 +100,13 @@ def _of_no_shape(sniffed: Sniffed) -> DataError:
 
 
 def _keys_of_first_record(path: Path) -> frozenset[str]:
-    """Keys of the first record of an array, or of an object, found without reading the whole file; none without one.
+    """Return the keys of the first record of an array, or of an object, without reading the whole file.
 
-    Of a record that is cut off, or longer than `_LONGEST_RECORD`, the first key alone: a whole file can be one record.
+    Of a record that is cut off, or longer than `_LONGEST_RECORD`, only the first key: a whole file can be one record.
+    Empty without a record.
     """
     data, size = b"", _FIRST_PIECE
-    # A file that cannot be read is the loader's to explain.
+    # The loader explains why a file cannot be read.
     with suppress(OSError, ValueError), path.open("rb") as handle:
         while len(data) < _LONGEST_RECORD and (piece := handle.read(size)):
             if not data:
@@ -124,12 +125,12 @@ def _claims(benchmark: Benchmark, sniffed: Sniffed) -> bool:
     except Exception:
         if benchmark.name in BENCHMARK_SPECS.built_in:
             raise
-        # Whose data it is not must not suffer from a benchmark that cannot tell.
+        # A benchmark whose check fails must not affect the data of others.
         return False
 
 
 def _first_record(data: bytes) -> dict[str, object] | None:
-    """The first object of the text, or array, of which `data` is the beginning; None when it does not end there."""
+    """Return the first object of a text, or array, beginning with `data`; None if its end is not in `data`."""
     text = data.decode(errors="ignore").lstrip().removeprefix("[").lstrip()
     try:
         record, _ = json.JSONDecoder().raw_decode(text)
@@ -139,7 +140,7 @@ def _first_record(data: bytes) -> dict[str, object] | None:
 
 
 def _present(entry: CatalogueEntry, data_dir: Path) -> Path:
-    """The entry's file, there and of the right size; its hash is left to `datasets verify`, which is slower."""
+    """Return the entry's file if it has the right size; its hash is left to `datasets verify`, which is slower."""
     path = data_file(entry, data_dir)
     if entry.is_folder and folder_state(path) != "yes":
         raise folder_missing(entry, path)

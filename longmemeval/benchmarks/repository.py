@@ -1,8 +1,8 @@
-"""Files of a data set that are published one by one in a git repository: fetched from one commit, by git.
+"""Files of a data set that are published individually in a git repository: fetched from one commit, by git.
 
-The commit's id is a hash over the ids of all its files, so that git checks every byte it is sent against the one id in
-the catalogue. Nothing is fetched but the files that are wanted (`--filter=blob:none`), a file at a time: what is
-there with the right bytes is not asked for again.
+The commit's id is a hash over the ids of all its files, so that git verifies every byte it receives against the one id
+in the catalogue. Only the wanted files are fetched (`--filter=blob:none`), one at a time; files that are already there
+with the right bytes are not requested again.
 """
 
 import hashlib
@@ -21,32 +21,32 @@ _ATTEMPTS = 5
 _LONGEST_PAUSE = 30.0
 _PIECE = 1 << 20
 _FINAL = ("not found", "not our ref", "no such remote ref")
-"""What git says where asking again does not help."""
+"""Git's messages for failures where trying again does not help."""
 _NOT_INHERITED = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE")
 
 
 class Repository(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where files are published, and which of them."""
+    """A repository of published files, and the wanted ones."""
 
     url: str
     commit: str
-    """All 40 digits."""
+    """Full commit id of 40 digits."""
     folder: str
-    """Of the clone, in the data folder."""
+    """Folder of the clone, in the data folder."""
     files: tuple[str, ...]
-    """Patterns of their paths in the repository; `*` stands for one name."""
+    """Patterns of the files' paths in the repository; `*` stands for one name."""
 
 
 class _Refused(Exception):
-    """Asking git again does not help."""
+    """Failure where calling git again does not help."""
 
 
 class _Interrupted(Exception):
-    """Asking git again may help."""
+    """Failure where calling git again may help."""
 
 
 def is_complete(repository: Repository, clone: Path) -> bool:
-    """Whether the clone has all files; their bytes are left to `changed_files`."""
+    """Return whether the clone has all files; their bytes are checked by `changed_files`."""
     try:
         return all((clone / path).is_file() for path in _wanted(repository, clone))
     except (_Refused, _Interrupted, OSError):
@@ -54,7 +54,7 @@ def is_complete(repository: Repository, clone: Path) -> bool:
 
 
 def changed_files(repository: Repository, clone: Path) -> list[Path] | None:
-    """The files that are missing or have other bytes than at the commit; None where the clone does not know them."""
+    """Return the files that are missing or differ from the commit; None if the clone does not have the commit."""
     try:
         wanted = _wanted(repository, clone)
     except (_Refused, _Interrupted, OSError):
@@ -70,17 +70,17 @@ def fetch(
     on_progress: Callable[[int, int], None] | None = None,
     pause: float = 0.5,
 ) -> None:
-    """Bring all files into the clone, which is made where there is none.
+    """Fetch all missing files into the clone, which is created if needed.
 
     Args:
-        name: of the data set, for errors.
-        repository: what to fetch.
-        clone: its folder.
-        on_progress: called with the files that are there and all that are wanted.
+        name: name of the data set, for errors.
+        repository: the repository.
+        clone: folder of the clone.
+        on_progress: called with the numbers of present and of wanted files.
         pause: seconds before the second attempt of a request; doubles with each further one.
 
     Raises:
-        DataError: there is no git, no network, no such commit at the server, or no room; what came is kept.
+        DataError: there is no git, no network, no such commit at the server, or no disk space; fetched files stay.
     """
     remedy = (
         f"Try again, which goes on from here, or put the files {', '.join(repository.files)} of commit "
@@ -109,11 +109,11 @@ def fetch(
 
 
 def _begin(repository: Repository, clone: Path, pause: float) -> None:
-    """Have the commit and the names of its files in the clone."""
+    """Create the clone and fetch the commit with the names of its files, unless they are there."""
     if not (clone / ".git").exists():
         _git(clone, "init", "--quiet")
         _git(clone, "remote", "add", "origin", repository.url)
-    # What git sets itself for a clone with a filter: files that are not here are asked for when they are wanted.
+    # The settings of a clone with a filter: missing files are requested when they are needed.
     _git(clone, "config", "remote.origin.promisor", "true")
     _git(clone, "config", "remote.origin.partialclonefilter", "blob:none")
     try:
@@ -123,12 +123,16 @@ def _begin(repository: Repository, clone: Path, pause: float) -> None:
 
 
 def _wanted(repository: Repository, clone: Path) -> dict[str, str]:
-    """Paths of all files that are wanted -> git's ids of their bytes."""
+    """Return the paths of all wanted files -> git's ids of their bytes."""
     if not (clone / ".git").exists():
         raise _Refused("there is no clone")
     lines = _git(clone, "ls-tree", "-r", "-z", repository.commit).split("\0")
     identifiers = {path: entry.split()[2] for entry, _, path in (line.partition("\t") for line in lines if line)}
-    found = {path: one for path, one in identifiers.items() if any(_matches(path, each) for each in repository.files)}
+    found = {
+        path: identifier
+        for path, identifier in identifiers.items()
+        if any(_matches(path, pattern) for pattern in repository.files)
+    }
     for pattern in repository.files:
         if not any(_matches(path, pattern) for path in found):
             raise _Refused(f"commit {repository.commit} has no file {pattern}")
@@ -140,7 +144,7 @@ def _matches(path: str, pattern: str) -> bool:
 
 
 def _blob_id(path: Path) -> str | None:
-    """Git's id of a file's bytes; None where there is no file."""
+    """Return git's id of a file's bytes; None if there is no file."""
     if not path.is_file():
         return None
     digest = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
@@ -156,7 +160,7 @@ def _pieces(path: Path) -> Iterator[bytes]:
 
 
 def _patiently(pause: float, clone: Path, *arguments: str) -> None:
-    """Have git do what needs the network, again where that may help."""
+    """Run a git command that needs the network, again where that may help."""
     tenacity.Retrying(
         retry=tenacity.retry_if_exception_type(_Interrupted),
         stop=tenacity.stop_after_attempt(_ATTEMPTS),
@@ -166,12 +170,12 @@ def _patiently(pause: float, clone: Path, *arguments: str) -> None:
 
 
 def _git(clone: Path, *arguments: str) -> str:
-    """What git prints."""
+    """Run git and return its output."""
     done = subprocess.run(
         [
             *("git", f"--git-dir={clone.resolve() / '.git'}", f"--work-tree={clone.resolve()}", "--literal-pathspecs"),
             *("-c", "core.autocrlf=false", "-c", "gc.auto=0"),
-            # A connection that stands still for a minute is given up.
+            # A connection without traffic for a minute is closed.
             *("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60"),
             *arguments,
         ],
@@ -184,6 +188,6 @@ def _git(clone: Path, *arguments: str) -> str:
     )
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"git ended with {done.returncode}"]
-        said = next((line.partition(": ")[2] for line in lines if line.startswith(("fatal:", "error:"))), lines[-1])
-        raise (_Refused if any(one in done.stderr.lower() for one in _FINAL) else _Interrupted)(said)
+        message = next((line.partition(": ")[2] for line in lines if line.startswith(("fatal:", "error:"))), lines[-1])
+        raise (_Refused if any(phrase in done.stderr.lower() for phrase in _FINAL) else _Interrupted)(message)
     return done.stdout

@@ -1,7 +1,7 @@
-"""How a benchmark has rankings scored, and what its authors' own protocol of retrieval is.
+"""How a benchmark's rankings are scored, and its authors' own retrieval protocol, if any.
 
-Two kinds of protocol exist. Under an `OfficialScoring` memories rank what is prepared, and the authors' measures score
-the rankings. An `OfficialRanking` has a corpus and rankers of its own, straight from the data.
+There are two kinds of protocol. Under an `OfficialScoring`, memories rank the prepared history, and the authors'
+measures score the rankings. An `OfficialRanking` has its own corpus and rankers, straight from the data.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from longmemeval.measures.notation import Measure, MeasureKind, mrr, ndcg, recal
 from longmemeval.records import Gold
 
 if TYPE_CHECKING:
-    # What a specification is made of must not cost numpy and pydantic where only a catalogue is listed.
+    # A specification must not load numpy and pydantic where only a catalogue is listed.
     from pathlib import Path
 
     from longmemeval.dataset import Dataset
@@ -28,26 +28,26 @@ if TYPE_CHECKING:
     from longmemeval.storage.fixture import Fixture
 
 ScoreOf = Callable[[Measure, Sequence[str], Gold, Sequence[str]], float | None]
-"""From a measure, the ranked ids, the gold and the ids of the whole history to a value; None where there is none."""
+"""Maps a measure, the ranked ids, the gold and the ids of the whole history to a value; None without one."""
 
 
 @dataclass(frozen=True)
 class GoldRule:
-    """One kind of gold, by which all questions are scored."""
+    """A kind of gold by which all questions are scored."""
 
     name: str
-    """What counts as right, in words."""
+    """Description of what counts as right."""
     denominator: str
-    """Which questions count, in words."""
+    """Description of the questions that count."""
     score: ScoreOf
     measures: Callable[[Measure], bool] = lambda measure: True
-    """Which measures it has values for."""
+    """Returns whether the rule has values for a measure."""
     formerly: str = ""
-    """What an earlier version called it, where that was something else."""
+    """Name in an earlier version, if it was another."""
 
 
 def evidence(gold: Gold, level: Granularity) -> tuple[str, ...]:
-    """The ids that ought to be found."""
+    """Return the ids that should be found."""
     return gold.evidence_turns if level == "turn" else gold.evidence_sessions
 
 
@@ -59,7 +59,7 @@ def evidence_rule(
     denominator: str = "abstention included",
     formerly: str = "",
 ) -> GoldRule:
-    """The rule by which what the data labels as evidence ought to be found; a question without any has no value."""
+    """Return the rule that the labelled evidence should be found; a question without any has no value."""
 
     def score(measure: Measure, ranked: Sequence[str], gold: Gold, history: Sequence[str]) -> float | None:
         return compute(measure, ranked, evidence(gold, level), history)
@@ -69,12 +69,12 @@ def evidence_rule(
 
 @dataclass(frozen=True)
 class RetrievalRules:
-    """How rankings are scored under the standard protocol."""
+    """The scoring of rankings under the standard protocol."""
 
     level: Granularity = "session"
-    """What is ranked, where the user does not say."""
+    """Level of the rankings, unless the user names one."""
     kinds: tuple[MeasureKind, ...] = (recall_any, recall_all, ndcg)
-    """Computed at each cutoff, where the user names no measure."""
+    """Measures at each cutoff, unless the user names some."""
     cutoffs: tuple[int, ...] = (5, 10)
     whole: tuple[Measure, ...] = (mrr,)
     """Measures over the whole ranking."""
@@ -86,76 +86,76 @@ class OfficialScoring:
     """A protocol under which memories rank the stored history, and the authors' measures score the rankings."""
 
     level: Granularity
-    """What is ranked, where the user does not say."""
+    """Level of the rankings, unless the user names one."""
     measures: Mapping[Granularity, tuple[Measure, ...]]
-    """Of each level it has."""
+    """Measures by supported level."""
     rules: Callable[[Granularity], Sequence[GoldRule]]
     notes: tuple[str, ...] = ()
-    """What has to be said under its tables."""
+    """Notes to print under its tables."""
 
 
 class Fixtures(Protocol):
-    """What a preparation holds."""
+    """The fixtures of a preparation."""
 
     def open(self, haystack_id: str) -> Fixture:
-        """The fixture of one haystack."""
+        """Return the fixture of one haystack."""
         ...
 
     def hashes(self, questions: Sequence[Question]) -> dict[str, dict[str, str]]:
-        """Haystack id -> part -> sha256, of what is read for these questions."""
+        """Return haystack id -> part -> sha256, for the parts read for these questions."""
         ...
 
 
 class RankingRequest(Struct, frozen=True):
-    """What an `OfficialRanking` is asked for."""
+    """The task of an `OfficialRanking`."""
 
     dataset: Dataset
     questions: Sequence[Question]
     level: Granularity
     configuration: MemoryConfiguration
-    """Whose retriever is meant."""
+    """Configuration with the retriever."""
     embedder: Callable[[], Embedder]
-    """Loads the one that was asked for."""
+    """Loads the selected embedder."""
     fixtures: Callable[[MemoryConfiguration], Fixtures]
-    """The preparation as a memory reads it."""
+    """Opens the preparation as a memory reads it."""
     prepared: str
-    """Its name."""
+    """Name of the preparation."""
     expansion_cache: Path | None = None
     """The expansions, as the authors' own scripts write them."""
 
 
 class RankedQuestion(Protocol):
-    """One question, whose corpus is ranked when it is asked for."""
+    """One question, whose corpus is ranked on demand."""
 
     @property
     def question_id(self) -> str:
-        """Which question."""
+        """Id of the question."""
         ...
 
     def items(self) -> Iterator[Ranked]:
-        """The whole corpus, best first."""
+        """Return the whole corpus, best first."""
         ...
 
     def log_line(self) -> str:
-        """What the authors' code writes of it."""
+        """Return the line that the authors' code writes for it."""
         ...
 
 
 class OfficialRanker(Protocol):
-    """An official protocol, ready to rank by one memory and to score what it ranked."""
+    """An official protocol, ready to rank with one memory and to score its rankings."""
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the run's manifest says of it."""
+        """Its settings for the run's manifest."""
         ...
 
     @property
     def fixtures(self) -> dict[str, dict[str, str]]:
-        """Haystack id -> part -> sha256, of what it reads."""
+        """Haystack id -> part -> sha256, for the parts it reads."""
         ...
 
     def questions(self) -> Iterator[RankedQuestion]:
-        """The questions it was asked for, in the order of the data."""
+        """Return the requested questions, in the order of the data."""
         ...
 
     def add(self, question: RankedQuestion, ranked: Sequence[str]) -> None:
@@ -163,12 +163,12 @@ class OfficialRanker(Protocol):
         ...
 
     def results(self, memory: str) -> tuple[RetrievalResult, ...]:
-        """The means over all that were added."""
+        """Return the means over all scored questions."""
         ...
 
 
 class RankedRun(Struct, frozen=True):
-    """A run under an official protocol, as far as footnotes need it."""
+    """The facts about a run under an official protocol that footnotes need."""
 
     settings: Mapping[str, Any]
     questions: int
@@ -177,17 +177,17 @@ class RankedRun(Struct, frozen=True):
 
 @dataclass(frozen=True)
 class OfficialRanking:
-    """A protocol with a corpus and rankers of its own."""
+    """A protocol with its own corpus and rankers."""
 
     level: Granularity
-    """What is ranked, where the user does not say."""
+    """Level of the rankings, unless the user names one."""
     ranker: Callable[[RankingRequest], OfficialRanker]
-    """Raises `HarnessError` where the protocol cannot be followed."""
+    """Makes the ranker; raises `HarnessError` if the protocol cannot be followed."""
     score: Callable[[Dataset, Granularity, Mapping[str, Sequence[str]], str], tuple[RetrievalResult, ...]]
-    """From the data, the level, question id -> ranked corpus ids and the memory's name to the results again."""
+    """Recomputes the results from the data, the level, question id -> ranked corpus ids, and the memory's name."""
     gold_ids: Callable[[Iterable[str]], Iterable[str]]
-    """Those of a ranking's corpus ids that are gold."""
+    """Returns the gold ids among a ranking's corpus ids."""
     shown_cutoffs: tuple[int, ...] = ()
-    """Cutoffs that tables show; none: all."""
+    """Cutoffs shown in tables; empty: all."""
     notes: Callable[[Sequence[RankedRun]], list[str]] = lambda runs: []
-    """What has to be said under tables of such runs."""
+    """Returns notes to print under tables of such runs."""

@@ -1,4 +1,4 @@
-"""All benchmarks: those of this package and those of others."""
+"""All benchmarks: those of this package and those of plugins."""
 
 from functools import lru_cache
 
@@ -11,7 +11,7 @@ BENCHMARK_SPECS = Registry(BENCHMARKS, "benchmark", Benchmark)
 
 
 def benchmark_of(dataset: Dataset) -> Benchmark:
-    """What the benchmark of a data set says of itself.
+    """Return the specification of a data set's benchmark.
 
     Raises:
         HarnessError: no benchmark of this name is installed, or it cannot be loaded.
@@ -20,7 +20,7 @@ def benchmark_of(dataset: Dataset) -> Benchmark:
 
 
 def benchmarks() -> tuple[Benchmark, ...]:
-    """All benchmarks that can be loaded: this package's, then others by name. What is broken breaks nothing here."""
+    """Return all benchmarks that can be loaded: this package's, then plugins' by name; broken plugins are skipped."""
     return _loaded(tuple(BENCHMARK_SPECS.names()))
 
 
@@ -37,5 +37,5 @@ def _loaded(names: tuple[str, ...]) -> tuple[Benchmark, ...]:
 
 
 def broken_benchmarks() -> list[str]:
-    """Why the benchmarks of other packages cannot be used, a sentence each; empty where all can."""
+    """Return why the benchmarks of plugins cannot be used, a sentence each; empty if all can."""
     return [plugin.problem for plugin in BENCHMARK_SPECS.plugins() if plugin.problem]

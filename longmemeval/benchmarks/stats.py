@@ -1,4 +1,4 @@
-"""What a data set holds, counted."""
+"""Counts over a data set."""
 
 from datetime import datetime
 
@@ -17,7 +17,7 @@ class TypeCount(Struct):
 
 
 class GroupCount(Struct):
-    """Questions of one type that agree in all else the benchmark groups by."""
+    """Questions of one type with the same values of the benchmark's other groupings."""
 
     question_type: str
     facets: dict[str, int]
@@ -25,24 +25,24 @@ class GroupCount(Struct):
 
 
 class DatasetStats(Struct):
-    """Counts over a whole data set, with both of its identities."""
+    """Counts over a whole data set, with both of its hashes."""
 
     name: str
     path: str
     sha256: str
     content_sha256: str
     copy: str | None = None
-    """Which of the copies in circulation the file is; None where only one release is known."""
+    """Name of the copy in circulation that the file is; None if only one release is known."""
     questions: int = 0
     by_type: dict[str, TypeCount] = field(default_factory=dict)
     groups: list[GroupCount] = field(default_factory=list)
-    """Questions by type and facets (`Gold.facets`), sorted; empty where there are none."""
+    """Questions by type and facets (`Gold.facets`), sorted; empty if there are none."""
     integer_answers: int = 0
     evidence_sessions: int = 0
     evidence_turns: int = 0
-    """Distinct per question, summed over the questions."""
+    """Number distinct per question, summed over the questions."""
     haystacks: int = 0
-    """Haystacks that hold at least one session."""
+    """Number of haystacks with at least one session."""
     sessions: int = 0
     turns: int = 0
     captions: int = 0
@@ -50,7 +50,7 @@ class DatasetStats(Struct):
     fewest_sessions: int = 0
     mean_sessions: float = 0.0
     most_sessions: int = 0
-    """Sessions per haystack, over the haystacks that hold any."""
+    """Sessions per haystack, over the haystacks that have any."""
     fewest_turns: int = 0
     mean_turns: float = 0.0
     most_turns: int = 0
@@ -58,9 +58,9 @@ class DatasetStats(Struct):
     first_session: datetime | None = None
     last_session: datetime | None = None
     stand_in_dates: bool = False
-    """Whether the data has no dates: those above only give the sessions their order."""
+    """True if the data has no dates: those above only define the order of sessions."""
     quirks: Struct | None = None
-    """Oddities of the benchmark the data belongs to; None for one whose oddities are not counted."""
+    """Oddities by the data's benchmark; None for one whose oddities are not counted."""
 
 
 def dataset_stats(dataset: Dataset) -> DatasetStats:
@@ -81,7 +81,7 @@ def dataset_stats(dataset: Dataset) -> DatasetStats:
     for haystack in dataset.haystacks():
         if haystack.sessions:
             _count_haystack(stats, haystack)
-        # The next one is read before the name is bound to it: two large ones need not be in memory.
+        # The next one is read before the name is bound to it: this avoids two large ones in memory.
         del haystack
     if stats.haystacks:
         stats.mean_sessions = stats.sessions / stats.haystacks

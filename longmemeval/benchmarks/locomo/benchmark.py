@@ -1,4 +1,4 @@
-"""LoCoMo (Maharana et al. 2024): what it says of itself."""
+"""The specification of LoCoMo (Maharana et al. 2024)."""
 
 import re
 from collections.abc import Sequence
@@ -46,14 +46,17 @@ _PUBLISHED_ID = re.compile(r"locomo_(\d{1,3})_qa(\d{1,6})", re.ASCII)
 
 
 def _gold_as_asked(gold: Gold, question: Question) -> Gold:
-    """An adversarial question whose two options were not shown is another task than the official one."""
+    """Return the gold under another type if the two options of an adversarial question were not shown.
+
+    That is another task than the official one.
+    """
     if gold.trap is None or question.options:
         return gold
     return replace(gold, question_type=OPEN_ABSTENTION)
 
 
 def _audit_id(identifier: str, haystack_ids: Sequence[str]) -> str:
-    """Of the public audit (dial481/locomo-audit): the places of the conversation and in it, both counted from 0."""
+    """Map an id of the public audit (dial481/locomo-audit): conversation and question number, both counted from 0."""
     match = _PUBLISHED_ID.fullmatch(identifier)
     if match is None or int(match[1]) >= len(haystack_ids):
         return identifier

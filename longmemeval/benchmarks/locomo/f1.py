@@ -1,7 +1,7 @@
 """LoCoMo's own score: the rules of `task_eval/evaluation.py` in the official repository (at 3eb6f2c). No model grades.
 
-Texts are compared as bags of stems: F1 (van Rijsbergen) after a normalisation close to SQuAD's, which here also takes
-"and" away. What is compared depends on the category:
+Texts are compared as bags of stems: F1 (van Rijsbergen) after a normalisation close to SQuAD's, which here also drops
+"and". What is compared depends on the category:
 
 | category | score |
 |---|---|
@@ -44,7 +44,7 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 @cache
 def locomo_f1_judge() -> RuleJudge:
-    """Grades by the rules above; official for LoCoMo."""
+    """Return the judge that applies the rules above; official for LoCoMo."""
     return rule_judge(LOCOMO_F1, grade, name="LoCoMo F1", version=_VERSION, metric="F1", official=True)
 
 
@@ -52,26 +52,26 @@ F1 = JudgeDefinition(rules=locomo_f1_judge)
 
 
 def grade(question: Question, gold: Gold, hypothesis: str) -> Verdict:
-    """The official score of one answer, rounded to 3 decimals; the label says whether the credit is full.
+    """Return the official score of one answer, rounded to 3 decimals; the label is True for full credit.
 
     Raises:
         HarnessError: the question's type is not a category of LoCoMo.
     """
     category = category_of(gold)
-    said = hypothesis
+    prediction = hypothesis
     if category == _ADVERSARIAL and question.options:
-        said = choice(hypothesis, question.options)
-    score = round(official_score(category, gold.answer, said), _DECIMALS)
+        prediction = choice(hypothesis, question.options)
+    score = round(official_score(category, gold.answer, prediction), _DECIMALS)
     reason = f"F1 {score:.{_DECIMALS}f}"
     if category == _ADVERSARIAL:
         reason = f"{'an' if score else 'no'} abstention phrase"
-    if said != hypothesis:
-        reason += f", having chosen '{said}'"
+    if prediction != hypothesis:
+        reason += f", having chosen '{prediction}'"
     return Verdict(score == 1, reason, score)
 
 
 def category_of(gold: Gold) -> str:
-    """The LoCoMo category of a question; one with a trap is adversarial, whatever type its score is counted under.
+    """Return the LoCoMo category of a question; one with a trap is adversarial, whatever type its score counts under.
 
     Raises:
         HarnessError: the question's type is not a category of LoCoMo.
@@ -84,12 +84,12 @@ def category_of(gold: Gold) -> str:
 
 
 def official_score(category_name: str, gold: str | int, prediction: str) -> float:
-    """The score of one answer by the rule of its category, between 0 and 1, not rounded.
+    """Return the score of one answer by the rule of its category, between 0 and 1, not rounded.
 
     Args:
         category_name: one of the names in `CATEGORIES`.
         gold: the right answer; six of the official ones are numbers.
-        prediction: the answer, a chosen option already in words (`choice`).
+        prediction: the answer, a chosen option already replaced by its words (`choice`).
 
     Raises:
         HarnessError: LoCoMo has no such category.
@@ -105,7 +105,7 @@ def official_score(category_name: str, gold: str | int, prediction: str) -> floa
 
 
 def normalise(text: str) -> str:
-    """`text` in lower case without ASCII punctuation, articles and "and", its words one space apart.
+    """Return `text` in lower case without ASCII punctuation, articles and "and", its words one space apart.
 
     Hyphens and apostrophes vanish without a gap: "more-or-less" becomes "moreorless".
     """
@@ -114,12 +114,12 @@ def normalise(text: str) -> str:
 
 
 def tokens(text: str) -> list[str]:
-    """The stems of the normalised words (Porter 1980, in NLTK's default mode)."""
+    """Return the stems of the normalised words (Porter 1980, in NLTK's default mode)."""
     return [_stem(word) for word in normalise(text).split()]
 
 
 def f1(prediction: str, gold: str) -> float:
-    """Harmonic mean of precision and recall of the shared stems, counted with repeats; 0 without any."""
+    """Return the harmonic mean of precision and recall of the shared stems, counted with repeats; 0 without any."""
     predicted, sought = tokens(prediction), tokens(gold)
     shared = (Counter(predicted) & Counter(sought)).total()
     if shared == 0:
@@ -129,35 +129,35 @@ def f1(prediction: str, gold: str) -> float:
 
 
 def f1_multi(prediction: str, gold: str) -> float:
-    """Mean over the comma-separated parts of `gold` of the best `f1` with a part of `prediction`.
+    """Return the mean, over the comma-separated parts of `gold`, of the best `f1` with a part of `prediction`.
 
-    Parts too many cost nothing, and "and" separates none.
+    Surplus parts cost nothing, and "and" is no separator.
     """
     parts = prediction.split(",")
     return fmean(max(f1(part, sought) for part in parts) for sought in gold.split(","))
 
 
 def abstention_phrase(prediction: str) -> bool:
-    """Whether one of the two official phrases is in `prediction`, in any case."""
-    said = prediction.lower()
-    return any(phrase in said for phrase in ABSTENTION_PHRASES)
+    """Return whether one of the two official phrases is in `prediction`, in any case."""
+    lowered = prediction.lower()
+    return any(phrase in lowered for phrase in ABSTENTION_PHRASES)
 
 
 def choice(reply: str, options: Sequence[str]) -> str:
-    """What a reply to a question with two options says.
+    """Return the answer that a reply to a question with two options gives.
 
-    A reply of one character is a letter, one of three a letter in parentheses; whatever is not the first option's is
-    read as the second's, "No." too. A reply of any other length speaks for itself.
+    A reply of one character is read as a letter, one of three as a letter in parentheses; anything but the first
+    option's letter is read as the second's, even "No.". A reply of any other length is the answer.
 
     Args:
-        reply: as the model gave it.
+        reply: reply of the model.
         options: (a) and (b).
     """
-    said = reply.strip().lower()
-    if len(said) == 1:
-        return options[said != "a"]
-    if len(said) == 3:
-        return options[said != "(a)"]
+    letter = reply.strip().lower()
+    if len(letter) == 1:
+        return options[letter != "a"]
+    if len(letter) == 3:
+        return options[letter != "(a)"]
     return reply
 
 
@@ -173,7 +173,7 @@ def _stem(word: str) -> str:
 
 @cache
 def _stemmer() -> "PorterStemmer":
-    # Here, because NLTK takes most of a second to load.
+    # Imported here because NLTK takes most of a second to load.
     from nltk.stem import PorterStemmer
 
     return PorterStemmer()

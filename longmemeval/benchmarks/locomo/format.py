@@ -1,8 +1,8 @@
 """The LoCoMo file as it is written: ten conversations, each with its questions, decoded and checked as a whole.
 
 Field names and their meaning are those of `data/locomo10.json` in the official repository (snap-research/locomo). What
-the authors generated beside the conversation (observations, summaries, events, image queries) is not read: some of it
-gives answers away.
+the authors generated in addition to the conversation (observations, summaries, events, image queries) is not read: some
+of it gives answers away.
 """
 
 import re
@@ -19,14 +19,14 @@ from longmemeval.core.text.calendar_names import MONTHS
 from longmemeval.errors import DataError, nearest
 
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
-"""What the numbers mean: the only reading under which the counts of the paper's Table 5 are those of the file."""
+"""Names of the category numbers: only with these do the counts of the paper's Table 5 match the file."""
 ADVERSARIAL = 5
 OPEN_ABSTENTION = "open abstention"
 """The type of an adversarial question whose two options were not shown: another task than the official one."""
 NOT_MENTIONED = "Not mentioned in the conversation"
-"""The right option of an adversarial question, as the official prompt words it (`task_eval/gpt_utils.py`)."""
+"""The right option of an adversarial question, as worded in the official prompt (`task_eval/gpt_utils.py`)."""
 ABSTENTION_PHRASES = ("no information available", "not mentioned")
-"""What the official score takes for abstaining, in any case (`task_eval/evaluation.py`)."""
+"""Phrases that the official score counts as abstaining, in any case (`task_eval/evaluation.py`)."""
 
 _DATE = re.compile(rf"(\d\d?):(\d\d) (am|pm) on (\d\d?) ({'|'.join(MONTHS)}), (\d{{4}})", re.ASCII)
 _SESSION = re.compile(r"session_([1-9]\d{0,8})", re.ASCII)
@@ -72,12 +72,12 @@ class QuestionRecord(Struct, frozen=True, omit_defaults=True):
 
     @property
     def gold_answer(self) -> str | int:
-        """The right answer; the reader lets only adversarial questions be without one."""
+        """The right answer; only adversarial questions may lack one."""
         return NOT_MENTIONED if self.category == ADVERSARIAL or self.answer is None else self.answer
 
 
 class Conversation(Struct, frozen=True):
-    """One record, every field that is used; sessions by date, ties in the order of their numbers."""
+    """The fields of one record that are used; sessions by date, ties in the order of their numbers."""
 
     sample_id: str
     speaker_a: str
@@ -86,10 +86,10 @@ class Conversation(Struct, frozen=True):
     qa: tuple[QuestionRecord, ...]
 
     def references(self, evidence: str) -> list[str]:
-        """Message ids of the turns that one evidence string names, as far as they exist, repeats kept.
+        """Return message ids of the existing turns that one evidence string names, repeats included.
 
         Nine strings of the official file do not name a turn in the plain form: several ids in one string, `D:11:26`,
-        `D30:05`, turns that are not there.
+        `D30:05`, turns that do not exist.
         """
         lengths = {session.number: len(session.turns) for session in self.sessions}
         named = [(int(number), int(turn)) for number, turn in _DIA_ID.findall(evidence)]
@@ -121,14 +121,14 @@ _TURNS = msgspec.json.Decoder(tuple[TurnRecord, ...])
 
 
 def read_conversations(path: Path, data: memoryview) -> list[Conversation]:
-    """Decode and check a whole file.
+    """Decode and validate a whole file.
 
     Args:
         path: the file, for the errors.
         data: its JSON.
 
     Raises:
-        DataError: it is not a JSON array of records, or a record is not as the format demands.
+        DataError: it is not a JSON array of records, or a record is invalid.
     """
     try:
         raws = _RAWS.decode(data)
@@ -152,10 +152,10 @@ def read_conversations(path: Path, data: memoryview) -> list[Conversation]:
 
 
 def parse_date(text: str) -> datetime:
-    """The naive date a text such as `1:56 pm on 8 May, 2023` stands for, whatever the locale.
+    """Parse a date such as `1:56 pm on 8 May, 2023`, naive, whatever the locale.
 
     Raises:
-        ValueError: the text has another form or names no real minute.
+        ValueError: the text has another form or is not a real minute.
     """
     match = _DATE.fullmatch(text)
     if match is None or not 1 <= int(match[1]) <= 12:
@@ -166,7 +166,7 @@ def parse_date(text: str) -> datetime:
 
 
 def dia_id_of(message_id: str) -> str:
-    """The dialogue id of a stored turn: `session_3:0` → `D3:1`; raises `ValueError` when `message_id` is none."""
+    """Return the dialogue id of a stored turn: `session_3:0` → `D3:1`; raises `ValueError` for another id."""
     match = re.fullmatch(r"session_([1-9]\d*):(0|[1-9]\d*)", message_id, re.ASCII)
     if match is None:
         raise ValueError(f"{message_id!r} is not the id of a LoCoMo message")
@@ -174,7 +174,7 @@ def dia_id_of(message_id: str) -> str:
 
 
 def _label(raw: Raw) -> str:
-    """What a record that may be bad calls itself."""
+    """Return the name of a record that may be invalid, for errors."""
     try:
         return f"conversation {_ID.decode(raw).sample_id!r}"
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -182,7 +182,7 @@ def _label(raw: Raw) -> str:
 
 
 def _conversation(place: Place, raw: Raw) -> Conversation:
-    """Decode and check one record."""
+    """Decode and validate one record."""
     record = place.decode("", _RECORD, raw)
     if problem := problem_of_id(record.sample_id):
         raise place.fault("sample_id", f"The sample id {problem}", "Rename the conversation: ids become file names")
@@ -201,7 +201,7 @@ def _conversation(place: Place, raw: Raw) -> Conversation:
 
 
 def _session(place: Place, number: int, parts: dict[str, Raw], speakers: _Speakers) -> SessionRecord:
-    """Decode and check one session."""
+    """Decode and validate one session."""
     field = f"conversation.session_{number}"
     turns = place.decode(field, _TURNS, parts[f"session_{number}"])
     names = (speakers.speaker_a, speakers.speaker_b)
@@ -216,7 +216,7 @@ def _session(place: Place, number: int, parts: dict[str, Raw], speakers: _Speake
 
 
 def _date_text(place: Place, key: str, parts: dict[str, Raw]) -> str:
-    """The text of a date, checked."""
+    """Return the text of a date, validated."""
     if key not in parts:
         raise place.fault(f"conversation.{key}", f"The field {key!r} is missing")
     text = place.decode(f"conversation.{key}", _STRING, parts[key])
@@ -229,7 +229,7 @@ def _date_text(place: Place, key: str, parts: dict[str, Raw]) -> str:
 
 
 def _check_question(place: Place, field: str, question: QuestionRecord) -> None:
-    """Check what the decoder cannot: the category, and that what it is graded by is there."""
+    """Check what the decoder cannot: the category, and that the fields it is graded by exist."""
     if question.category not in CATEGORIES:
         known = ", ".join(f"{number} ({name})" for number, name in CATEGORIES.items())
         raise place.fault(f"{field}.category", f"{question.category} is not a category", f"Valid: {known}")

@@ -39,17 +39,17 @@ class LocomoDataset:
 
     A haystack's id is the conversation's `sample_id`, a question's is `<sample_id>/q<index>`, counted from 0 in `qa`.
     `speaker_a` becomes the user, `speaker_b` the assistant. Questions have no date in the data; they get the date of
-    the conversation's last session, since they are asked after it. The file (2.8 MB) is decoded and checked whole.
+    the conversation's last session, since they are put after it. The file (2.8 MB) is decoded and validated as a whole.
 
     Args:
         path: the file.
         name: the catalogue name; empty: the stem of the file.
-        captions: whether turns keep the captions of shared pictures. Without them the name ends in
-            `-without-captions`, so that fixtures of both kinds stay apart.
-        allow_tainted: whether to accept the copy in which a caption was edited to hold a gold answer.
+        captions: False removes the captions of shared pictures. The name then ends in `-without-captions`, so that
+            fixtures of both kinds stay separate.
+        allow_tainted: accept the copy in which a caption was edited to contain a gold answer.
 
     Raises:
-        DataError: the file cannot be read, is not as the format demands, or is the tainted copy.
+        DataError: the file cannot be read, is invalid, or is the tainted copy.
     """
 
     benchmark = "locomo"
@@ -66,8 +66,8 @@ class LocomoDataset:
                 fix="Run `longmemeval datasets download locomo10` to get the official file, "
                 "or load this one from Python with allow_tainted=True",
             )
-        kept = conversations if captions else map(_without_captions, conversations)
-        self._conversations = {conversation.sample_id: conversation for conversation in kept}
+        used = conversations if captions else map(_without_captions, conversations)
+        self._conversations = {conversation.sample_id: conversation for conversation in used}
         self._questions = {
             f"{conversation.sample_id}/q{index}": (conversation, question)
             for conversation in self._conversations.values()
@@ -81,7 +81,7 @@ class LocomoDataset:
 
     @cached_property
     def content_sha256(self) -> str:
-        """Hash of every known field as canonical JSON, a conversation a line; captions only if they are kept."""
+        """Hash of every known field as canonical JSON, a conversation a line; captions only if they are used."""
         digest = hashlib.sha256()
         for conversation in self._conversations.values():
             digest.update(msgspec.json.encode(conversation) + b"\n")
@@ -89,41 +89,41 @@ class LocomoDataset:
 
     @property
     def copy(self) -> str:
-        """Which of the copies in circulation the file is: `official`, another one and its difference, or unknown."""
+        """Name of the copy in circulation that the file is: `official`, another with its difference, or unknown."""
         return next((copy for start, copy in _COPIES.items() if self.sha256.startswith(start)), "unknown copy")
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The one file."""
+        """The file, alone."""
         return (self.path,)
 
     def __len__(self) -> int:
         return len(self._questions)
 
     def questions(self) -> Iterator[Question]:
-        """All questions in file order."""
+        """Yield all questions in file order."""
         for question_id, (conversation, question) in self._questions.items():
             last = conversation.sessions[-1]
             yield Question(question_id, question.question, last.date, last.date_text, conversation.sample_id)
 
     def haystacks(self) -> Iterator[Haystack]:
-        """All conversations in file order."""
+        """Yield all conversations in file order."""
         for haystack_id in self._conversations:
             yield self.haystack(haystack_id)
 
     def haystack(self, haystack_id: str) -> Haystack:
-        """The conversation `haystack_id`, sessions by date, ties in the order of their numbers."""
+        """Return the conversation `haystack_id`, sessions by date, ties in the order of their numbers."""
         conversation = self._conversations.get(haystack_id)
         if conversation is None:
             raise self._unknown("haystack", haystack_id, self._conversations)
         return Haystack(haystack_id, tuple(_session(conversation, session) for session in conversation.sessions))
 
     def question_type(self, question_id: str) -> str:
-        """One of the names in `CATEGORIES`."""
+        """Return one of the names in `CATEGORIES`."""
         return CATEGORIES[self._find(question_id)[1].category]
 
     def gold(self, question_id: str) -> Gold:
-        """The right answer to `question_id` and its evidence, both as the data has it and repaired."""
+        """Return the right answer to `question_id` and its evidence, both as in the data and repaired."""
         conversation, question = self._find(question_id)
         turns = [message_id for text in question.evidence for message_id in conversation.references(text)]
         adversarial = question.category == ADVERSARIAL
@@ -144,11 +144,11 @@ class LocomoDataset:
         return self._questions[question_id]
 
     def conversations(self) -> Iterator[Conversation]:
-        """All records, answers included, with the fields that are used."""
+        """Yield all records, answers included, with the fields that are used."""
         yield from self._conversations.values()
 
     def plain_records(self) -> list[dict[str, Any]]:
-        """All records as plain dictionaries, every key of the file included."""
+        """Return all records as plain dictionaries, every key of the file included."""
         return msgspec.json.decode(json_in(self.path, self._data), type=list[dict[str, Any]])
 
     def _unknown(self, kind: str, identifier: str, known: Iterable[str]) -> DataError:
@@ -177,7 +177,7 @@ def _without_captions(conversation: Conversation) -> Conversation:
 
 
 def _read(path: Path) -> bytes:
-    """The file's bytes; raises `DataError` when there are none."""
+    """Return the file's bytes; raises `DataError` if there are none."""
     try:
         data = path.read_bytes()
     except (OSError, ValueError) as error:
@@ -189,6 +189,6 @@ def _read(path: Path) -> bytes:
 
 
 def _is_tainted(conversation: Conversation) -> bool:
-    """Whether a caption was edited to hold the answer to a question; told by the text, since bytes may differ."""
+    """Return whether a caption was edited to contain the answer to a question; by its text, since bytes may differ."""
     turns = [turn for session in conversation.sessions if session.number == 7 for turn in session.turns[7:8]]
     return conversation.sample_id == "conv-26" and any(_LEAK in (turn.blip_caption or "") for turn in turns)

@@ -1,9 +1,9 @@
 """The two scores without a model in the Mem0 paper (arXiv 2504.19413, `evaluation/metrics/utils.py` in its repository).
 
-They are not LoCoMo's: nothing is stemmed, no article goes, lists are not taken apart and a gold keeps what follows its
-semicolon. Adversarial questions are left out there; here they get no label, so that they show as not evaluated.
+They are not LoCoMo's: nothing is stemmed, articles stay, lists are not split and a gold keeps what follows its
+semicolon. Adversarial questions are excluded there; here they get no label, so that they show as not evaluated.
 
-The paper labels LoCoMo's categories wrongly. To set scores beside its Table 1 read
+The paper mislabels LoCoMo's categories. To compare scores with its Table 1 read
 
 | LoCoMo category | in the paper |
 |---|---|
@@ -12,8 +12,8 @@ The paper labels LoCoMo's categories wrongly. To set scores beside its Table 1 r
 | 3, open-domain | "multi-hop" |
 | 4, single-hop | "open domain" |
 
-One deviation, in BLEU-1: texts are not split into sentences before they are split into words, since that takes a model
-NLTK would have to download. It makes a difference only to full stops inside a text of several sentences.
+One deviation, in BLEU-1: texts are not split into sentences before they are split into words, since that would need a
+model that NLTK downloads. It affects only full stops inside a text of several sentences.
 """
 
 from collections.abc import Callable
@@ -34,13 +34,13 @@ _LEFT_OUT = "Mem0's evaluation leaves adversarial questions out: it has no rule 
 
 @cache
 def mem0_f1_judge() -> RuleJudge:
-    """Grades by `set_f1`; not LoCoMo's official F1."""
+    """Return the judge that grades by `set_f1`; not LoCoMo's official F1."""
     return _judge("set-F1", MEM0_F1, set_f1, {})
 
 
 @cache
 def mem0_bleu1_judge() -> RuleJudge:
-    """Grades by `bleu1`."""
+    """Return the judge that grades by `bleu1`."""
     parameters = {"smoothing": "method1", "split_sentences": False, "weights": [1, 0, 0, 0]}
     return _judge("BLEU-1", MEM0_BLEU1, bleu1, parameters)
 
@@ -50,9 +50,9 @@ BLEU1 = JudgeDefinition(rules=mem0_bleu1_judge)
 
 
 def set_f1(prediction: str, gold: str) -> float:
-    """Harmonic mean of precision and recall of the distinct words both have; 0 without any.
+    """Return the harmonic mean of precision and recall of the distinct words both have; 0 without any.
 
-    Words are what is left between spaces in lower case with `.`, `,`, `!` and `?` taken for spaces.
+    Words are separated by spaces, in lower case, with `.`, `,`, `!` and `?` read as spaces.
     """
     predicted, sought = _words(prediction), _words(gold)
     shared = len(predicted & sought)
@@ -63,12 +63,12 @@ def set_f1(prediction: str, gold: str) -> float:
 
 
 def bleu1(prediction: str, gold: str) -> float:
-    """BLEU (Papineni et al. 2002) of single words against one reference, brevity penalty included.
+    """Return BLEU (Papineni et al. 2002) of single words against one reference, brevity penalty included.
 
     NLTK's `sentence_bleu` with smoothing method 1 on the words of NLTK's Treebank tokenizer in lower case. Texts
     without any word in common, empty ones too, give 0.
     """
-    # Here, because NLTK takes most of a second to load.
+    # Imported here because NLTK takes most of a second to load.
     from nltk.tokenize import word_tokenize
     from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 
@@ -81,7 +81,7 @@ def _words(text: str) -> set[str]:
 
 
 def _judge(metric: str, spec: str, measure: Callable[[str, str], float], parameters: dict[str, Any]) -> RuleJudge:
-    """A judge whose label says whether the credit is full; an adversarial question gets none."""
+    """Return a judge whose label is True for full credit; an adversarial question gets none."""
 
     def grade(_: Question, gold: Gold, hypothesis: str) -> Verdict:
         if category_of(gold) == "adversarial":

@@ -1,11 +1,11 @@
-"""How LoCoMo's authors put their questions to a model: what two of the five categories add to the text.
+"""The way LoCoMo's authors put their questions to a model: the text added to questions of two of the five categories.
 
 The rules are those of `task_eval/gpt_utils.py` in the official repository, the words are this project's, or those of a
 file (`texts.py`). A temporal question asks for an approximate date. An adversarial one offers two answers, that the
 conversation does not mention it and the trap, in random order. There the order is drawn without a seed, here by seed
-and question id: the same for a question whatever else is asked. The answer is read back by `f1.py`.
+and question id: it does not depend on the other questions. The answer is read by `f1.py`.
 
-Which category a question has is a label, and the protocol tells it to the model: a score under it says nothing about
+The category of a question is a label, and the protocol reveals it to the model: a score under it does not show
 whether a system notices by itself that something was never mentioned.
 """
 
@@ -22,13 +22,13 @@ from longmemeval.records import Question
 def official_questions(
     dataset: Dataset, questions: Iterable[Question], seed: int, wording: Wording | None = None
 ) -> list[Question]:
-    """The questions with what the official protocol adds, in `appended` and `options`; their texts stay.
+    """Return the questions with the text the official protocol adds, in `appended` and `options`; their texts stay.
 
     Args:
-        dataset: of LoCoMo's shape. Of a question's gold only the category and the trap are read.
-        questions: of `dataset`.
+        dataset: data of LoCoMo's format. Of a question's gold only the category and the trap are read.
+        questions: questions of `dataset`.
         seed: decides the order of the two options of each adversarial question.
-        wording: of a file; None: our own.
+        wording: wording of a file; None: our own.
     """
     return [_official(dataset, question, seed, wording or OURS) for question in questions]
 

@@ -1,4 +1,4 @@
-"""Oddities of a file of LoCoMo's shape, counted: they break no rule but can mislead who does not expect them."""
+"""Counts of oddities in a file of LoCoMo's format: they break no rule but can mislead those who do not expect them."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ _TURN_KEYS = {"speaker", "dia_id", "text", "img_url", "blip_caption", "query", "
 
 
 class LocomoQuirks(Struct):
-    """How often each oddity occurs in a file of LoCoMo's shape."""
+    """Counts of each oddity in a file of LoCoMo's format."""
 
     evidence_strings: int = 0
     evidence_references: int = 0
-    """Existing turns the evidence strings name after repair, repeats counted."""
+    """Number of existing turns named by the evidence strings after repair, repeats counted."""
     malformed_evidence_strings: int = 0
     """Strings that are not the dialogue id of an existing turn."""
     lost_evidence_strings: int = 0
@@ -32,7 +32,7 @@ class LocomoQuirks(Struct):
     contradicted_questions: int = 0
     """Questions with the text, but not the gold, of an earlier one of the same conversation."""
     adversarial_questions_with_answer: int = 0
-    """Adversarial questions that also have an `answer`, which means nothing."""
+    """Adversarial questions that also have an `answer`, which is meaningless."""
     dates_without_session: int = 0
     haystacks_out_of_order: int = 0
     """Conversations whose sessions are not numbered in the order of their dates."""
@@ -59,9 +59,9 @@ def locomo_quirks(dataset: LocomoDataset) -> LocomoQuirks:
 def _count_evidence(quirks: LocomoQuirks, conversation: Conversation) -> None:
     for question in conversation.qa:
         references = [conversation.references(text) for text in question.evidence]
-        named = [message_id for one in references for message_id in one]
+        named = [message_id for ids in references for message_id in ids]
         plain = zip(question.evidence, references, strict=True)
-        quirks.malformed_evidence_strings += sum([text] != list(map(dia_id_of, one)) for text, one in plain)
+        quirks.malformed_evidence_strings += sum([text] != list(map(dia_id_of, ids)) for text, ids in plain)
         quirks.lost_evidence_strings += references.count([])
         quirks.evidence_strings += len(question.evidence)
         quirks.evidence_references += len(named)
@@ -89,13 +89,13 @@ def _count_sessions(quirks: LocomoQuirks, conversation: Conversation) -> None:
 
 
 def _dates_without_session(parts: dict[str, Any]) -> Iterator[bool]:
-    """Whether each date's session is missing."""
+    """Yield, for each date, whether its session is missing."""
     dates = (key for key in parts if key.startswith("session_") and key.endswith("_date_time"))
     return (key.removesuffix("_date_time") not in parts for key in dates)
 
 
 def _unknown_keys(plain: dict[str, Any], conversation: Conversation) -> Iterator[str]:
-    """Every occurrence of a key that a record, a question or a turn does not have in the format."""
+    """Yield every occurrence of a key of a record, question or turn that the format does not know."""
     yield from (f"record.{key}" for key in plain if key not in _RECORD_KEYS)
     for question in plain["qa"]:
         yield from (f"qa.{key}" for key in question if key not in _QUESTION_KEYS)

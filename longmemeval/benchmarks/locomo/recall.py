@@ -1,7 +1,7 @@
-"""LoCoMo's own retrieval recall, of `task_eval/` in the official repository, and how rankings are scored by it.
+"""LoCoMo's own retrieval recall, from `task_eval/` in the official repository, and the scoring of rankings by it.
 
-The official code ranks the turns of a conversation ("dialog") by a dense retriever, or summaries of its sessions. What
-it ranks and how it scores are the protocol; which retriever ranks is not: here any memory does.
+The official code ranks the turns of a conversation ("dialog") by a dense retriever, or summaries of its sessions. The
+units and their scoring are the protocol; the retriever is not: here any memory may rank.
 """
 
 from collections.abc import Collection, Sequence
@@ -16,14 +16,14 @@ from longmemeval.records import Gold
 
 TURN_CUTOFFS = (5, 10, 25, 50)
 SESSION_CUTOFFS = (2, 5, 10)
-"""Of the paper's Table 3."""
+"""Cutoffs of the paper's Table 3."""
 
 
 def locomo_recall(evidence: Sequence[str], retrieved: Sequence[str]) -> float:
-    """The official recall of one question, rounded to 3 decimals as there.
+    """Return the official recall of one question, rounded to 3 decimals as there.
 
-    Evidence counts as it is in the data: a repeated id counts twice, a malformed one is never found. The reported
-    means are over all questions, and one without evidence enters them as 0, which is what it gets here.
+    Evidence counts as in the data: a repeated id counts twice, a malformed one is never found. The reported means are
+    over all questions, and one without evidence enters them as 0, which is its value here.
 
     Args:
         evidence: the raw evidence strings, such as `D1:3`.
@@ -42,7 +42,7 @@ def locomo_recall(evidence: Sequence[str], retrieved: Sequence[str]) -> float:
 
 
 def locomo_recall_strict(evidence: Collection[str], retrieved: Sequence[str]) -> float | None:
-    """Recall of repaired evidence: distinct ids that exist, nothing rounded, None without evidence.
+    """Return the recall of repaired evidence: distinct existing ids, not rounded, None without evidence.
 
     Args:
         evidence: repaired ids, of the same level (turns or sessions) as `retrieved`.
@@ -52,17 +52,17 @@ def locomo_recall_strict(evidence: Collection[str], retrieved: Sequence[str]) ->
 
 
 def _session_number(turn_id: str) -> str:
-    """`1` of `D1:3`."""
+    """Return `1` for `D1:3`."""
     return turn_id.partition(":")[0][1:]
 
 
 def _summary_id_of(thread_id: str) -> str:
-    """LoCoMo's id of a session: `session_3` → `S3`."""
+    """Return LoCoMo's id of a session: `session_3` → `S3`."""
     return "S" + thread_id.removeprefix("session_")
 
 
 def official_rule(level: Granularity) -> GoldRule:
-    """Raw evidence strings, as `locomo_recall` scores them."""
+    """Return the rule that scores raw evidence strings by `locomo_recall`."""
     name = dia_id_of if level == "turn" else _summary_id_of
 
     def score(measure: Measure, ranked: Sequence[str], gold: Gold, _: Sequence[str]) -> float | None:
@@ -77,7 +77,7 @@ def official_rule(level: Granularity) -> GoldRule:
 
 
 def strict_rule(level: Granularity) -> GoldRule:
-    """Repaired evidence; a question without any has no value."""
+    """Return the rule that scores repaired evidence; a question without any has no value."""
 
     def score(measure: Measure, ranked: Sequence[str], gold: Gold, history: Sequence[str]) -> float | None:
         if measure.name == "recall":
@@ -94,7 +94,7 @@ STANDARD = RetrievalRules(
     whole=(),
     rules=lambda level: (official_rule(level), strict_rule(level)),
 )
-"""Both: the official recall first, where a recall is asked for."""
+"""Both rules: the official recall first, if a recall is among the measures."""
 
 OFFICIAL_RECALL = OfficialScoring(
     level="turn",

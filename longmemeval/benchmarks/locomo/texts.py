@@ -11,8 +11,8 @@ A file of them is an object in JSON or YAML:
 | `options` | what an adversarial one gets: `(a) {}` and `(b) {}` in a sentence |
 | `not_mentioned` | the right option [default: "Not mentioned in the conversation"] |
 
-A prompt with `{}` alone, as the official code has it, asks the question there and shows the history and an empty line
-before it. `date_hint` and `options` follow the question after one space, whether or not they begin with it.
+A prompt with `{}` alone, as in the official code, has the question there, and the history and an empty line before it.
+`date_hint` and `options` follow the question after one space, whether or not they begin with it.
 """
 
 import re
@@ -43,16 +43,16 @@ OFFICIAL_SHA256 = {
     "options": "44b05c671546f9621344d373d2514c714184693ba673e46732abbe264af66d76",
     "not_mentioned": "2a542960aa38558c7ea526c58ca44e64944dd4a6c9c9db658f3fa6f6da9792c3",
 }
-"""Of the official texts (`task_eval/gpt_utils.py`: QA_PROMPT, QA_PROMPT_CAT_5 and what `get_gpt_answers` adds), each as
-`load_texts` leaves it."""
+"""Hashes of the official texts (`task_eval/gpt_utils.py`: QA_PROMPT, QA_PROMPT_CAT_5 and what `get_gpt_answers` adds),
+each as `load_texts` returns it."""
 
 
 class Wording(Struct, frozen=True):
-    """What the protocol adds to questions."""
+    """The texts that the protocol adds to questions."""
 
     date_hint: str
     options: str
-    """With a place `{}` for each of the two answers."""
+    """Text with a place `{}` for each of the two answers."""
     not_mentioned: str = NOT_MENTIONED
 
 
@@ -63,7 +63,7 @@ OURS = Wording(
 
 
 class ProtocolTexts(Wording, frozen=True, kw_only=True):
-    """All words of the protocol, from a file; made by `load_texts`, which checks them."""
+    """All texts of the protocol, from a file; made by `load_texts`, which validates them."""
 
     prompt: str
     adversarial_prompt: str
@@ -76,12 +76,12 @@ class ProtocolTexts(Wording, frozen=True, kw_only=True):
 
     @property
     def official(self) -> bool:
-        """Whether they are the official texts, letter for letter."""
+        """True if they are the official texts, letter for letter."""
         return all(sha256_text(getattr(self, name)) == digest for name, digest in OFFICIAL_SHA256.items())
 
 
 def load_texts(file: Path) -> ProtocolTexts:
-    """The texts of a file as described above.
+    """Read the texts of a file as described above.
 
     Raises:
         HarnessError: it is unreadable, lacks a text, or a text lacks a place.
@@ -103,11 +103,11 @@ def load_texts(file: Path) -> ProtocolTexts:
 
 
 def protocol_record(seed: int, texts: ProtocolTexts | None) -> dict[str, Any]:
-    """What a manifest says of the protocol under `settings.protocol`.
+    """Return the record of the protocol for a manifest's `settings.protocol`.
 
     Args:
-        seed: of the order of the options.
-        texts: of a file; None: our own words, which are not written.
+        seed: seed of the order of the options.
+        texts: texts of a file; None: our own words, which are not recorded.
     """
     record: dict[str, Any] = {"name": "official", "seed": seed}
     if texts:
@@ -116,10 +116,10 @@ def protocol_record(seed: int, texts: ProtocolTexts | None) -> dict[str, Any]:
 
 
 def recorded_texts(record: Mapping[str, Any]) -> ProtocolTexts | None:
-    """The texts of a manifest's `settings.protocol`; None: our own words.
+    """Return the texts in a manifest's `settings.protocol`; None: our own words.
 
     Raises:
-        IntegrityError: they are not those whose hash is beside them.
+        IntegrityError: they do not have the recorded hash.
     """
     if "texts" not in record:
         return None
@@ -137,11 +137,11 @@ def recorded_texts(record: Mapping[str, Any]) -> ProtocolTexts | None:
 
 
 def wording_note(record: Mapping[str, Any], official_metric: bool) -> str:
-    """What has to be said wherever a score under the protocol is shown; empty for a run without it.
+    """Return the note for all scores under the protocol; empty for a run without it.
 
     Args:
         record: a manifest's `settings.protocol`, empty without one.
-        official_metric: whether the score is the benchmark's own.
+        official_metric: True if the score is the benchmark's own.
     """
     if record.get("name") != "official":
         return ""
@@ -181,7 +181,7 @@ def _checked(document: Mapping[str, object], where: str) -> ProtocolTexts:
 
 
 def _prompt(text: str, where: str) -> str:
-    """`text` with named places."""
+    """Return `text` with named places."""
     places = _places(text, where)
     if places == [""] and _UNNAMED.search(text):
         return "{history}\n\n" + _UNNAMED.sub("{question}", text)
@@ -211,7 +211,7 @@ def _check_options(texts: ProtocolTexts, where: str) -> None:
 
 
 def _places(text: str, where: str) -> list[str]:
-    """The names of the places of a text in order, empty for unnamed ones."""
+    """Return the names of the places of a text in order, empty for unnamed ones."""
     try:
         parts = [part for part in Formatter().parse(text) if part[1] is not None]
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""LongMemEval (Wu et al. 2025): what it says of itself."""
+"""The specification of LongMemEval (Wu et al. 2025)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -36,11 +36,11 @@ _OWN_KEYS = frozenset(name for name in Record.__struct_fields__ if "haystack" in
 
 
 def _claims(data: Sniffed) -> bool:
-    """By the keys that no other data has; a question's id and type together will do, or the id where a file ends."""
+    """Return whether data has keys that no other has: these, a question's id and type, or the id alone (cut off)."""
     return bool(data.keys & _OWN_KEYS) or {"question_id", "question_type"} <= data.keys or data.keys == {"question_id"}
 
 
-# The official protocol of retrieval needs numpy and more: it is imported when it is followed.
+# The official protocol of retrieval needs numpy and more: it is imported on demand.
 
 
 def _ranker(request: RankingRequest) -> OfficialRanker:
@@ -93,7 +93,7 @@ LONGMEMEVAL = Benchmark(
     ),
     default_judge="openai/gpt-4o-2024-08-06",
     prompts="longmemeval",
-    # Its prompts pass what contains the answer, so that a judge may be right to pass it beside a wrong one.
+    # Its prompts accept what contains the answer, so that a judge may rightly accept it next to a wrong one.
     planting=answer_planting(described=("single-session-preference",), without=("both",)),
     log_judge="gpt-4o-2024-08-06",
     retrieval=RetrievalRules(

@@ -21,7 +21,7 @@ DEFAULT_JUDGE = f"openai/{OFFICIAL_MODEL}"
 MAX_TOKENS = 10
 TEMPERATURE = 0.0
 PARAMETERS = {"max_tokens": MAX_TOKENS, "n": 1, "temperature": TEMPERATURE}
-"""Of each call. `n` is not sent: one reply is what every chat endpoint gives unless asked for more."""
+"""Parameters of each call. `n` is not sent: every chat endpoint gives one reply by default."""
 
 TEMPLATES_FILE = Path(__file__).with_name("judge_templates.json")
 TEMPLATES_SHA256 = "650f730c92a519e92e7165f769a02bc2c9684c50857a8a11e84e71b96e44a3b0"
@@ -47,7 +47,7 @@ class _TemplateFile(Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def load_templates(path: Path = TEMPLATES_FILE) -> Mapping[str, str]:
-    """The official templates by question type, and `abstention`; each with three `{}`.
+    """Return the official templates by question type, and `abstention`; each with three `{}`.
 
     Raises:
         IntegrityError: the file is not the official set, byte for byte.
@@ -73,9 +73,9 @@ def _damaged(what: str, path: Path) -> IntegrityError:
 def official_prompt(
     question_type: str, question_id: str, question_text: str, answer: str | int, hypothesis: str
 ) -> str:
-    """The prompt as the official script makes it.
+    """Return the prompt as the official script makes it.
 
-    An id that contains `_abs` selects the abstention template, whatever the type. The values go in with one
+    An id that contains `_abs` selects the abstention template, whatever the type. The values are inserted with one
     `str.format`, so braces in them stay as they are.
 
     Raises:
@@ -97,16 +97,16 @@ def official_prompt(
 
 
 def official_label(reply: str) -> bool:
-    """The official reading of a reply: "yes" anywhere in it, in any case ("yesterday" counts)."""
+    """Return the official reading of a reply: whether "yes" is anywhere in it, in any case ("yesterday" counts)."""
     return "yes" in reply.strip().lower()
 
 
 class LongMemEvalJudge:
-    """Grades with the official prompts on any chat model; official only on the official model at OpenAI's own address.
+    """The judge with the official prompts on any chat model; official only on OpenAI's official model and address.
 
     Args:
         model: the model that grades.
-        endpoint: where it is served (`served_at`); None where that is not known.
+        endpoint: address at which it is served (`served_at`); None if unknown.
     """
 
     def __init__(self, model: ChatModel, endpoint: str | None = None) -> None:
@@ -116,14 +116,14 @@ class LongMemEvalJudge:
 
     @property
     def identity(self) -> JudgeIdentity:
-        """Who grades; `official` for `gpt-4o-2024-08-06` as OpenAI serves it alone."""
+        """Identity of the judge; `official` only for `gpt-4o-2024-08-06` as OpenAI serves it."""
         return self._identity
 
     async def judge(self, question: Question, gold: Gold, hypothesis: str) -> Judgement:
         """Grade `hypothesis` with one call.
 
-        A call that failed and an empty reply give no label. The official script counts an empty reply as "no";
-        accuracy is the same, but here it shows (a reasoning model can spend the ten tokens before it says a word).
+        A failed call and an empty reply give no label. The official script counts an empty reply as "no"; accuracy is
+        the same, but here it is visible (a reasoning model can use up the ten tokens before its first word).
 
         Raises:
             HarnessError: the benchmark has no such question type.

@@ -1,8 +1,8 @@
-"""Files of LongMemEval's shape: S, M and oracle, original and cleaned, and any file of a user's that looks like them.
+"""Files of LongMemEval's format: S, M and oracle, original and cleaned, and any file of a user's in this format.
 
-The file is mapped into memory and split record by record: what belongs to a question is decoded, the three long lists
-of its haystack stay undecoded views of the mapping until they are asked for. A file of any size therefore costs one
-haystack of memory. Field names and their meaning are those of the official repository's README and `run_retrieval.py`.
+The file is mapped into memory and split record by record: the fields of a question are decoded, the three long lists
+of its haystack stay undecoded views of the mapping until they are needed. A file of any size therefore needs memory for
+one haystack. Field names and their meaning are those of the official repository's README and `run_retrieval.py`.
 """
 
 import hashlib
@@ -47,7 +47,7 @@ class LabelledTurn(Turn, frozen=True, omit_defaults=True):
 
 
 class _UserTurn(LabelledTurn, frozen=True, gc=False, kw_only=True, tag_field="role", tag="user", rename={"role": "."}):
-    """What the user said; as the role tells the kinds of turns apart, it is not a field of the data any more."""
+    """A turn of the user; since the role is the tag of the kinds of turns, it is not a data field here."""
 
     role: Role = "user"
 
@@ -61,14 +61,14 @@ class _SilentTurn(
     tag="assistant",
     rename={"role": ".", "content": "-"},
 ):
-    """What the assistant said, its text passed over: most of a file."""
+    """A turn of the assistant, its text skipped: most of a file."""
 
     role: Role = "assistant"
     content: str = ""
 
 
 class _Head(Struct, frozen=True):
-    """What a record says of its question."""
+    """The question of a record."""
 
     question_id: _Text
     question_type: str
@@ -79,7 +79,7 @@ class _Head(Struct, frozen=True):
 
 
 class _Entry(_Head, OnePassRecord, frozen=True):
-    """A record as it is kept in memory: the long lists are views of the mapped file."""
+    """A record as it is held in memory: the long lists are views of the mapped file."""
 
     haystack_dates: Raw
     haystack_session_ids: Raw
@@ -87,7 +87,7 @@ class _Entry(_Head, OnePassRecord, frozen=True):
 
 
 class Record(_Head, frozen=True):
-    """A whole record in file order, every known field; what the content hash is made of."""
+    """A whole record in file order, every known field; the content hash is over these."""
 
     haystack_dates: tuple[str, ...]
     haystack_session_ids: tuple[str, ...]
@@ -128,18 +128,17 @@ _LABELLED_TURNS = msgspec.json.Decoder(tuple[tuple[LabelledTurn, ...], ...])
 
 
 class LongMemEvalDataset:
-    """A `Dataset` over one file of LongMemEval's shape.
+    """A `Dataset` over one file of LongMemEval's format.
 
-    Opening decodes and checks the questions; haystacks are decoded and checked one by one, when asked for. Keys the
-    format does not know are allowed; a turn may also carry `speaker` and `caption`. The mapping is released with the
-    object.
+    Opening decodes and validates the questions; haystacks are decoded and validated one by one, on demand. Unknown keys
+    are allowed; a turn may also have `speaker` and `caption`. The mapping is released with the object.
 
     Args:
         path: the file.
         name: the catalogue name; empty: the stem of the file.
 
     Raises:
-        DataError: the file cannot be read, is not a JSON array of records, or a question is not as the format demands.
+        DataError: the file cannot be read, is not a JSON array of records, or a question is invalid.
     """
 
     benchmark = "longmemeval"
@@ -172,7 +171,7 @@ class LongMemEvalDataset:
 
     @cached_property
     def content_sha256(self) -> str:
-        """Hash of every record's known fields as canonical JSON, one a line; checks the whole file on the way."""
+        """Hash of every record's known fields as canonical JSON, one a line; validates the whole file."""
         digest = hashlib.sha256()
         # One record is hashed while the next is read.
         with ThreadPoolExecutor(1) as hasher:
@@ -186,35 +185,35 @@ class LongMemEvalDataset:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The one file."""
+        """The file, alone."""
         return (self.path,)
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def questions(self) -> Iterator[Question]:
-        """All questions in file order."""
+        """Yield all questions in file order."""
         for entry in self._entries:
             date = parse_date(entry.question_date)
             yield Question(entry.question_id, entry.question, date, entry.question_date, entry.question_id)
 
     def haystacks(self) -> Iterator[Haystack]:
-        """All haystacks in file order, one in memory at a time; raises `DataError` at the first bad record."""
+        """Yield all haystacks in file order, one in memory at a time; raises `DataError` at an invalid record."""
         for entry in self._entries:
             yield self.haystack(entry.question_id)
 
     def haystack(self, haystack_id: str) -> Haystack:
-        """The haystack of the question `haystack_id`, sessions by date, ties in file order."""
+        """Return the haystack of the question `haystack_id`, sessions by date, ties in file order."""
         history = self._history(self._number(haystack_id, "haystack"), _TURNS)
         sessions = map(Session, history.session_ids, history.dates, history.date_texts, history.sessions)
         return Haystack(haystack_id, tuple(sorted(sessions, key=attrgetter("date"))))
 
     def question_type(self, question_id: str) -> str:
-        """One of `QUESTION_TYPES`."""
+        """Return one of `QUESTION_TYPES`."""
         return self._entries[self._number(question_id, "question") - 1].question_type
 
     def gold(self, question_id: str) -> Gold:
-        """The right answer to `question_id`, its evidence sessions and the message ids of its labelled turns."""
+        """Return the right answer to `question_id`, its evidence sessions and the message ids of its labelled turns."""
         number = self._number(question_id, "question")
         entry = self._entries[number - 1]
         history = self._history(number, _LABELS)
@@ -234,10 +233,10 @@ class LongMemEvalDataset:
         )
 
     def carries_labels(self, question_id: str) -> bool:
-        """Whether anybody said which turns are the evidence: a turn has the key `has_answer`, be it true or false.
+        """Return whether evidence turns are labelled: a turn has the key `has_answer`, be it true or false.
 
-        Looked at are the question's evidence sessions, by the list of the record or by an id that holds "answer";
-        where the haystack has none of them, all sessions.
+        Only the question's evidence sessions are inspected, given by the record's list or by an id with "answer" in it;
+        if the haystack has none of them, all sessions are.
         """
         number = self._number(question_id, "question")
         listed = self._entries[number - 1].answer_session_ids
@@ -247,15 +246,15 @@ class LongMemEvalDataset:
         return any(turn.has_answer is not None for turns in evidence or sessions for turn in turns)
 
     def records(self) -> Iterator[Record]:
-        """All records as the file has them, labels included, fully checked, one in memory at a time."""
+        """Yield all records as in the file, labels included, fully validated, one in memory at a time."""
         for number in range(1, len(self) + 1):
             history = self._history(number, _LABELLED_TURNS)
             yield self._record(number, history.date_texts, history.session_ids, history.sessions)
 
     def user_side_records(self, question_ids: Collection[str]) -> Iterator[Record]:
-        """The records of these questions in file order, without the texts of assistant turns; dates are not read.
+        """Yield the records of these questions in file order, without texts of assistant turns; dates are not parsed.
 
-        Half the work of `records`, for what looks at users' turns and labels only.
+        Half the work of `records`, for code that needs only users' turns and labels.
         """
         for number, entry in enumerate(self._entries, start=1):
             if entry.question_id in question_ids:
@@ -282,20 +281,20 @@ class LongMemEvalDataset:
         )
 
     def plain_records(self) -> Iterator[dict[str, Any]]:
-        """All records as plain dictionaries, keys unknown to the format included, one in memory at a time."""
+        """Yield all records as plain dictionaries, unknown keys included, one in memory at a time."""
         decoder = msgspec.json.Decoder(dict[str, Any])
         for record in self._file.records():
             yield decoder.decode(record)
 
     def plain_record(self, question_id: str) -> dict[str, Any]:
-        """The known fields of one record as plain values; turns keep keys that are unknown to the format."""
+        """Return the known fields of one record as plain values; turns keep unknown keys."""
         entry = self._entries[self._number(question_id, "question") - 1]
         decoder = msgspec.json.Decoder(Any)
         values = ((name, getattr(entry, name)) for name in _Entry.__struct_fields__)
         return {name: decoder.decode(value) if isinstance(value, Raw) else value for name, value in values}
 
     def _number(self, identifier: str, kind: str) -> int:
-        """The record number, counted from 1, of a question or haystack id."""
+        """Return the record number, counted from 1, of a question or haystack id."""
         number = self._numbers.get(identifier)
         if number is None:
             what = f"There is no {kind} {identifier!r}"
@@ -303,12 +302,12 @@ class LongMemEvalDataset:
         return number
 
     def _history(self, number: int, sessions_decoder: "msgspec.json.Decoder[tuple[_T, ...]]") -> _History[_T]:
-        """Decode and check one record's haystack; the decoder says what is wanted of a turn."""
+        """Decode and validate one record's haystack; the decoder selects what is read of a turn."""
         date_texts, session_ids, sessions = self._lists(number, sessions_decoder)
         entry, place = self._entries[number - 1], self._place(number)
         known = set(session_ids)
         for index, session_id in enumerate(entry.answer_session_ids):
-            # A reference file made for grading alone has no haystack to look the evidence up in.
+            # A reference file made only for grading has no haystack to look up the evidence in.
             if known and session_id not in known:
                 what = f"The evidence session {session_id!r} is not in the haystack"
                 raise place.fault(f"answer_session_ids[{index}]", what, nearest(session_id, known))
@@ -335,10 +334,10 @@ class LongMemEvalDataset:
 
 @lru_cache(maxsize=1 << 15)
 def parse_date(text: str) -> datetime:
-    """The naive date a text such as `2023/05/30 (Tue) 23:40` stands for; the weekday is not compared with the date.
+    """Parse a date such as `2023/05/30 (Tue) 23:40`, naive; the weekday is not compared with the date.
 
     Raises:
-        ValueError: the text has another form or names no real minute.
+        ValueError: the text has another form or is not a real minute.
     """
     match = _DATE.fullmatch(text)
     if match is None:
@@ -351,14 +350,14 @@ class _Place(Place):
     """A record of a LongMemEval file."""
 
     def date(self, field: str, text: str) -> datetime:
-        """The date in `field`; raises `DataError` when it is none."""
+        """Return the date in `field`; raises `DataError` if it is not one."""
         try:
             return parse_date(text)
         except ValueError:
             raise self.fault(field, f"{text!r} is not a date", "Write it as YYYY/MM/DD (Ddd) HH:MM") from None
 
     def dates(self, field: str, texts: tuple[str, ...]) -> tuple[datetime, ...]:
-        """The dates in the list `field`; raises `DataError` at the first that is none."""
+        """Return the dates in the list `field`; raises `DataError` at the first that is not one."""
         try:
             return tuple(map(parse_date, texts))
         except ValueError:
@@ -379,7 +378,7 @@ def _split(path: Path, file: MappedFile) -> list[_Entry]:
 
 
 def _first_fault(path: Path, data: memoryview, error: Exception) -> DataError:
-    """Why the file does not decode: it cannot be split at all, or one of its records, told by number, is at fault."""
+    """Return why the file does not decode: it cannot be split, or one of its records, given by number, is invalid."""
     try:
         raws = _RAWS.decode(data)
     except (msgspec.DecodeError, RecursionError) as unsplit:
@@ -393,7 +392,7 @@ def _first_fault(path: Path, data: memoryview, error: Exception) -> DataError:
 
 
 def _label(raw: Raw) -> str:
-    """What a record that may be bad calls itself."""
+    """Return the name of a record that may be invalid, for errors."""
     try:
         return f"question {msgspec.json.decode(raw, type=_Id).question_id!r}"
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -1,8 +1,8 @@
 """The BM25 of LongMemEval's `flat-bm25`: `BM25Okapi` of the library rank-bm25 with its defaults, equal to the last bit.
 
-rank-bm25 counts words in dictionaries and weighs every one of them. Here words become numbers that numpy counts, and
-only the query's are weighed. What remains of the vocabulary is its average weight, of which words in more than half of
-the documents get a share. `equals_library` holds both against each other; runs do so on their first questions.
+rank-bm25 counts words in dictionaries and weights every one of them. Here words become numbers that numpy counts, and
+only the query's are weighted. Of the rest of the vocabulary only the average weight is needed, a share of which is
+given to words in more than half of the documents. `equals_library` compares both; runs do so on their first questions.
 """
 
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ _B = 0.75
 _EPSILON = 0.25
 
 _MASKS = np.array([(1 << 8 * length) - 1 for length in range(9)], np.uint64)
-"""What of eight bytes, read as a number, belongs to a word of so many bytes."""
+"""Masks for the part of eight bytes, read as a number, that belongs to a word of that many bytes."""
 _MIXERS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)
-"""Odd numbers that spread what they are multiplied by (Knuth, The Art of Computer Programming 3, section 6.4)."""
+"""Odd multipliers that spread keys over slots (Knuth, The Art of Computer Programming 3, section 6.4)."""
 
 Integers = NDArray[np.int64]
 Keys = NDArray[np.uint64]
@@ -30,28 +30,28 @@ class _Corpus(NamedTuple):
     """The words of a corpus as numbers; equal words have equal numbers, which rise in order of first appearance."""
 
     words: Integers
-    """Of all documents, one after the other."""
+    """Words of all documents, one after the other."""
     query: list[int]
     lengths: Integers
-    """Words in each document."""
+    """Number of words in each document."""
     owners: Integers
     """The document of each word."""
     holders: Integers
-    """By number of a word: documents that have it; 0 where no word has the number."""
+    """Number of documents with a word, by number of the word; 0 where no word has the number."""
 
 
 def scores(documents: Sequence[str], query: str) -> NDArray[np.float64]:
     """Score every document for a query.
 
-    Texts are split at single spaces, as `run_retrieval.py` does: case and punctuation count, two spaces in a row hold
+    Texts are split at single spaces, as in `run_retrieval.py`: case and punctuation count, two adjacent spaces enclose
     an empty word, an empty text is one empty word.
 
     Args:
-        documents: the texts; without any there are no scores, where rank-bm25 divides by zero.
-        query: a word that is repeated counts repeatedly.
+        documents: the texts; without any there are no scores, while rank-bm25 divides by zero.
+        query: the question; a repeated word counts repeatedly.
 
     Returns:
-        Array of shape (len(documents),), what `BM25Okapi(documents).get_scores(query)` gives, bit for bit.
+        Array of shape (len(documents),), equal to `BM25Okapi(documents).get_scores(query)` bit for bit.
     """
     total = np.zeros(len(documents))
     if not documents:
@@ -70,7 +70,7 @@ def scores(documents: Sequence[str], query: str) -> NDArray[np.float64]:
 
 
 def equals_library(documents: Sequence[str], query: str) -> bool:
-    """Whether `scores` of `documents`, at least one, are what the installed rank-bm25 gives, to the last bit."""
+    """Return whether `scores` of `documents`, at least one, equal those of the installed rank-bm25 to the last bit."""
     from rank_bm25 import BM25Okapi
 
     library = BM25Okapi([document.split(" ") for document in documents])
@@ -78,12 +78,15 @@ def equals_library(documents: Sequence[str], query: str) -> bool:
 
 
 def _weights(corpus: _Corpus) -> dict[int, float]:
-    """Inverse document frequency of the query's words; 0 for one in no document, a share of the average below 0."""
+    """Return the inverse document frequencies of the query's words, 0 for one in no document.
+
+    A negative one is replaced by a share of the average.
+    """
     table = _idf_table(len(corpus.lengths))
     weights = {word: float(table[count]) if (count := corpus.holders[word]) else 0.0 for word in corpus.query}
     if min(weights.values()) >= 0:
         return weights
-    # Added up one by one in order of first appearance: another order would round otherwise.
+    # Summed one by one in order of first appearance: another order would round differently.
     counts = corpus.holders[np.flatnonzero(corpus.holders > 0)]
     floor = _EPSILON * (float(np.cumsum(table[counts])[-1]) / len(counts))
     return {word: floor if weight < 0 else weight for word, weight in weights.items()}
@@ -91,16 +94,16 @@ def _weights(corpus: _Corpus) -> dict[int, float]:
 
 @cache
 def _keep_freed_memory() -> None:
-    """Have glibc keep what is freed: it does so for blocks smaller than one that was freed, which is never touched.
+    """Make glibc keep freed memory: it does so for blocks smaller than a freed one, which is never touched.
 
-    Else freed memory goes back and comes again page by page, which takes as long as the counting.
+    Otherwise freed memory is returned and mapped again page by page, which takes as long as the counting.
     """
     np.empty(1 << 24, np.uint8)
 
 
 @lru_cache(maxsize=64)
 def _idf_table(documents: int) -> NDArray[np.float64]:
-    """The inverse document frequency of a word in n of the documents, ln(N - n + 1/2) - ln(n + 1/2), at index n."""
+    """Return the inverse document frequency of a word in n documents, ln(N - n + 1/2) - ln(n + 1/2), at index n."""
     # numpy's logarithm may differ from the standard library's in the last bit.
     logarithms = np.array([log(count + 0.5) for count in range(documents + 1)])
     table: NDArray[np.float64] = logarithms[::-1] - logarithms
@@ -109,30 +112,30 @@ def _idf_table(documents: int) -> NDArray[np.float64]:
 
 def _corpus(documents: Sequence[str], query: str) -> _Corpus:
     texts = [text.encode("utf-8", "surrogatepass") for text in (*documents, query)]
-    # Spaces become zeros, which no word then holds. The zeros behind the last word are for reading beyond it.
+    # Spaces become zeros, which no word then contains. The zeros after the last word allow reading beyond it.
     data = np.frombuffer(b" ".join(texts) + b" " * 16, np.uint8) ^ np.uint8(ord(" "))
     ends = np.flatnonzero(data[:-15] == 0)
     numbers = _first_equals(*_keys(data, ends), _MIXERS)
     # The query is the last text.
     last_words = np.searchsorted(ends, np.cumsum([len(text) + 1 for text in texts[:-1]]) - 1)
-    words, asked = np.split(numbers, [last_words[-1] + 1])
+    words, query_words = np.split(numbers, [last_words[-1] + 1])
     lengths = np.diff(last_words, prepend=-1)
     owners = np.repeat(np.arange(len(documents)), lengths)
     bits = len(documents).bit_length()
     held = np.sort(words << bits | owners)
     distinct = held[1:][np.flatnonzero(held[1:] != held[:-1])]
     holders = np.bincount(distinct >> bits, minlength=len(numbers))
-    # The pair before all others: word 0 in document 0.
+    # The first pair, which no difference covers: word 0 in document 0.
     holders[0] += 1
-    return _Corpus(words, asked.tolist(), lengths, owners, holders)
+    return _Corpus(words, query_words.tolist(), lengths, owners, holders)
 
 
 def _keys(data: NDArray[np.uint8], ends: Integers) -> tuple[Keys, Keys]:
-    """Two numbers for each word, the same for the same word alone: its first and its next eight bytes.
+    """Return two numbers for each word, equal only for equal words: its first and its next eight bytes.
 
     Args:
-        data: the words, each with a zero behind it, and 15 zeros more.
-        ends: where those zeros are.
+        data: the words, each followed by a zero, and 15 more zeros.
+        ends: indexes of the zeros after the words.
     """
     starts = np.append(0, ends[:-1] + 1)
     lengths = ends - starts
@@ -144,22 +147,22 @@ def _keys(data: NDArray[np.uint8], ends: Integers) -> tuple[Keys, Keys]:
     numbers: dict[bytes, int] = {}
     for place in long[lengths[long] > 16].tolist():
         word = data[starts[place] : ends[place]].tobytes()
-        # Its first byte is zero, as no other word's is but the empty one's, whose key is zero.
+        # Its first byte is zero, as in no other word's key but the empty one's, which is zero.
         head[place] = numbers.setdefault(word, len(numbers) + 1) << 8
         tail[place] = 0
     return head, tail
 
 
 def _first_equals(head: Keys, tail: Keys, mixers: Keys) -> Integers:
-    """For each pair of keys the place where the same pair comes first.
+    """Return, for each pair of keys, the index at which the same pair comes first.
 
-    A hash table without lists: a slot holds the first place that falls into it; those who find another pair there are
-    looked at once more among themselves, spread otherwise.
+    A hash table without lists: a slot has the first index that falls into it; pairs that find a different pair there
+    are processed again among themselves, with other multipliers.
     """
     bits = len(head).bit_length() + 1
     slots = ((head * mixers[0] + tail * mixers[1]) >> np.uint64(64 - bits)).view(np.int64)
     table = np.empty(1 << bits, np.int64)
-    # Where an index is repeated, the last assignment stays.
+    # For a repeated index, the last assignment stays.
     table[slots[::-1]] = np.arange(len(head) - 1, -1, -1)
     found: Integers = table[slots]
     others = np.flatnonzero((head[found] != head) | (tail[found] != tail))

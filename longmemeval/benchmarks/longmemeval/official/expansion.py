@@ -1,4 +1,4 @@
-"""Index expansion under the official protocol: from where the expansions come, and the corpus with them."""
+"""Index expansion under the official protocol: the source of the expansions, and the corpus with them."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ from longmemeval.ranking.expansion.keys import ExpansionKind, ExpansionLevel
 from longmemeval.ranking.expansion.part import keys_part
 
 PARAMETERS = ("expansion", "expansion_level", "expansion_join")
-"""Those of a memory that the official protocol knows."""
+"""Parameters of a memory that the official protocol supports."""
 
 _Cache = Mapping[str, OfficialExpansion]
 
@@ -36,29 +36,29 @@ class OfficialExpansions:
     level: ExpansionLevel
     mode: JoinMode
     cache_of: Callable[[str], _Cache]
-    """From a haystack id to the expansions, as an official cache file holds them."""
+    """Maps a haystack id to the expansions, as in an official cache file."""
     settings: dict[str, Any]
-    """What a run's manifest says of them."""
+    """Their settings for the run's manifest."""
     fixtures: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Haystack id -> part -> sha256 of what they are read from."""
+    """Haystack id -> part -> sha256 of the parts they are read from."""
 
     def join(self, record: Record, corpus: list[OfficialDocument]) -> list[OfficialDocument]:
-        """The corpus of one question with the expansions in it, as the official code makes it."""
-        items = [CorpusItem(one.corpus_id, one.text, one.timestamp) for one in corpus]
+        """Return the corpus of one question with the expansions, as the official code makes it."""
+        items = [CorpusItem(document.corpus_id, document.text, document.timestamp) for document in corpus]
         units = list(_units(record, self.level))
         joined = official_join(items, units, self.cache_of(record.question_id), self.mode)
         return [OfficialDocument(*item) for item in joined]
 
 
 def official_expansions(request: RankingRequest) -> OfficialExpansions | None:
-    """The expansions that a configuration asks for; None when it asks for none.
+    """Return the expansions that a configuration asks for; None when it asks for none.
 
     Args:
-        request: its configuration's `expansion`, `expansion_level` and `expansion_join`, from its preparation or its
-            file in the official format.
+        request: its configuration has `expansion`, `expansion_level` and `expansion_join`; the expansions are read from
+            its preparation or its file in the official format.
 
     Raises:
-        HarnessError: the official code does not join them, or they are not there or damaged.
+        HarnessError: the official code does not join them, or they are missing or damaged.
     """
     parameters, cache_file = request.configuration.parameters, request.expansion_cache
     kind: ExpansionKind | None = parameters.get("expansion")
@@ -76,7 +76,7 @@ def official_expansions(request: RankingRequest) -> OfficialExpansions | None:
         cache = read_official_cache(cache_file, method)
         settings = {"method": method, "join": mode, "cache_sha256": sha256_file(cache_file)}
         return OfficialExpansions(level, mode, lambda _: cache, settings)
-    # Nothing but the expansions is read, whatever the memory.
+    # Only the expansions are read, whatever the memory.
     reader = resolve_configuration("bm25", [f"expansion={kind}", f"expansion_level={level}"])
     fixtures = request.fixtures(reader)
     part = keys_part(kind, level)
@@ -90,7 +90,7 @@ def official_expansions(request: RankingRequest) -> OfficialExpansions | None:
 
 
 def _units(record: Record, level: ExpansionLevel) -> Iterator[tuple[str, str]]:
-    """Id and timestamp of every session, or every user turn, as the data has them."""
+    """Yield id and timestamp of every session, or every user turn, as in the data."""
     columns = zip(record.haystack_session_ids, record.haystack_sessions, record.haystack_dates, strict=True)
     for session_id, session, date in columns:
         if level == "session":

@@ -1,4 +1,4 @@
-"""What `src/evaluation/print_qa_metrics.py` of the official repository prints of a judged log."""
+"""The output of `src/evaluation/print_qa_metrics.py` of the official repository for a judged log."""
 
 from collections.abc import Iterable
 
@@ -15,11 +15,11 @@ ORDER = (
     "temporal-reasoning",
     "knowledge-update",
 )
-"""The question types as the script prints them."""
+"""The question types in the order in which the script prints them."""
 
 
 def official_figures(found: Labels) -> OfficialFigures | None:
-    """The script's figures, to set beside published ones; None for a judge whose log it does not take.
+    """Return the script's figures, for comparison with published ones; None for a judge whose log it refuses.
 
     It asserts the name of the judge's model. Its figures differ from `compute_metrics` where labels are missing: the
     script knows only the questions that were answered and judged, so each missing one leaves the denominator. It counts

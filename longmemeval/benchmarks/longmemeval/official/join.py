@@ -1,13 +1,13 @@
-"""How LongMemEval's own code joins expansions with its corpus, faults included; for its protocol and nothing else.
+"""LongMemEval's own way of joining expansions with its corpus, faults included; only for its protocol.
 
 Facts: `src/retrieval/index_expansion_utils.py` and `run_retrieval.py` of github.com/xiaowu0162/LongMemEval at 9e0b455,
-join modes without `split-`. What differs from `joined_words` and moves scores:
+join modes without `split-`. Differences from `joined_words` that change scores:
 
 - An empty list of facts takes the document out of the corpus (`merge`, `replace`).
 - A document relabelled `noans` never matches the id it is looked up by and stays as it is; under `separate` its
-  expansion comes in with the id that counts as gold.
-- A session that a haystack holds twice is expanded twice, and each pass reaches both documents.
-- Keys of sessions find no document of turns, nor the other way round; under `separate` they come in anyway.
+  expansion is added under the id that counts as gold.
+- A session that is twice in a haystack is expanded twice, and each pass affects both documents.
+- Keys of sessions match no document of turns, nor vice versa; under `separate` they are added anyway.
 """
 
 from collections import Counter
@@ -36,12 +36,12 @@ class CorpusItem(NamedTuple):
 
 
 def official_method(kind: ExpansionKind, level: ExpansionLevel, granularity: ExpansionLevel) -> str:
-    """The official name of an expansion, such as `turn-userfact`.
+    """Return the official name of an expansion, such as `turn-userfact`.
 
     Args:
-        kind: what it is.
-        level: what it was made of.
-        granularity: what a document of the corpus is.
+        kind: kind of the expansion.
+        level: level it was made at.
+        granularity: level of the documents in the corpus.
 
     Raises:
         HarnessError: the official code does not join it, or not with such a corpus.
@@ -62,11 +62,11 @@ def official_method(kind: ExpansionKind, level: ExpansionLevel, granularity: Exp
 
 
 def read_official_cache(path: Path, method: str) -> dict[str, OfficialExpansion]:
-    """Expansions from a file as the official scripts write it: a JSON object, id to text, list of facts or null.
+    """Read expansions from a file as the official scripts write it: a JSON object, id to text, list of facts or null.
 
     Args:
-        path: the file; the official code wants the method in its path.
-        method: what must be in it.
+        path: the file; the official code requires the method in its path.
+        method: the method it must contain.
 
     Raises:
         HarnessError: the path does not have the method in it.
@@ -97,12 +97,12 @@ def read_official_cache(path: Path, method: str) -> dict[str, OfficialExpansion]
 
 
 def official_cache(kind: ExpansionKind, texts: Mapping[str, Sequence[str]]) -> dict[str, OfficialExpansion]:
-    """Expansions as an official cache file holds them.
+    """Return expansions as in an official cache file.
 
     Args:
-        kind: what they are; facts stay a list, summaries are put together by spaces, keyphrases by semicolons.
-        texts: official id, as in the data (`answer_` included), to the expansion's texts. None of them means null, but
-            an empty list of facts stays one.
+        kind: kind of the expansions; facts stay a list, summaries are joined by spaces, keyphrases by semicolons.
+        texts: official id, as in the data (`answer_` included), to the expansion's texts. No text becomes null, but an
+            empty list of facts stays one.
 
     Raises:
         DataError: events, which the official code does not join.
@@ -116,7 +116,7 @@ def official_cache(kind: ExpansionKind, texts: Mapping[str, Sequence[str]]) -> d
 
 
 def official_unit_id(unit_id: str, level: ExpansionLevel) -> str:
-    """The official id of a stored unit: of a session its thread's, of a turn `session:0` becomes `session_1`."""
+    """Return the official id of a stored unit: of a session its thread's, of a turn `session:0` becomes `session_1`."""
     if level == "session":
         return unit_id
     session_id, _, index = unit_id.rpartition(":")
@@ -129,14 +129,14 @@ def official_join(
     cache: Mapping[str, OfficialExpansion],
     mode: JoinMode,
 ) -> list[CorpusItem]:
-    """The corpus after index expansion.
+    """Return the corpus after index expansion.
 
     Args:
         corpus: the documents in file order, ids relabelled where they are not gold.
         units: id and timestamp of every session, or of every user turn (`{session}_{position from 1}`), in file order,
-            each as often as the haystack holds it; ids as in the data, not relabelled.
-        cache: what an official cache file holds: id without `answer_` and `noans_`, to the expansion.
-        mode: `separate` adds at the end, `merge` puts expansion and space before the text, `replace` takes its place.
+            each as often as in the haystack; ids as in the data, not relabelled.
+        cache: content of an official cache file: id without `answer_` and `noans_`, to the expansion.
+        mode: `separate` appends documents, `merge` puts expansion and space before the text, `replace` replaces it.
     """
     if mode == "separate":
         return [
@@ -153,7 +153,7 @@ def official_join(
         items = [item]
         texts = _official_texts(cache.get(_cache_key(item.corpus_id))) if item.corpus_id in passes else []
         for _ in range(passes[item.corpus_id]):
-            items = [_expanded(one, text, mode) for one in items for text in texts]
+            items = [_expanded(variant, text, mode) for variant in items for text in texts]
         joined += items
     return joined
 
@@ -163,7 +163,7 @@ def _cache_key(unit_id: str) -> str:
 
 
 def _official_texts(expansion: OfficialExpansion) -> list[str]:
-    """At most one text; none only for an empty list."""
+    """Return at most one text; none only for an empty list."""
     if expansion is None:
         return [""]
     if isinstance(expansion, str):

@@ -1,8 +1,8 @@
 """LongMemEval's own retrieval evaluation: corpus, gold ids, metrics and denominators.
 
 Follows `src/retrieval/run_retrieval.py` and `src/retrieval/eval_utils.py` of the official repository to the last bit,
-what is odd in them included. Gold is not `answer_session_ids` there: a document is gold when its id, after
-relabelling, still holds the word "answer".
+oddities included. Gold is not `answer_session_ids` there: a document is gold if its id, after relabelling, still
+contains the word "answer".
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ DENOMINATORS: Mapping[Denominator, str] = {
     "answerable": "no abstention",
     "all": "abstention included",
 }
-"""Which questions a mean is over, in words. Of LongMemEval's 500: 419 (`run_retrieval.py`, since April 2025), 470
+"""Description of the questions a mean is over. Of LongMemEval's 500: 419 (`run_retrieval.py`, since April 2025), 470
 (`print_retrieval_metrics.py`, and the paper), 500 (many third parties)."""
 
 
@@ -33,7 +33,7 @@ class OfficialDocument(Struct, frozen=True):
     corpus_id: str
     text: str
     timestamp: str
-    """The session's date, as the data has it."""
+    """Date of the session, as in the data."""
 
 
 class OfficialScores(NamedTuple):
@@ -46,7 +46,7 @@ class OfficialScores(NamedTuple):
 
 
 def official_corpus(record: Record, granularity: Granularity) -> list[OfficialDocument]:
-    """The documents that the official retrieval ranks, in file order; ids may repeat, texts may be blank.
+    """Return the documents that the official retrieval ranks, in file order; ids may repeat, texts may be blank.
 
     Only user turns are indexed. `session`: one document per session, its user turns joined with a space; the id is the
     session's. `turn`: one document per user turn, the id is `session_i`, i the turn's number from 1 with the
@@ -79,14 +79,14 @@ def _turn_units(session_id: str, session: Sequence[LabelledTurn]) -> Iterator[_U
 
 
 def official_gold(corpus_ids: Iterable[str]) -> frozenset[str]:
-    """The ids that count as right: those that hold the word "answer"."""
+    """Return the gold ids: those that contain the word "answer"."""
     return frozenset(corpus_id for corpus_id in corpus_ids if "answer" in corpus_id)
 
 
 def evaluate_retrieval(
     rankings: Sequence[int], correct: Collection[str], corpus_ids: Sequence[str], k: int
 ) -> OfficialScores:
-    """The official metrics of one ranking.
+    """Return the official metrics of one ranking.
 
     Args:
         rankings: indices into `corpus_ids`, best first.
@@ -103,17 +103,17 @@ def evaluate_retrieval(
 def evaluate_turn_to_session(
     rankings: Sequence[int], correct: Collection[str], corpus_ids: Sequence[str], k: int
 ) -> OfficialScores:
-    """The official metrics of a ranking of turns, scored as sessions (`evaluate_retrieval_turn2session`).
+    """Return the official metrics of a ranking of turns, scored as sessions (`evaluate_retrieval_turn2session`).
 
-    Turn numbers are stripped from the ids, and the cutoff grows until the ranking shows k distinct sessions. What is
-    scored are still the turns: `noans_x` and `answer_x` are two sessions, and a gold session with two labelled turns
-    is two gold items to nDCG.
+    Turn numbers are stripped from the ids, and the cutoff grows until the ranking has k distinct sessions. The scored
+    units are still the turns: `noans_x` and `answer_x` are two sessions, and a gold session with two labelled turns is
+    two gold items to nDCG.
 
     Args:
         rankings: indices into `corpus_ids`, best first.
         correct: gold turn ids.
         corpus_ids: one turn id per document.
-        k: how many sessions to look at, from 1.
+        k: number of sessions to look at, from 1.
     """
     sessions = [_session_of(turn_id) for turn_id in corpus_ids]
     # With fewer than k distinct sessions the official cutoff grows past the corpus.
@@ -126,7 +126,7 @@ def _session_of(turn_id: str) -> str:
 
 
 def _rank_of_distinct(ranked: Iterable[str], k: int) -> int | None:
-    """The rank, from 1, at which the k-th distinct id appears; None when there are fewer."""
+    """Return the rank, from 1, at which the k-th distinct id appears; None when there are fewer."""
     seen: set[str] = set()
     for rank, identifier in enumerate(ranked, start=1):
         seen.add(identifier)
@@ -136,9 +136,9 @@ def _rank_of_distinct(ranked: Iterable[str], k: int) -> int | None:
 
 
 def is_counted(record: Record, denominator: Denominator) -> bool:
-    """Whether the question is one of those that a mean over `denominator` is made of.
+    """Return whether a mean over `denominator` includes the question.
 
-    User evidence is a labelled user turn anywhere in the haystack, whatever became of the corpus ids.
+    User evidence is a labelled user turn anywhere in the haystack, whatever its corpus id.
     """
     if denominator == "all":
         return True

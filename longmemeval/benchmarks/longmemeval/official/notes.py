@@ -1,4 +1,4 @@
-"""What has to be said under tables of the official protocol of retrieval."""
+"""Notes under tables of the official protocol of retrieval."""
 
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -19,7 +19,7 @@ _SEPARATE_FAULTS = (
 
 
 def notes(runs: Sequence[RankedRun]) -> list[str]:
-    """What has to be said, a sentence or two each."""
+    """Return the notes, a sentence or two each."""
     return [
         "Cutoffs 1, 3, 30 and 50 are in the metrics file and under --json.",
         "Ties: the later document first (a stable sort, reversed).",
@@ -30,7 +30,7 @@ def notes(runs: Sequence[RankedRun]) -> list[str]:
 
 
 def _unlabelled_note(runs: Sequence[RankedRun]) -> list[str]:
-    """Which questions have no value because the data does not give their evidence."""
+    """Return a note on questions without a value because the data does not label their evidence."""
     results = [result for run in runs for result in run.results]
     without = list(dict.fromkeys(question_id for result in results for question_id in result.without_labels))
     if not without:
@@ -44,7 +44,7 @@ def _unlabelled_note(runs: Sequence[RankedRun]) -> list[str]:
 
 
 def _bm25_note(runs: Sequence[RankedRun]) -> list[str]:
-    """With what the scores of BM25 were compared."""
+    """Return a note on the library that the scores of BM25 were compared with."""
     selected = [run.questions for run in runs if run.settings["retriever"] == RETRIEVERS["bm25"]]
     checked = min(CROSS_CHECKED, max(selected, default=0))
     if not checked:
@@ -55,9 +55,9 @@ def _bm25_note(runs: Sequence[RankedRun]) -> list[str]:
 
 
 def _expansion_notes(settings: Sequence[Mapping[str, object]]) -> list[str]:
-    """What the official code does with expansions that a reader of the figures would not expect."""
-    found = [one["expansion"] for one in settings if one.get("expansion")]
-    joined = {one["join"]: one["method"] for one in found if isinstance(one, dict)}
+    """Return notes on treatments of expansions by the official code that readers of the figures would not expect."""
+    found = [record["expansion"] for record in settings if record.get("expansion")]
+    joined = {expansion["join"]: expansion["method"] for expansion in found if isinstance(expansion, dict)}
     return [
         f"Expansions ({method}, {mode}) are joined as by the official code, its faults included: "
         f"{_SEPARATE_FAULTS if mode == 'separate' else _MERGE_FAULTS}"

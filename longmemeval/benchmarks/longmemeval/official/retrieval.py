@@ -1,8 +1,8 @@
 """The official protocol of `retrieval`: LongMemEval's own corpus, rankers and measures, straight from the data file.
 
-Follows `src/retrieval/run_retrieval.py`, index expansion included. What differs: equal scores are ordered by a stable
+Follows `src/retrieval/run_retrieval.py`, index expansion included. Differences: equal scores are ordered by a stable
 sort, reversed, so that the later document comes first on every machine (there their order is numpy's and changes with
-its version); and lines of the log come in the order of the data set.
+its version); and lines of the log are in the order of the data set.
 """
 
 import json
@@ -31,26 +31,26 @@ from longmemeval.measures.rankings import Granularity, Ranked, RetrievalResult
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
 
 RETRIEVERS = {"bm25": "flat-bm25", "semantic-recall": "dense"}
-"""Memories that rank as the official retrievers do, and the name in the manifest."""
+"""Memories that rank as the official retrievers do, with the names in the manifest."""
 
 CROSS_CHECKED = 3
-"""Questions of a run whose BM25 scores are held against those of rank-bm25."""
+"""Number of questions in a run whose BM25 scores are compared with those of rank-bm25."""
 
 Scores = NDArray[np.float64] | NDArray[np.float32]
 Scorer = Callable[[Sequence[str], str], Scores]
-"""From the texts of the documents and the question to scores, shape (documents,)."""
+"""Maps the texts of the documents and the question to scores, shape (documents,)."""
 
 
 def official_ranker(request: RankingRequest) -> "Ranker":
-    """The protocol, ready to rank by one memory.
+    """Return the protocol, ready to rank by one memory.
 
     Args:
-        request: its configuration is `bm25` or `semantic-recall`, with expansions or without; of its parameters nothing
-            else counts.
+        request: its configuration is `bm25` or `semantic-recall`, with expansions or without; no other parameter may be
+            set.
 
     Raises:
-        HarnessError: the data is not of LongMemEval's shape, the memory is not an official retriever, or the expansions
-            it asks for are not there. Ranking raises `IntegrityError` when rank-bm25 gives other scores.
+        HarnessError: the data is not in LongMemEval's format, the memory is not an official retriever, or the
+            expansions it asks for are missing. Ranking raises `IntegrityError` if rank-bm25 gives other scores.
     """
     configuration = request.configuration
     _check_retriever(configuration)
@@ -60,12 +60,12 @@ def official_ranker(request: RankingRequest) -> "Ranker":
 
 
 class Ranker:
-    """Ranks and scores by the official protocol.
+    """The official protocol, which ranks and scores.
 
     Args:
-        request: what was asked for.
+        request: the task.
         dense: the embedder; None: BM25 ranks.
-        expansions: what is joined with the corpus.
+        expansions: expansions to join with the corpus.
     """
 
     def __init__(self, request: RankingRequest, dense: Embedder | None, expansions: OfficialExpansions | None) -> None:
@@ -77,7 +77,7 @@ class Ranker:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The retriever, the embedder and, where there are some, the expansions."""
+        """The retriever, the embedder and, if any, the expansions."""
         retriever, dense = RETRIEVERS[self._request.configuration.preset], self._dense
         embedder = {"spec": dense.spec, "fingerprint": dense.fingerprint} if dense else None
         expansion = {"expansion": self._expansions.settings} if self._expansions else {}
@@ -85,11 +85,11 @@ class Ranker:
 
     @property
     def fixtures(self) -> dict[str, dict[str, str]]:
-        """Of the expansions."""
+        """Fixture parts of the expansions."""
         return self._expansions.fixtures if self._expansions else {}
 
     def questions(self) -> Iterator["OfficialRanking"]:
-        """The questions in the order of the data; raises `IntegrityError` when rank-bm25 gives other scores."""
+        """Yield the questions in the order of the data; raises `IntegrityError` if rank-bm25 gives other scores."""
         scorer = dense_scorer(self._dense) if self._dense else official_bm25.scores
         wanted = frozenset(question.question_id for question in self._request.questions)
         for number, record in enumerate(self._dataset.user_side_records(wanted)):
@@ -107,7 +107,7 @@ class Ranker:
         return next(self._dataset.user_side_records({question_id}))
 
     def results(self, memory: str) -> tuple[RetrievalResult, ...]:
-        """The means by both denominators."""
+        """Return the means by both denominators."""
         return self._scoring.results(memory)
 
 
@@ -115,7 +115,7 @@ def _check_retriever(configuration: MemoryConfiguration) -> None:
     preset = configuration.preset
     if preset not in RETRIEVERS:
         raise HarnessError(f"The official protocol does not rank by '{preset}'", fix=nearest(preset, RETRIEVERS))
-    # Where a preset ranks in several ways, the dense one is meant.
+    # If a preset ranks in several ways, the dense one is meant.
     known = {name: configuration.parameters[name] for name in PARAMETERS}
     official = [resolve_configuration(preset).parameters | known]
     official += [{**parameters, "retriever": "dense"} for parameters in official if "retriever" in parameters]
@@ -137,14 +137,14 @@ def _check_against_library(ranking: "OfficialRanking", record: Record) -> None:
 
 
 class OfficialRanking:
-    """One question's corpus, ranked when it is asked for.
+    """One question's corpus, ranked on demand.
 
     Args:
-        dataset: what the question is from.
+        dataset: the data set of the question.
         record: the question with its haystack and labels.
-        level: what a document is.
+        level: level of the documents.
         scorer: scores the documents.
-        expansions: what is joined with the corpus.
+        expansions: expansions to join with the corpus.
     """
 
     def __init__(
@@ -163,18 +163,18 @@ class OfficialRanking:
 
     @property
     def question_id(self) -> str:
-        """Which question."""
+        """Id of the question."""
         return self.record.question_id
 
     @cached_property
     def corpus(self) -> list[OfficialDocument]:
-        """The documents in file order, those that expansions add behind them."""
+        """The documents in file order, those that expansions add at the end."""
         corpus = official_corpus(self.record, self._level)
         return self._expansions.join(self.record, corpus) if self._expansions else corpus
 
     @cached_property
     def scores(self) -> Scores:
-        """One per document."""
+        """Scores of the documents, shape (documents,)."""
         return self._scorer([document.text for document in self.corpus], self.record.question)
 
     @cached_property
@@ -189,19 +189,19 @@ class OfficialRanking:
         return [self.corpus[index].corpus_id for index in self.order]
 
     def items(self) -> Iterator[Ranked]:
-        """The ranking by official corpus ids."""
+        """Return the ranking by official corpus ids."""
         values = self.scores.tolist()
         return (Ranked(self.corpus[index].corpus_id, values[index]) for index in self.order)
 
     def log_line(self) -> str:
-        """Its line of the log; without metrics for a question without labels, at which the official code would stop."""
+        """Return its line of the log; without labels, where the official code would stop, it has no metrics."""
         labelled = is_labelled(self._dataset, self.record)
         metrics = official_metrics(self.corpus_ids, self._level) if labelled else {}
         return log_line(self._dataset.plain_record(self.question_id), self, metrics)
 
 
 def dense_scorer(embedder: Embedder) -> Scorer:
-    """Scores by the dot product of unit vectors, of the question and the documents; a blank document gets 0."""
+    """Return a scorer by the dot product of unit vectors of question and documents; a blank document gets 0."""
 
     def score(documents: Sequence[str], query: str) -> Scores:
         scores = np.zeros(len(documents), np.float32)
@@ -214,12 +214,12 @@ def dense_scorer(embedder: Embedder) -> Scorer:
 
 
 def log_line(plain: dict[str, Any], ranking: OfficialRanking, metrics: Mapping[str, Mapping[str, float]]) -> str:
-    """One line of the log as `run_retrieval.py` writes it: the record, everything ranked, the metrics.
+    """Return one line of the log as `run_retrieval.py` writes it: the record, everything ranked, the metrics.
 
     Args:
-        plain: the record as the file has it.
-        ranking: of its corpus.
-        metrics: by level; empty for a question without labels, at which the official code would stop.
+        plain: the record as in the file.
+        ranking: the ranking of its corpus.
+        metrics: metrics by level; empty for a question without labels, where the official code would stop.
     """
     keys = (
         *("question_id", "question_type", "question", "answer", "question_date", "haystack_dates"),
@@ -229,7 +229,7 @@ def log_line(plain: dict[str, Any], ranking: OfficialRanking, metrics: Mapping[s
     results = {
         "query": plain["question"],
         "ranked_items": [
-            {"corpus_id": one.corpus_id, "text": one.text, "timestamp": one.timestamp} for one in documents
+            {"corpus_id": item.corpus_id, "text": item.text, "timestamp": item.timestamp} for item in documents
         ],
         "metrics": {"session": {}, "turn": {}, **metrics},
     }

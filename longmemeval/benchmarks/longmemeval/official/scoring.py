@@ -1,7 +1,7 @@
-"""Scoring official rankings by LongMemEval's measures, over its two denominators.
+"""Scores of official rankings by LongMemEval's measures, over its two denominators.
 
-A question for which the data does not say which turns are the evidence has no value. The official code stops at such
-data; what its measures give where nothing is gold (recall_all 1, the others 0) is kept for questions with labels only.
+A question whose evidence turns are not labelled in the data has no value. The official code stops at such data; the
+values of its measures without gold (recall_all 1, the others 0) are used only for questions with labels.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -37,11 +37,11 @@ _GOLD = {
     "turn2session": "official: labelled user turns, scored as sessions",
 }
 _Scores = dict[int, OfficialScores]
-"""By cutoff."""
+"""Scores by cutoff."""
 
 
 def ranking_scores(ranked: Sequence[str]) -> _Scores:
-    """What `evaluate_retrieval` gives at every cutoff, bit for bit, in one pass over the ranking.
+    """Return the result of `evaluate_retrieval` at every cutoff, bit for bit, in one pass over the ranking.
 
     Args:
         ranked: the ids of the whole corpus, best first.
@@ -50,7 +50,7 @@ def ranking_scores(ranked: Sequence[str]) -> _Scores:
     places = [place for place, identifier in enumerate(ranked) if identifier in gold]
     gains = np.zeros(len(ranked))
     gains[places] = 1.0
-    # Of an id that comes back the best rank counts.
+    # Of a repeated id the best rank counts.
     ranks = {ranked[place]: place + 1 for place in reversed(places)}.values()
     first, last = min(ranks, default=len(ranked) + 1), max(ranks, default=0)
     return {
@@ -62,12 +62,12 @@ def ranking_scores(ranked: Sequence[str]) -> _Scores:
 
 
 def _dcg(gains: NDArray[np.float64]) -> list[float]:
-    """`dcg_official` at every cutoff."""
+    """Return `dcg_official` at every cutoff."""
     if not gains.size:
         return [0.0] * len(OFFICIAL_CUTOFFS)
-    kept = gains[: OFFICIAL_CUTOFFS[-1]]
-    discounted = kept[1:] / np.log2(np.arange(2, kept.size + 1))
-    return [float(kept[0] + np.sum(discounted[: cutoff - 1])) for cutoff in OFFICIAL_CUTOFFS]
+    top = gains[: OFFICIAL_CUTOFFS[-1]]
+    discounted = top[1:] / np.log2(np.arange(2, top.size + 1))
+    return [float(top[0] + np.sum(discounted[: cutoff - 1])) for cutoff in OFFICIAL_CUTOFFS]
 
 
 @lru_cache(maxsize=1 << 10)
@@ -84,21 +84,21 @@ _VIEWS: Mapping[Granularity, Mapping[str, Callable[[Sequence[str]], _Scores]]] =
     "session": {"session": ranking_scores},
     "turn": {"turn": ranking_scores, "turn2session": _turn_to_session_scores},
 }
-"""As what a ranking is scored."""
+"""The ways of scoring a ranking, by its level."""
 
 
 def is_labelled(dataset: LongMemEvalDataset, record: Record) -> bool:
-    """Whether the data says which turns are the evidence for a question, or that none is."""
+    """Return whether the data labels the evidence turns of a question, or says that there are none."""
     labelled = any(turn.has_answer for session in record.haystack_sessions for turn in session)
     return labelled or dataset.carries_labels(record.question_id)
 
 
 class OfficialScoring:
-    """Scores one retriever's rankings, question by question.
+    """The scores of one retriever's rankings, added question by question.
 
     Args:
-        dataset: what the questions are from.
-        level: of the rankings; turns are scored as turns and, by the official rules, as sessions too.
+        dataset: the data set of the questions.
+        level: level of the rankings; turns are scored as turns and, by the official rules, also as sessions.
     """
 
     def __init__(self, dataset: LongMemEvalDataset, level: Granularity) -> None:
@@ -110,7 +110,7 @@ class OfficialScoring:
         }
 
     def add(self, record: Record, ranked: Sequence[str]) -> None:
-        """Score one question by its ranked corpus ids, all of them."""
+        """Score one question by all of its ranked corpus ids."""
         counted = {denominator: is_counted(record, denominator) for denominator in _DENOMINATORS}
         labelled = is_labelled(self._dataset, record)
         if not labelled:
@@ -124,7 +124,7 @@ class OfficialScoring:
                     self._values[view, denominator].append(question)
 
     def results(self, memory: str) -> tuple[RetrievalResult, ...]:
-        """The means: by `run_retrieval.py`'s denominator, then by that of `print_retrieval_metrics.py`."""
+        """Return the means: by `run_retrieval.py`'s denominator, then by that of `print_retrieval_metrics.py`."""
         return tuple(
             self._result(memory, view, denominator, questions)
             for (view, denominator), questions in self._values.items()
@@ -133,7 +133,7 @@ class OfficialScoring:
     def _result(
         self, memory: str, view: str, denominator: Denominator, questions: Sequence[QuestionValues]
     ) -> RetrievalResult:
-        without = tuple(one.question_id for one in questions if one.question_id in self._unlabelled)
+        without = tuple(q.question_id for q in questions if q.question_id in self._unlabelled)
         left_out = f"; {len(without):,} without turn labels have no value" if without else ""
         summary = aggregate(questions, _MEASURES, DENOMINATORS[denominator] + left_out, type_order=ORDER)
         return RetrievalResult(
@@ -142,10 +142,10 @@ class OfficialScoring:
 
 
 def longmemeval_data(dataset: Dataset) -> LongMemEvalDataset:
-    """The data set, whose records the protocol reads.
+    """Return the data set, whose records the protocol reads.
 
     Raises:
-        HarnessError: it is of another shape.
+        HarnessError: it is in another format.
     """
     if not isinstance(dataset, LongMemEvalDataset):
         raise HarnessError(
@@ -159,11 +159,11 @@ def longmemeval_data(dataset: Dataset) -> LongMemEvalDataset:
 def scored_again(
     dataset: Dataset, level: Granularity, rankings: Mapping[str, Sequence[str]], memory: str
 ) -> tuple[RetrievalResult, ...]:
-    """The results of a run that is done.
+    """Return the results of a finished run.
 
     Args:
-        dataset: what it ranked.
-        level: of the rankings.
+        dataset: the data set that it ranked.
+        level: level of the rankings.
         rankings: question id to all corpus ids, best first.
         memory: the memory's name.
     """
@@ -176,11 +176,11 @@ def scored_again(
 
 
 def official_metrics(ranked: Sequence[str], level: Granularity) -> dict[str, dict[str, float]]:
-    """The `metrics` of a line of the official log, under the names they have there.
+    """Return the `metrics` of a line of the official log, under their names there.
 
     Args:
         ranked: all corpus ids, best first.
-        level: of the ranking; one of sessions has no metrics of turns.
+        level: level of the ranking; one of sessions has no metrics of turns.
     """
     scores = _scores(ranked, level)
     by_level = {"session": scores.get("turn2session") or scores["session"], "turn": scores.get("turn", {})}
@@ -195,5 +195,5 @@ def official_metrics(ranked: Sequence[str], level: Granularity) -> dict[str, dic
 
 
 def _scores(ranked: Sequence[str], level: Granularity) -> dict[str, _Scores]:
-    """View -> cutoff -> scores. Only how often an id is in the corpus counts, not where: the ranking is the corpus."""
+    """Return view -> cutoff -> scores. The ranking is the corpus: only how often an id is in it counts, not where."""
     return {view: evaluate(ranked) for view, evaluate in _VIEWS[level].items()}
