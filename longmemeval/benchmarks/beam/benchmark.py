@@ -1,4 +1,4 @@
-"""BEAM (Tavakoli et al. 2026): what it says of itself."""
+"""The specification of BEAM (Tavakoli et al. 2026)."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,8 +1,8 @@
-"""Files of BEAM as they are written: one folder for each conversation, of ten plans at 10M.
+"""Files of BEAM as they are published: one folder for each conversation, which has ten plans at 10M.
 
 Field names and their meaning are those of the official code (mohammadtavakoli78/BEAM at b2a3ee8). The `time_anchor` of
-a batch is always null there: the date stands on the batch's first message. A combined file of ten plans is
-`[{"plan-1": [batches]}, …]`; the folders of the plans count from 0 and their message ids begin anew.
+a batch is always null there: the date is on the batch's first message. A combined file of ten plans is
+`[{"plan-1": [batches]}, …]`; the folders of the plans count from 0 and their message ids start again in each plan.
 """
 
 import re
@@ -20,7 +20,7 @@ from longmemeval.errors import DataError
 from longmemeval.records import Role
 
 MARKER = re.compile(r"\s*->->[^\n]*\s*$")
-"""What the generator left at the end of every main question: ` ->-> 1,5`."""
+"""The suffix that the generator left on every main question: ` ->-> 1,5`."""
 
 GOLD_TEXTS = {
     "abstention": "ideal_response",
@@ -63,17 +63,17 @@ class _Batch(Struct, Generic[M], frozen=True):
 
 
 class Batch(Struct, Generic[M], frozen=True):
-    """One batch: a session."""
+    """One batch, which becomes a session."""
 
     name: str
-    """`batch_3`, with plans `plan_2_batch_7`, both counted from 1."""
+    """Name such as `batch_3`, with plans `plan_2_batch_7`, both counted from 1."""
     messages: tuple[M, ...]
     offset: int
-    """What makes the ids of the messages global: the messages of the plans before that count for themselves."""
+    """Offset that makes the message ids global: the ids of each plan start at 0."""
 
     @property
     def anchor(self) -> str | None:
-        """The date as the data has it."""
+        """The date as in the data."""
         return self.messages[0].time_anchor
 
 
@@ -85,12 +85,12 @@ _QUESTIONS = msgspec.json.Decoder(dict[str, list[dict[str, Any]]])
 
 
 def read_messages(paths: Sequence[Path]) -> Iterator[Batch[Message]]:
-    """The batches of a conversation, one in memory at a time; raises `DataError` at the first bad one."""
+    """Yield the batches of a conversation, one in memory at a time; raises `DataError` at the first invalid one."""
     return _batches(paths, _MESSAGES)
 
 
 def read_bare(paths: Sequence[Path]) -> Iterator[Batch[Bare]]:
-    """As `read_messages`, without the texts: several times faster."""
+    """Yield the same batches as `read_messages`, without the texts: several times faster."""
     return _batches(paths, _BARE)
 
 
@@ -108,7 +108,7 @@ def _batches(paths: Sequence[Path], decoder: "msgspec.json.Decoder[_Batch[M]]") 
 
 
 def _raw_batches(path: Path, prefix: str) -> Iterator[tuple[str, Place, str, Raw]]:
-    """Name, place and JSON of each batch of a file, be it of one plan or of several combined."""
+    """Yield name, place and JSON of each batch of a file, of one plan or of several combined."""
     data = json_in(path, map_file(path))
     try:
         records = _RAWS.decode(data)
@@ -124,7 +124,7 @@ def _raw_batches(path: Path, prefix: str) -> Iterator[tuple[str, Place, str, Raw
             batches += 1
             yield f"{prefix}batch_{batches}", place, "", record
             continue
-        # Rows of the copy at Hugging Face name all plans, each but one null.
+        # Rows of the copy at Hugging Face have keys for all plans, all but one null.
         for plan, value in fields.items():
             if bytes(value) != b"null":
                 batches_of_plan: list[Raw] = place.decode(plan, _RAWS, value)
@@ -133,7 +133,7 @@ def _raw_batches(path: Path, prefix: str) -> Iterator[tuple[str, Place, str, Raw
 
 
 def date_of(anchor: str | None) -> datetime | None:
-    """`March-15-2024` as midnight of that day; None for no date, or another form."""
+    """Return midnight of a day such as `March-15-2024`; None for no date, or another form."""
     match = _DATE.fullmatch((anchor or "").strip())
     if match is None or match[1] not in MONTHS:
         return None
@@ -144,22 +144,22 @@ def date_of(anchor: str | None) -> datetime | None:
 
 
 class Probe(Struct, frozen=True):
-    """One question with its gold."""
+    """A question with its gold."""
 
     ability: str
     number: int
-    """In its ability, counted from 0."""
+    """Number within its ability, from 0."""
     fields: dict[str, Any]
-    """As the file has them."""
+    """Fields as in the file."""
 
     @property
     def rubric(self) -> tuple[str, ...]:
-        """The nuggets: what is graded."""
+        """The nuggets, by which answers are graded."""
         return tuple(self.fields["rubric"])
 
     @property
     def labels(self) -> object:
-        """Where the data says that the evidence is: `source_chat_ids`, without that a list `conversation_sessions`."""
+        """The evidence labels of the data: `source_chat_ids`, without these a list `conversation_sessions`."""
         if "source_chat_ids" in self.fields:
             return self.fields["source_chat_ids"]
         elsewhere = self.fields.get("conversation_sessions")
@@ -168,25 +168,25 @@ class Probe(Struct, frozen=True):
     @property
     def source_ids(self) -> tuple[int, ...]:
         """Global ids of the evidence messages, each once, in the order of the data."""
-        return tuple(dict.fromkeys(one for one in flat(self.labels) if isinstance(one, int)))
+        return tuple(dict.fromkeys(label for label in flat(self.labels) if isinstance(label, int)))
 
 
 def flat(labels: object) -> Iterator[object]:
-    """What lies in nested lists and objects, in order."""
+    """Yield the leaves of nested lists and objects, in order."""
     if isinstance(labels, dict):
         labels = list(labels.values())
     if isinstance(labels, list):
-        for one in labels:
-            yield from flat(one)
+        for item in labels:
+            yield from flat(item)
     elif labels is not None:
         yield labels
 
 
 def read_probes(path: Path) -> tuple[Probe, ...]:
-    """The questions of a conversation, in file order.
+    """Return the questions of a conversation, in file order.
 
     Raises:
-        DataError: the file cannot be read, or lacks what a question needs.
+        DataError: the file cannot be read, or lacks a required field of a question.
     """
     place = Place(path, 1, "")
     data = json_in(path, map_file(path))
@@ -211,6 +211,10 @@ def _checked(place: Place, probe: Probe) -> Probe:
         if not isinstance(text := probe.fields.get(field), str) or not text.strip():
             raise place.fault(f"{where}.{field}", "The text is missing or blank")
     rubric = probe.fields.get("rubric")
-    if not isinstance(rubric, list) or not rubric or not all(isinstance(one, str) and one.strip() for one in rubric):
+    if (
+        not isinstance(rubric, list)
+        or not rubric
+        or not all(isinstance(nugget, str) and nugget.strip() for nugget in rubric)
+    ):
         raise place.fault(f"{where}.rubric", "The rubric is not a list of texts")
     return probe

@@ -1,14 +1,14 @@
-"""BEAM's judges: a call for each nugget, for event ordering more that align the answer with them.
+"""BEAM's judges: one call per nugget; for event ordering, further calls that align the answer with the nuggets.
 
-| judge | words | 0.5 counts |
+| judge | prompts | 0.5 counts |
 |---|---|---|
 | `beam` | the authors', from the user's copy of their code; ours where there is none | 0, as in their code |
 | `beam-paper` | the same | a half |
 | `beam-own`, `beam-own-paper` | ours, which show the question | 0; a half |
 
-Judges of the same words send the same: the second reads the replies that the first got. Deviations from the official
-code: a reply that cannot be read leaves the question not evaluated, there it ends the evaluation; the facts it has a
-model extract from an answer about order, and never uses, are not asked for; replies have at most 2,048 tokens.
+Judges with the same prompts send the same requests: the second reuses the replies that the first got. Deviations from
+the official code: an unreadable reply leaves the question not evaluated, there it ends the evaluation; the facts that
+it has a model extract from an answer about order, and never uses, are not extracted; replies have at most 2,048 tokens.
 """
 
 import math
@@ -52,17 +52,17 @@ ORDERING = "event_ordering"
 
 
 class Replies(Struct, frozen=True):
-    """What `Judgement.raw` holds: all replies about one answer, and what follows from those about its order."""
+    """The content of `Judgement.raw`: all replies about one answer, and the result of those about its order."""
 
     nuggets: list[str]
-    """In the order of the rubric."""
+    """Replies in the order of the rubric."""
     alignment: list[str] = []
-    """In the order of the comparisons."""
+    """Replies in the order of the comparisons."""
     ordering: Ordering | None = None
 
 
 def verdict(credit: Credit, raw: str, gold: Gold, hypothesis: str) -> Verdict:
-    """Label and score as they follow from stored replies."""
+    """Return label and score, recomputed from stored replies."""
     try:
         replies = msgspec.json.decode(raw, type=Replies)
     except msgspec.MsgspecError:
@@ -72,15 +72,15 @@ def verdict(credit: Credit, raw: str, gold: Gold, hypothesis: str) -> Verdict:
 
 def _verdict(credit: Credit, replies: Replies, gold: BeamGold, ordering: Ordering | None) -> Verdict:
     scores = [nugget_score(reply, credit) for reply in replies.nuggets]
-    readable_ones = [score for score in scores if score is not None]
+    readable_scores = [score for score in scores if score is not None]
     if gold.question_type == ORDERING:
         if ordering is None or math.isnan(ordering.tau_norm):
             return Verdict(None, "There is no order to compare")
         return Verdict(ordering.tau_norm == 1, "", ordering.tau_norm)
-    if len(readable_ones) < len(gold.rubric):
-        missing = len(gold.rubric) - len(readable_ones)
+    if len(readable_scores) < len(gold.rubric):
+        missing = len(gold.rubric) - len(readable_scores)
         return Verdict(None, f"{missing} of {len(gold.rubric)} replies of the judge cannot be read")
-    score = question_score(readable_ones)
+    score = question_score(readable_scores)
     return Verdict(score == 1, "", score)
 
 
@@ -96,35 +96,35 @@ def _replayed(replies: Replies, gold: BeamGold, hypothesis: str) -> Ordering | N
 
 
 class BeamJudge:
-    """Grades with nuggets.
+    """A judge that grades by nuggets.
 
     Args:
         model: the model that grades.
-        endpoint: where it is served (`served_at`); None where that is not known.
+        endpoint: address at which it is served (`served_at`); None if unknown.
         data_dir: the data folder.
-        credit: what partial compliance counts.
-        official: whether to ask in the authors' words, if they are in the data folder.
+        credit: credit of partial compliance.
+        official: True to use the authors' prompts, if they are in the data folder.
 
     Raises:
-        IntegrityError: what is there are not the authors' words.
+        IntegrityError: the prompts there are not the authors'.
     """
 
     def __init__(
         self, model: ChatModel, endpoint: str | None, data_dir: Path, *, credit: Credit, official: bool
     ) -> None:
-        theirs = official_wording(data_dir / CLONE) if official else None
+        authors_wording = official_wording(data_dir / CLONE) if official else None
         self._model, self._credit = model, credit
-        self._wording: Wording = theirs or own_wording()
-        self._shows_question = theirs is None
-        self._identity = _identity(model.spec, endpoint, credit, official=theirs is not None)
+        self._wording: Wording = authors_wording or own_wording()
+        self._shows_question = authors_wording is None
+        self._identity = _identity(model.spec, endpoint, credit, official=authors_wording is not None)
 
     @property
     def identity(self) -> JudgeIdentity:
-        """Who grades; `official` for `beam` on `gpt-4.1-mini` as OpenAI serves it, in the authors' words."""
+        """Identity of the judge; `official` for `beam`, the authors' prompts, on `gpt-4.1-mini` as OpenAI serves it."""
         return self._identity
 
     async def judge(self, question: Question, gold: Gold, hypothesis: str) -> Judgement:
-        """Grade `hypothesis`; a call that failed and an unreadable reply give no label.
+        """Grade `hypothesis`; a failed call and an unreadable reply give no label.
 
         Raises:
             HarnessError: the question is not BEAM's.
@@ -146,18 +146,18 @@ class BeamJudge:
             comparisons, ordering = await self._ordered(question, graded, hypothesis)
         except ModelError as error:
             return msgspec.structs.replace(unlabelled, error=str(error))
-        raw = Replies([one.text for one in replies], [one.text for one in comparisons], ordering)
+        raw = Replies([reply.text for reply in replies], [reply.text for reply in comparisons], ordering)
         found = _verdict(self._credit, raw, graded, ordering)
-        made = [*replies, *comparisons]
+        received = [*replies, *comparisons]
         return msgspec.structs.replace(
             unlabelled,
             label=found.label,
             score=found.score,
             raw=msgspec.json.encode(raw).decode(),
-            served_model=made[0].served_model,
-            usage=sum((one.usage for one in made), Usage()),
-            attempts=sum(one.attempts for one in made),
-            latency_ms=sum_latencies(one.latency_ms for one in made),
+            served_model=received[0].served_model,
+            usage=sum((reply.usage for reply in received), Usage()),
+            attempts=sum(reply.attempts for reply in received),
+            latency_ms=sum_latencies(reply.latency_ms for reply in received),
             error=found.reason,
         )
 
@@ -232,7 +232,7 @@ def _definition(credit: Credit, *, official: bool) -> JudgeDefinition:
 
 
 def _no_label(reply: str) -> bool | None:
-    """A label takes all replies and the rubric: `verdict` gives it."""
+    """Return None: a label depends on all replies and the rubric, see `verdict`."""
     return None
 
 

@@ -1,4 +1,4 @@
-"""Where files of BEAM are: `chats/<size>/<n>/`, and which of two texts of a conversation is read."""
+"""Paths of BEAM's files, `chats/<size>/<n>/`, and the choice between two texts of a conversation."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from longmemeval.errors import DataError
 Text = Literal["official", "full"]
 
 SIZES = {"100K": 100, "500K": 500, "1M": 1_000, "10M": 10_000}
-"""Folder -> thousands of tokens that its name says. Never inferred from the texts."""
+"""Folder -> thousands of tokens in its name. Never inferred from the texts."""
 CUT_NAME, FULL_NAME = "chat_trunecated.json", "chat.json"
 QUESTIONS = Path("probing_questions") / "probing_questions.json"
 
@@ -23,58 +23,63 @@ class Files(Struct, frozen=True):
     """The files of one conversation."""
 
     haystack_id: str
-    """`100K-5`."""
+    """Id such as `100K-5`."""
     size: str
     questions: Path
     full: tuple[Path, ...]
-    """`chat.json`, or those of its plans; empty where there are none."""
+    """`chat.json`, or those of its plans; empty if there are none."""
     cut: Path | None
-    """The text that the official run reads, where the authors cut it."""
+    """The text that the official run reads, if the authors cut it."""
 
     def chats(self, text: Text) -> tuple[Path, ...]:
-        """What is read."""
+        """Return the files that are read."""
         return (self.cut,) if self.cut and (text == "official" or not self.full) else self.full
 
 
 def claims_folder(folder: Path) -> bool:
-    """Whether it is a folder of conversations, or one conversation."""
+    """Return whether the folder is one of conversations, or a single conversation."""
     return (folder / QUESTIONS).is_file() or any(folder.glob(f"*/{QUESTIONS}"))
 
 
 def list_conversations(folder: Path) -> list[Files]:
-    """The conversations of a folder `chats/<size>`, by number; of a folder `chats/<size>/<n>` that one.
+    """Return the conversations of a folder `chats/<size>`, by number; of a folder `chats/<size>/<n>` only that one.
 
     Raises:
         DataError: there is none, or one lacks its text.
     """
-    # Not `resolve()`: files of a download cache are links to files that carry no name.
+    # Not `resolve()`: files of a download cache are links to files with other names.
     folder = Path(os.path.abspath(folder))
     single = (folder / QUESTIONS).is_file()
-    homes = [folder] if single else sorted((one.parent.parent for one in folder.glob(f"*/{QUESTIONS}")), key=_by_number)
-    if not homes:
+    conversations = (
+        [folder] if single else sorted((path.parent.parent for path in folder.glob(f"*/{QUESTIONS}")), key=_by_number)
+    )
+    if not conversations:
         fix = f"Give a folder chats/<size> that holds <n>/{QUESTIONS} and <n>/{FULL_NAME}"
         raise DataError("The folder holds no conversation of BEAM", where=str(folder), fix=fix)
-    return [_files(home) for home in homes]
+    return [_files(conversation) for conversation in conversations]
 
 
-def _files(home: Path) -> Files:
+def _files(conversation: Path) -> Files:
     plans = sorted(
-        (one for one in home.glob(f"plan-*/{FULL_NAME}") if _PLAN_FOLDER.fullmatch(one.parent.name)), key=_plan
+        (path for path in conversation.glob(f"plan-*/{FULL_NAME}") if _PLAN_FOLDER.fullmatch(path.parent.name)),
+        key=_plan,
     )
     numbers = [_plan(path) for path in plans]
     if numbers != list(range(len(numbers))):
         what = f"Plans are missing: there are {', '.join(path.parent.name for path in plans)}"
-        raise DataError(what, where=str(home), fix="Evidence ids count all plans from plan-0 on: download the rest")
-    full = tuple(plans) or tuple(path for path in (home / FULL_NAME,) if path.is_file())
-    cut = home / CUT_NAME
+        raise DataError(
+            what, where=str(conversation), fix="Evidence ids count all plans from plan-0 on: download the rest"
+        )
+    full = tuple(plans) or tuple(path for path in (conversation / FULL_NAME,) if path.is_file())
+    cut = conversation / CUT_NAME
     if not full and not cut.is_file():
-        raise DataError(f"The conversation has no {FULL_NAME}", where=str(home), fix="Download it again")
-    size = home.parent.name
-    return Files(f"{size}-{home.name}", size, home / QUESTIONS, full, cut if cut.is_file() else None)
+        raise DataError(f"The conversation has no {FULL_NAME}", where=str(conversation), fix="Download it again")
+    size = conversation.parent.name
+    return Files(f"{size}-{conversation.name}", size, conversation / QUESTIONS, full, cut if cut.is_file() else None)
 
 
-def _by_number(home: Path) -> tuple[int, str]:
-    return (int(home.name) if home.name.isdecimal() else 1 << 30, home.name)
+def _by_number(conversation: Path) -> tuple[int, str]:
+    return (int(conversation.name) if conversation.name.isdecimal() else 1 << 30, conversation.name)
 
 
 def _plan(path: Path) -> int:

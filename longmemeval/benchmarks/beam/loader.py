@@ -29,15 +29,15 @@ from longmemeval.errors import DataError, nearest
 from longmemeval.records import Gold, Haystack, Question, Session, Turn
 
 FULL = "-full"
-"""Ends the names of data sets whose conversations are whole where the official run reads them cut."""
+"""Suffix of data sets whose conversations are whole although the official run reads them cut."""
 UNMARKED = "-unmarked"
 
 
 class BeamGold(Gold, frozen=True):
-    """The right answer to a question of BEAM. `answer` is for people; what is graded is the rubric."""
+    """The right answer to a question of BEAM. `answer` is for people; answers are graded by the rubric."""
 
     rubric: tuple[str, ...] = ()
-    """The nuggets; of event ordering in the right order."""
+    """The nuggets; for event ordering in the right order."""
 
 
 class Dated(Struct, frozen=True):
@@ -49,39 +49,39 @@ class Dated(Struct, frozen=True):
 
 
 class Conversation(Struct, frozen=True):
-    """What is kept of a conversation: everything but its texts."""
+    """The part of a conversation that is held in memory: everything but its texts."""
 
     files: Files
     probes: tuple[Probe, ...]
     anchors: tuple[datetime | None, ...]
-    """The dates of the batches as the data has them, in file order."""
+    """The dates of the batches in the data, in file order."""
     dates: tuple[Dated, ...]
-    """The same repaired."""
+    """The same dates, repaired."""
     order: tuple[int, ...]
-    """Of the batches by date, ties in file order."""
+    """Indexes of the batches by date, ties in file order."""
     message_ids: dict[int, str]
-    """Global id -> id of the message; of an id that comes twice the first message."""
+    """Global id -> id of the message; of a repeated id the first message."""
 
 
 class BeamDataset:
     """A `Dataset` over a folder `chats/<size>`, or over one conversation of it.
 
-    A batch is a session, dated by its first message; a question is asked on the day of the last session, since the data
-    has no date for it. A date that is missing, and that of a first batch which lies behind the second, become the next
-    batch's; sessions are then put in order of dates.
+    A batch is a session, dated by its first message; a question is put on the day of the last session, since the data
+    has no date for it. A missing date, and that of a first batch dated after the second, are replaced by the next
+    batch's; sessions are then sorted by date.
 
-    Opening reads the questions; conversations are read when asked for, of 10M a plan at a time.
+    Opening reads the questions; conversations are read on demand, those of 10M a plan at a time.
 
     Args:
         path: the folder.
-        name: the catalogue name; empty: `beam-` and the folder's name. `…-full` asks for the whole texts.
+        name: the catalogue name; empty: `beam-` and the folder's name. `…-full` selects the whole texts.
         text: `official`: the texts that the authors' run reads, cut where there is a cut file; `full`: those of
-            `chat.json`, as the copy at Hugging Face has them, with `-full` added to the name.
-        markers: False: without the generator's ` ->-> 1,5` at the end of users' messages, which the official code shows
-            to every model; `-unmarked` is added to the name.
+            `chat.json`, as in the copy at Hugging Face, with `-full` added to the name.
+        markers: False removes the generator's ` ->-> 1,5` at the end of users' messages, which the official code shows
+            to every model, and adds `-unmarked` to the name.
 
     Raises:
-        DataError: there is no conversation, or questions are not as the format demands.
+        DataError: there is no conversation, or questions are invalid.
     """
 
     benchmark = "beam"
@@ -109,18 +109,18 @@ class BeamDataset:
     @property
     def files(self) -> tuple[Path, ...]:
         """The texts and the questions of all conversations."""
-        return tuple(path for one in self._files.values() for path in (*one.chats(self.text), one.questions))
+        return tuple(path for files in self._files.values() for path in (*files.chats(self.text), files.questions))
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of the files' relative names and hashes, and of what is left out; 64 hexadecimal digits."""
+        """Hash of the files' relative names and hashes, and of the options that remove text; 64 hexadecimal digits."""
         base = Path(os.path.abspath(self.path))
         lines = [f"{sha256_file(file)}  {file.relative_to(base).as_posix()}\n" for file in self.files]
         return hashlib.sha256("".join([*lines, *([] if self._markers else ["without markers\n"])]).encode()).hexdigest()
 
     @cached_property
     def content_sha256(self) -> str:
-        """Hash of every haystack, question and gold as canonical JSON, one a line; checks all files on the way."""
+        """Hash of every haystack, question and gold as canonical JSON, one a line; validates all files."""
         digest = hashlib.sha256()
         for haystack_id in self._files:
             for line in self._content(haystack_id):
@@ -137,30 +137,30 @@ class BeamDataset:
         return sum(map(len, self._probes.values()))
 
     def questions(self) -> Iterator[Question]:
-        """All questions, conversations by number and abilities in the order of the files."""
+        """Yield all questions, conversations by number and abilities in the order of the files."""
         for haystack_id in self._files:
             yield from self._questions(haystack_id)
 
     def haystacks(self) -> Iterator[Haystack]:
-        """All haystacks by number, one in memory at a time; raises `DataError` at the first bad one."""
+        """Return all haystacks by number, one in memory at a time; raises `DataError` at the first invalid one."""
         return map(self.haystack, self._files)
 
     def haystack(self, haystack_id: str) -> Haystack:
-        """One haystack, sessions in order of dates."""
+        """Return one haystack, sessions in order of dates."""
         conversation = self.conversation(haystack_id)
         batches = read_messages(conversation.files.chats(self.text))
         sessions = [self._session(*pair) for pair in zip(batches, conversation.dates, strict=True)]
         return Haystack(haystack_id, tuple(sessions[index] for index in conversation.order))
 
     def question_type(self, question_id: str) -> str:
-        """The ability that one question asks for."""
+        """Return the ability that one question asks for."""
         return self._find(question_id)[1].ability
 
     def gold(self, question_id: str) -> BeamGold:
-        """The rubric that `question_id` is graded by, and where its evidence is."""
+        """Return the gold of `question_id`, with its rubric and evidence."""
         haystack_id, probe = self._find(question_id)
         known = self.conversation(haystack_id).message_ids
-        turns = tuple(known[one] for one in probe.source_ids if one in known)
+        turns = tuple(known[source_id] for source_id in probe.source_ids if source_id in known)
         raw = () if probe.labels is None else (msgspec.json.encode(probe.labels).decode(),)
         size = SIZES.get(self._files[haystack_id].size)
         return BeamGold(
@@ -176,7 +176,7 @@ class BeamDataset:
         )
 
     def conversation(self, haystack_id: str) -> Conversation:
-        """One conversation without its texts; raises `DataError` when there is none of that id."""
+        """Return one conversation without its texts; raises `DataError` if there is none with that id."""
         if haystack_id not in self._files:
             raise self._unknown("haystack", haystack_id, self._files)
         if haystack_id not in self._conversations:
@@ -184,7 +184,7 @@ class BeamDataset:
         return self._conversations[haystack_id]
 
     def conversations(self) -> Iterator[Conversation]:
-        """All conversations, without their texts."""
+        """Return all conversations, without their texts."""
         return map(self.conversation, self._files)
 
     def _indexed(self, haystack_id: str) -> Conversation:
@@ -216,7 +216,7 @@ class BeamDataset:
         haystack_id, _, rest = question_id.partition("/")
         probes = {f"{probe.ability}/{probe.number}": probe for probe in self._probes.get(haystack_id, ())}
         if rest not in probes:
-            known = [f"{name}/{rest}" for name in self._files] + [f"{haystack_id}/{one}" for one in probes]
+            known = [f"{name}/{rest}" for name in self._files] + [f"{haystack_id}/{probe}" for probe in probes]
             raise self._unknown("question", question_id, known)
         return haystack_id, probes[rest]
 
@@ -225,7 +225,7 @@ class BeamDataset:
 
 
 def _repaired(anchors: list[str | None], files: Files) -> tuple[Dated, ...]:
-    """The dates of the batches. A missing one, and a first that lies behind the second, become the next batch's."""
+    """Return the dates of the batches. A missing one, and a first one after the second, become the next batch's."""
     own = [date_of(anchor) for anchor in anchors]
     if not any(own):
         what = "No batch has a date such as March-15-2024 on its first message"
@@ -235,9 +235,9 @@ def _repaired(anchors: list[str | None], files: Files) -> tuple[Dated, ...]:
         own[0] = None
     known = [Dated(date, text) if date and text else None for date, text in zip(own, anchors, strict=True)]
     dated: list[Dated] = []
-    # Behind the last date there is no next one: the last stands in.
-    following = next(one for one in reversed(known) if one)
-    for one in reversed(known):
-        dated.append(one or replace(following, repaired=True))
-        following = one or following
+    # After the last date there is no next one: the last one replaces it.
+    following = next(date for date in reversed(known) if date)
+    for date in reversed(known):
+        dated.append(date or replace(following, repaired=True))
+        following = date or following
     return tuple(reversed(dated))

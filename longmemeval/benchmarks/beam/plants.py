@@ -1,8 +1,8 @@
-"""Answers of known truth for BEAM: nuggets stated and left out, events in order and in reverse.
+"""Answers to BEAM's questions known to be right or wrong: nuggets stated and left out, events in order and reversed.
 
-A nugget is a statement behind a frame (`LLM response should mention: …`). An answer that makes the statement complies
-with it. That does not hold where a nugget describes the reply (`step-by-step breakdown`): questions with such a nugget,
-and all of the two abilities that ask for compliance, get wrong answers alone.
+A nugget is a statement after a phrase such as `LLM response should mention: …`. An answer that makes the statement
+complies with it. That does not hold if a nugget describes the reply (`step-by-step breakdown`): questions with such a
+nugget, and all of the two abilities that ask for compliance, get wrong answers only.
 """
 
 import re
@@ -38,9 +38,9 @@ KINDS = {
 }
 COMPLIANCE = frozenset({"instruction_following", "preference_following"})
 _ANSWERS = "information_extraction"
-"""The ability whose answers stand for made-up ones."""
+"""The ability whose answers are used as made-up ones."""
 _SHORT = 5
-"""Words of a nugget that is hardly more than its value: with another one nothing of it is left to comply with."""
+"""Maximum words of a nugget that is hardly more than its value: with another value nothing of it is complied with."""
 
 _WHO = r"(?:the )?(?:(?:llm|model|assistant)(?:'s)? )?(?:response|answer|reply|assistant|model|llm)"
 _FRAME = re.compile(
@@ -52,11 +52,11 @@ _OF_THE_REPLY = re.compile(
     rf"\b{_WHO}\b|\bshould (?:not )?(?:include|mention|contain|be)\b|^(?:avoid|do not|no)\b", re.I
 )
 _VERB = re.compile(r"(?!as |always |its |this |us |was |has |is )[a-z]+[^s\W]s\b")
-"""A first word such as `mentions`: the nugget then tells what the reply does."""
+"""A first word such as `mentions`: the nugget then describes the reply."""
 
 
 def statement(nugget: str) -> str | None:
-    """Return what a nugget has an answer state, without its frame; None where it describes the answer instead."""
+    """Return the statement a nugget requires, without its opening phrase; None if it describes the reply instead."""
     text = _FRAME.sub("", nugget).strip()
     return None if not text or _OF_THE_REPLY.search(text) or _VERB.match(text) else text
 
@@ -65,7 +65,7 @@ def _on(ground: Ground) -> Make:
     stated = {name: _statements(gold) for name, gold in ground.golds.items() if isinstance(gold, BeamGold)}
 
     def others(gold: BeamGold, ability: str, random: Random) -> tuple[str, str] | None:
-        """Return the nuggets of another question that have no content word of this one's, and its id."""
+        """Return the nuggets of another question without a content word of this one's, and its id."""
         all_of_it = " ".join([*gold.rubric, str(gold.answer)])
         own, numbers = set(content_words(all_of_it)), amounts_in(all_of_it)
         free = [
@@ -104,22 +104,22 @@ def _on(ground: Ground) -> Make:
 
 
 def sentence_of(statements: Sequence[str]) -> str:
-    """Return statements as sentences, one after another."""
-    return " ".join(sentence(one[:1].upper() + one[1:]) for one in statements)
+    """Return statements as consecutive sentences."""
+    return " ".join(sentence(text[:1].upper() + text[1:]) for text in statements)
 
 
 def _statements(gold: BeamGold) -> list[str]:
-    """Return the statements of all nuggets; none where one of them describes the answer."""
-    found = [] if gold.question_type in COMPLIANCE else [statement(one) for one in gold.rubric]
-    return [one for one in found if one] if all(found) else []
+    """Return the statements of all nuggets; none if one of them describes the reply."""
+    found = [] if gold.question_type in COMPLIANCE else [statement(nugget) for nugget in gold.rubric]
+    return [text for text in found if text] if all(found) else []
 
 
 def _ordered(said: Sequence[str]) -> Iterator[Made]:
-    """Make answers about an order: these two score 1 and 0 where the lines are compared rightly, others in between.
+    """Yield answers about an order, scored 1 and 0 if the lines are compared correctly, between these otherwise.
 
-    Lines are numbered: the authors' code counts what is a nugget byte for byte, whatever the judge says of it.
+    Lines are numbered: the authors' code counts a line equal to a nugget byte for byte, whatever the judge says of it.
     """
-    if len(said) > 1 and len(set(map(str.lower, said))) == len(said) and not any("\n" in one for one in said):
+    if len(said) > 1 and len(set(map(str.lower, said))) == len(said) and not any("\n" in text for text in said):
         yield Made("in-order", _numbered(said))
         yield Made("reversed", _numbered(said[::-1]))
 
@@ -129,20 +129,21 @@ def _numbered(lines: Sequence[str]) -> str:
 
 
 def _in_part(said: Sequence[str]) -> Iterator[Made]:
-    """Make one answer that leaves out nuggets, graded by what it states and by what it leaves out.
+    """Yield one answer that leaves out nuggets, graded by those it states and by those it leaves out.
 
-    Left out are nuggets behind the first that share no word with any other, so that nothing of them is in the rest.
+    Nuggets after the first are left out if they share no word with any other, so that the rest contains nothing of
+    them.
     """
-    words = [set(content_words(one)) for one in said]
+    words = [set(content_words(text)) for text in said]
     alone = [
         place
         for place in range(1, len(said))
         if words[place] and not any(words[place] & other for at, other in enumerate(words) if at != place)
     ]
-    kept = tuple(place for place in range(len(said)) if place not in alone)
+    stated = tuple(place for place in range(len(said)) if place not in alone)
     if alone:
-        text = sentence_of([said[place] for place in kept])
-        yield Made("answered", text, f"{len(kept)} of {len(said)} nuggets", kept)
+        text = sentence_of([said[place] for place in stated])
+        yield Made("answered", text, f"{len(stated)} of {len(said)} nuggets", stated)
         yield Made("left-out", text, f"{len(alone)} of {len(said)} nuggets", tuple(alone))
 
 

@@ -1,9 +1,9 @@
-"""How BEAM's authors put their questions: two forms of `src/answer_probing_questions/` in their repository, at b2a3ee8.
+"""The way BEAM's authors put questions: two forms of `src/answer_probing_questions/` in their repository at b2a3ee8.
 
-| form | what is sent |
+| form | messages sent |
 |---|---|
 | long-context | the chat as messages with their roles, then the question as one more message of the user |
-| rag | one message with what was found and the question |
+| rag | one message with the recalled text and the question |
 
 The first is for a memory that recalls everything, the second for any other. Neither shows a date. The words are read
 from the user's copy of the authors' code; what that code does by mistake is not done here.
@@ -45,11 +45,11 @@ DEVIATIONS = {
         *_COMMON,
     ),
 }
-"""What is not as in the authors' code, by form."""
+"""Deviations from the authors' code, by form."""
 
 
 def protocol_record(seed: int, texts: object, whole_history: bool) -> dict[str, Any]:
-    """What a manifest says of the protocol under `settings.protocol`; nothing is drawn, so that no seed is in it."""
+    """Return the record of the protocol for a manifest's `settings.protocol`; nothing is random, so it has no seed."""
     form = LONG_CONTEXT if whole_history else RAG
     return {
         "name": "official",
@@ -60,15 +60,15 @@ def protocol_record(seed: int, texts: object, whole_history: bool) -> dict[str, 
 
 
 def compose(dataset: BeamDataset, data_dir: Path, record: Mapping[str, Any]) -> Compose:
-    """What makes the messages of a call.
+    """Return the composer of the messages of a call.
 
     Args:
-        dataset: what is asked about.
-        data_dir: where the clone of the authors' repository is.
+        dataset: the data set of the questions.
+        data_dir: folder with the clone of the authors' repository.
         record: a manifest's `settings.protocol`.
 
     Raises:
-        IntegrityError: the authors' words are not there.
+        IntegrityError: the authors' prompts are missing.
     """
     return partial(
         {LONG_CONTEXT: _long_context, RAG: _rag}[record["form"]], answering_text(record["form"], data_dir / CLONE)
@@ -76,18 +76,18 @@ def compose(dataset: BeamDataset, data_dir: Path, record: Mapping[str, Any]) -> 
 
 
 def protocol_note(record: Mapping[str, Any], official_metric: bool) -> str:
-    """What tables have to say of runs under the protocol."""
+    """Return the note for tables with runs under the protocol."""
     differs = "; ".join(record.get("deviations", ()))
     return f"BEAM's answering protocol, {record.get('form')}, in the authors' words. Unlike their code: {differs}."
 
 
 def _long_context(text: str, question: Question, recall: Recall) -> tuple[ChatMessage, ...]:
-    said = (ChatMessage("assistant" if item.speaker == "assistant" else "user", item.text) for item in recall.items)
-    return (*said, ChatMessage("user", text.replace("{query}", question.text)))
+    messages = (ChatMessage("assistant" if item.speaker == "assistant" else "user", item.text) for item in recall.items)
+    return (*messages, ChatMessage("user", text.replace("{query}", question.text)))
 
 
 def _rag(text: str, question: Question, recall: Recall) -> tuple[ChatMessage, ...]:
-    # In one pass: what was found may hold the second place.
+    # In one pass: the recalled text may contain the second placeholder.
     before, _, rest = text.partition("<context>")
     between, _, after = rest.partition("<question>")
     context = "".join(map(_laid_out, recall.items))
@@ -95,7 +95,7 @@ def _rag(text: str, question: Question, recall: Recall) -> tuple[ChatMessage, ..
 
 
 def _laid_out(item: RecalledItem) -> str:
-    """As the authors' chunks of whole turns show a message; what is no message has no role."""
+    """Return an item in the form of the authors' chunks of whole turns; other items than messages have no role."""
     return f"{item.speaker.upper()}: {item.text} \n\n" if item.kind == "message" else f"{item.text} \n\n"
 
 

@@ -1,4 +1,4 @@
-"""What in a data set of BEAM's shape breaks no rule but can mislead, counted."""
+"""Counts of oddities in a data set of BEAM's format: they break no rule but can mislead."""
 
 import re
 from collections.abc import Iterator
@@ -17,57 +17,57 @@ _LONG = 32_000
 
 
 class BeamQuirks(Struct):
-    """How often each oddity occurs."""
+    """Counts of each oddity."""
 
     conversations_with_a_cut_text: int = 0
-    """Those that the official run reads cut; the copy at Hugging Face has only the whole ones."""
+    """Conversations that the official run reads cut; the copy at Hugging Face has only the whole ones."""
     messages_cut_away: int = 0
-    """By the cut files, whichever of the two texts is read."""
+    """Messages missing from the cut files, whichever of the two texts is read."""
     messages_edited_in_the_cut_text: int = 0
     message_ids_that_come_twice: int = 0
-    """Within a conversation. Evidence means the first."""
+    """Ids repeated within a conversation. Evidence means the first."""
     conversations_of_several_plans: int = 0
     """Their evidence ids count the messages of all plans."""
     sessions_without_a_date: int = 0
     sessions_dated_before_the_one_before: int = 0
-    """In the order of the file."""
+    """In file order."""
     sessions_with_the_date_of_the_one_before: int = 0
     session_dates_repaired: int = 0
-    """The next session's date stands in."""
+    """Dates replaced by the next session's."""
     user_messages_that_end_in_a_marker: int = 0
-    """What the generator left: ` ->-> 1,5`."""
+    """The generator's suffix: ` ->-> 1,5`."""
     markers_of_another_form: int = 0
-    """Of users' messages, such as ` ->-> 2,N/A`."""
+    """Markers in users' messages such as ` ->-> 2,N/A`."""
     assistant_messages_with_a_marker: int = 0
     messages_that_name_the_generator: int = 0
     """Users' messages with "time anchor" or "bullet point"."""
     messages_above_32000_characters: int = 0
     messages_said_before: int = 0
-    """With the text of an earlier one of the conversation."""
+    """Messages with the text of an earlier one of the conversation."""
     questions_with_evidence_elsewhere: int = 0
-    """Without `source_chat_ids`; a list in `conversation_sessions` stands in."""
+    """Questions without `source_chat_ids`; a list in `conversation_sessions` is used."""
     questions_without_evidence: int = 0
-    """Without an id anywhere, abstention aside; they have no recall."""
+    """Questions without any evidence id, abstention excluded; they have no recall."""
     questions_with_half_the_evidence: int = 0
-    """One of two statements, events or states has no id."""
+    """Questions in which one of two statements, events or states has no id."""
     evidence_labels_that_are_no_id: int = 0
     evidence_ids_repeated: int = 0
     evidence_ids_beyond_the_text: int = 0
-    """Of messages that the text which is read does not have."""
+    """Ids of messages that are missing from the text that is read."""
     questions_of_order_with_another_number: int = 0
-    """Their `total_mentions` is not the number of nuggets."""
+    """Questions whose `total_mentions` is not the number of nuggets."""
     questions_of_order_with_other_ids_than_nuggets: int = 0
-    """They name more or fewer evidence messages than nuggets."""
+    """Questions that name more or fewer evidence messages than nuggets."""
     multi_session_questions_within_one_session: int = 0
     questions_of_time_whose_answer_lacks_the_number: int = 0
-    """The first number of the rubric, which is graded, is not in the text of the answer, which is not."""
+    """Questions whose gold text, which is not graded, lacks the first number of the rubric, which is."""
     nuggets_that_speak_of_the_response: int = 0
-    """They begin with "LLM response should"; the others are bare."""
+    """Nuggets that begin with "LLM response should"; the others are bare."""
     questions_with_blanks_around: int = 0
 
 
 def beam_quirks(dataset: BeamDataset) -> BeamQuirks:
-    """Count the oddities, a conversation at a time; raises `DataError` at the first bad one."""
+    """Count the oddities, a conversation at a time; raises `DataError` at the first invalid one."""
     quirks = BeamQuirks()
     for conversation in dataset.conversations():
         _count_cut(quirks, conversation)
@@ -86,13 +86,15 @@ def _count_cut(quirks: BeamQuirks, conversation: Conversation) -> None:
     cut = _by_id(read_messages(files.chats("official")))
     for batch in read_messages(files.full):
         for index, message in enumerate(batch.messages):
-            kept = cut.get((batch.name, index))
-            quirks.messages_cut_away += kept is None
-            quirks.messages_edited_in_the_cut_text += kept is not None and kept != sha256_text(message.content)
+            remaining = cut.get((batch.name, index))
+            quirks.messages_cut_away += remaining is None
+            quirks.messages_edited_in_the_cut_text += remaining is not None and remaining != sha256_text(
+                message.content
+            )
 
 
 def _by_id(batches: Iterator[Batch[Message]]) -> dict[tuple[str, int], str]:
-    """Session and index -> hash of the text."""
+    """Return session and index -> hash of the text."""
     return {
         (batch.name, index): sha256_text(message.content)
         for batch in batches
@@ -111,15 +113,15 @@ def _count_dates(quirks: BeamQuirks, conversation: Conversation) -> None:
 
 
 def _count_messages(quirks: BeamQuirks, dataset: BeamDataset, conversation: Conversation) -> None:
-    said: set[str] = set()
+    texts: set[str] = set()
     ids: set[int] = set()
     for batch in read_messages(conversation.files.chats(dataset.text)):
         for message in batch.messages:
             identifier, digest = batch.offset + message.id, sha256_text(message.content)
             quirks.message_ids_that_come_twice += identifier in ids
-            quirks.messages_said_before += digest in said
+            quirks.messages_said_before += digest in texts
             ids.add(identifier)
-            said.add(digest)
+            texts.add(digest)
             _count_text(quirks, message)
 
 
@@ -139,7 +141,7 @@ def _count_evidence(quirks: BeamQuirks, conversation: Conversation) -> None:
         _count_wording(quirks, probe)
         if probe.ability == "abstention":
             continue
-        found = [one for one in flat(probe.labels) if isinstance(one, int)]
+        found = [label for label in flat(probe.labels) if isinstance(label, int)]
         quirks.questions_with_evidence_elsewhere += "source_chat_ids" not in probe.fields and bool(found)
         quirks.questions_without_evidence += not found
         halves = list(probe.labels.values()) if isinstance(probe.labels, dict) else []
@@ -152,13 +154,15 @@ def _count_evidence(quirks: BeamQuirks, conversation: Conversation) -> None:
         other_ids = probe.ability == "event_ordering" and len(set(found)) != len(probe.rubric)
         quirks.questions_of_order_with_other_ids_than_nuggets += other_ids
         known = conversation.message_ids
-        sessions = {known[one].rpartition(":")[0] for one in found if one in known}
+        sessions = {known[source_id].rpartition(":")[0] for source_id in found if source_id in known}
         within_one = probe.ability == "multi_session_reasoning" and len(sessions) == 1
         quirks.multi_session_questions_within_one_session += within_one
 
 
 def _count_wording(quirks: BeamQuirks, probe: Probe) -> None:
-    quirks.nuggets_that_speak_of_the_response += sum(one.startswith("LLM response should") for one in probe.rubric)
+    quirks.nuggets_that_speak_of_the_response += sum(
+        nugget.startswith("LLM response should") for nugget in probe.rubric
+    )
     quirks.questions_with_blanks_around += probe.fields["question"] != probe.fields["question"].strip()
     if probe.ability == "temporal_reasoning":
         graded, shown = _numbers(probe.rubric[0]), _numbers(probe.fields[GOLD_TEXTS[probe.ability]])
@@ -166,6 +170,6 @@ def _count_wording(quirks: BeamQuirks, probe: Probe) -> None:
 
 
 def _numbers(text: str) -> list[str]:
-    """The numbers of a text in digits, those up to ten also when they are words."""
+    """Return the numbers of a text in digits, including words up to ten."""
     found = re.findall(rf"\d+|\b(?:{'|'.join(_WORDS)})\b", text.lower())
-    return [str(_WORDS.index(one) + 1) if one in _WORDS else one for one in found]
+    return [str(_WORDS.index(number) + 1) if number in _WORDS else number for number in found]

@@ -1,10 +1,10 @@
-"""How BEAM's official code makes scores of replies: `src/evaluation/compute_metrics.py` in its repository, at b2a3ee8.
+"""Scores from replies, as in BEAM's official code: `src/evaluation/compute_metrics.py` in its repository, at b2a3ee8.
 
-Nine abilities: the mean of the nuggets' scores. The code turns each into an integer first, so partial compliance, 0.5,
-counts nothing (`official-code`); the prompt and the paper mean it to count (`paper`). Event ordering: the lines of the
-answer, blank ones and headings included, are aligned with the nuggets, and Kendall's tau-b of the two orders, moved
-to 0 … 1, is the score. So an empty answer does not get 0 (.146 of three nuggets, .233 of six), and the first of three
-items alone gets .908 (of six .789).
+Nine abilities: the mean of the nuggets' scores. The code converts each to an integer first, so that partial compliance,
+0.5, counts 0 (`official-code`); the prompt and the paper mean it to count (`paper`). Event ordering: the lines of the
+answer, including blank ones and headings, are aligned with the nuggets, and Kendall's tau-b of the two orders, scaled
+to 0 … 1, is the score. So an empty answer does not get 0 (.146 with three nuggets, .233 with six), and the first of
+three items alone gets .908 (of six .789).
 """
 
 import ast
@@ -21,28 +21,28 @@ Credit = Literal["official-code", "paper"]
 _FENCE = re.compile(r"^```(?:json)?\s*|\s*```$")
 _NUMBER = r"\s*:\s*([\"']?)(-?\d+(?:\.\d+)?)"
 _SCORES = (re.compile(rf"[{{,]\s*[\"'“]?score[\"'”]?{_NUMBER}"), re.compile(rf'"score"{_NUMBER}'))
-"""A key of an object, quoted somehow or not at all; else the word in double quotes wherever it stands."""
+"""Pattern for a key of an object, in any quotes or none; then for the word in double quotes anywhere."""
 
 
 def nugget_score(reply: str, credit: Credit) -> float | None:
-    """The score in a judge's reply, 0 to 1; None for a reply that has none, where the official code ends in an error.
+    """Return the score in a judge's reply, 0 to 1; None without one, where the official code ends in an error.
 
-    The reply is a JSON object, alone, fenced or among other text. One in the quotes of Python is read as such, and one
-    that is broken by the number behind its first key `score`: the official code repairs both with a library,
-    json_repair, to the same effect.
+    The reply is a JSON object, alone, fenced or among other text. A Python literal is read as such, and of a broken
+    object the number after its first key `score` is used: the official code repairs both with a library, json_repair,
+    to the same effect.
     """
-    said = _said(_FENCE.sub("", reply.strip()))
-    if not isinstance(said, int | float | str):
+    found = _score_in(_FENCE.sub("", reply.strip()))
+    if not isinstance(found, int | float | str):
         return None
     try:
-        score = float(int(said) if credit == "official-code" else float(said))
+        score = float(int(found) if credit == "official-code" else float(found))
     except (ValueError, OverflowError):
         return None
     return score if 0 <= score <= 1 else None
 
 
-def _said(text: str) -> object:
-    """What stands under `score`; None where nothing does."""
+def _score_in(text: str) -> object:
+    """Return the value of `score`; None if there is none."""
     try:
         found = json.loads(text)
     except ValueError:
@@ -53,13 +53,15 @@ def _said(text: str) -> object:
             found, _ = json.JSONDecoder().raw_decode(text, start)
         except ValueError:
             found = _in_python(text[start : text.rfind("}") + 1])
-            if found is None and (number := next(filter(None, (one.search(text, start) for one in _SCORES)), None)):
+            if found is None and (
+                number := next(filter(None, (pattern.search(text, start) for pattern in _SCORES)), None)
+            ):
                 return number[2] if number[1] else float(number[2])
     return found.get("score") if isinstance(found, dict) else None
 
 
 def _in_python(text: str) -> object:
-    """Return the object that `text` writes as Python would; None where it is none."""
+    """Return the object that `text` is a Python literal of; None if it is not one."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -67,31 +69,31 @@ def _in_python(text: str) -> object:
 
 
 def question_score(scores: Sequence[float]) -> float:
-    """The mean over the nuggets."""
+    """Return the mean over the nuggets."""
     return sum(scores) / len(scores)
 
 
 def same_event(reply: str) -> bool:
-    """The official reading of a reply to whether two texts tell the same event: "yes" anywhere in it, in any case."""
+    """Return the official reading of a reply on whether two texts tell the same event: "yes" anywhere, in any case."""
     return "yes" in reply.lower()
 
 
 class Ordering(Struct, frozen=True):
-    """How an answer puts events in order."""
+    """The order of events in an answer, compared with the right one."""
 
     precision: float
     recall: float
     f1: float
     tau_norm: float
-    """(tau-b + 1) / 2; NaN where a single item leaves nothing to order."""
+    """(tau-b + 1) / 2; NaN if there is only a single item."""
     final_score: float
     """`tau_norm` times `f1`."""
 
 
 class Alignment:
-    """The lines of an answer put in the words of the nuggets, a comparison at a time.
+    """The alignment of an answer's lines with the nuggets, a comparison at a time.
 
-    Each line is compared with each nugget that is not used yet, both in order; the first that is the same is used.
+    Each line is compared with each unused nugget, both in order; the first that is the same is used.
     """
 
     def __init__(self, rubric: Sequence[str], hypothesis: str) -> None:
@@ -102,7 +104,7 @@ class Alignment:
         self._nugget = 0
 
     def pair(self) -> tuple[str, str] | None:
-        """The nugget and the line to compare next; None when all is aligned."""
+        """Return the nugget and the line to compare next; None when all lines are aligned."""
         while len(self._aligned) < len(self._lines):
             line = self._lines[len(self._aligned)]
             while self._nugget < len(self._rubric):
@@ -114,7 +116,7 @@ class Alignment:
         return None
 
     def tell(self, same: bool) -> None:
-        """Whether the last pair is the same."""
+        """Record whether the last pair is the same."""
         if not same:
             self._nugget += 1
             return
@@ -123,12 +125,12 @@ class Alignment:
         self._nugget = 0
 
     def ordering(self) -> Ordering:
-        """The figures, once all is aligned."""
+        """Return the figures, once all lines are aligned."""
         return event_ordering(self._rubric, self._aligned)
 
 
 def aligned(rubric: Sequence[str], hypothesis: str, same: Callable[[str, str], bool]) -> Ordering:
-    """The figures where `same` says at once whether a nugget and a line tell the same."""
+    """Return the figures, given a function that compares a nugget with a line."""
     alignment = Alignment(rubric, hypothesis)
     while pair := alignment.pair():
         alignment.tell(same(*pair))
@@ -136,13 +138,13 @@ def aligned(rubric: Sequence[str], hypothesis: str, same: Callable[[str, str], b
 
 
 def event_ordering(reference: Sequence[str], system: Sequence[str]) -> Ordering:
-    """The official figures of two lists, the second with the words of the first where both mean the same."""
-    # Here, because scipy takes most of a second to load.
+    """Return the official figures of two lists, the second with the words of the first where both mean the same."""
+    # Imported here because scipy takes most of a second to load.
     from scipy.stats import kendalltau
 
     found = len(set(reference) & set(system))
-    wrong = sum(one not in reference for one in system)
-    missed = sum(one not in system for one in reference)
+    wrong = sum(item not in reference for item in system)
+    missed = sum(item not in system for item in reference)
     precision = found / (found + wrong) if found + wrong else 0.0
     recall = found / (found + missed) if found + missed else 0.0
     f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
@@ -154,6 +156,6 @@ def event_ordering(reference: Sequence[str], system: Sequence[str]) -> Ordering:
 
 
 def _ranks(items: Sequence[str], union: Sequence[str]) -> list[int]:
-    """The last place of each item, from 1; one more than there are items in all where it is absent."""
+    """Return the last place of each item, from 1; absent items get one more than the number of all items."""
     places = {item: place for place, item in enumerate(items, start=1)}
     return [places.get(item, len(union) + 1) for item in union]

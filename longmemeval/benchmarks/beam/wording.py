@@ -1,7 +1,7 @@
-"""The words that BEAM's judges and answering protocol ask in: the authors', from the user's copy, or ours.
+"""The prompts of BEAM's judges and answering protocol: the authors', from the user's copy, or ours.
 
-The authors' code has no licence, so its texts are not shipped. They are looked for among the string literals of three
-files of a clone, `beam` in the data folder, and known by their hashes; nothing of the files is run.
+The authors' code has no licence, so its texts are not shipped. They are searched for among the string literals of three
+files of a clone, `beam` in the data folder, and recognised by their hashes; nothing in the files is executed.
 """
 
 import ast
@@ -18,7 +18,7 @@ from longmemeval.errors import IntegrityError
 
 OWN_FILE = Path(__file__).with_name("judge_prompts.json")
 CLONE = "beam"
-"""Of the authors' repository, in the data folder."""
+"""Name of the clone of the authors' repository in the data folder."""
 PROMPTS_FILE, METRICS_FILE = Path("src/prompts.py"), Path("src/evaluation/compute_metrics.py")
 ANSWERING_FILE = Path("src/answer_probing_questions/long_term_memory_methods.py")
 OFFICIAL = {
@@ -31,31 +31,31 @@ ANSWERING = {
     "long-context": "4283812ce472c57c6a31fcc428bcc6af70fb0b7da998934c4b672999b8bc7bc4",
     "rag": "ed89b98d1024432a46bd297345961cf89d2429746daec37befb50db46e0c914a",
 }
-"""Of the texts that questions are put in: the last message with `{query}`, and a prompt with `<context>` and
+"""Hashes of the texts with which questions are put: the last message with `{query}`, and a prompt with `<context>` and
 `<question>`."""
 LATER_NUGGET = "593373c642a288a7b590577d8a8fc92c3f9a2b70e2f64ad6e59a040a6c56b7f5"
-"""Of the later commit b2da22e, whose prompt no longer has a place for the question."""
+"""Hash of the text at the later commit b2da22e, whose prompt no longer has a place for the question."""
 
 _AGAIN = "Run `longmemeval datasets download beam-100k`, which fetches them too"
 
 
 class Wording(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a judge asks."""
+    """The prompts of a judge."""
 
     nugget: str
-    """With `<rubric_item>` and `<llm_response>`."""
+    """Prompt with `<rubric_item>` and `<llm_response>`."""
     same_system: str
-    """The system message about whether two texts tell the same event."""
+    """The system message on whether two texts tell the same event."""
     same_user: str
-    """The message to it, with `{first}` and `{second}`."""
+    """The user message for it, with `{first}` and `{second}`."""
 
     def about_nugget(self, nugget: str, hypothesis: str, question: str | None = None) -> str:
-        """The prompt about one nugget. Official prompts never get the question: its place stays as it is."""
+        """Return the prompt about one nugget. Official prompts never get the question: its place stays as it is."""
         prompt = self.nugget if question is None else self.nugget.replace("<question>", question)
         return prompt.replace("<rubric_item>", nugget).replace("<llm_response>", hypothesis)
 
     def about_pair(self, first: str, second: str) -> str:
-        """The message about a nugget and a line of the answer."""
+        """Return the message about a nugget and a line of the answer."""
         before, _, rest = self.same_user.partition("{first}")
         between, _, after = rest.partition("{second}")
         return f"{before}{first}{between}{second}{after}"
@@ -63,17 +63,17 @@ class Wording(Struct, frozen=True, forbid_unknown_fields=True):
 
 OFFICIAL_SHA256 = sha256_bytes(msgspec.json.encode(OFFICIAL, order="sorted"))
 OWN_SHA256 = "9fa000dfffaffcf32f04080d796314671610a2f06739abd86fadb20b8f014f43"
-"""Of `own_wording`; written out, so that no file is read when this module is imported."""
+"""Hash of `own_wording`; a constant, so that no file is read when this module is imported."""
 
 
 @lru_cache(maxsize=1)
 def own_wording() -> Wording:
-    """Our words."""
+    """Return our prompts."""
     return msgspec.json.decode(OWN_FILE.read_bytes(), type=Wording)
 
 
 def official_wording(clone: Path) -> Wording | None:
-    """The authors' words in a clone of their repository; None where neither file is there.
+    """Return the authors' prompts in a clone of their repository; None if neither file exists.
 
     Raises:
         IntegrityError: a text is not there byte for byte.
@@ -93,7 +93,7 @@ def official_wording(clone: Path) -> Wording | None:
 
 
 def answering_text(form: str, clone: Path) -> str:
-    """The authors' text that questions are put in, of a clone of their repository.
+    """Return the authors' text with which questions are put, from a clone of their repository.
 
     Raises:
         IntegrityError: it is not there byte for byte.
@@ -108,7 +108,7 @@ def answering_text(form: str, clone: Path) -> str:
 
 @lru_cache(maxsize=8)
 def _texts(clone: Path, files: tuple[Path, ...]) -> dict[str, str]:
-    """Every string literal of the files by its sha256."""
+    """Return every string literal of the files by its sha256."""
     found = dict[str, str]()
     for path in (clone / file for file in files):
         try:
@@ -124,13 +124,13 @@ def _literals(tree: ast.AST) -> Iterator[str]:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value
         elif isinstance(node, ast.JoinedStr):
-            # Places by number, as the judge's texts have them here, and by the names that they have there.
+            # Places by number, as in the judge's texts here, and by the names that they have there.
             places = iter(("{first}", "{second}"))
             yield "".join(
-                str(one.value) if isinstance(one, ast.Constant) else next(places, "{}") for one in node.values
+                str(part.value) if isinstance(part, ast.Constant) else next(places, "{}") for part in node.values
             )
             yield "".join(
-                str(one.value) if isinstance(one, ast.Constant) else f"{{{ast.unparse(one.value)}}}"
-                for one in node.values
-                if isinstance(one, ast.Constant | ast.FormattedValue)
+                str(part.value) if isinstance(part, ast.Constant) else f"{{{ast.unparse(part.value)}}}"
+                for part in node.values
+                if isinstance(part, ast.Constant | ast.FormattedValue)
             )

@@ -1,4 +1,4 @@
-"""ConvoMem (Pakhomov, Nijkamp and Xiong 2025): what it says of itself."""
+"""The specification of ConvoMem (Pakhomov, Nijkamp and Xiong 2025)."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Where the evidence of a question of ConvoMem is: the data names conversations and repeats texts, no more."""
+"""Search for the evidence of ConvoMem's questions: the data only names conversations and repeats texts."""
 
 import unicodedata
 from typing import NamedTuple
@@ -13,9 +13,9 @@ class Evidence(NamedTuple):
     """The evidence of one question."""
 
     sessions: tuple[int, ...]
-    """Indices in the haystack of the question's own conversations."""
+    """Indexes in the haystack of the question's own conversations."""
     turns: tuple[tuple[int, int], ...]
-    """Index of the conversation and of the turn in it, for every turn that says an evidence text."""
+    """Indexes of the conversation and of the turn in it, for every turn that contains an evidence text."""
     exact: int
     """Evidence texts that are word for word in a turn."""
     normalised: int
@@ -25,21 +25,21 @@ class Evidence(NamedTuple):
 def find_evidence(case: Case, number: int) -> Evidence:
     """Find the evidence of item `number`, counted from 0, in its haystack.
 
-    Every conversation of an item holds some of its evidence. The other conversations of a test case, evidence of its
-    other items among them, are what it is hidden in. A text that no turn says, such as one spread over several turns,
-    is in neither count.
+    Every conversation of an item contains some of its evidence. The other conversations of a test case, including the
+    evidence of its other items, are the haystack around it. A text that no turn contains, such as one spread over
+    several turns, is in neither count.
 
     Raises:
-        DataError: a conversation is not as the format demands, or is the item's and not in the haystack.
+        DataError: a conversation is invalid, or is the item's but not in the haystack.
     """
     where, item = case.items[number]
     sessions = _own_sessions(case, where, item)
-    said = [(index, place, turn.content) for index in sessions for place, turn in enumerate(case.session(index))]
-    plain = [(index, place, _normalised(words)) for index, place, words in said]
+    texts = [(index, place, turn.content) for index in sessions for place, turn in enumerate(case.session(index))]
+    plain = [(index, place, _normalised(words)) for index, place, words in texts]
     turns: set[tuple[int, int]] = set()
     exact = normalised = 0
     for message in item.message_evidences:
-        if hits := _saying(message.text, said):
+        if hits := _saying(message.text, texts):
             exact += 1
         elif hits := _saying(_normalised(message.text), plain):
             normalised += 1
@@ -47,8 +47,8 @@ def find_evidence(case: Case, number: int) -> Evidence:
     return Evidence(sessions, tuple(sorted(turns)), exact, normalised)
 
 
-def _saying(text: str, said: list[tuple[int, int, str]]) -> set[tuple[int, int]]:
-    return {(index, place) for index, place, words in said if words == text}
+def _saying(text: str, texts: list[tuple[int, int, str]]) -> set[tuple[int, int]]:
+    return {(index, place) for index, place, words in texts if words == text}
 
 
 def _normalised(text: str) -> str:
@@ -56,17 +56,17 @@ def _normalised(text: str) -> str:
 
 
 def _own_sessions(case: Case, where: str, item: Item) -> tuple[int, ...]:
-    """Indices of the item's conversations: by id where one conversation alone has it, else by what is said."""
+    """Return the indexes of the item's conversations: by id if it is unique, else by content."""
     if not case.shared:
         return tuple(range(len(case.conversations)))
     found: set[int] = set()
     for number, raw in enumerate(item.conversations):
         field = f"{where}.conversations[{number}]"
         own = case.id_of(field, raw)
-        same = [index for index, one in enumerate(case.conversation_ids) if own is not None and one == own]
+        same = [index for index, other in enumerate(case.conversation_ids) if own is not None and other == own]
         if len(same) != 1:
-            said = digest(case.turns_of(field, raw))
-            same = [index for index, one in enumerate(case.digests) if one == said]
+            content = digest(case.turns_of(field, raw))
+            same = [index for index, other in enumerate(case.digests) if other == content]
         if not same:
             label = f" {own!r}" if own else ""
             what = f"The conversation{label} of the item is not among those of its test case"

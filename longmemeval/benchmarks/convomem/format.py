@@ -1,9 +1,9 @@
-"""Files of ConvoMem as they are written, split into haystacks whose conversations are decoded when asked for.
+"""Files of ConvoMem as they are published, split into haystacks whose conversations are decoded on demand.
 
 Two kinds exist. An evidence file is an object `{"evidence_items": [...]}`: every item has a question and its own
 conversations. A test-case file is an array of objects (or one object) `{"evidenceItems": [...], "conversations": [...],
-"contextSize": n}`: the conversations are those of all its items among others. Either kind may spell its names in either
-way. Field names and their meaning are those of the official code (SalesforceAIResearch/ConvoMem:
+"contextSize": n}`: the conversations are those of all its items and others. Either kind may use either spelling of its
+names. Field names and their meaning are those of the official code (SalesforceAIResearch/ConvoMem:
 `EvidenceSchema.scala`, `TestCase.scala`). A file may have 850 MB: it is mapped into memory, and conversations stay
 undecoded views of the mapping.
 """
@@ -28,13 +28,13 @@ _Text = Annotated[str, Meta(pattern=r"\S")]
 
 
 class EvidenceMessage(Struct, frozen=True):
-    """A message that holds evidence, repeated from its conversation. Only the text is of use."""
+    """A message with evidence, repeated from its conversation. Only the text is used."""
 
     text: str
 
 
 class Item(Struct, frozen=True):
-    """A question with its answer, or rubric, and the conversations that hold its evidence."""
+    """A question with its answer, or rubric, and the conversations with its evidence."""
 
     question: _Text
     answer: _Text
@@ -73,30 +73,30 @@ _ID = msgspec.json.Decoder(_Id)
 
 
 class Case(Struct, frozen=True, dict=True):
-    """One haystack as the file has it, and the questions about it."""
+    """One haystack as in the file, and the questions about it."""
 
     place: Place
     field: str
-    """Where `conversations` are in the record."""
+    """Path of `conversations` in the record."""
     conversations: tuple[Raw, ...]
     items: tuple[tuple[str, Item], ...]
-    """Each with its place in the record, such as `evidenceItems[3]`."""
+    """Items with their path in the record, such as `evidenceItems[3]`."""
     context_size: int
-    """Conversations the haystack was meant to have; evidence is never cut, so it may have more."""
+    """Intended number of conversations in the haystack; evidence is never cut, so there may be more."""
 
     @property
     def shared(self) -> bool:
-        """Whether it is a test case, whose conversations are more than one item's own."""
+        """True for a test case, whose conversations are not those of a single item."""
         return self.field == "conversations"
 
     @cached_property
     def conversation_ids(self) -> tuple[str | None, ...]:
-        """The id of each conversation; None for one that has none."""
+        """The id of each conversation; None for one without an id."""
         return tuple(self.id_of(f"{self.field}[{index}]", raw) for index, raw in enumerate(self.conversations))
 
     @cached_property
     def session_ids(self) -> tuple[str, ...]:
-        """The conversations' ids where they have one of their own, else `conversation_<index>`."""
+        """The conversations' ids where they are unique, else `conversation_<index>`."""
         times = Counter(self.conversation_ids)
         stand_ins = {f"conversation_{index}": index for index in range(len(self.conversations))}
         return tuple(
@@ -106,23 +106,23 @@ class Case(Struct, frozen=True, dict=True):
 
     @cached_property
     def digests(self) -> tuple[str, ...]:
-        """A hash of what is said in each conversation."""
+        """Hash of the content of each conversation."""
         return tuple(map(digest, self.sessions()))
 
     def sessions(self) -> Iterator[tuple[Turn, ...]]:
-        """What is said in each conversation, decoded and checked one at a time."""
+        """Return the turns of each conversation, decoded and validated one at a time."""
         return map(self.session, range(len(self.conversations)))
 
     def session(self, index: int) -> tuple[Turn, ...]:
-        """What is said in one conversation."""
+        """Return the turns of one conversation."""
         return self.turns_of(f"{self.field}[{index}]", self.conversations[index])
 
     def id_of(self, field: str, conversation: Raw) -> str | None:
-        """The id of the conversation that is at `field` of the record."""
+        """Return the id of the conversation at `field` of the record."""
         return self.place.decode(field, _ID, conversation).id or None
 
     def turns_of(self, field: str, conversation: Raw) -> tuple[Turn, ...]:
-        """What is said in the conversation that is at `field` of the record; raises `DataError` when nothing is."""
+        """Return the turns of the conversation at `field` of the record; raises `DataError` if it is empty."""
         messages = self.place.decode(field, _CONVERSATION, conversation).messages
         if not messages:
             raise self.place.fault(f"{field}.messages", "The conversation has no message")
@@ -140,7 +140,7 @@ class Case(Struct, frozen=True, dict=True):
 
 
 def digest(turns: tuple[Turn, ...]) -> str:
-    """Hash of what is said in a conversation."""
+    """Return the hash of a conversation's turns."""
     return sha256_bytes(msgspec.json.encode(turns))
 
 
@@ -148,7 +148,7 @@ def read_cases(path: Path) -> tuple[Case, ...]:
     """Split a file into its haystacks, in file order; the mapping is released with the last of them.
 
     Raises:
-        DataError: the file cannot be read, has another shape, or a question in it is not as the format demands.
+        DataError: the file cannot be read, has another format, or a question in it is invalid.
     """
     raws, is_array = _split(path)
     return tuple(
@@ -159,7 +159,7 @@ def read_cases(path: Path) -> tuple[Case, ...]:
 
 
 def _split(path: Path) -> tuple[list[Raw], bool]:
-    """The records of a file, of which an object is one, and whether it is an array."""
+    """Return the records of a file, where a single object is one record, and whether it is an array."""
     data = json_in(path, map_file(path))
     is_array = re.match(rb"\s*\{", data) is None
     try:
@@ -174,7 +174,7 @@ def _split(path: Path) -> tuple[list[Raw], bool]:
 
 
 def _cases(place: Place, raw: Raw, *, may_be_evidence: bool) -> Iterator[Case]:
-    """The haystack of a test case, or one for each item of an evidence file."""
+    """Yield the haystack of a test case, or one for each item of an evidence file."""
     record = place.decode("", _RECORD, raw)
     name = "evidenceItems" if record.snake_items is None else "evidence_items"
     items = record.camel_items if record.snake_items is None else record.snake_items

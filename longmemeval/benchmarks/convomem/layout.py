@@ -1,7 +1,7 @@
-"""Where files of ConvoMem are: the folders name what the files themselves do not, category and evidence count.
+"""Paths of ConvoMem's files: the folders name what the files do not, category and evidence count.
 
 The layout is that of the published data set, `<category>/<n>_evidence/<file>.json`. The field `category` inside an item
-is the theme of its scenario, such as "Professional Life", and means nothing for grading.
+is the theme of its scenario, such as "Professional Life", and irrelevant for grading.
 """
 
 import os
@@ -26,14 +26,14 @@ _EVIDENCE_FOLDER = re.compile(r"([1-9]\d{0,3})_evidence", re.ASCII)
 
 
 class Origin(NamedTuple):
-    """What a file's folders say of it."""
+    """The facts about a file in the names of its folders."""
 
     category: str
     """The category's folder."""
     evidence: int | None
-    """Evidence messages per question; None where no folder tells."""
+    """Evidence messages per question; None if no folder gives their number."""
     prefix: str
-    """What the ids of the file's haystacks begin with: `<category>-<n>e-<folders below and file stem>`."""
+    """Prefix of the ids of the file's haystacks: `<category>-<n>e-<folders below and file stem>`."""
 
 
 class Listing(NamedTuple):
@@ -45,7 +45,7 @@ class Listing(NamedTuple):
 
 
 def origin_of(path: Path) -> Origin:
-    """What the folders of `path` say of it.
+    """Return the facts in the folder names of `path`.
 
     Raises:
         DataError: no folder is a category.
@@ -57,7 +57,7 @@ def origin_of(path: Path) -> Origin:
 
 
 def list_files(folder: Path) -> Listing:
-    """The files of ConvoMem below `folder`, hidden ones left out.
+    """Return the files of ConvoMem below `folder`, except hidden ones.
 
     Raises:
         DataError: there is none, or one is in a folder `<n>_evidence` of no known category.
@@ -79,13 +79,13 @@ def list_files(folder: Path) -> Listing:
 
 
 def claims_folder(folder: Path) -> bool:
-    """Whether a JSON file is below it where ConvoMem's files are."""
+    """Return whether a JSON file is below the folder in the layout of ConvoMem."""
     below = (_folders(path) for path in folder.rglob("*.json"))
     return any(name in CATEGORIES or _EVIDENCE_FOLDER.fullmatch(name) for names in below for name in names)
 
 
 def _folders(path: Path) -> tuple[str, ...]:
-    # Links stay: the files of a download cache are links to files that carry no name.
+    # Links are not resolved: the files of a download cache are links to files with other names.
     return Path(os.path.abspath(path)).parent.parts
 
 
@@ -102,7 +102,10 @@ def _origin(path: Path) -> Origin | None:
 
 
 def _without_category(path: Path) -> DataError:
-    """No folder is a category; the one above `<n>_evidence`, else the innermost, was probably meant to be it."""
+    """Return the error for a path without category.
+
+    It suggests one for the folder above `<n>_evidence`, else the innermost, which was probably meant to be it.
+    """
     meant = next((name for name in reversed(_folders(path)) if not _EVIDENCE_FOLDER.fullmatch(name)), "")
     what = "No folder of the path names the category of the file's questions"
     return DataError(what, where=str(path), fix=f"{_LAYOUT}. {nearest(meant, CATEGORIES)}")

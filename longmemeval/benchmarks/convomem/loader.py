@@ -21,16 +21,16 @@ from longmemeval.records import Gold, Haystack, Question, Session
 
 _FIRST_DAY = datetime(2000, 1, 1)
 _OPEN_FILES = 8
-"""Files that stay mapped and split: the folder has more of them than a process may hold open."""
+"""Number of files that stay mapped and split: the folder has more of them than a process may hold open."""
 
 
 class _Entry(NamedTuple):
-    """What is kept in memory of a haystack."""
+    """The data about a haystack that is held in memory."""
 
     path: Path
     origin: Origin
     number: int
-    """Of the haystack in its file, counted from 0."""
+    """Number of the haystack in its file, from 0."""
     sessions: int
     questions: tuple[str, ...]
 
@@ -39,14 +39,14 @@ class ConvoMemDataset:
     """A `Dataset` over one file of ConvoMem, or over a folder of them.
 
     A test case is a haystack of many questions, an item of an evidence file is one of its own. A haystack's id is
-    `<category>-<n>e-<file stem>-<index>`, a question's `<haystack id>/q<index>`, indices counted from 0. Category and
-    evidence count come from the folders `<category>/<n>_evidence/`, however deep above and below; without the second,
-    a question's count is that of its evidence messages.
+    `<category>-<n>e-<file stem>-<index>`, a question's `<haystack id>/q<index>`, indexes counted from 0. Category and
+    evidence count come from the folders `<category>/<n>_evidence/`, at any depth; without the second, a question's
+    count is that of its evidence messages.
 
     **The data has no dates.** Conversation i of a haystack gets the stand-in day 2000-01-01 + i days, at midnight; the
-    question is asked on the day after the last. Only their order means anything.
+    question is put on the day after the last. Only their order is meaningful.
 
-    Opening splits every file once and keeps the questions; conversations are decoded and checked when asked for, one
+    Opening splits every file once and stores the questions; conversations are decoded and validated on demand, one
     haystack at a time.
 
     Args:
@@ -54,7 +54,7 @@ class ConvoMemDataset:
         name: the catalogue name; empty: the stem of the file, or the folder's name.
 
     Raises:
-        DataError: a file cannot be read, is not as the format demands, or is in no category; no question is there.
+        DataError: a file cannot be read, is invalid, or is in no category; or there is no question.
     """
 
     benchmark = "convomem"
@@ -73,7 +73,7 @@ class ConvoMemDataset:
             raise DataError("The data set has no question: every list of evidence items is empty", where=str(path))
 
     def _add(self, path: Path, origin: Origin) -> None:
-        """Note the haystacks of one file."""
+        """Register the haystacks of one file."""
         for index, case in enumerate(self._cases(path)):
             haystack_id = f"{origin.prefix}-{index}"
             if problem := problem_of_id(haystack_id):
@@ -92,7 +92,7 @@ class ConvoMemDataset:
 
     @property
     def passed_over(self) -> tuple[Path, ...]:
-        """JSON files of the folder that are not read, since they are in no category."""
+        """JSON files of the folder that are not read because they are in no category."""
         return self._listing.passed_over
 
     @cached_property
@@ -105,7 +105,7 @@ class ConvoMemDataset:
 
     @cached_property
     def content_sha256(self) -> str:
-        """Hash of every haystack, question and gold as canonical JSON, one a line; checks all files on the way."""
+        """Hash of every haystack, question and gold as canonical JSON, one a line; validates all files."""
         digest = hashlib.sha256()
         for haystack in self.haystacks():
             digest.update(msgspec.json.encode(haystack) + b"\n")
@@ -117,17 +117,17 @@ class ConvoMemDataset:
         return sum(len(entry.questions) for entry in self._entries.values())
 
     def questions(self) -> Iterator[Question]:
-        """All questions in the order of the files."""
+        """Yield all questions in the order of the files."""
         for haystack_id in self._entries:
             yield from self._questions(haystack_id)
 
     def haystacks(self) -> Iterator[Haystack]:
-        """All haystacks in the order of the files, one in memory at a time; raises `DataError` at the first bad one."""
+        """Yield all haystacks in the order of the files, one in memory at a time; `DataError` at an invalid one."""
         for haystack_id in self._entries:
             yield self.haystack(haystack_id)
 
     def haystack(self, haystack_id: str) -> Haystack:
-        """One haystack, sessions in file order, each on its stand-in day."""
+        """Return one haystack, sessions in file order, each on its stand-in day."""
         if haystack_id not in self._entries:
             raise self._unknown("haystack", haystack_id, self._entries)
         case = self._case(self._entries[haystack_id])
@@ -138,11 +138,11 @@ class ConvoMemDataset:
         return Haystack(haystack_id, tuple(sessions))
 
     def question_type(self, question_id: str) -> str:
-        """One of the types in `CATEGORIES`."""
+        """Return one of the types in `CATEGORIES`."""
         return CATEGORIES[self._find(question_id)[0].origin.category]
 
     def gold(self, question_id: str) -> Gold:
-        """The right answer to `question_id`, or the rubric it is graded by, and where its evidence is."""
+        """Return the gold of `question_id`: the right answer, or the rubric it is graded by, and its evidence."""
         entry, index = self._find(question_id)
         case = self._case(entry)
         _, item = case.items[index]
@@ -160,24 +160,24 @@ class ConvoMemDataset:
         )
 
     def cases(self) -> Iterator[Case]:
-        """All haystacks as the files have them."""
+        """Yield all haystacks as in the files."""
         for entry in self._entries.values():
             yield self._case(entry)
 
     def _questions(self, haystack_id: str) -> Iterator[Question]:
         entry = self._entries[haystack_id]
-        asked = _stand_in(entry.sessions)
+        date = _stand_in(entry.sessions)
         for index, text in enumerate(entry.questions):
-            yield Question(f"{haystack_id}/q{index}", text, *asked, haystack_id)
+            yield Question(f"{haystack_id}/q{index}", text, *date, haystack_id)
 
     def _case(self, entry: _Entry) -> Case:
         return self._cases(entry.path)[entry.number]
 
     def _find(self, question_id: str) -> tuple[_Entry, int]:
-        """The haystack a question is about, and the question's index there."""
+        """Return the haystack of a question, and the question's index there."""
         haystack_id = question_id.rpartition("/")[0]
         if haystack_id not in self._entries:
-            raise self._unknown("question", question_id, (f"{one}/q0" for one in self._entries))
+            raise self._unknown("question", question_id, (f"{known}/q0" for known in self._entries))
         ids = [question.question_id for question in self._questions(haystack_id)]
         if question_id not in ids:
             raise self._unknown("question", question_id, ids)
@@ -188,6 +188,6 @@ class ConvoMemDataset:
 
 
 def _stand_in(index: int) -> tuple[datetime, str]:
-    """The date that conversation `index` gets, and its text in LongMemEval's form."""
+    """Return the date for conversation `index`, and its text in LongMemEval's form."""
     day = _FIRST_DAY + timedelta(days=index)
     return day, official_date(day)

@@ -1,4 +1,4 @@
-"""What the labels of a data set of ConvoMem's shape lack, counted: it breaks no rule but can mislead."""
+"""Counts of gaps in the labels of a data set of ConvoMem's format: they break no rule but can mislead."""
 
 from msgspec import Struct
 
@@ -8,7 +8,7 @@ from longmemeval.benchmarks.convomem.loader import ConvoMemDataset
 
 
 class ConvoMemQuirks(Struct):
-    """How often each oddity occurs in a data set of ConvoMem's shape."""
+    """Counts of each oddity in a data set of ConvoMem's format."""
 
     files: int = 0
     json_files_in_no_category: int = 0
@@ -18,19 +18,19 @@ class ConvoMemQuirks(Struct):
     haystacks_of_another_size: int = 0
     """Test cases with more or fewer conversations than their context size says."""
     conversations_without_id_of_their_own: int = 0
-    """Conversations without id, or with one that another of the same haystack has; they are numbered."""
+    """Conversations without an id, or with one that another of the same haystack has; they are numbered."""
     evidence_texts: int = 0
     evidence_texts_found_after_normalising: int = 0
     """Texts that are a turn's except for white space, Unicode forms, quotation marks and dashes."""
     unmatched_evidence_texts: int = 0
-    """Texts that no turn of the item's conversations says: `evidence_turns` lacks them."""
+    """Texts that no turn of the item's conversations contains: `evidence_turns` lacks them."""
     questions_without_evidence_turn: int = 0
     repeated_questions: int = 0
     """Questions with the text and the answer of an earlier one of the same haystack."""
 
 
 def convomem_quirks(dataset: ConvoMemDataset) -> ConvoMemQuirks:
-    """Count the oddities, a haystack at a time; raises `DataError` at the first bad one."""
+    """Count the oddities, a haystack at a time; raises `DataError` at the first invalid one."""
     quirks = ConvoMemQuirks(files=len(dataset.files), json_files_in_no_category=len(dataset.passed_over))
     for case in dataset.cases():
         _count_haystack(quirks, case)

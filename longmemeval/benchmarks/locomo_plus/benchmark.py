@@ -1,4 +1,4 @@
-"""LoCoMo-Plus (Li et al. 2026): what it says of itself."""
+"""The specification of LoCoMo-Plus (Li et al. 2026)."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""The LoCoMo-Plus file as it is written: cues and triggers, to be spliced into the conversations of LoCoMo.
+"""The LoCoMo-Plus file as it is published: cues and triggers, to be inserted into the conversations of LoCoMo.
 
-What a line is, which conversation an item goes with, and how long a gap is, are those of `data/unified_input.py` and
+The parsing of lines, the conversation of each item, and the lengths of gaps follow `data/unified_input.py` and
 `data/build_conv.py` in the official repository (xjtuleeyf/Locomo-Plus at 059f4e3).
 """
 
@@ -29,7 +29,7 @@ _Text = Annotated[str, Meta(pattern=r"\S")]
 
 
 class CueRecord(Struct, frozen=True):
-    """One item, every field that is used."""
+    """The fields of one item that are used."""
 
     relation_type: _Text
     cue_dialogue: _Text
@@ -38,29 +38,29 @@ class CueRecord(Struct, frozen=True):
 
     @property
     def cue(self) -> list[tuple[str, str]]:
-        """What is said weeks before: speakers `A` and `B`, and their words."""
+        """The dialogue weeks before the trigger: speakers `A` and `B`, and their words."""
         return lines_of(self.cue_dialogue)
 
     @property
     def trigger(self) -> str:
-        """What `A` says now."""
+        """The words of `A` in the trigger."""
         return lines_of(self.trigger_query)[0][1]
 
     @property
     def gap_days(self) -> int | None:
-        """Days between the two; None where the text does not say how many."""
+        """Days between cue and trigger; None if the text gives no number."""
         return days_of(self.time_gap)
 
 
 def lines_of(dialogue: str) -> list[tuple[str, str]]:
-    """Speaker, `A` or `B`, and words of each line that names its speaker."""
+    """Return speaker, `A` or `B`, and words of each line that names its speaker."""
     return [(match[1], match[2].strip()) for line in dialogue.split("\n") if (match := _LINE.match(line))]
 
 
 def days_of(gap: str) -> int | None:
-    """The days that a text such as "around six weeks later" stands for; None where it gives no number.
+    """Return the days that a text such as "around six weeks later" stands for; None if it gives no number.
 
-    A week has 7 days, a month 30, a year 365. The official parser has 0 where there is no number.
+    A week has 7 days, a month 30, a year 365. The official parser has 0 if there is no number.
     """
     found = _GAP.search(gap.lower())
     if found is None:
@@ -71,7 +71,7 @@ def days_of(gap: str) -> int | None:
 
 
 def date_text(date: datetime) -> str:
-    """A date as LoCoMo writes it: `1:56 pm on 8 May, 2023`."""
+    """Return a date as LoCoMo writes it: `1:56 pm on 8 May, 2023`."""
     half = "pm" if date.hour >= 12 else "am"
     return f"{(date.hour - 1) % 12 + 1}:{date:%M} {half} on {date.day} {MONTHS[date.month - 1]}, {date.year}"
 
@@ -81,10 +81,10 @@ _RECORD = msgspec.json.Decoder(CueRecord)
 
 
 def read_cues(path: Path) -> list[CueRecord]:
-    """Decode and check a whole file.
+    """Decode and validate a whole file.
 
     Raises:
-        DataError: it cannot be read, is no JSON array of records, or a record is not as the format demands.
+        DataError: it cannot be read, is not a JSON array of records, or a record is invalid.
     """
     try:
         data = path.read_bytes()

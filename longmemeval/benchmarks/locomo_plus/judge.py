@@ -6,7 +6,7 @@
 | `locomo-plus-substring` | the official one | as the authors' code does: "incorrect" counts as correct |
 | `locomo-plus-own` | our own wording, which shows the trigger too | as JSON |
 
-Where the authors' file is not in the data folder, `locomo-plus` is `locomo-plus-own`, and named so.
+If the authors' file is not in the data folder, `locomo-plus` is `locomo-plus-own`, and named so.
 """
 
 import json
@@ -46,31 +46,31 @@ _LABEL_THEN_REASON = re.compile(
 
 
 def official_prompt(evidence: str, prediction: str, texts: dict[str, str]) -> str:
-    """The prompt as the authors send it: their opening line comes first, though no conversation follows."""
+    """Return the prompt as the authors send it: their opening line comes first, though no conversation follows."""
     filled = texts[COGNITIVE_JUDGE].format(gold="", pred=prediction, evidence=evidence)
     return texts[OPENING].format("A", "B") + filled.strip()
 
 
 def strict_label(reply: str) -> bool | None:
-    """What the JSON objects of a reply say, whatever stands around them; None where they give no one label.
+    """Return the label in the JSON objects of a reply, whatever text surrounds them; None unless they give exactly one.
 
-    The prompt offers "correct" and "wrong" alone.
+    The prompt offers only "correct" and "wrong".
     """
-    said, decoder, place = set[object](), json.JSONDecoder(object_pairs_hook=list), reply.find("{")
+    labels, decoder, place = set[object](), json.JSONDecoder(object_pairs_hook=list), reply.find("{")
     while place >= 0:
         try:
             pairs, end = decoder.raw_decode(reply, place)
         except (ValueError, RecursionError):
             return None
-        said |= {value.strip().lower() if isinstance(value, str) else "" for name, value in pairs if name == "label"}
+        labels |= {value.strip().lower() if isinstance(value, str) else "" for name, value in pairs if name == "label"}
         place = reply.find("{", end)
-    return {"correct": True, "wrong": False}.get(str(said.pop())) if len(said) == 1 else None
+    return {"correct": True, "wrong": False}.get(str(labels.pop())) if len(labels) == 1 else None
 
 
 def official_credit(reply: str) -> float:
-    """The authors' reading (`llm_as_judge.py:43-66`): a label in JSON, else a word anywhere in the text.
+    """Return the credit by the authors' reading (`llm_as_judge.py:43-66`): a label in JSON, else a word in the text.
 
-    "incorrect" holds "correct" and is worth 1, a reply that says nothing 0.
+    "incorrect" contains "correct" and gets 1, a reply without any of the words 0.
     """
     text = reply.strip()
     if found := _LABEL_THEN_REASON.search(text):
@@ -84,7 +84,7 @@ def official_credit(reply: str) -> float:
 
 
 def substring_label(reply: str) -> bool:
-    """Whether the authors' reading gives full credit; half of it, which the prompt does not offer, is none."""
+    """Return whether the authors' reading gives full credit; half, which the prompt does not offer, counts as none."""
     return official_credit(reply) == 1
 
 
@@ -93,14 +93,14 @@ def _credit(label: str) -> float:
 
 
 class LocomoPlusJudge:
-    """Grades with the official prompt on any chat model.
+    """A judge with the official prompt on any chat model.
 
     Args:
         model: the model that grades.
-        endpoint: where it is served (`served_at`); None where that is not known.
-        prompts: the set, whose reading and name are the judge's.
-        name: of the set.
-        texts: the official ones.
+        endpoint: address at which it is served (`served_at`); None if unknown.
+        name: name of the set.
+        prompts: the set, which defines how replies are read.
+        texts: the official texts.
     """
 
     def __init__(
@@ -121,13 +121,13 @@ class LocomoPlusJudge:
 
     @property
     def identity(self) -> JudgeIdentity:
-        """Who grades; `official` for the strict reading of `gpt-4o-mini` as OpenAI serves it."""
+        """Identity of the judge; `official` for the strict reading of `gpt-4o-mini` as OpenAI serves it."""
         return self._identity
 
     async def judge(self, question: Question, gold: Gold, hypothesis: str) -> Judgement:
-        """Grade `hypothesis` with one call; a failed call, and a reply that cannot be read, give no label.
+        """Grade `hypothesis` with one call; a failed call and an unreadable reply give no label.
 
-        The authors' code takes the text of a failed call for a reply.
+        The authors' code reads the message of a failed call as a reply.
 
         Raises:
             HarnessError: the question is of another benchmark.
@@ -161,7 +161,7 @@ def _prompts(name: str, read: Callable[[str], bool | None], official_model: str 
             return TemplateJudge(load_template_set(OWN_SET), model, endpoint)
         return LocomoPlusJudge(model, endpoint, name, prompts, official_texts(file, *used))
 
-    # The reading is part of it: two judges that may differ never share an id.
+    # The name, which implies the reading, is hashed: two judges that may differ never share an id.
     prompts = Prompts(
         sha256_bytes(msgspec.json.encode([name, used], order="sorted")),
         parameters,

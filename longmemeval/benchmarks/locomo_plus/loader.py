@@ -1,4 +1,4 @@
-"""LoCoMo-Plus: conversations of LoCoMo, each many times, with an exchange spliced in that has to be noticed."""
+"""LoCoMo-Plus: conversations of LoCoMo, each used many times, with an inserted exchange that has to be noticed."""
 
 import hashlib
 from datetime import timedelta
@@ -16,25 +16,24 @@ from longmemeval.records import Gold, Haystack, Question, Session, Turn
 
 CUE_SESSION = "session_cue"
 ASKED_AFTER = timedelta(days=7)
-"""From the last session of the conversation to the trigger."""
+"""Time from the last session of the conversation to the trigger."""
 
 
 class LocomoPlusDataset(InMemoryDataset):
-    """A `Dataset` over a file of cues and triggers, and the conversations of LoCoMo beside it.
+    """A `Dataset` over a file of cues and triggers, and LoCoMo's conversations in the same folder.
 
     Item i, counted from 0, goes with conversation i modulo their number. Its haystack, `<sample_id>_plus_<i>`, is that
     conversation and the session `session_cue`, dated by the item's gap before the trigger; the question is the trigger,
-    which the first speaker says 7 days after the last session. A gap that gives no number is 0 days, as officially:
-    the cue then comes after all sessions.
+    which the first speaker says 7 days after the last session. A gap without a number is 0 days, as officially: the cue
+    then comes after all sessions.
 
     Args:
         path: the file of items; LoCoMo's `locomo10.json` is in the same folder.
         name: the catalogue name; empty: the stem of the file.
-        captions: whether turns keep the captions of shared pictures. Without them the name ends in
-            `-without-captions`.
+        captions: False removes the captions of shared pictures. The name then ends in `-without-captions`.
 
     Raises:
-        DataError: a file is not there, or not as its format demands.
+        DataError: a file is missing or invalid.
     """
 
     def __init__(self, path: Path, name: str = "", captions: bool = True) -> None:
@@ -47,7 +46,7 @@ class LocomoPlusDataset(InMemoryDataset):
                 fix="Run `longmemeval datasets download locomo-plus`, or put LoCoMo's locomo10.json there",
             )
         locomo = LocomoDataset(self._locomo_file, captions=captions)
-        conversations = [(one, locomo.haystack(one.sample_id)) for one in locomo.conversations()]
+        conversations = [(c, locomo.haystack(c.sample_id)) for c in locomo.conversations()]
         spliced = [
             _spliced(number, item, *conversations[number % len(conversations)])
             for number, item in enumerate(self.items)
@@ -59,11 +58,11 @@ class LocomoPlusDataset(InMemoryDataset):
             [haystack for haystack, _, _ in spliced],
             [(question, gold) for _, question, gold in spliced],
         )
-        speakers = [one.speaker_a for one, _ in conversations]
+        speakers = [conversation.speaker_a for conversation, _ in conversations]
         self.asked_by = {
             question.question_id: speakers[number % len(speakers)] for number, (_, question, _) in enumerate(spliced)
         }
-        """Question id -> who says the trigger."""
+        """Question id -> speaker of the trigger."""
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -79,20 +78,20 @@ class LocomoPlusDataset(InMemoryDataset):
 def _spliced(
     number: int, item: CueRecord, conversation: Conversation, haystack: Haystack
 ) -> tuple[Haystack, Question, Gold]:
-    """The haystack of one item, its question and its gold."""
-    haystack_id, asked = f"{conversation.sample_id}_plus_{number}", haystack.sessions[-1].date + ASKED_AFTER
-    said = asked - timedelta(days=item.gap_days or 0)
+    """Return the haystack of one item, its question and its gold."""
+    haystack_id, trigger_date = f"{conversation.sample_id}_plus_{number}", haystack.sessions[-1].date + ASKED_AFTER
+    cue_date = trigger_date - timedelta(days=item.gap_days or 0)
     names = {"A": conversation.speaker_a, "B": conversation.speaker_b}
-    turns = tuple(Turn("user" if who == "A" else "assistant", words, names[who]) for who, words in item.cue)
-    cue = Session(CUE_SESSION, said, date_text(said), turns)
-    # Sorting is stable: what has the very time of a session comes after it, as officially.
+    turns = tuple(Turn("user" if speaker == "A" else "assistant", words, names[speaker]) for speaker, words in item.cue)
+    cue = Session(CUE_SESSION, cue_date, date_text(cue_date), turns)
+    # Sorting is stable: a cue at the very time of a session comes after it, as officially.
     sessions = tuple(sorted((*haystack.sessions, cue), key=attrgetter("date")))
-    # With the colon of the official code, U+FF1A: what its judge reads, byte for byte.
+    # With the colon of the official code, U+FF1A, which its judge reads, byte for byte.
     texts = tuple(f"{turn.speaker}\N{FULLWIDTH COLON}{turn.content}" for turn in turns)
     question_id = f"{haystack_id}/q"
     return (
         Haystack(haystack_id, sessions),
-        Question(question_id, item.trigger, asked, date_text(asked), haystack_id),
+        Question(question_id, item.trigger, trigger_date, date_text(trigger_date), haystack_id),
         Gold(
             question_id,
             COGNITIVE,

@@ -1,8 +1,8 @@
-"""The authors' own words, read from their files where the user has them: no licence allows us to ship them.
+"""The authors' own prompts, read from their files if the user has them: no licence allows us to ship them.
 
-`datasets download locomo-plus` puts `locomo_plus_prompt.py` (the judge's words) and `locomo_plus_utils.py` (those that
-triggers are put in) into the data folder. They are parsed, never run, and a text counts only when its hash is the
-official one's.
+`datasets download locomo-plus` puts `locomo_plus_prompt.py` (the judge's prompts) and `locomo_plus_utils.py` (those for
+triggers) into the data folder. They are parsed, never executed, and a text counts only if its hash is the official
+one's.
 """
 
 import ast
@@ -19,11 +19,11 @@ SHA256 = {
     COGNITIVE_JUDGE: "83875348ab831a4f2932457bc951d37654db9f77ecaf50e7a8aacf5ff566a08b",
     COGNITIVE_TASK: "b9f2dd0d22ec2bf45fad034c90d94f61cb9f4776999220e50dc811ebc8f7d9d3",
 }
-"""Of `evaluation_framework/task_eval/prompt.py` and `utils.py` at 059f4e3, by the name each text has there."""
+"""Hashes of texts in `evaluation_framework/task_eval/prompt.py` and `utils.py` at 059f4e3, by their names there."""
 
 
 def official_texts(file: Path, *names: str) -> dict[str, str]:
-    """Texts of a Python file, by the names of variables or of keys of a dictionary.
+    """Return texts of a Python file, by the names of variables or of keys of a dictionary.
 
     Raises:
         HarnessError: the file cannot be read as Python.

@@ -1,7 +1,7 @@
-"""Answers of known truth for LoCoMo-Plus: replies that are linked to the cue, and replies that are not.
+"""Answers for LoCoMo-Plus known to be right or wrong: replies that are linked to the cue, and replies that are not.
 
-The gold is the cue, and a reply is right if it takes it up. Replies that only take up the trigger are not made: the
-trigger goes back to the cue, so that such a reply may well be linked to it.
+The gold is the cue, and a reply is right if it refers to it. There are no replies that only refer to the trigger: since
+the trigger refers to the cue, such a reply may well be linked to it.
 """
 
 import re
@@ -61,21 +61,21 @@ _WORDS = re.compile(r"[A-Za-z]+(?:['\u2019][a-z]+)?")
 
 
 def retold(cue: str) -> str:
-    """Return what somebody said of themselves as it is said to them: `I lost my bike` as `You lost your bike`."""
+    """Return what somebody said of themselves, rephrased to them: `I lost my bike` as `You lost your bike`."""
 
     def other_side(match: re.Match[str]) -> str:
-        said = match[0].replace("\u2019", "'")
-        found = _OTHER_SIDE.get(said.lower(), match[0])
+        word = match[0].replace("\u2019", "'")
+        found = _OTHER_SIDE.get(word.lower(), match[0])
         return found[:1].upper() + found[1:] if match.start() == 0 else found
 
     return _WORDS.sub(other_side, re.sub(r"\bI was\b", "you were", cue))
 
 
 def _cue(gold: Gold) -> str:
-    """Return what is said first, without the name of who says it."""
-    said = gold.evidence_texts[0].partition("\N{FULLWIDTH COLON}")[2]
-    # Some lines hold the reply too, behind a line break that was never made one.
-    return _REPLY.split(said)[0].strip()
+    """Return the first words of the cue, without the speaker's name."""
+    text = gold.evidence_texts[0].partition("\N{FULLWIDTH COLON}")[2]
+    # Some lines contain the reply too, after an escaped line break.
+    return _REPLY.split(text)[0].strip()
 
 
 def _words(gold: Gold) -> set[str]:
@@ -84,7 +84,7 @@ def _words(gold: Gold) -> set[str]:
 
 def _on(ground: Ground) -> Make:
     words = {name: _words(gold) for name, gold in ground.golds.items()}
-    triggers = {one.question_id: set(content_words(one.text)) for one in ground.questions}
+    triggers = {q.question_id: set(content_words(q.text)) for q in ground.questions}
 
     def make(question: Question, gold: Gold, random: Random) -> Iterator[Made]:
         cue = _cue(gold)
@@ -92,7 +92,7 @@ def _on(ground: Ground) -> Make:
         yield Made("retold", random.choice(_RETOLD).format(cue=retold(cue)))
         yield Made("linked-late", _LATE.format(cue=cue))
         own = words[gold.question_id] | triggers[gold.question_id]
-        others = [name for name, said in words.items() if not own & (said | triggers[name])]
+        others = [name for name, cue_words in words.items() if not own & (cue_words | triggers[name])]
         if others:
             other = random.choice(others)
             text = random.choice(_QUOTES).format(cue=_cue(ground.golds[other]))

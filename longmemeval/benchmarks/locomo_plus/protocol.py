@@ -1,4 +1,4 @@
-"""How LoCoMo-Plus's authors put a trigger to a model: `data/unified_input.py` and `task_eval/utils.py` at 059f4e3.
+"""The way LoCoMo-Plus's authors put a trigger to a model: `data/unified_input.py` and `task_eval/utils.py` at 059f4e3.
 
 One message: their opening line, their instruction to show that the memory is there, and the conversation as lines
 `Name said, "text"` without dates, captions or borders of sessions, the trigger as the last of them. The words are read
@@ -24,7 +24,7 @@ CHOSEN = "the memory chooses what is shown of the conversation, where theirs sho
 
 
 def protocol_record(seed: int, texts: object, whole_history: bool) -> dict[str, Any]:
-    """What a manifest says of the protocol under `settings.protocol`; nothing is drawn, so that no seed is in it."""
+    """Return the record of the protocol for a manifest's `settings.protocol`; nothing is random, so it has no seed."""
     return {
         "name": "official",
         "texts_sha256": {name: SHA256[name] for name in (OPENING, COGNITIVE_TASK)},
@@ -33,15 +33,15 @@ def protocol_record(seed: int, texts: object, whole_history: bool) -> dict[str, 
 
 
 def compose(dataset: LocomoPlusDataset, data_dir: Path, record: Mapping[str, Any]) -> Compose:
-    """What makes the message of a call.
+    """Return the composer of the message of a call.
 
     Args:
-        dataset: what is asked about.
-        data_dir: where the authors' file is.
+        dataset: the data set of the questions.
+        data_dir: folder with the authors' file.
         record: a manifest's `settings.protocol`.
 
     Raises:
-        HarnessError: the authors' words are not there.
+        HarnessError: the authors' prompts are missing.
     """
     file = data_dir / TASK_FILE
     if not file.exists():
@@ -55,7 +55,7 @@ def compose(dataset: LocomoPlusDataset, data_dir: Path, record: Mapping[str, Any
 
 
 def protocol_note(record: Mapping[str, Any], official_metric: bool) -> str:
-    """What tables have to say of runs under the protocol."""
+    """Return the note for tables with runs under the protocol."""
     differs = "; ".join(record.get("deviations", ()))
     return (
         "LoCoMo-Plus's answering protocol, in the authors' words, which tell the model to show its memory. "
@@ -64,20 +64,20 @@ def protocol_note(record: Mapping[str, Any], official_metric: bool) -> str:
 
 
 def _prompt(opening: str, dataset: LocomoPlusDataset, question: Question, recall: Recall) -> tuple[ChatMessage, ...]:
-    lines = [*_lines(dataset, question, recall), _said(dataset.asked_by[question.question_id], question.text)]
+    lines = [*_lines(dataset, question, recall), _line(dataset.asked_by[question.question_id], question.text)]
     return (ChatMessage("user", opening + "\n".join(lines).strip()),)
 
 
 def _lines(dataset: LocomoPlusDataset, question: Question, recall: Recall) -> Iterator[str]:
-    """What was recalled; messages as the data has them, without captions."""
-    sessions = {one.session_id: one.turns for one in dataset.haystack(question.haystack_id).sessions}
+    """Yield the recalled items as lines; messages as in the data, without captions."""
+    sessions = {session.session_id: session.turns for session in dataset.haystack(question.haystack_id).sessions}
     for item in recall.items:
         places = [name.rpartition(":") for name in item.message_ids] if item.kind == "message" else []
         turns = [sessions[session_id][int(index)] for session_id, _, index in places]
-        yield from [_said(turn.speaker, turn.content) for turn in turns] or [item.text]
+        yield from [_line(turn.speaker, turn.content) for turn in turns] or [item.text]
 
 
-def _said(speaker: str, text: str) -> str:
+def _line(speaker: str, text: str) -> str:
     return f'{speaker} said, "{text.strip()}"'
 
 

@@ -1,4 +1,4 @@
-"""Oddities of a file of LoCoMo-Plus's shape, counted."""
+"""Counts of oddities in a file of LoCoMo-Plus's format."""
 
 from msgspec import Struct
 
@@ -6,25 +6,25 @@ from longmemeval.benchmarks.locomo_plus.loader import CUE_SESSION, LocomoPlusDat
 
 
 class LocomoPlusQuirks(Struct):
-    """How often each oddity occurs."""
+    """Counts of each oddity."""
 
     cues_of_one_line: int = 0
-    """Nobody replies to what is said."""
+    """Cues to which nobody replies."""
     repeated_cues: int = 0
     """Cues with the text of an earlier one; the triggers differ."""
     repeated_triggers: int = 0
     gaps_without_number: int = 0
-    """Such as "several months later": taken for 0 days, as officially."""
+    """Gaps such as "several months later": read as 0 days, as officially."""
     cues_before_the_first_session: int = 0
     cues_after_the_last_session: int = 0
-    """Later than it: between it and the trigger."""
+    """Cues between the last session and the trigger."""
     cues_at_the_time_of_a_session: int = 0
-    """Of one minute with a session, which they follow."""
+    """Cues in the same minute as a session, which they follow."""
     lines_without_speaker: int = 0
     """Lines of cues and triggers that begin with neither `A:` nor `B:`, and are left out as officially."""
     items_beyond_ascii: int = 0
     gap_texts: int = 0
-    """Different texts that say how long ago the cue was."""
+    """Number of different texts for the gap before the trigger."""
 
 
 def locomo_plus_quirks(dataset: LocomoPlusDataset) -> LocomoPlusQuirks:
