@@ -157,7 +157,7 @@ def test_draws_too_many_to_keep_are_the_same(monkeypatch: pytest.MonkeyPatch) ->
     differences = [random.Random(number).random() - 0.4 for number in range(60)]
     methods = (paired_bootstrap, sign_flip_p)
     kept = [method(differences, own(60), resamples=250) for method in methods]
-    monkeypatch.setattr("longmemeval.statistics.resampling._KEPT", 0)
+    monkeypatch.setattr("longmemeval.statistics.resampling._MAX_CACHED", 0)
     assert [method(differences, own(60), resamples=250) for method in methods] == kept
 
 

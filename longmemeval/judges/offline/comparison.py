@@ -61,8 +61,12 @@ class Comparison:
         self._words, self._near = words, near
         self._ordered = bool(_IN_ORDER.search(question.lower()))
         self._longest = LONGEST_STEP if self._ordered else LONGEST_ITEM
-        asked = normalise(question)
-        self._asked, self._asked_numbers, self._stems = set(stems_of(asked)), _numbers(asked), stems_of(words)
+        question_words = normalise(question)
+        self._question_stems, self._question_numbers, self._stems = (
+            set(stems_of(question_words)),
+            _numbers(question_words),
+            stems_of(words),
+        )
         self._held = set(self._stems)
         self._halves = _halves(words)
         self._asserted = asserted if _numbers(asserted) else words
@@ -83,7 +87,7 @@ class Comparison:
             if missing or not self._in_order(items):
                 return Verdict(False, f"{missing} of {len(items)} items missing" if missing else "another order")
         stems = set(stems_of(sought))
-        own = stems - self._asked or (set() if _numbers(sought) else stems)
+        own = stems - self._question_stems or (set() if _numbers(sought) else stems)
         if not own:
             return Verdict(bool(_numbers(sought)), "holds the number")
         names = own & set(stems_of(normalise(" ".join(names_in(form)))))
@@ -92,8 +96,8 @@ class Comparison:
 
     def _has_numbers(self, sought: Sequence[str]) -> bool:
         every = _numbers(sought)
-        wanted = {number for number in every if number.rstrip("stndrh") not in self._asked_numbers}
-        if not wanted and not set(stems_of(sought)) - self._asked:
+        wanted = {number for number in every if number.rstrip("stndrh") not in self._question_numbers}
+        if not wanted and not set(stems_of(sought)) - self._question_stems:
             wanted = every
         if _MONTHS & set(sought):
             wanted = {number for number in wanted if not re.fullmatch(r"(?:19|20)\d\d", number)}

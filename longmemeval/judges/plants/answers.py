@@ -26,7 +26,7 @@ from longmemeval.judges.plants.forms import (
 )
 from longmemeval.judges.plants.plant import KINDS
 from longmemeval.judges.plants.planting import DECLINES, Ground, Made, Make, Planting, said_of_nothing
-from longmemeval.judges.plants.topical import Said, statements, topical_sentence
+from longmemeval.judges.plants.topical import Statement, statements, topical_sentence
 from longmemeval.records import Gold, Haystack, Question
 
 LONGEST_GOLD = 25
@@ -89,7 +89,7 @@ class _Answers:
     def __init__(self, ground: Ground, described: Collection[str]) -> None:
         self._ground = ground
         self._described = described
-        self._latest: tuple[str, list[Said]] | None = None
+        self._latest: tuple[str, list[Statement]] | None = None
         self._others: dict[tuple[str, str], list[Gold]] = {}
         for gold in ground.golds.values():
             if not gold.abstention and self._is_answer(gold):
@@ -119,7 +119,7 @@ class _Answers:
             yield from _right(question, text, random)
             yield from self._wrong(question, gold, text, random)
         # A statement on the topic may well tell yes from no.
-        if not polarity_of(text) and (found := topical_sentence(question, gold, self._said(question))):
+        if not polarity_of(text) and (found := topical_sentence(question, gold, self._statements(question))):
             yield Made("topical", *found)
         # If the question offers a choice, its words are the answer.
         if not set(content_words(text)) <= set(content_words(question.text)):
@@ -159,7 +159,7 @@ class _Answers:
             if change and (kind == "changed-polarity" or is_asked(change[1].partition(" -> ")[0], text, question.text)):
                 yield Made(kind, *change)
 
-    def _said(self, question: Question) -> list[Said]:
+    def _statements(self, question: Question) -> list[Statement]:
         """Return the statements of a question's haystack, cached for the next question on it."""
         if self._latest is None or self._latest[0] != question.haystack_id:
             self._latest = question.haystack_id, list(statements(self._ground.haystack(question)))

@@ -15,7 +15,7 @@ _SHARED = 2
 """Minimum number of content words that it shares with the question."""
 
 
-class Said(NamedTuple):
+class Statement(NamedTuple):
     """A statement of a haystack."""
 
     sentence: str
@@ -27,7 +27,7 @@ class Said(NamedTuple):
     """The ids of its turn and of the neighbouring ones."""
 
 
-def statements(haystack: Haystack) -> Iterator[Said]:
+def statements(haystack: Haystack) -> Iterator[Statement]:
     """Yield the sentences of medium length that are not questions."""
     for session in haystack.sessions:
         ids = [f"{session.session_id}:{index}" for index in range(len(session.turns))]
@@ -35,10 +35,12 @@ def statements(haystack: Haystack) -> Iterator[Said]:
             around = frozenset(ids[max(0, index - 1) : index + 2])
             for sentence in map(str.strip, _SENTENCE_END.split(turn.content)):
                 if _FEWEST <= len(sentence.split()) <= _MOST and not sentence.endswith("?"):
-                    yield Said(sentence, frozenset(content_words(sentence)), session.session_id, ids[index], around)
+                    yield Statement(
+                        sentence, frozenset(content_words(sentence)), session.session_id, ids[index], around
+                    )
 
 
-def topical_sentence(question: Question, gold: Gold, said: list[Said]) -> tuple[str, str] | None:
+def topical_sentence(question: Question, gold: Gold, found: list[Statement]) -> tuple[str, str] | None:
     """Return the statement outside the evidence, without words of the gold, that shares most with the question.
 
     Neighbours of evidence turns are excluded too: they repeat it. If only sessions are labelled, these are excluded.
@@ -46,7 +48,7 @@ def topical_sentence(question: Question, gold: Gold, said: list[Said]) -> tuple[
     Args:
         question: the question.
         gold: its answer and evidence.
-        said: the statements of its haystack.
+        found: the statements of its haystack.
 
     Returns:
         The sentence and its turn id; None if there is none.
@@ -55,11 +57,11 @@ def topical_sentence(question: Question, gold: Gold, said: list[Said]) -> tuple[
     own = answer - question_words or answer
     turns, sessions = set(gold.evidence_turns), set(gold.evidence_sessions)
 
-    def is_evidence(statement: Said) -> bool:
+    def is_evidence(statement: Statement) -> bool:
         return bool(statement.around & turns) if turns else statement.session_id in sessions
 
     numbers = numbers_in(str(gold.answer))
-    near = (s for s in said if len(s.words & question_words) >= _SHARED and not s.words & own)
+    near = (s for s in found if len(s.words & question_words) >= _SHARED and not s.words & own)
     fitting = [s for s in near if not is_evidence(s) and not numbers & numbers_in(s.sentence)]
     if not fitting:
         return None

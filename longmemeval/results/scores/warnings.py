@@ -130,7 +130,7 @@ def history_fits(answers: Collection[Answer]) -> str:
     limits = ", ".join(f"{words}: {_share(count, len(answers))}" for words, count in counts.items() if count)
     return (
         f"For {_share(len(loose), len(answers))} of the questions the limits let the whole history through ({limits}): "
-        "these test no finding."
+        "these questions do not test the memory."
     )
 
 

@@ -46,13 +46,13 @@ def test_limits_that_let_the_whole_history_through(tmp_path: Path) -> None:
     assert let_through == (
         "For 100 % of the questions the limits let the whole history through (top_k at or above its messages: 100 %, "
         "last_messages at or above its messages: 100 %, budget at or above its tokens: 100 %, all of it recalled: "
-        "100 %): these test no finding."
+        "100 %): these questions do not test the memory."
     )
     narrow = ("top_k=5", "last_messages=2", "message_range=0", "budget=20")
     assert "history-fits" not in graded(data, where, "narrow", "bm25", *narrow)
     # With neighbours, five of six messages are all.
     spread = graded(data, where, "spread", "bm25", "top_k=5", "last_messages=1", "message_range=2")["history-fits"]
-    assert spread.endswith("through (all of it recalled: 100 %): these test no finding.")
+    assert spread.endswith("through (all of it recalled: 100 %): these questions do not test the memory.")
     assert "history-fits" not in graded(data, where, "whole", "full-history"), "a control sees all of it by design"
 
 
