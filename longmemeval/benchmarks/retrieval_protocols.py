@@ -1,4 +1,4 @@
-"""How a benchmark's rankings are scored, and its authors' own retrieval protocol, if any.
+"""The scoring of a benchmark's rankings, and its authors' own retrieval protocol, if any.
 
 There are two kinds of protocol. Under an `OfficialScoring`, memories rank the prepared history, and the authors'
 measures score the rankings. An `OfficialRanking` has its own corpus and rankers, straight from the data.

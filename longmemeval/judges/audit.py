@@ -151,7 +151,7 @@ class Ceiling(Struct, frozen=True):
     overall: float | None
     """None without questions."""
     by_type: dict[str, float]
-    """By question type, in alphabetical order."""
+    """Share by question type, in alphabetical order."""
 
 
 def ceiling(golds: Iterable[Gold], disputed: Set[str]) -> Ceiling:

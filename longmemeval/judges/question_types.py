@@ -30,7 +30,7 @@ class Labels(Struct, frozen=True):
     golds: Sequence[Gold]
     """Gold of all selected questions."""
     labels: Mapping[str, bool]
-    """By question id; those that were not evaluated are absent."""
+    """Labels by question id; questions that were not evaluated are absent."""
     times: Mapping[str, int] | None = None
     """Number of times a question is in an imported log, if not once."""
 

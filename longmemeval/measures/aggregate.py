@@ -1,4 +1,4 @@
-"""From the values of single questions to means, each with its denominator and its uncertainty."""
+"""Means of the values of single questions, each with its denominator and its uncertainty."""
 
 from collections.abc import Mapping, Sequence
 from math import fsum

@@ -1,4 +1,4 @@
-"""From judgements to accuracies. Every selected question counts, judged or not."""
+"""Accuracies from judgements. Every selected question counts, judged or not."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -67,7 +67,7 @@ class Metrics(Struct, frozen=True):
     task_averaged: float | None
     """Mean of the types' accuracies, each type weighing the same; None while a type it needs is missing."""
     by_type: dict[str, Score]
-    """In the benchmark's own order, others alphabetically; unanswerable questions count in their types."""
+    """Score by question type, in the benchmark's own order, others alphabetically; includes unanswerable questions."""
     abstention: Score | None
     """Score of the unanswerable questions, which count in their types too; None without any."""
     usage: Usage
@@ -81,7 +81,7 @@ class Metrics(Struct, frozen=True):
     by_facet: dict[str, Score] = {}
     """Scores by type and the benchmark's other groupings (`Gold.facets`)."""
     abstaining: Abstaining | None = None
-    """How often abstention was right, and how many unanswerable questions were refused."""
+    """Figures of abstention: how often it was right, and how many unanswerable questions were refused."""
     calibration: Calibration | None = None
     """The effect of a threshold on the best recall score; None without scores or unanswerable questions."""
     votes: VoteSpread | None = None
@@ -92,7 +92,7 @@ class Metrics(Struct, frozen=True):
     answered: int | None = None
     """Number of questions that had an answer; it grows when a run is resumed. None in files of an earlier version."""
     official_figures: OfficialFigures | None = None
-    """What the benchmark's own script prints for the same labels; None without such a script, and for judges that it
+    """Figures of the benchmark's own script for the same labels; None without such a script, and for judges that it
     does not accept, which are all but the official one."""
     haystacks: int | None = None
     """Number of haystacks that the questions share, which intervals resample whole; None where each question has its
@@ -132,7 +132,7 @@ def compute_metrics(
     unanswerable = [gold for gold in golds if gold.abstention]
     answerable = [gold for gold in golds if not gold.abstention]
     faceted = sorted((g for g in golds if g.facets), key=lambda g: (g.question_type, *g.facets.values()))
-    latencies = [made.latency_ms for made in present if made.attempts > 0 and made.latency_ms is not None]
+    latencies = [one.latency_ms for one in present if one.attempts > 0 and one.latency_ms is not None]
     official = _is_official(identity, evaluated)
     labels = {judgement.question_id: judgement.label for judgement in evaluated if judgement.label is not None}
     figures = types.official_figures

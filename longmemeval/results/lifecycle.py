@@ -1,4 +1,4 @@
-"""How a run begins, resumes and ends: the same for answers and for rankings.
+"""The lifecycle of a run, from begin over resume to end: the same for answers and for rankings.
 
 It resumes only with the settings it was started with, and only if its journal is unchanged.
 """

@@ -96,7 +96,7 @@ class RunManifest(Struct, frozen=True):
     files: dict[str, str] = {}
     """sha256 of the journals as they were at the end."""
     selection: Selection | None = None
-    """How `question_ids` were chosen; None: an earlier version did not record it."""
+    """The selection of `question_ids`; None: an earlier version did not record it."""
     merged_from: tuple[MergedShard, ...] = ()
     """The shards that `merge` made it from, in order."""
     extended_from: tuple[EarlierExtent, ...] = ()

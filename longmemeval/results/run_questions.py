@@ -31,12 +31,12 @@ class RunQuestions:
         self.total = len(everything)
         """Number of questions in the whole data set."""
         wanted = set(manifest.question_ids)
-        asked = {question.question_id: question for question in everything if question.question_id in wanted}
+        selected = {question.question_id: question for question in everything if question.question_id in wanted}
         protocol = manifest.settings.official_protocol
         if protocol.get("name") == "official" and (answering := self.benchmark.answering):
-            offered = answering.questions(dataset, list(asked.values()), protocol)
-            asked = {question.question_id: question for question in offered}
-        if strangers := wanted - asked.keys():
+            offered = answering.questions(dataset, list(selected.values()), protocol)
+            selected = {question.question_id: question for question in offered}
+        if strangers := wanted - selected.keys():
             raise IntegrityError(
                 f"Run '{manifest.run_id}' says it answered questions that its data set does not have: "
                 + ", ".join(sorted(strangers)[:5]),
@@ -44,7 +44,7 @@ class RunQuestions:
                 fix="Restore its run.json from a copy",
             )
         check_selection(manifest, dataset, everything)
-        self.questions = {question_id: asked[question_id] for question_id in manifest.question_ids}
+        self.questions = {question_id: selected[question_id] for question_id in manifest.question_ids}
         self._golds: dict[str, Gold] = {}
 
     def of(self, manifest: RunManifest) -> "RunQuestions":

@@ -23,7 +23,7 @@ class Agreement(Struct, frozen=True):
 
     overall: Concordance
     by_type: dict[str, Concordance]
-    """By question type, in alphabetical order."""
+    """Concordance by question type, in alphabetical order."""
     disputed: tuple[str, ...]
     """Ids of the questions with different labels, sorted."""
 

@@ -69,30 +69,30 @@ def _on(ground: Ground) -> Make:
         all_of_it = " ".join([*gold.rubric, str(gold.answer)])
         own, numbers = set(content_words(all_of_it)), amounts_in(all_of_it)
         free = [
-            (sentence_of(said), name)
-            for name, said in stated.items()
-            if said
+            (sentence_of(statements), name)
+            for name, statements in stated.items()
+            if statements
             and ground.golds[name].question_type == ability
-            and not own & set(content_words(" ".join(said)))
-            and not near(numbers, amounts_in(" ".join(said)))
+            and not own & set(content_words(" ".join(statements)))
+            and not near(numbers, amounts_in(" ".join(statements)))
         ]
         return random.choice(free) if free else None
 
     def make(question: Question, gold: Gold, random: Random) -> Iterator[Made]:
         if not isinstance(gold, BeamGold):
             return
-        said = stated[gold.question_id]
+        statements = stated[gold.question_id]
         if gold.question_type == ORDERING:
-            yield from _ordered(said)
+            yield from _ordered(statements)
             return
-        if said:
-            yield Made("nuggets", sentence_of(said))
-            yield Made("polite", polite(sentence_of(said), random))
-            yield from _in_part(said)
+        if statements:
+            yield Made("nuggets", sentence_of(statements))
+            yield Made("polite", polite(sentence_of(statements), random))
+            yield from _in_part(statements)
         if gold.abstention:
             yield Made("declines", random.choice(DECLINES))
         else:
-            yield from _changed(said, random)
+            yield from _changed(statements, random)
             if not any(map(abstains, gold.rubric)):
                 yield Made("refusal", random.choice(DECLINES))
         kind = "answers-unanswerable" if gold.abstention else "other-question"
@@ -114,45 +114,49 @@ def _statements(gold: BeamGold) -> list[str]:
     return [text for text in found if text] if all(found) else []
 
 
-def _ordered(said: Sequence[str]) -> Iterator[Made]:
+def _ordered(statements: Sequence[str]) -> Iterator[Made]:
     """Yield answers about an order, scored 1 and 0 if the lines are compared correctly, between these otherwise.
 
     Lines are numbered: the authors' code counts a line equal to a nugget byte for byte, whatever the judge says of it.
     """
-    if len(said) > 1 and len(set(map(str.lower, said))) == len(said) and not any("\n" in text for text in said):
-        yield Made("in-order", _numbered(said))
-        yield Made("reversed", _numbered(said[::-1]))
+    if (
+        len(statements) > 1
+        and len(set(map(str.lower, statements))) == len(statements)
+        and not any("\n" in text for text in statements)
+    ):
+        yield Made("in-order", _numbered(statements))
+        yield Made("reversed", _numbered(statements[::-1]))
 
 
 def _numbered(lines: Sequence[str]) -> str:
     return "\n".join(f"{place}. {line}" for place, line in enumerate(lines, start=1))
 
 
-def _in_part(said: Sequence[str]) -> Iterator[Made]:
+def _in_part(statements: Sequence[str]) -> Iterator[Made]:
     """Yield one answer that leaves out nuggets, graded by those it states and by those it leaves out.
 
     Nuggets after the first are left out if they share no word with any other, so that the rest contains nothing of
     them.
     """
-    words = [set(content_words(text)) for text in said]
+    words = [set(content_words(text)) for text in statements]
     alone = [
         place
-        for place in range(1, len(said))
+        for place in range(1, len(statements))
         if words[place] and not any(words[place] & other for at, other in enumerate(words) if at != place)
     ]
-    stated = tuple(place for place in range(len(said)) if place not in alone)
+    stated = tuple(place for place in range(len(statements)) if place not in alone)
     if alone:
-        text = sentence_of([said[place] for place in stated])
-        yield Made("answered", text, f"{len(stated)} of {len(said)} nuggets", stated)
-        yield Made("left-out", text, f"{len(alone)} of {len(said)} nuggets", tuple(alone))
+        text = sentence_of([statements[place] for place in stated])
+        yield Made("answered", text, f"{len(stated)} of {len(statements)} nuggets", stated)
+        yield Made("left-out", text, f"{len(alone)} of {len(statements)} nuggets", tuple(alone))
 
 
-def _changed(said: Sequence[str], random: Random) -> Iterator[Made]:
-    if len(said) != 1 or len(said[0].split()) > _SHORT or names_several(said[0]):
+def _changed(statements: Sequence[str], random: Random) -> Iterator[Made]:
+    if len(statements) != 1 or len(statements[0].split()) > _SHORT or names_several(statements[0]):
         return
-    if number := with_other_number(said[0], (), random):
+    if number := with_other_number(statements[0], (), random):
         yield Made("changed-number", *number)
-    if (date := with_other_date(said[0], random)) and len(content_words(said[0])) == 1:
+    if (date := with_other_date(statements[0], random)) and len(content_words(statements[0])) == 1:
         yield Made("changed-date", *date)
 
 

@@ -30,7 +30,7 @@ class BeamQuirks(Struct):
     """Their evidence ids count the messages of all plans."""
     sessions_without_a_date: int = 0
     sessions_dated_before_the_one_before: int = 0
-    """In file order."""
+    """Sessions dated before the previous one in the file."""
     sessions_with_the_date_of_the_one_before: int = 0
     session_dates_repaired: int = 0
     """Dates replaced by the next session's."""

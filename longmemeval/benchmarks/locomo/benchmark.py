@@ -40,7 +40,7 @@ ABILITIES = {
     "adversarial": "abstention",
     OPEN_ABSTENTION: "abstention",
 }
-"""By category, in the order of the paper's tables (4, 1, 2, 3, 5) and of `evaluation_stats.py`."""
+"""Ability of each category, in the order of the paper's tables (4, 1, 2, 3, 5) and of `evaluation_stats.py`."""
 
 _PUBLISHED_ID = re.compile(r"locomo_(\d{1,3})_qa(\d{1,6})", re.ASCII)
 

@@ -29,7 +29,7 @@ Kind = Literal["unable", "unsure", "absent", "told", "estimate", "answer", "asid
 _RULES_FILE = Path(__file__).with_name("refusal_rules.json")
 _REFUSALS: tuple[Kind, ...] = ("unable", "unsure", "absent")
 _KINDS: tuple[Kind, ...] = (*_REFUSALS, "aside", "estimate", "told", "answer")
-"""In the order of matching."""
+"""Kinds of clauses in the order of matching."""
 
 _THINKING = re.compile(r"<(think|thinking|thought|reasoning|scratchpad)>.*?(?:</\1>|\Z)", re.DOTALL)
 _ANSWER_MARK = re.compile(
@@ -112,7 +112,7 @@ class _Rules(Struct, frozen=True, forbid_unknown_fields=True):
     hedged: tuple[str, ...]
     """Likewise, if "but" or "although" follows: models write "no *specific* information" of what they do not know."""
     told: tuple[str, ...]
-    """What was mentioned instead."""
+    """Facts mentioned instead."""
     estimate: tuple[str, ...]
     """An answer whatever was refused before: an assumption, a guess, a sum, advice."""
     answer: tuple[str, ...]

@@ -211,8 +211,8 @@ def _right(question: Question, text: str, random: Random) -> Iterator[Made]:
 
 def vague(question: str, random: Random) -> str:
     """Return words of the question, and the claim that they were discussed."""
-    asked = dict.fromkeys(word for word in re.findall(r"[\w'\u2019-]+", question) if content_words(word))
-    return random.choice(_VAGUE).format(asked=", ".join(asked))
+    words = dict.fromkeys(word for word in re.findall(r"[\w'\u2019-]+", question) if content_words(word))
+    return random.choice(_VAGUE).format(asked=", ".join(words))
 
 
 def dump(gold: Gold, haystack: Haystack) -> tuple[str, str] | None:

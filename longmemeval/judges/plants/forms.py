@@ -47,7 +47,7 @@ _SHORT = 3
 """Maximum words of a text that is a value alone, whatever the question."""
 _ITEMS = re.compile(r",\s*(?:and\s+)?")
 _LAST_ITEM = re.compile(r"(?<=,)(\s*\S+(?: \S+)?)\s+and\s+(?=\S+(?: \S+)?$)")
-"""In `a, b and c`; with more than two words, `and` may be inside an item."""
+"""The last `and` in `a, b and c`; with more than two words, `and` may be inside an item."""
 _NO_ITEM = re.compile(r"(?:at|by|for|from|in|of|on|to|with)\b|.*\band\b", re.IGNORECASE)
 
 

@@ -56,6 +56,6 @@ class Plant(Struct, frozen=True, omit_defaults=True):
     right: bool
     text: str
     made_by: str
-    """How it was made, for people who read the file: `3 -> 5`, the id of the other question, and so on."""
+    """The way it was made, for people who read the file: `3 -> 5`, the id of the other question, and so on."""
     parts: tuple[int, ...] = ()
     """Indexes, from 0, of the parts of the gold (such as nuggets) that it is graded by; empty: by the whole gold."""

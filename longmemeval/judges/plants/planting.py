@@ -38,7 +38,7 @@ class Ground:
     questions: Sequence[Question]
     """All questions of the data set, also those that get no plants: wrong answers are taken from them."""
     golds: Mapping[str, Gold]
-    """By question id."""
+    """Gold by question id."""
     ability: Callable[[Gold], str]
     """Returns the ability that a question asks for."""
     haystack: Callable[[Question], Haystack]

@@ -28,7 +28,8 @@ FOLDER = "judge-checks"
 """Name of the folder in the results; no run has this name."""
 PLANTS, JUDGEMENTS, CHECK = "plants.jsonl", "judgements.jsonl", "check.json"
 FORMAT = 2
-"""From 2 on, plants are made by the benchmark's rules, and a check has the hash of its labels; older ones are not used.
+"""Version of the format; older checks are not used. Since 2, plants follow the benchmark's rules and checks have the
+hash of their labels.
 
 Raise it whenever the same questions get other plants: the earlier ones cannot be reproduced.
 """

@@ -1,4 +1,4 @@
-"""How stable the recall of memories is when the same question is put twice (`retrieval --twice`)."""
+"""Stability of the recall of memories when the same question is put twice (`retrieval --twice`)."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -37,13 +37,15 @@ class Repeatability(Struct, frozen=True):
     @property
     def sentence(self) -> str:
         """The result in a sentence."""
-        asked = count_of(self.n, "question")
+        questions = count_of(self.n, "question")
         if not self.changed:
-            return f"Asked twice, the memory recalled the same for each of {asked}."
+            return f"Asked twice, the memory recalled the same for each of {questions}."
         kinds = "; ".join(f"{words}: {self.by_difference[one]:,}" for one, words in _WORDS.items()
                           if one in self.by_difference)  # fmt: skip
         share = f"{self.changed / self.n * 100:.1f} %"
-        return f"Asked twice, the memory recalled something else for {self.changed:,} of {asked}, {share} ({kinds})."
+        return (
+            f"Asked twice, the memory recalled something else for {self.changed:,} of {questions}, {share} ({kinds})."
+        )
 
 
 def repeatability(rankings: Iterable[Ranking]) -> Repeatability | None:
