@@ -74,7 +74,6 @@ def fetch(
 
     Args:
         name: name of the data set, for errors.
-        repository: the repository.
         clone: folder of the clone.
         on_progress: called with the numbers of present and of wanted files.
         pause: seconds before the second attempt of a request; doubles with each further one.

@@ -34,7 +34,6 @@ async def ask(
         question: the question the answer is to.
         hypothesis: the answer that is graded.
         read: maps a reply to its label; None when it is unreadable. It never gets empty replies.
-        judge_id: id of the judge.
         max_tokens: maximum length of the reply.
         temperature: temperature of the call.
 

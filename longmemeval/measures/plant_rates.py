@@ -47,7 +47,6 @@ def judge_rates(plants: Sequence[Plant], judgements: Mapping[str, Judgement]) ->
     """Return the rates over judged plants.
 
     Args:
-        plants: the plants.
         judgements: judgements by plant id.
     """
     credits = {plant.plant_id: credit(judgements.get(plant.plant_id)) for plant in plants}
@@ -78,7 +77,6 @@ def measured_rates(plants: Sequence[Plant], judgements: Mapping[str, Judgement])
     """Return the rates by which scores are corrected, those of right and wrong plants, as in `JudgeRates`.
 
     Args:
-        plants: the plants.
         judgements: judgements by plant id. Plants without a label count nowhere, since scores correct only labels.
 
     Returns:

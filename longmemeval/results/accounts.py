@@ -69,7 +69,6 @@ def stored_account(path: Path, limit: SpendingLimit | None, work: Path, spent_be
 
     Args:
         path: the file of the account.
-        limit: spending limit.
         work: path of the work that is paid for; as long as it does not exist, nothing was spent on it.
         spent_before: returns the cost in the records of that work; called if the work has no account.
     """

@@ -81,7 +81,6 @@ def index_entry(manifest: RunManifest, metrics: Metrics, part: str = "", protoco
     """Return the line of a run as one judge graded it.
 
     Args:
-        manifest: manifest of the run.
         metrics: its scores by the judge.
         part: the part of the data set (`RunQuestions.part`).
         protocol_note: the note on its protocol (`RunQuestions.protocol_note`).

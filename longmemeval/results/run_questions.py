@@ -19,7 +19,6 @@ class RunQuestions:
     """The questions of a run as they were put, with their gold: what judges see and scores are made from.
 
     Args:
-        manifest: manifest of the run.
         dataset: the data set it answered.
     """
 
@@ -102,7 +101,6 @@ def check_selection(manifest: RunManifest, dataset: Dataset, questions: Sequence
     """Raise an error if the questions of a manifest are not those that its selection gives.
 
     Args:
-        manifest: manifest of the run.
         dataset: its data set.
         questions: all questions of the data set.
 

@@ -62,7 +62,6 @@ def select(questions: Sequence[Question], selection: Selection, question_type: C
 
     Args:
         questions: all questions of the data set.
-        selection: the selection.
         question_type: maps a question id to its type; called for `sample` only, the only gold that is read.
 
     Raises:

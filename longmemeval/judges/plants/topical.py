@@ -46,7 +46,6 @@ def topical_sentence(question: Question, gold: Gold, found: list[Statement]) -> 
     Neighbours of evidence turns are excluded too: they repeat it. If only sessions are labelled, these are excluded.
 
     Args:
-        question: the question.
         gold: its answer and evidence.
         found: the statements of its haystack.
 

@@ -61,7 +61,6 @@ def import_official(
         file: JSONL or one JSON list.
         dataset: the data set of the questions; its haystacks may be empty.
         run_id: None: made from the file's name and a hash.
-        where: the folders.
 
     Raises:
         HarnessError: unreadable file, a bad line, labels of several models, or no known question.
@@ -155,7 +154,6 @@ def export_official(
         run_id: id of a run with answers.
         output: the folder; None: `official` in the run's folder.
         dataset: path or name of the data set with the gold, if it has moved.
-        where: the folders.
 
     Raises:
         HarnessError: there is no such run, it holds rankings, or its data set is missing.

@@ -73,7 +73,6 @@ def run_costs(manifest: RunManifest, records: Sequence[Answer], metrics: Metrics
     """Return the costs of a run.
 
     Args:
-        manifest: manifest of the run.
         records: all lines of its answers.
         metrics: its scores by one judge.
         prepared_dir: folder of the preparations.

@@ -228,7 +228,6 @@ def load_graded(
 
     Args:
         run_ids: ids of graded runs.
-        where: the folders.
         judge: id of the judge, the start of its id, or its model, if it fits one judge only; None: the official judge's
             scores if there are any, else the newest. Of several gradings by one judge it is the first.
         dataset: path or name of the data, if it has moved.

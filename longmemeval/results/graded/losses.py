@@ -30,11 +30,7 @@ class Losses(Struct, frozen=True):
 
 
 class StoredSessions:
-    """The sessions that the fixtures of runs hold, read from each `meta.json` once.
-
-    Args:
-        where: the folders.
-    """
+    """The sessions that the fixtures of runs hold, read from each `meta.json` once."""
 
     def __init__(self, where: Folders) -> None:
         self._where = where

@@ -50,7 +50,6 @@ def recompute_scores(files: RunFiles, asked: RunQuestions, stored: Metrics, *, g
     """Return the scores of one judge, recomputed from the files of a run.
 
     Args:
-        files: files of the run.
         asked: its questions and their gold.
         stored: its scores in `metrics/`.
         grown: True if answers or labels may have been added since; `evaluate` scores them.

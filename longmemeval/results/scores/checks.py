@@ -39,7 +39,6 @@ def refuse(files: RunFiles, outcomes: Iterable[str | None], remedy: str = "Resto
     """Raise an error for the first problem.
 
     Args:
-        files: files of the run.
         outcomes: outcomes of its checks.
         remedy: what to do about it.
 
@@ -150,7 +149,6 @@ def check_scores(files: RunFiles, stored: Metrics, again: Metrics) -> Iterator[s
     """Check that scores are those of the files they were made from; files may have grown since.
 
     Args:
-        files: files of the run.
         stored: the scores in `metrics/`.
         again: the scores recomputed from the files.
     """

@@ -25,7 +25,6 @@ def gradings(files: RunFiles, judge: JudgeIdentity) -> Gradings | None:
     """Return the gradings of a run by one judge, from the stored judgements; None if there is only one.
 
     Args:
-        files: files of the run.
         judge: identity of any of the gradings.
     """
     first = first_of(judge)

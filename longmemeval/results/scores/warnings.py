@@ -42,7 +42,6 @@ def question_warnings(asked: RunQuestions, answers: Collection[Answer], *, contr
     """Yield the warnings that follow from which questions were put.
 
     Args:
-        asked: the questions.
         answers: the answers to them.
         control: True if the run is a control, which may well see all of the history.
     """
@@ -97,7 +96,6 @@ def judge_warnings(
 
     Args:
         judge: the judge that graded.
-        asked: the questions.
         model: the answering model.
         checked: True if there is a check of the judge on the benchmark.
         refused: reasons why checks of it are not used.

@@ -39,7 +39,6 @@ def official_method(kind: ExpansionKind, level: ExpansionLevel, granularity: Exp
     """Return the official name of an expansion, such as `turn-userfact`.
 
     Args:
-        kind: kind of the expansion.
         level: level it was made at.
         granularity: level of the documents in the corpus.
 
