@@ -81,7 +81,7 @@ def _whose(path: Path) -> Benchmark:
         raise DataError(
             f"Several benchmarks claim this data: {', '.join(claimant.name for claimant in claimants)}",
             where=str(path),
-            fix="Uninstall the package of one of them, or have it claim less",
+            fix="Uninstall the package of one of them, or make it claim less",
         )
     if not claimants and (sniffed.is_folder or sniffed.keys):
         raise _of_no_shape(sniffed)

@@ -118,7 +118,7 @@ class TemplateSet(BaseModel):
         template = self.templates[name]
         if not gold.evidence_texts and "evidence" in _places(template):
             raise HarnessError(
-                f"The template '{name}' of the judge '{self.name}' shows the text of the evidence, which there is not",
+                f"The template '{name}' of the judge '{self.name}' shows the text of the evidence, which the data lacks",
                 where=f"question {question.question_id}",
                 fix="Grade with a set whose templates do without {evidence}",
             )
@@ -231,7 +231,7 @@ def _check_template(text: str, where: str) -> None:
     for place in _NEEDED_PLACES:
         if place not in places:
             raise HarnessError(
-                f"The template does not show {{{place}}}", where=where, fix="Who grades has to see it: add the place"
+                f"The template does not show {{{place}}}", where=where, fix="The judge must see it: add the place"
             )
 
 

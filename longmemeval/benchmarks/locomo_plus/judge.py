@@ -135,7 +135,7 @@ class LocomoPlusJudge:
         """
         if not gold.evidence_texts:
             raise HarnessError(
-                "The judge of LoCoMo-Plus shows the text of the evidence, which there is not",
+                "The judge of LoCoMo-Plus shows the text of the evidence, which the data lacks",
                 where=f"question {question.question_id}",
                 fix="Choose another --judge",
             )

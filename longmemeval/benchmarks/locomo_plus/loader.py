@@ -41,7 +41,7 @@ class LocomoPlusDataset(InMemoryDataset):
         self._locomo_file = path.with_name(LOCOMO_FILE)
         if not self._locomo_file.is_file():
             raise DataError(
-                "The conversations that the cues are spliced into are not beside them",
+                "The conversations that the cues are inserted into are not in their folder",
                 where=str(self._locomo_file),
                 fix="Run `longmemeval datasets download locomo-plus`, or put LoCoMo's locomo10.json there",
             )

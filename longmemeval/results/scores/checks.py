@@ -155,7 +155,7 @@ def check_scores(files: RunFiles, stored: Metrics, again: Metrics) -> Iterator[s
     judge = stored.judge
     name, file = f"metrics/{judge.id}.json", files.judged(judge.id)
     named = is_named_by_its_hash(judge)
-    yield None if named else f"{name}: what it says of the judge does not have the hash in the judge's id"
+    yield None if named else f"{name}: its description of the judge does not have the hash in the judge's id"
     claims = judge.official and stored.format == METRICS_FORMAT and not is_official(judge)
     yield f"{name}: calls a judge official that is not" if claims else None
     if not file.exists and stored.overall.not_evaluated < stored.overall.n:
