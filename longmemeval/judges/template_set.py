@@ -118,7 +118,7 @@ class TemplateSet(BaseModel):
         template = self.templates[name]
         if not gold.evidence_texts and "evidence" in _places(template):
             raise HarnessError(
-                f"The template '{name}' of the judge '{self.name}' shows the text of the evidence, which the data lacks",
+                f"The template '{name}' of the judge '{self.name}' shows the evidence, whose text the data lacks",
                 where=f"question {question.question_id}",
                 fix="Grade with a set whose templates do without {evidence}",
             )

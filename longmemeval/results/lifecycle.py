@@ -172,7 +172,8 @@ def extended(before: RunManifest, new: RunManifest) -> RunManifest:
         raise HarnessError(
             f"Run '{before.run_id}' cannot be extended to these questions: {len(lost)} of its {len(before_ids)} are "
             f"not among them, such as {', '.join(lost[:3])}",
-            fix=f"A run can only be extended with more questions of the same sample; it was started with {_shown(before.selection)}",
+            fix="A run can only be extended with more questions of the same sample; "
+            f"it was started with {_shown(before.selection)}",
         )
     return structs.replace(
         before,
