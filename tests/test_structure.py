@@ -181,7 +181,7 @@ RUN_VERBS = {
     "longmemeval.pipeline.demo",
     "longmemeval.pipeline.estimate.forecast",
     "longmemeval.pipeline.estimate.grading",
-    "longmemeval.pipeline.recipe.rerun",
+    "longmemeval.pipeline.run.like",
 }
 
 

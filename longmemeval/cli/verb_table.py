@@ -13,7 +13,7 @@ import typer.main
 from longmemeval.cli.options.panels import Verbs
 
 if TYPE_CHECKING:
-    from typer._click import Command
+    from typer._click import Command, Context
 
 SUMMARIES = {
     "demo": "Run the whole pipeline on the shipped sample.",
@@ -27,7 +27,6 @@ SUMMARIES = {
     "facts": "Show what a history says, and when it was so.",
     "verify": "Check all hashes, and recompute every number from the files.",
     "sign": "Sign all files of a run, so that others can tell that they are yours.",
-    "recipe": "Print the YAML that makes a run again, with hashes of all it depends on.",
     "merge": "Make one run of the runs of all shards.",
     "export": "Write a run in a format that other tools read.",
     "import": "Make a run from a hypothesis file or a judged log.",
@@ -45,12 +44,15 @@ FOLDERS = {
     "begin": ("demo", "datasets", "prepare", "run", "evaluate"),
     "look": ("runs", "status", "inspect", "facts", "retrieval"),
     "compare": ("compare", "sweep", "report"),
-    "defend": ("verify", "sign", "judge", "recipe"),
+    "defend": ("verify", "sign", "judge"),
     "exchange": ("export", "import", "merge", "board", "memory", "plugins"),
 }
 """The verbs of each folder under `cli/verbs/`."""
 _MODULES = {verb: f"{folder}.{verb}" for folder, verbs in FOLDERS.items() for verb in verbs}
 _MODULES["import"] = "exchange.import_run"
+
+
+_GONE = {"recipe": "run.json holds all that `recipe` printed: `longmemeval run --like RUN` makes a run again"}
 
 
 class AllVerbs(Verbs):
@@ -59,6 +61,12 @@ class AllVerbs(Verbs):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self.commands = _Commands()
+
+    def resolve_command(self, ctx: "Context", args: list[str]) -> "tuple[str | None, Command | None, list[str]]":
+        """Return the verb that is typed; of one that is gone, say what does its work now."""
+        if args and args[0] in _GONE:
+            ctx.fail(_GONE[args[0]])
+        return super().resolve_command(ctx, args)
 
     def summaries(self) -> dict[str, str]:
         """Return the line of each verb in the help, without importing any."""

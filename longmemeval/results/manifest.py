@@ -103,6 +103,8 @@ class RunManifest(Struct, frozen=True):
     """Its earlier questions, if `--extend` added some; the first extent first."""
     templates: dict[str, str] = {}
     """Texts of prompts that are not shipped, by their hash; those of a protocol are in `settings.protocol`."""
+    prepare: str = ""
+    """The command that made its fixtures; empty: an earlier version did not record it."""
     sweep: str | None = None
     """Name of the sweep that the run belongs to; None: none, or an earlier version did not record it."""
 
@@ -238,7 +240,17 @@ def stored_manifest(folder: Path) -> RunManifest:
         HarnessError: it is of a newer format.
         IntegrityError: it is damaged.
     """
-    path = folder / "run.json"
+    return manifest_in(folder / "run.json")
+
+
+def manifest_in(path: Path) -> RunManifest:
+    """Return the manifest in a file, wherever it lies.
+
+    Raises:
+        OSError: it cannot be read.
+        HarnessError: it is of a newer format.
+        IntegrityError: it is damaged.
+    """
     data = path.read_bytes()
     try:
         document = decode_format(data, _Document, FORMAT, "The run", str(path))

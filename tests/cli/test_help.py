@@ -34,7 +34,9 @@ def options_of(verb: str) -> set[str]:
     """The long names of a verb's options, the first of each."""
     command = GROUP.commands[verb]
     found = {
-        next(name for name in one.opts if name.startswith("--")) for one in command.params if one.opts[0][0] == "-"
+        next(name for name in one.opts if name.startswith("--"))
+        for one in command.params
+        if one.opts[0][0] == "-" and not getattr(one, "hidden", False)
     }
     return found | {"--help"}
 
@@ -72,6 +74,8 @@ def test_help_all_explains_what_help_only_names(verb: str, command: Command, mon
     assert "LONGMEMEVAL_PREPARED_DIR" not in short
     assert max(map(len, whole.splitlines())) <= 80
     for one in GROUP.commands[verb].params:
+        if getattr(one, "hidden", False):
+            continue  # It only says what its successor is called.
         told = getattr(one, "help", None)
         assert told
         # Panels wrap texts at words.

@@ -11,6 +11,7 @@ from longmemeval.benchmarks.spec import OfficialAnswering
 from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.core.defaults import CONCURRENCY
 from longmemeval.core.journal import StoredJournal
+from longmemeval.core.remote.places import as_given
 from longmemeval.core.secrets.redaction import public_url
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
@@ -169,7 +170,6 @@ class _PlannedRun:
         configuration: the memory.
         model_spec: the answering model.
         options: of the run.
-        folder: the run's.
 
     Raises:
         HarnessError: bad input, missing or damaged fixtures.
@@ -248,6 +248,7 @@ class _PlannedRun:
             started_at=now(),
             selection=selection,
             templates=self._own_templates(),
+            prepare=as_given(self.fixtures.prepare_command(next((one.haystack_id for one in self._questions), ""))),
             sweep=self._options.sweep,
         )
 

@@ -13,17 +13,17 @@ from longmemeval.cli.options import shared
 from longmemeval.cli.options.batch import Batch
 from longmemeval.cli.options.completion import complete_run
 from longmemeval.cli.options.groups import add_verb
+from longmemeval.cli.options.like import LikeAnother
 from longmemeval.cli.options.panels import ADVANCED, LIMITS, MODEL, OUTPUT
 from longmemeval.cli.options.progress import Shown
-from longmemeval.cli.options.recipe import FromRecipe
 from longmemeval.cli.output import err, out, print_json, printable
 from longmemeval.core.text.plural import count_of
 
 if TYPE_CHECKING:
     from longmemeval.benchmarks.spec import Benchmark
     from longmemeval.dataset import Dataset
-    from longmemeval.pipeline.recipe.rerun import AskedRun
     from longmemeval.pipeline.run.answering import RunReport
+    from longmemeval.pipeline.run.like import PlannedRun
     from longmemeval.pipeline.run.run import RunOptions
     from longmemeval.settings import Folders
 
@@ -185,7 +185,7 @@ def run(
             "--model", metavar="MODEL", rich_help_panel=MODEL, help="Such as openai/gpt-4o or offline/extractive."
         ),
     ] = None,
-    again: FromRecipe,
+    again: LikeAnother,
     parameters: shared.Parameters,
     questions: shared.Questions,
     calls: shared.Calls,
@@ -240,8 +240,8 @@ def run(
     from longmemeval.llm.options import ModelOptions
     from longmemeval.llm.registry import model_warning
     from longmemeval.memory.configuration import resolve_configuration
-    from longmemeval.pipeline.recipe.rerun import AskedRun, recipe_run
     from longmemeval.pipeline.run import run as pipeline
+    from longmemeval.pipeline.run.like import PlannedRun, run_like
     from longmemeval.results.manifest import default_run_id
 
     shown.apply()
@@ -250,8 +250,8 @@ def run(
         raise typer.BadParameter("--detect takes points between 0 and 100, and --dry-run beside it")
     named, repeat = which.named, which.repeat
     where = places.folders()
-    if again.recipe:
-        asked = recipe_run(again.recipe, where, strict=again.strict, tell=_tell, dataset=dataset)
+    if again.like:
+        asked = run_like(again.like, where, strict=again.strict, tell=_tell, dataset=dataset)
     else:
         options = pipeline.RunOptions(
             prepared=prepared,
@@ -264,7 +264,7 @@ def run(
         )
         configuration = resolve_configuration(memory or "", parameters.overrides())
         data = load_dataset(dataset or "", where.data_dir)
-        asked = AskedRun(data, configuration, model or "", questions.selection(), reading.of(data, options))
+        asked = PlannedRun(data, configuration, model or "", questions.selection(), reading.of(data, options))
     data, configuration, model, chosen = asked.dataset, asked.configuration, asked.model, asked.selection
     model_options = structs.replace(calls.model_options(where), api_base=asked.options.model_options.api_base)
     if warning := model_warning(model, model_options):
@@ -290,7 +290,7 @@ def run(
 
 
 def _forecast(
-    asked: "AskedRun", repeat: int, where: "Folders", detect: float | None, max_cost: float | None, *, as_json: bool
+    asked: "PlannedRun", repeat: int, where: "Folders", detect: float | None, max_cost: float | None, *, as_json: bool
 ) -> None:
     """Print what the run would take; first, where it is asked for, how many questions a difference takes."""
     from longmemeval.pipeline.estimate.forecast import forecast_run
@@ -309,7 +309,9 @@ def _forecast(
     show_forecast(forecast, runs=repeat)
 
 
-def _answer_and_show(asked: "AskedRun", repeat: int, where: "Folders", places: shared.Places, *, as_json: bool) -> None:
+def _answer_and_show(
+    asked: "PlannedRun", repeat: int, where: "Folders", places: shared.Places, *, as_json: bool
+) -> None:
     from longmemeval.benchmarks.specs import benchmark_of
     from longmemeval.pipeline.run import run as pipeline
     from longmemeval.pipeline.run.repeats import run_repeats

@@ -1,6 +1,7 @@
-"""A recipe makes a run again, byte for byte but for times, and names whatever differs where that is not so."""
+"""`run --like` makes a run again, byte for byte but for times, and names whatever differs where that is not so."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,12 +12,13 @@ from longmemeval.benchmarks.locomo.loader import LocomoDataset
 from longmemeval.benchmarks.locomo.texts import load_texts
 from longmemeval.errors import FixtureError, HarnessError
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.recipe.rerun import read_recipe, recipe_run
-from longmemeval.pipeline.recipe.write import recipe_text
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
+from longmemeval.pipeline.run.like import run_like
 from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.reading.reader import reading_configuration
 from longmemeval.results import manifest as manifests
+from longmemeval.results.index import settings_sha256
+from longmemeval.results.manifest import read_manifest
 from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
 from tests.benchmarks.locomo.test_loader import make_conversation
@@ -36,17 +38,17 @@ def _same_commit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def written(run_id: str, where: Folders) -> Path:
-    """The recipe of a run, in a file."""
-    path = where.results_dir.parent / f"{run_id}.yaml"
-    path.write_text(recipe_text(run_id, where=where))
+    """The run.json of a run, elsewhere."""
+    path = where.results_dir.parent / f"{run_id}.json"
+    shutil.copy(where.results_dir / run_id / "run.json", path)
     return path
 
 
 def made_again(file: Path, where: Folders, *, strict: bool = True, run_id: str = "again") -> list[str]:
-    """Run the recipe; what was told to differ."""
+    """Run it again; what was told to differ."""
     told: list[str] = []
     try:
-        asked = recipe_run(file, where, strict=strict, tell=told.append)
+        asked = run_like(str(file), where, strict=strict, tell=told.append)
         options = structs.replace(asked.options, run_id=run_id)
         run(asked.dataset, asked.configuration, asked.model, selection=asked.selection, options=options, where=where)
     except HarnessError as error:
@@ -68,13 +70,13 @@ def refused(file: Path, where: Folders) -> list[str]:
     *told, error = made_again(file, where, run_id="refused")
     assert error.startswith("Error: The run does not begin")
     assert tree(where.results_dir) == before
-    return [line.removeprefix("Differs from the recipe: ").partition(":")[0] for line in told]
+    return [line.removeprefix(f"Differs from {file}: ").partition(":")[0] for line in told]
 
 
 @pytest.mark.parametrize(
     ("memory", "chosen"), [("hybrid", Selection(sample=3, seed=7)), (OWN, Selection(question_ids=("q2", "q0")))]
 )
-def test_a_recipe_run_twice_gives_the_same_answers(tmp_path: Path, memory: str, chosen: Selection) -> None:
+def test_a_run_made_twice_gives_the_same_answers(tmp_path: Path, memory: str, chosen: Selection) -> None:
     dataset, where = prepared_colours(tmp_path, 4, memory)
     own = tmp_path / "own.txt"
     own.write_text(PROMPT)
@@ -84,7 +86,8 @@ def test_a_recipe_run_twice_gives_the_same_answers(tmp_path: Path, memory: str, 
     own.unlink()
     assert made_again(written("r", where), where) == []
     assert timeless(where, "again") == timeless(where, "r")
-    assert read_recipe(written("again", where)).settings_sha256 == read_recipe(written("r", where)).settings_sha256
+    both = [settings_sha256(read_manifest(where.results_dir / name)) for name in ("again", "r")]
+    assert both[0] == both[1]
 
 
 @pytest.mark.parametrize("own_texts", [False, True])
@@ -146,11 +149,11 @@ def test_other_memory_code_and_other_prompts_are_named(tmp_path: Path) -> None:
     own.write_text(PROMPT)
     run(dataset, OWN, MODEL, options=RunOptions(run_id="r", reading=reading_configuration(template=own)), where=where)
     file = written("r", where)
-    recipe = read_recipe(file)
     text = file.read_text()
     # As if the code had been other, and without the text of the prompt.
-    source = recipe.settings["memory"]["source"]["source_sha256"]
-    file.write_text(text.replace(source, source[::-1]).partition("# Prompts that are not shipped")[0])
+    source = json.loads(text)["settings"]["memory"]["source"]["source_sha256"]
+    other = json.loads(text.replace(source, source[::-1]))
+    file.write_text(json.dumps(other | {"templates": {}}))
     assert refused(file, where) == [
         "settings.memory.source.source_sha256",
         "settings.reading.template",
@@ -168,34 +171,28 @@ def test_missing_fixtures_are_made_by_the_command_that_is_told(tmp_path: Path) -
     run(dataset, "hybrid", MODEL, options=RunOptions(run_id="r", prepared="small"), where=where)
     file = written("r", where)
     elsewhere = where.model_copy(update={"prepared_dir": tmp_path / "elsewhere"})
-    with pytest.raises(FixtureError, match="2 of the 2 haystacks that the recipe reads are not prepared") as caught:
-        recipe_run(file, elsewhere, strict=False, tell=print)
+    with pytest.raises(FixtureError, match="2 of the 2 haystacks that the run reads are not prepared") as caught:
+        run_like(str(file), elsewhere, strict=False, tell=print)
     command = caught.value.fix.split("`")[1]
     assert "--embedder hashing:64" in command
     longmemeval(*command.split()[1:], cwd=tmp_path)
     assert made_again(file, elsewhere) == []
 
 
-def test_only_answers_of_this_harness_have_a_recipe(tmp_path: Path) -> None:
+def test_only_answers_of_this_harness_are_made_again(tmp_path: Path) -> None:
     dataset, where = prepared_colours(tmp_path, 2, "bm25")
     retrieve(dataset, ["bm25"], options=RetrievalOptions(run_id="ranked"), where=where)
     with pytest.raises(HarnessError, match="holds rankings"):
-        recipe_text("ranked", where=where)
+        run_like("ranked", where, strict=False, tell=print)
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("- 1", "The file is no recipe"),
-        ("format: 9", "format 9"),
-        ("format: [", "The file is no recipe"),
-        ("format: 1\nrun: r", "The file is no recipe"),
-    ],
-)
+@pytest.mark.parametrize(("text", "problem"), [("- 1", "damaged"), ('{"format": 99}', "format 99"), ("{", "damaged")])
 def test_files_that_are_none_are_refused(tmp_path: Path, text: str, problem: str) -> None:
-    (tmp_path / "x.yaml").write_text(text)
+    (tmp_path / "x.json").write_text(text)
     with pytest.raises(HarnessError, match=problem):
-        read_recipe(tmp_path / "x.yaml")
+        run_like(str(tmp_path / "x.json"), folders_in(tmp_path), strict=False, tell=print)
+    with pytest.raises(HarnessError, match="cannot be read: No such file"):
+        run_like(str(tmp_path / "y.json"), folders_in(tmp_path), strict=False, tell=print)
 
 
 def test_the_command_line(tmp_path: Path) -> None:
@@ -203,18 +200,21 @@ def test_the_command_line(tmp_path: Path) -> None:
     del dataset
     first = ("run", "-d", "colours.json", "-m", "bm25", "--model", MODEL, "--run-id", "r")
     longmemeval(*first, cwd=tmp_path)
-    longmemeval("recipe", "r", "--output", "r.yaml", cwd=tmp_path)
-    printed = longmemeval("recipe", "r", cwd=tmp_path).stdout
-    assert printed == (tmp_path / "r.yaml").read_text()
-    longmemeval("run", "--recipe", "r.yaml", "--run-id", "again", "--concurrency", "2", cwd=tmp_path)
+    longmemeval("run", "--like", "r", "--run-id", "again", "--concurrency", "2", cwd=tmp_path)
     assert timeless(where, "again") == timeless(where, "r")
     given = ("--memory", "bm25", "--limit", "1", "--repeat", "2", "--template", "x.txt", "--batch")
-    said = longmemeval("run", "--recipe", "r.yaml", *given, cwd=tmp_path, code=2).stderr
+    said = longmemeval("run", "--like", "r", *given, cwd=tmp_path, code=2).stderr
     assert "--batch, --limit, --memory, --repeat, --template cannot be given beside" in said
     assert "Missing option '--memory'" in longmemeval("run", "-d", "colours.json", cwd=tmp_path, code=2).stderr
-    other = printed.replace("python: ", "python: 2.")
-    (tmp_path / "other.yaml").write_text(other)
+    other = json.loads((tmp_path / "results/r/run.json").read_text())
+    other["environment"]["python"] = "2.7"
+    (tmp_path / "other.json").write_text(json.dumps(other))
     before = tree(where.results_dir)
-    said = longmemeval("run", "--recipe", "other.yaml", "--strict", cwd=tmp_path, code=2).stderr
-    assert "Differs from the recipe: environment.python: recipe 2." in said
+    said = longmemeval("run", "--like", "other.json", "--strict", cwd=tmp_path, code=2).stderr
+    assert "Differs from other.json: environment.python: there 2.7" in said
     assert tree(where.results_dir) == before
+
+
+def test_who_types_the_old_words_is_told_the_new_ones(tmp_path: Path) -> None:
+    assert "longmemeval run --like RUN" in longmemeval("recipe", "r", cwd=tmp_path, code=2).stderr
+    assert "--recipe is now --like" in longmemeval("run", "--recipe", "r.yaml", cwd=tmp_path, code=2).stderr

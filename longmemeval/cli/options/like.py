@@ -1,7 +1,6 @@
-"""A run that is made again by its recipe."""
+"""A run that is made again as another one was made."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,36 +8,40 @@ import typer
 from longmemeval.cli.options.panels import ADVANCED
 
 _BESIDE = (
-    *("recipe", "strict", "run_id", "resume", "dry_run", "as_json", "progress"),
+    *("like", "strict", "run_id", "resume", "dry_run", "as_json", "progress"),
     *("dataset", "embedder", "data_dir", "prepared_dir", "results_dir"),
     *("concurrency", "max_cost", "timeout", "max_attempts", "give_up_after", "rpm", "tpm", "limits"),
 )
-"""What may be given beside a recipe: where things are, which run it becomes, and limits."""
+"""What may be given beside --like: where things are, which run it becomes, and limits."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class FromRecipe:
+class LikeAnother:
     """Where everything that is run comes from, if not from options."""
 
-    recipe: Annotated[
-        Path | None,
+    like: Annotated[
+        str | None,
         typer.Option(
-            "--recipe",
-            metavar="FILE",
+            "--like",
+            metavar="RUN",
             rich_help_panel=ADVANCED,
-            help="Make the run again that `longmemeval recipe` wrote.",
+            help="Make a run again with all its settings: its id, or the path of a run.json.",
         ),
     ] = None
+    recipe: Annotated[str | None, typer.Option("--recipe", hidden=True)] = None
     strict: Annotated[
-        bool, typer.Option("--strict", rich_help_panel=ADVANCED, help="Refuse to begin where the recipe differs.")
+        bool,
+        typer.Option("--strict", rich_help_panel=ADVANCED, help="With --like: refuse to begin where anything differs."),
     ] = False
 
     def check(self, context: typer.Context) -> None:
-        """Refuse options that say what is run beside a recipe, and their absence without one."""
+        """Refuse options that say what is run beside --like, and their absence without it."""
+        if self.recipe is not None:
+            context.fail("--recipe is now --like: give the run.json of the run, which holds all that a recipe held")
         options = {name: one.opts for one in context.command.params if (name := one.name)}
-        if self.recipe is None:
+        if self.like is None:
             if self.strict:
-                context.fail("--strict is for --recipe FILE")
+                context.fail("--strict is for --like RUN")
             for name in ("dataset", "memory", "model"):
                 if context.params[name] is None:
                     context.fail(f"Missing option {' / '.join(map(repr, options[name]))}.")
@@ -47,4 +50,4 @@ class FromRecipe:
         given = [options[name][0] for name, source in sources.items() if source and source.name == "COMMANDLINE"]
         if given:
             named = ", ".join(sorted(given))
-            context.fail(f"{named} cannot be given beside --recipe: the file says what is run")
+            context.fail(f"{named} cannot be given beside --like: that run says what is run")

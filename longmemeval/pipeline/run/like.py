@@ -1,0 +1,225 @@
+"""`run --like RUN`: a run made again from its `run.json`, which holds all that decides its answers."""
+
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct, structs
+
+from longmemeval.benchmarks.catalogue import catalogue
+from longmemeval.benchmarks.registry import load_dataset
+from longmemeval.benchmarks.specs import benchmark_of
+from longmemeval.core.files import sha256_bytes
+from longmemeval.dataset import Dataset
+from longmemeval.errors import DataError, FixtureError, HarnessError, nearest
+from longmemeval.llm.options import ModelOptions
+from longmemeval.memory.configuration import MemoryConfiguration, configuration_of
+from longmemeval.pipeline.batches.batches import BatchOptions
+from longmemeval.pipeline.prepare.access import PreparedFixtures
+from longmemeval.pipeline.run.run import RunOptions, asked_of
+from longmemeval.reading.reader import READING_METHODS, ReadingConfiguration, ReadingMethod, reading_configuration
+from longmemeval.reading.templates import NOTE_FIELDS, READER_FIELDS, checked_template
+from longmemeval.results.manifest import (
+    RunManifest,
+    dataset_record,
+    differences,
+    manifest_in,
+    read_manifest,
+    run_folder,
+)
+from longmemeval.results.selection import Selection
+from longmemeval.results.settings import AnswerSettings
+from longmemeval.settings import Folders
+from longmemeval.storage.fixture import meta_of
+
+_TEMPLATES = {"template": READER_FIELDS, "options_template": READER_FIELDS, "note_template": NOTE_FIELDS}
+_HASH = re.compile("[0-9a-f]{64}")
+_SHOWN = 12
+"""Characters of a hash that a difference shows."""
+_OF_PLACES = ("--dataset", "--memory", "--name", "--data-dir", "--prepared-dir")
+"""Options of the recorded `prepare` that are those of this command here."""
+
+
+class PlannedRun(Struct, frozen=True):
+    """What `run` is given."""
+
+    dataset: Dataset
+    configuration: MemoryConfiguration
+    model: str
+    selection: Selection
+    options: RunOptions
+
+
+def run_like(
+    source: str, where: Folders, *, strict: bool, tell: Callable[[str], None], dataset: str | None = None
+) -> PlannedRun:
+    """Return the run that makes another one again.
+
+    Args:
+        source: the id of a run here, or a `run.json` from elsewhere.
+        where: the folders.
+        strict: refuse to begin where anything differs.
+        tell: gets what differs, one line each; before the run begins, and where it cannot.
+        dataset: where the data is, if not at the recorded path.
+
+    Raises:
+        HarnessError: there is no such run, it has no answers of this harness, the data is missing, or it differs and
+            `strict`.
+    """
+    manifest = _manifest(source, where)
+    settings = manifest.settings
+    if not isinstance(settings, AnswerSettings):
+        what = "rankings" if manifest.kind == "retrieval" else "imported answers"
+        raise HarnessError(
+            f"Run '{manifest.run_id}' holds {what}: only a run that answered can be made again", fix="Name another run"
+        )
+    data = _dataset(manifest, dataset, where)
+    early = _data_changes(manifest, dataset_record(data))
+    if early:
+        _report(early, source, strict=strict, tell=tell)
+
+    def check(planned: RunManifest) -> None:
+        if late := [line for line in changes(manifest, planned) if line not in early]:
+            _report(late, source, strict=strict, tell=tell)
+
+    protocol, answering = settings.official_protocol, benchmark_of(data).answering
+    texts = answering.recorded_texts(protocol) if answering and answering.recorded_texts and protocol else None
+    selection = manifest.selection or Selection(question_ids=manifest.question_ids)
+    options = RunOptions(
+        reading=_reading(settings, manifest.templates, source),
+        prepared=settings.preparation_name or "default",
+        model_options=ModelOptions(api_base=settings.model.api_base or None),
+        query_model=None if settings.query_model is UNSET else settings.query_model.spec,
+        protocol="official" if protocol else "standard",
+        protocol_texts=texts,
+        seed=protocol.get("seed", selection.seed),
+        repeat=1 if settings.repeat is UNSET else settings.repeat,
+        batch=BatchOptions() if settings.batch is True else None,
+        save_prompts=settings.save_prompts is not False,
+        check=check,
+        tell=tell,
+    )
+    memory = settings.memory
+    configuration = configuration_of(memory.preset, memory.parameters, name=memory.name, where=source)
+    planned = PlannedRun(data, configuration, settings.model.spec, selection, options)
+    _check_prepared(planned, manifest, where)
+    return planned
+
+
+def changes(before: RunManifest, now: RunManifest) -> list[str]:
+    """Return what differs in a run made like another, a line each: `environment.python: there 3.11.7, here 3.12.1`."""
+    return differences(_compared(before), _compared(now), said="there {old}, here {new}")
+
+
+def _manifest(source: str, where: Folders) -> RunManifest:
+    file = Path(source)
+    if file.suffix == ".json" or file.is_file():
+        try:
+            return manifest_in(file)
+        except OSError as error:
+            raise HarnessError(f"The run cannot be read: {error.strerror}", where=source) from error
+    return read_manifest(run_folder(where.results_dir, source))
+
+
+def _data_changes(manifest: RunManifest, dataset: Mapping[str, str]) -> list[str]:
+    """Return what differs in the data set alone: it is known before anything is planned."""
+    both = [{f"dataset.{key}": one[key] for key in ("sha256", "content_sha256")} for one in (manifest.dataset, dataset)]
+    return differences(_short(both[0]), _short(both[1]), said="there {old}, here {new}")
+
+
+def _compared(manifest: RunManifest) -> dict[str, Any]:
+    """Return what has to be equal; places and the words of commands need not be."""
+    hashes: dict[str, dict[str, str]] = {}
+    for haystack_id, parts in manifest.fixtures.items():
+        for part, sha256 in parts.items():
+            hashes.setdefault(part, {})[haystack_id] = sha256
+    ids = manifest.question_ids
+    return _short(
+        {
+            "dataset": {key: manifest.dataset[key] for key in ("sha256", "content_sha256")},
+            "questions": {"count": len(ids), "ids_sha256": _hash(ids)},
+            "settings": manifest.settings.plain,
+            "preparation": {part: _hash(one) for part, one in hashes.items()},
+            "environment": {key: manifest.environment.get(key) for key in ("packages", "python", "git")},
+        }
+    )
+
+
+def _short(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the same with hashes shortened, which makes lines easier to read."""
+    return {
+        key: _short(value)
+        if isinstance(value, Mapping)
+        else f"{value[:_SHOWN]}…"
+        if isinstance(value, str) and _HASH.fullmatch(value)
+        else value
+        for key, value in values.items()
+    }
+
+
+def _hash(value: object) -> str:
+    return sha256_bytes(msgspec.json.encode(value, order="sorted"))
+
+
+def _dataset(manifest: RunManifest, override: str | None, where: Folders) -> Dataset:
+    """Return the data, from where it was or by its name."""
+    name, path = manifest.dataset["name"], Path(manifest.dataset["path"])
+    if override is None and not path.exists() and name not in catalogue():
+        raise DataError(
+            f"The data set '{name}' of the run is not here", where=str(path), fix="Give its place: --dataset PATH"
+        )
+    return load_dataset(override or (path if path.exists() else name), where.data_dir)
+
+
+def _check_prepared(planned: PlannedRun, manifest: RunManifest, where: Folders) -> None:
+    """Refuse to begin without the fixtures, with the command that makes them as those of the run were made."""
+    fixtures = PreparedFixtures(planned.dataset, planned.options.prepared, where, planned.configuration)
+    questions, _ = asked_of(planned.dataset, planned.configuration, planned.selection, planned.options)
+    haystacks = dict.fromkeys(question.haystack_id for question in questions)
+    missing = [one for one in haystacks if meta_of(fixtures.folder(one), one) is None]
+    if missing:
+        words = iter(shlex.split(manifest.prepare)[2:])
+        pairs = [(option, next(words, "")) for option in words]
+        options = [word for pair in pairs if pair[0] not in _OF_PLACES for word in pair]
+        raise FixtureError(
+            f"{len(missing):,} of the {len(haystacks):,} haystacks that the run reads are not prepared",
+            where=str(fixtures.folder(missing[0])),
+            fix=f"Run `{fixtures.prepare_with(planned.configuration.preset, *options)}`",
+        )
+
+
+def _report(lines: list[str], source: str, *, strict: bool, tell: Callable[[str], None]) -> None:
+    for line in lines:
+        tell(f"Differs from {source}: {line}")
+    if strict:
+        count = "1 thing differs" if len(lines) == 1 else f"{len(lines)} things differ"
+        raise HarnessError(
+            f"The run does not begin: {count}", where=source, fix="Restore what it names, or leave out --strict"
+        )
+
+
+def _reading(settings: AnswerSettings, texts: dict[str, str], source: str) -> ReadingConfiguration:
+    """Return how the model is asked; a prompt whose text is nowhere is the shipped one, and its hash differs."""
+    known = settings.reading
+    if known.method not in READING_METHODS:
+        raise HarnessError(
+            f"There is no reading '{known.method}'", where=source, fix=nearest(known.method, READING_METHODS)
+        )
+    given: dict[str, Any] = {
+        "history_format": known.history_format,
+        "on_overflow": known.on_overflow,
+        "context_window": known.context_window,
+        "max_tokens": settings.model.max_tokens,
+        "abstain_below": settings.abstain_below,
+    }
+    given = {name: value for name, value in given.items() if value is not UNSET}
+    reading = reading_configuration(msgspec.convert(known.method, ReadingMethod), **given)
+    own = {
+        name: checked_template(texts[sha256], fields, f"{source}, templates")
+        for name, fields in _TEMPLATES.items()
+        if (sha256 := getattr(known, name)) in texts
+    }
+    return structs.replace(reading, **own)
