@@ -111,7 +111,7 @@ def run_like(
 
 def changes(before: RunManifest, now: RunManifest) -> list[str]:
     """Return what differs in a run made like another, a line each: `environment.python: there 3.11.7, here 3.12.1`."""
-    return differences(_compared(before), _compared(now), said="there {old}, here {new}")
+    return differences(_compared(before), _compared(now), template="there {old}, here {new}")
 
 
 def _manifest(source: str, where: Folders) -> RunManifest:
@@ -127,7 +127,7 @@ def _manifest(source: str, where: Folders) -> RunManifest:
 def _data_changes(manifest: RunManifest, dataset: Mapping[str, str]) -> list[str]:
     """Return what differs in the data set alone: it is known before anything is planned."""
     both = [{f"dataset.{key}": one[key] for key in ("sha256", "content_sha256")} for one in (manifest.dataset, dataset)]
-    return differences(_short(both[0]), _short(both[1]), said="there {old}, here {new}")
+    return differences(_short(both[0]), _short(both[1]), template="there {old}, here {new}")
 
 
 def _compared(manifest: RunManifest) -> dict[str, Any]:
