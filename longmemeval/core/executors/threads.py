@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from longmemeval.core.executors.finished import as_finished
 from longmemeval.core.executors.protocol import Done, Task
+from longmemeval.core.record_classes import make_ready
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -27,6 +28,7 @@ class Threads:
         """See `Executor.map`."""
         from joblib import cpu_count
 
+        make_ready()
         count = workers or cpu_count()
         pool = ThreadPoolExecutor(count)
         try:
