@@ -83,7 +83,7 @@ def __getattr__(name: str) -> object:
             from longmemeval.core.arguments import checked
 
             found = checked(found)
-        # The next time it is found without being asked for here.
+        # Next time it is found directly, without this function.
         globals()[name] = found
         return found
     raise AttributeError(f"module 'longmemeval' has no attribute '{name}'")

@@ -1,6 +1,6 @@
 """The command `longmemeval`, also as `python -m longmemeval`.
 
-Whatever takes time to load is imported in `main`: Ctrl-C means the same from the first moment on.
+Slow imports are inside `main`, so that Ctrl-C works the same from the first moment on.
 """
 
 import os
@@ -17,7 +17,7 @@ def main() -> None:
         sys.exit(2)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):
-            # No exception: a library that is being loaded could swallow it, or report it.
+            # Not an exception: a library being loaded could swallow or report it.
             signal.signal(number, _too_early)
     from longmemeval.cli.interrupts import handle_interrupts
     from longmemeval.cli.main import main as command

@@ -1,4 +1,4 @@
-"""What a data set offers to the rest of the harness."""
+"""The interface of a data set to the rest of the harness."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -8,26 +8,26 @@ from longmemeval.records import Gold, Haystack, Question
 
 
 class Dataset(Protocol):
-    """The data of one benchmark. `len()` counts its questions, of which several may be asked about one haystack."""
+    """The data of one benchmark. `len()` counts its questions, of which several may share a haystack."""
 
     @property
     def name(self) -> str:
-        """The catalogue name, or the stem of the file for a path."""
+        """Catalogue name, or for a path the stem of the file."""
         ...
 
     @property
     def benchmark(self) -> str:
-        """The name of its benchmark (`benchmarks/spec.py`)."""
+        """Name of its benchmark (`benchmarks/spec.py`)."""
         ...
 
     @property
     def path(self) -> Path:
-        """The file, or the folder of files."""
+        """Path of the file, or of the folder of files."""
         ...
 
     @property
     def files(self) -> Sequence[Path]:
-        """The files that were read."""
+        """Files that were read."""
         ...
 
     @property
@@ -37,33 +37,35 @@ class Dataset(Protocol):
 
     @property
     def content_sha256(self) -> str:
-        """Hash of what the file says: independent of key order, white space and escapes; 64 hexadecimal digits."""
+        """Hash of the content, independent of key order, white space and escapes; 64 hexadecimal digits."""
         ...
 
     def __len__(self) -> int: ...
 
     def questions(self) -> Iterator[Question]:
-        """All questions in file order, without the cost of their haystacks."""
+        """Iterate over all questions in file order, without the cost of their haystacks."""
         ...
 
     def haystacks(self) -> Iterator[Haystack]:
-        """All haystacks in file order, each once and one in memory at a time.
+        """Iterate over all haystacks in file order, each once and with one in memory at a time.
 
         Raises:
-            DataError: a record is not as the format demands.
+            DataError: a record does not match the format.
         """
         ...
 
     def haystack(self, haystack_id: str) -> Haystack:
-        """One haystack.
+        """Return one haystack.
 
         Raises:
-            DataError: there is none of that id, or its record is not as the format demands.
+            DataError: there is none with that id, or its record does not match the format.
         """
         ...
 
     def question_type(self, question_id: str) -> str:
-        """The type of one question, for samples that are stratified by it; nothing else of the gold.
+        """Return the type of one question, for samples stratified by it.
+
+        It reveals nothing else of the gold.
 
         Raises:
             DataError: there is no such question.
@@ -71,9 +73,9 @@ class Dataset(Protocol):
         ...
 
     def gold(self, question_id: str) -> Gold:
-        """The right answer to one question and where it is.
+        """Return the right answer to one question and its evidence.
 
         Raises:
-            DataError: there is no such question, or its record is not as the format demands.
+            DataError: there is no such question, or its record does not match the format.
         """
         ...

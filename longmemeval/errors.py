@@ -16,12 +16,12 @@ class HarnessError(Exception):
     """Base of all errors that can be fixed outside this code.
 
     Args:
-        what: what is wrong, one sentence without the final full stop.
-        where: the place: file, record number, question id, field path. Empty when `what` says it all.
-        fix: what to do, one sentence without the final full stop.
+        what: the problem, one sentence without the final full stop.
+        where: location: file, record number, question id, field path. Empty when `what` is sufficient.
+        fix: the remedy, one sentence without the final full stop.
 
-    None of the three texts holds a secret value afterwards, wherever it came from (`redaction.hide`).
-    `exit_code` is what the command line returns: 2, the user's input is at fault.
+    Secret values are removed from all three texts, wherever they came from (`redaction.hide`). `exit_code` is the exit
+    code of the command line: 2, the user's input is wrong.
     """
 
     exit_code = 2
@@ -40,7 +40,7 @@ class HarnessError(Exception):
 
 
 class DataError(HarnessError):
-    """A data set file does not hold what its format demands."""
+    """A data set file does not match its format."""
 
 
 class FixtureError(HarnessError):
@@ -48,7 +48,7 @@ class FixtureError(HarnessError):
 
 
 class IntegrityError(HarnessError):
-    """A check failed: a hash does not hold, a number does not recompute or is not what its reference gives."""
+    """A check failed: a hash does not match, or a number cannot be recomputed or differs from its reference."""
 
     exit_code = 3
 
@@ -63,7 +63,6 @@ class ModelError(HarnessError):
     """One call failed for good: retrying it cannot help, the next question may still succeed.
 
     Args:
-        what: as of every error, like `where` and `fix`.
         may_be_billed: whether the provider may charge for the call although it failed.
     """
 
@@ -82,7 +81,7 @@ class ContextOverflowError(ModelError):
 
 
 class TransientModelError(ModelError):
-    """One call failed in a way that may pass: 429, 5xx, time-out, lost connection.
+    """One call failed in a transient way: 429, 5xx, time-out, lost connection.
 
     Args:
         retry_after: seconds the server asked to wait, or None.
@@ -107,7 +106,7 @@ class TransientModelError(ModelError):
 
 
 class EmptyReplyError(ModelError):
-    """A call was answered with nothing, also when it was repeated."""
+    """The reply to a call was empty, also when it was repeated."""
 
 
 class RecallError(HarnessError):
@@ -117,17 +116,20 @@ class RecallError(HarnessError):
 
 
 class EndpointDownError(HarnessError):
-    """An endpoint answered nothing but failures for as long as was to be waited. Finished work is kept."""
+    """An endpoint only failed for the whole waiting time. Finished work is kept."""
 
     exit_code = 1
 
 
 class StoreDownError(EndpointDownError):
-    """The same of a store on the network: nothing can be read or written there, so tasks under way are lost too."""
+    """A store on the network only failed for the whole waiting time.
+
+    Nothing can be read or written there, so running tasks are lost too.
+    """
 
 
 class BatchCancelledError(HarnessError):
-    """Somebody cancelled a batch at the provider. Finished work is kept."""
+    """A batch was cancelled at the provider. Finished work is kept."""
 
     exit_code = 1
 
@@ -143,14 +145,14 @@ class FatalModelError(HarnessError):
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:
-    """Say which valid name was probably meant.
+    """Suggest the valid name that was probably meant.
 
     Args:
-        name: the name as given.
-        valid: all names that would have been accepted.
+        name: the given name.
+        valid: all accepted names.
 
     Returns:
-        "Did you mean 'x'? Valid: a, b, c" or, without a near one, "Valid: a, b, c"; long lists are cut to 12.
+        "Did you mean 'x'? Valid: a, b, c" or, without a close one, "Valid: a, b, c"; long lists are cut to 12.
     """
     names = sorted(valid)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)

@@ -1,13 +1,13 @@
-"""The doors of the house: what is built in and what other packages bring, by name, loaded when asked for.
+"""Registries by name: built-in objects and those of other packages, loaded on demand.
 
-A package registers its part of a door by an entry point, for instance in its `pyproject.toml`:
+A package registers an object by an entry point, for instance in its `pyproject.toml`:
 
     [project.entry-points."longmemeval.memory"]
     my-memory = "my_package.memory:MY_MEMORY"
 
-A folder of this package does the same by a `plugins.toml` beside its code: the table of a door with its names.
+A folder of this package does the same in a `plugins.toml` next to its code: a table of names for each registry.
 
-Nothing is imported to list the names; a plug-in that cannot be imported breaks only the command that asks for it.
+Nothing is imported to list the names; a plug-in that cannot be imported breaks only the command that uses it.
 """
 
 import os
@@ -38,13 +38,13 @@ JUDGES = "longmemeval.judges"
 EXECUTORS = "longmemeval.executors"
 EMBEDDERS = "longmemeval.embedders"
 GROUPS = (MEMORY, BENCHMARKS, JUDGES, EXECUTORS, EMBEDDERS)
-"""The groups of entry points, one for each door."""
+"""Groups of entry points, one for each registry."""
 
 _REMEDY = "Fix or uninstall that package; other commands do not need it"
 
 
 class Plugin(Struct, frozen=True):
-    """One name of a door and where it comes from."""
+    """One registered name and its origin."""
 
     group: str
     name: str
@@ -53,20 +53,20 @@ class Plugin(Struct, frozen=True):
     package: str
     version: str
     problem: str = ""
-    """Why it cannot be used; empty where it can, or where it was not tried."""
+    """Reason why it cannot be used; empty if it can, or if that was not checked."""
 
 
 class Registry(Generic[T]):
-    """The things of one door, by name.
+    """Objects of one kind by name.
 
     Args:
-        group: the group of entry points that other packages register in, such as `longmemeval.memory`.
-        what: what one of them is called in errors: "memory", "benchmark".
-        kind: what a loaded object must be.
-        built_in: names to `module:attribute`; None: what the folders of this package register (`plugins.toml`).
-        adapt: makes a `kind` of other forms in which it may be written (a class, say); anything else stays as it is.
-        spelled: makes one of a name that is not a name but says everything (an address, say); None for all others.
-        further: names of this package that are beside the built-in ones, and are not of their kind.
+        group: group of entry points that other packages register in, such as `longmemeval.memory`.
+        what: noun for one of them in errors: "memory", "benchmark".
+        kind: required type of a loaded object.
+        built_in: `module:attribute` by name; None: as registered by the folders of this package (`plugins.toml`).
+        adapt: converts other accepted forms (a class, say) to a `kind`; anything else stays as it is.
+        spelled: creates an object from a self-contained specification (an address, say); returns None for plain names.
+        further: names of this package in addition to the built-in ones, and of another kind.
     """
 
     def __init__(
@@ -86,12 +86,12 @@ class Registry(Generic[T]):
 
     @cached_property
     def built_in(self) -> Mapping[str, str]:
-        """Names of this package to `module:attribute`."""
+        """Built-in names of this package, with `module:attribute`."""
         return shipped(self.group) if self._built_in is None else self._built_in
 
     @cached_property
     def further(self) -> Mapping[str, str]:
-        """Names of this package that are not built in, to `module:attribute`."""
+        """Names of this package that are not built in, with `module:attribute`."""
         return self._further()
 
     @property
@@ -100,50 +100,50 @@ class Registry(Generic[T]):
         return {**self.built_in, **self.further}
 
     def names(self) -> list[str]:
-        """All names: the built-in ones in their order, then those of other packages in alphabetical order."""
+        """Return all names: built-in ones in their order, then those of other packages in alphabetical order."""
         return [*self._own, *sorted({point.name for point in self._installed()} - set(self._own))]
 
     def __contains__(self, name: str) -> bool:
         return name in self._own or any(point.name == name for point in self._installed())
 
     def get(self, name: str) -> T:
-        """What `name` stands for; `package.module:Attribute` needs no registration.
+        """Return the object of `name`; `package.module:Attribute` needs no registration.
 
         Raises:
             HarnessError: there is no such name (with the nearest one), two packages claim it, its import fails, or it
-                is nothing that this door takes.
+                is not of this registry's kind.
         """
         if name not in self._loaded:
             self._loaded[name] = self._load(name)
         return self._loaded[name]
 
     def origin(self, name: str) -> dict[str, str] | None:
-        """What a record says about where `name` comes from, so that changed code is noticed; None for a built-in name.
+        """Describe the origin of `name` for a record, so that changed code is noticed; None for a built-in name.
 
         Returns:
-            `target`, of an installed package its name and version, and what the thing itself says (its attribute
-            `origin`), else `source_sha256`: of the module, or where it is in a package of all Python files there.
+            `target`, for an installed package its name and version, and the object's own statement (its attribute
+            `origin`), else `source_sha256`: of the module, or if it is in a package, of all Python files there.
 
         Raises:
-            HarnessError: as `get`.
+            HarnessError: as by `get`.
         """
         if name in self.built_in:
             return None
-        told: Mapping[str, str] | None = getattr(self.get(name), "origin", None)
+        stated: Mapping[str, str] | None = getattr(self.get(name), "origin", None)
         if name in self.further or self.spelled(name) is not None:
-            return {"target": name, **(told or {})}
+            return {"target": name, **(stated or {})}
         point = self._only(name)
         target = point.value if point else name
         installed = {"package": _package(point), "version": _version(_package(point))} if point else {}
-        return {"target": target, **installed, **(told or {"source_sha256": source_sha256(target.partition(":")[0])})}
+        return {"target": target, **installed, **(stated or {"source_sha256": source_sha256(target.partition(":")[0])})}
 
     def present_origin(self, name: str) -> dict[str, str] | None:
-        """What `origin` would say now of a name that stands in a record.
+        """Return the current `origin` of a name from a record.
 
-        A module that only the record names is hashed where it is found, and not imported: records are other people's.
+        A module that only the record names is hashed but not imported: records may come from other people.
 
         Returns:
-            None for a built-in name, and where there is no such module here.
+            None for a built-in name, and if there is no such module here.
 
         Raises:
             HarnessError: the name is registered, and cannot be loaded.
@@ -156,9 +156,9 @@ class Registry(Generic[T]):
         return {"target": name, "source_sha256": digest} if digest else None
 
     def plugins(self, *, check_built_in: bool = False) -> list[Plugin]:
-        """Where every name comes from, and what is wrong with those that cannot be used.
+        """Return every name with its origin, and the problem of those that cannot be used.
 
-        What other packages bring is loaded for that.
+        Objects of other packages are loaded for that.
 
         Args:
             check_built_in: load the built-in ones too.
@@ -185,7 +185,7 @@ class Registry(Generic[T]):
         return _entry_points(self.group, tuple(sys.path))
 
     def _only(self, name: str) -> EntryPoint | None:
-        """The one entry point of this name; None where there is none."""
+        """Return the single entry point of this name; None if there is none."""
         claims = [point for point in self._installed() if point.name == name]
         claimants = [*(["longmemeval itself"] if name in self._own else []), *sorted(map(_package, claims))]
         if len(claimants) > 1:
@@ -202,8 +202,8 @@ class Registry(Generic[T]):
         if point := self._only(name):
             source = f"{self.what} '{name}' of the package {_package(point)}"
             return self._checked(load_object(point.value, source, fix=_REMEDY), name)
-        if (made := self.spelled(name)) is not None:
-            return self._checked(made, name)
+        if (specified := self.spelled(name)) is not None:
+            return self._checked(specified, name)
         if ":" in name:
             return self._checked(load_object(name, self.what), name)
         raise HarnessError(f"There is no {self.what} '{name}'", fix=nearest(name, self.names()))
@@ -217,12 +217,11 @@ class Registry(Generic[T]):
 
 
 def load_object(target: str, what: str, *, fix: str = "") -> object:
-    """The object that `package.module:Attribute` names; modules of the current folder can be named too.
+    """Return the object that `package.module:Attribute` names, also in modules of the current folder.
 
     Args:
-        target: the name.
-        what: what it is to be, for errors.
-        fix: what to do where the import fails; empty: correct the file that fails.
+        what: noun for the object in errors.
+        fix: what to do if the import fails; empty: correct the failing file.
 
     Raises:
         HarnessError: the module cannot be imported, whatever the reason, or has no such attribute.
@@ -245,7 +244,7 @@ def load_object(target: str, what: str, *, fix: str = "") -> object:
         what = f"The {what} cannot be loaded: importing {module} fails with {why}"
         raise HarnessError(what, where=target, fix=fix or _mend(error, module)) from error
     finally:
-        os.chdir(here)  # What was given as a relative path is still to be found.
+        os.chdir(here)  # Relative paths given by the user must stay valid.
     for part in attribute.split("."):
         if not hasattr(loaded, part):
             names: Iterable[str] = (name for name in dir(loaded) if not name.startswith("_"))
@@ -263,18 +262,14 @@ def _mend(error: BaseException, module: str) -> str:
     if isinstance(error, SyntaxError) and error.filename:
         return f"Correct {error.filename}, line {error.lineno}"
     libraries = tuple(sysconfig.get_paths().values())
-    frames = [one for one in extract_tb(error.__traceback__) if not one.filename.startswith(("<", *libraries))]
-    written = [one for one in frames if one.filename != __file__]
+    frames = [frame for frame in extract_tb(error.__traceback__) if not frame.filename.startswith(("<", *libraries))]
+    written = [frame for frame in frames if frame.filename != __file__]
     return f"Correct {written[-1].filename}, line {written[-1].lineno}" if written else f"Correct {module}"
 
 
 @cache
 def shipped(group: str) -> Mapping[str, str]:
-    """What the folders of this package register in a door; those of the benchmark it is named after come first.
-
-    Args:
-        group: a group of entry points.
-    """
+    """Return the names registered by folders of this package in a group, those of its namesake benchmark first."""
     here = Path(__file__).parent
     found = (file for pattern in ("*/plugins.toml", "*/*/plugins.toml") for file in here.glob(pattern))
     files = sorted(found, key=lambda file: (file.parent.name != here.name, file))
@@ -284,9 +279,9 @@ def shipped(group: str) -> Mapping[str, str]:
 
 @lru_cache(maxsize=32)
 def _entry_points(group: str, _path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    """Those of other packages; the first of several packages of one name counts, as in imports.
+    """Return the entry points of other packages; of several packages of one name the first counts, as in imports.
 
-    Looked for once: to go through all installed packages takes longer than most of what a name is asked for.
+    Cached: scanning all installed packages takes longer than most uses of a name.
     """
     found: dict[str, list[EntryPoint]] = {}
     for distribution in distributions():
@@ -297,7 +292,7 @@ def _entry_points(group: str, _path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
 
 
 def unreadable_packages() -> list[Plugin]:
-    """The installed packages whose entry points cannot be read, and so are left out everywhere."""
+    """Return the installed packages whose entry points are unreadable, and so are left out everywhere."""
     found = []
     for distribution in distributions():
         try:
@@ -318,13 +313,13 @@ def _name(distribution: Distribution) -> str:
 
 
 def source_sha256(module: str) -> str:
-    """The hash of an imported module's code, or where it is in a package of all Python files there."""
+    """Return the hash of an imported module's code; in a package, of all its Python files."""
     loaded = sys.modules[module]
     return _source_sha256(getattr(loaded, "__file__", None), loaded.__package__)
 
 
 def found_source_sha256(module: str) -> str | None:
-    """The hash that `source_sha256` gives of a module that need not be imported; None where it is not found."""
+    """Return the hash by `source_sha256` of a module without importing it; None if it is not found."""
     _look_here()
     spec, path, name = None, None, ""
     for word in module.split("."):
@@ -345,7 +340,7 @@ def _source_sha256(origin: str | None, package: str | None) -> str:
 
 
 def _look_here() -> None:
-    """Have modules of the current folder found."""
+    """Make modules of the current folder importable."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)

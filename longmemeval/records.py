@@ -1,4 +1,4 @@
-"""The records that cross rooms. All are frozen; none but `Gold` says anything about the right answer."""
+"""Records shared between packages. All are frozen; none but `Gold` reveals anything about the right answer."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -10,14 +10,14 @@ Role = Literal["user", "assistant"]
 
 
 class Turn(Struct, frozen=True):
-    """One utterance of a session, as the data has it."""
+    """One utterance of a session, as in the data."""
 
     role: Role
     content: str
     speaker: str = ""
-    """The speaker's name where the benchmark has one; empty otherwise."""
+    """Name of the speaker if the benchmark has one; otherwise empty."""
     caption: str | None = None
-    """Text that stands for a shared picture."""
+    """Text in place of a shared picture."""
 
 
 class Session(Struct, frozen=True):
@@ -30,14 +30,17 @@ class Session(Struct, frozen=True):
 
 
 class Haystack(Struct, frozen=True):
-    """The whole history one or more questions are asked about; sessions in time order, ties in file order."""
+    """The whole history that one or more questions are about.
+
+    Sessions are in time order, ties in file order.
+    """
 
     haystack_id: str
     sessions: tuple[Session, ...]
 
 
 class Question(Struct, frozen=True):
-    """All that a memory system and an answering model may know of a question."""
+    """Everything that a memory system and an answering model may know about a question."""
 
     question_id: str
     text: str
@@ -45,13 +48,13 @@ class Question(Struct, frozen=True):
     date_text: str
     haystack_id: str
     appended: str = ""
-    """What the benchmark's own protocol adds to the question in the prompt: hints and options, say."""
+    """Text that the benchmark's own protocol adds to the question in the prompt, such as hints and options."""
     options: tuple[str, ...] = ()
-    """The answers that `appended` offers, in the order shown; empty where none are."""
+    """Answers offered by `appended`, in the order shown; empty if there are none."""
 
 
 class Gold(Struct, frozen=True):
-    """The right answer and where it is. Read only by grading, measures, stratified sampling and `oracle`."""
+    """The right answer and its evidence. Read only by grading, measures, stratified sampling and `oracle`."""
 
     question_id: str
     question_type: str
@@ -61,13 +64,13 @@ class Gold(Struct, frozen=True):
     """Message ids (`session_id:index`) of the turns labelled as evidence."""
     abstention: bool
     trap: str | None = None
-    """The wrong answer an adversarial question fishes for, where the benchmark has such questions."""
+    """Wrong answer that an adversarial question aims at, if the benchmark has such questions."""
     evidence_raw: tuple[str, ...] = ()
-    """The evidence strings as the data has them, faults and repeats included, where `evidence_turns` are repaired."""
+    """Evidence strings as in the data, with faults and repeats, if `evidence_turns` are repaired."""
     evidence_texts: tuple[str, ...] = ()
-    """The evidence messages word for word, where the data labels evidence by its text."""
+    """Evidence messages word for word, if the data labels evidence by its text."""
     facets: dict[str, int] = {}
-    """What the benchmark groups its questions by beside the type, such as the number of evidence messages."""
+    """Properties the benchmark groups its questions by besides the type, such as the number of evidence messages."""
 
 
 class Message(Struct, frozen=True, gc=False, rename={"message_id": "id"}):
@@ -87,40 +90,40 @@ ItemKind = Literal["message", "fact", "summary", "working-memory"]
 
 
 class RecalledItem(Struct, frozen=True, gc=False):
-    """One piece of what a memory system returned, with where it came from."""
+    """One piece of a memory system's result, with its provenance."""
 
     kind: ItemKind
     text: str
     date: datetime | None
-    """When it was said (messages) or last changed (documents); naive."""
+    """Date it was said (messages) or last changed (documents); naive."""
     speaker: str = ""
     message_ids: tuple[str, ...] = ()
-    """The stored messages this item repeats or was made from. Every system is scored on these."""
+    """Stored messages this item repeats or was made from. Every system is scored on these."""
     thread_ids: tuple[str, ...] = ()
     rank: int | None = None
-    """1 for the best hit; None for what came along unranked (neighbours, recent messages)."""
+    """1 for the best hit; None for unranked additions (neighbours, recent messages)."""
     score: float | None = None
 
 
 class Recall(Struct, frozen=True):
-    """What a memory system returned for one question, items in the order the reader shows them."""
+    """The result of a memory system for one question, items in the order the reader shows them."""
 
     items: tuple[RecalledItem, ...]
     tokens: int = 0
     """Tokens of all item texts, counted with the run's token counter."""
     milliseconds: float = 0.0
     notes: tuple[str, ...] = ()
-    """What was cut or could not be done, and why."""
+    """Cut or failed parts, with the reason."""
     left_out_ids: tuple[str, ...] = ()
-    """Messages that were found but had no room in a budget."""
+    """Messages that were found but did not fit a budget."""
     provenance: Provenance | None = "message"
-    """The finest level on which every item says where it is from; None where there are no items."""
+    """Finest level at which every item states its origin; None if there are no items."""
     dropped: int = 0
     """Messages that the reader left out because the prompt did not fit the model's window."""
 
 
 class Usage(Struct, frozen=True):
-    """What model calls cost. Sums are made with `+`, what came since with `-`."""
+    """Tokens and cost of model calls. Supports `+` (sum) and `-` (difference to an earlier total)."""
 
     calls: int = 0
     cached_calls: int = 0
@@ -160,42 +163,42 @@ class Answer(Struct, frozen=True):
     recall_ids: tuple[str, ...] = ()
     """Ids of all messages that reached the prompt, in prompt order."""
     cut_ids: tuple[str, ...] = ()
-    """Ids of the messages that were found but kept out of the prompt, by a budget or by the overflow policy."""
+    """Ids of messages that were found but kept out of the prompt, by a budget or by the overflow policy."""
     provenance: Provenance | None = "message"
-    """As of the recall. Below `message`, `recall_ids` do not tell all that was found."""
+    """As in the recall. Below `message`, `recall_ids` do not list everything found."""
     recall_sessions: tuple[str, ...] = ()
-    """Threads of what reached the prompt, where the memory says no more than those."""
+    """Threads of the items that reached the prompt, if the memory gives only those."""
     top_score: float | None = None
-    """The best score of a recalled item; None where the memory gives none."""
+    """Best score of a recalled item; None if the memory gives none."""
     recall_tokens: int = 0
     prompt_tokens: int = 0
-    """Tokens of all prompts as sent for the question, by the run's token counter: with `con-separate` those of the
-    note-taking calls too. `usage` has what the server counted."""
+    """Tokens of all prompts as sent for the question, by the run's token counter, with `con-separate` including
+    those of the note-taking calls. `usage` has the server's counts."""
     prompt_sha256: str = ""
     usage: Usage = Usage()
     attempts: int = 0
     finish_reason: str = ""
     served_model: str = ""
-    """The model name the server says it used."""
+    """Model name reported by the server."""
     error: str = ""
     notes: tuple[str, ...] = ()
     dropped: int | None = None
-    """Messages that the overflow policy left out; None: an earlier version, or another system, which did not say."""
+    """Messages that the overflow policy left out; None: unknown, from an earlier version or another system."""
     recall_ms: float = 0.0
-    """Milliseconds of the recall itself, the first reading of the haystack's fixture included; waiting for other
-    questions' recalls is not."""
+    """Milliseconds of the recall itself, including the first reading of the haystack's fixture, but not waiting for
+    other questions' recalls."""
     latency_ms: float | None = 0.0
-    """Milliseconds from sending a request to having its reply, retries and the waits between them included; waiting
-    for a place among the calls under way, recalling and counting are not. With `con-separate` that of the slowest
-    note-taking call and then that of the answering call: the critical path. 0 where no call succeeded; None where it
-    is not known, since the reply came in a batch."""
+    """Milliseconds from sending a request to having its reply, including retries and the waits between them, but not
+    waiting for a free slot, recalling and counting. With `con-separate` that of the slowest note-taking call plus that
+    of the answering call: the critical path. 0 if no call succeeded; None if it is not known, as for a reply in a
+    batch."""
     loose_limits: tuple[str, ...] = ()
-    """Parameters of the memory that are at or above the size of this question's history, such as `top_k`; `recall`
-    where all of the history was recalled."""
+    """Parameters of the memory that are at least the size of this question's history, such as `top_k`; `recall` if the
+    whole history was recalled."""
 
     @property
     def total_ms(self) -> float | None:
-        """Recall and model together; None where that is not known."""
+        """Recall and model together; None if not known."""
         return None if self.latency_ms is None else self.recall_ms + self.latency_ms
 
 
@@ -213,59 +216,59 @@ class Judgement(Struct, frozen=True):
     usage: Usage = Usage()
     attempts: int = 0
     latency_ms: float | None = 0.0
-    """None: not known, the reply came in a batch."""
+    """None: not known, as for a reply in a batch."""
     error: str = ""
     score: float | None = None
-    """Credit between 0 and 1 where the judge gives more than right or wrong (F1); the label is then full credit."""
+    """Credit between 0 and 1 if the judge gives more than right or wrong (F1); the label is then full credit."""
     votes: tuple[str, ...] = ()
-    """The reply of each vote where a judge votes several times; empty for one vote, whose reply is `raw`."""
+    """Reply of each vote if a judge votes several times; empty for one vote, whose reply is `raw`."""
     vote_labels: tuple[bool | None, ...] = ()
-    """What each of `votes` says; None where it says nothing readable."""
+    """Label of each of `votes`; None if it is unreadable."""
 
 
 class DatasetIdentity(Struct, frozen=True):
-    """Which data set something was made from."""
+    """Identity of the data set something was made from."""
 
     name: str
     sha256: str
 
 
 def slowest(latencies: Iterable[float | None]) -> float | None:
-    """The longest of latencies; 0 where there are none, None where one is not known."""
+    """Return the longest of latencies; 0 if there are none, None if one is not known."""
     known = list(latencies)
-    return None if None in known else max((one for one in known if one is not None), default=0.0)
+    return None if None in known else max((latency for latency in known if latency is not None), default=0.0)
 
 
 def sum_latencies(latencies: Iterable[float | None]) -> float | None:
-    """What latencies one after the other come to; None where one is not known."""
+    """Return the sum of consecutive latencies; None if one is not known."""
     known = list(latencies)
-    return None if None in known else sum((one for one in known if one is not None), 0.0)
+    return None if None in known else sum((latency for latency in known if latency is not None), 0.0)
 
 
 UNDATED = "undated: "
-"""Begins the note of a recall with items whose date the memory does not tell."""
+"""Start of the note of a recall with items whose date the memory does not give."""
 
 
 class PartInfo(Struct, frozen=True, omit_defaults=True):
     """One part of a fixture: the hash of its bytes and the recipe that made it."""
 
     sha256: str
-    """Of a directory the hash of its files' names and hashes."""
+    """Hash of the part; for a directory, of its files' names and hashes."""
     recipe: dict[str, Any]
     reproducible: bool = True
-    """Whether the same input gives the same bytes again."""
+    """True if the same input gives the same bytes again."""
     directory: bool = False
     failed: str = ""
-    """Why there is nothing in it; the next `prepare` tries again."""
+    """Reason why it is empty; the next `prepare` tries again."""
     incomplete: str = ""
-    """What is missing in it, and why; the next `prepare` tries that again."""
+    """Missing content, and why; the next `prepare` tries that again."""
     told: dict[str, Any] = {}
-    """What manifests and tables say about it."""
+    """Figures for manifests and tables."""
     stored_bytes: int = 0
-    """Of its file or object as it was written, compressed or not; 0: not known, as of a local directory."""
+    """Bytes of its file or object as written, compressed or not; 0: not known, as for a local directory."""
 
     def has_size(self, found: int) -> bool:
-        """Return whether a file or object of `found` bytes may be it; the hash says whether it is."""
+        """Return whether a file or object of `found` bytes may be it; only the hash is certain."""
         return self.stored_bytes in (0, found)
 
 

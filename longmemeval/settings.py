@@ -1,4 +1,4 @@
-"""Where data, fixtures and results live."""
+"""Folders of data, fixtures and results."""
 
 from pathlib import Path
 
@@ -10,7 +10,10 @@ from longmemeval.errors import HarnessError
 
 
 class Folders(BaseSettings):
-    """The folders, from arguments, else `LONGMEMEVAL_DATA_DIR`, `…_PREPARED_DIR`, `…_RESULTS_DIR`, else here."""
+    """Folders of data, fixtures and results.
+
+    From arguments, else `LONGMEMEVAL_DATA_DIR`, `…_PREPARED_DIR`, `…_RESULTS_DIR`, else in the current folder.
+    """
 
     model_config = SettingsConfigDict(env_prefix="LONGMEMEVAL_", frozen=True, extra="forbid", validate_default=True)
 
@@ -18,17 +21,17 @@ class Folders(BaseSettings):
     prepared_dir: Path = Path("prepared-data")
     results_dir: Path = Path("results")
     memories_dir: Path = Path("installed-memories")
-    """Other people's memory systems, each in a virtual environment; `LONGMEMEVAL_MEMORIES_DIR`."""
+    """External memory systems, each in a virtual environment; `LONGMEMEVAL_MEMORIES_DIR`."""
     stores_dir: Path = Path("memory-stores")
-    """Files of databases that facts are queried in, which can be made again; `LONGMEMEVAL_STORES_DIR`."""
+    """Files of databases for querying facts, which can be rebuilt; `LONGMEMEVAL_STORES_DIR`."""
 
     @field_validator("prepared_dir", mode="before")
     @classmethod
     def _here(cls, given: object) -> object:
-        """An address of a store as the local folder that stands for it.
+        """Convert the address of a store to the local folder that stands for it.
 
         Raises:
-            HarnessError: the address cannot be used, or the bound on what is kept of it is no number.
+            HarnessError: the address cannot be used, or the limit of its local copies is not a number.
         """
         try:
             place = local_place(given) if isinstance(given, str | Path) else given
@@ -45,13 +48,13 @@ class Folders(BaseSettings):
 
     @property
     def cache_dir(self) -> Path:
-        """Embeddings and model replies that can be computed again; beside the fixtures, hidden."""
+        """Cache of embeddings and model replies, which can be recomputed; next to the fixtures, hidden."""
         return self.prepared_dir / ".cache"
 
 
 def folders(
     data_dir: Path | None = None, prepared_dir: str | Path | None = None, results_dir: Path | None = None
 ) -> Folders:
-    """The folders in force; None means: from the environment or the default."""
+    """Return the folders in use; None means: from the environment or the default."""
     given = {"data_dir": data_dir, "prepared_dir": prepared_dir, "results_dir": results_dir}
     return Folders.model_validate({name: path for name, path in given.items() if path is not None})

@@ -1,4 +1,4 @@
-"""What the public functions are given, looked at on the way in: a wrong type is a `HarnessError`, not a traceback."""
+"""Validation of the arguments of public functions: a wrong type is a `HarnessError`, not a traceback."""
 
 import re
 import types
@@ -17,15 +17,15 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _AT_LEAST_ONE = {"concurrency", "context_window", "jobs", "max_attempts", "max_tokens", "repeats", "votes"}
-"""Numbers that count something, wherever a record has them."""
+"""Counts, in any record that has them."""
 _SHOWN = 60
-"""Characters of a wrong value that are repeated."""
+"""Characters of a wrong value to repeat."""
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, refusing arguments and fields of option records that are not of their type.
+    """Wrap a function so that it refuses arguments and fields of option records of the wrong type.
 
-    An argument that is a path may be given as text.
+    A path may be given as text.
 
     Args:
         function: with type hints.
@@ -45,7 +45,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _fitting(value: object, hint: object, where: str, name: str) -> object:
-    """The value, or what it stands for.
+    """Return the value, or the one its text stands for.
 
     Raises:
         HarnessError: it is of another type, or a count below 1.
@@ -71,13 +71,13 @@ def _fitting(value: object, hint: object, where: str, name: str) -> object:
 
 
 def _check_fields(record: object) -> None:
-    """Look at the fields of an option record; they were set without being looked at."""
+    """Check the fields of an option record, which were set without validation."""
     hints = typing.get_type_hints(type(record))
     fields: typing.Iterable[str] = getattr(record, "__struct_fields__", getattr(type(record), "model_fields", ()))
     for field in fields:
         value, where = getattr(record, field), f"{type(record).__name__}({field}="
         found = _fitting(value, hints[field], where, field)
-        # Text that only stands for a number or a path would fail later.
+        # Text in place of a number or a path would fail later.
         if isinstance(value, str) and not isinstance(found, str):
             raise _refusal(value, hints[field], where)
 
@@ -101,14 +101,14 @@ def _refusal(value: object, hint: object, where: str) -> HarnessError:
     given = repr(value)
     given = given if len(given) <= _SHOWN else f"{given[:_SHOWN]}…"
     wanted = _readable(hint)
-    made = " (`load_dataset` gives one)" if wanted == "Dataset" else ""
+    source = " (`load_dataset` gives one)" if wanted == "Dataset" else ""
     listed = " Put it into a list" if isinstance(value, str) and wanted.startswith("Sequence") else ""
-    fix = f"Give {wanted}{made}.{listed}".rstrip(".")
+    fix = f"Give {wanted}{source}.{listed}".rstrip(".")
     return HarnessError(f"{where}{given}) has the wrong type or value", fix=fix)
 
 
 def _readable(hint: object) -> str:
-    """A type as one would write it, without modules."""
+    """Return a type as one would write it, without modules."""
     text = hint.__name__ if isinstance(hint, type) and not isinstance(hint, types.GenericAlias) else str(hint)
     plain = re.sub(r"\b(?:[a-z_]\w*\.)+", "", text)
     return re.sub(r"^Optional\[(.*)\]$", r"\1 | None", plain)

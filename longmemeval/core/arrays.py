@@ -1,4 +1,4 @@
-"""Names for the arrays that cross rooms."""
+"""Type names of the arrays shared between packages."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,8 +1,8 @@
-"""Running asynchronous work to its end from ordinary code, also inside a notebook, and keeping its loop free.
+"""Running asynchronous work to its end from synchronous code, also inside a notebook, and keeping its loop free.
 
-An event loop that computes reads no replies: what takes longer than a few milliseconds goes to a work thread of its own
-(`in_thread`). One thread is enough and no more are made: most of that work holds Python's interpreter lock, so that a
-second thread would only compete with the loop, and what is done there need not be safe for threads.
+An event loop that computes reads no replies: work of more than a few milliseconds goes to a separate work thread
+(`in_thread`). There is only one: most of that work holds Python's interpreter lock, so that a second thread would only
+compete with the loop, and code that runs there need not be thread-safe.
 """
 
 import asyncio
@@ -26,13 +26,13 @@ Ts = TypeVarTuple("Ts")
 
 
 def complete(work: Coroutine[Any, Any, T]) -> T:
-    """The result of `work`.
+    """Run `work` to its end and return its result.
 
-    Where an event loop runs in this thread already (a notebook's), the work gets a thread with a loop of its own; an
-    interrupt here cancels it there.
+    If an event loop already runs in this thread (a notebook's), the work gets a thread with its own loop; an interrupt
+    here cancels it there.
 
     Raises:
-        KeyboardInterrupt: it was interrupted, and has been wound up.
+        KeyboardInterrupt: it was interrupted, and has finished cleaning up.
     """
     global _at_work
     in_main = current_thread() is main_thread()
@@ -68,7 +68,7 @@ _at_work = 0
 
 
 def is_at_work() -> bool:
-    """Return whether `complete` has work under way in the main thread, or being wound up."""
+    """Return whether `complete` is running work in the main thread, or cleaning it up."""
     return _at_work > 0
 
 
@@ -76,10 +76,10 @@ _under_way: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[Any]] = We
 
 
 def cancel_work() -> bool:
-    """Have the work cancelled that `complete` has under way in this thread; for a handler of signals.
+    """Cancel the work that `complete` runs in this thread; for a signal handler.
 
     Returns:
-        Whether there is any. It ends in its own time; `complete` then raises KeyboardInterrupt.
+        True if there is any. It ends in its own time; `complete` then raises KeyboardInterrupt.
     """
     try:
         loop = asyncio.get_running_loop()
@@ -100,7 +100,7 @@ class _Job(NamedTuple):
 
 
 class _WorkThread:
-    """One thread that works off jobs, those of the earliest turn first and in the order they came in."""
+    """One thread that processes jobs, those of the earliest turn first and otherwise in order of arrival."""
 
     def __init__(self) -> None:
         self._jobs: PriorityQueue[_Job] = PriorityQueue()
@@ -114,7 +114,7 @@ class _WorkThread:
         return future
 
     def close(self) -> None:
-        """Wait for the job under way; none is started any more."""
+        """Wait for the running job; start no other."""
         self.submit(-math.inf, sys.exit)
         self._thread.join()
 
@@ -134,16 +134,16 @@ class _WorkThread:
 
 
 _SWITCH_INTERVAL_S = 0.001
-"""How long the work thread may keep the interpreter to itself while the loop waits for it; Python's 5 ms, met at each
-of the dozen system calls of a request, would add up to more than the work itself."""
+"""Seconds the work thread may hold the interpreter while the loop waits for it. Python's 5 ms, paid at each of the
+dozen system calls of a request, would add up to more than the work itself."""
 
 _work_thread: ContextVar[_WorkThread | None] = ContextVar("work_thread", default=None)
-"""The thread of the work under way. Not the loop's own executor: name look-ups of connections wait in that."""
+"""Thread of the current work. Not the loop's own executor: name look-ups of connections wait in that."""
 _turn: ContextVar[float] = ContextVar("turn", default=0.0)
 
 
 def take_turn(number: float) -> None:
-    """Let what this task does in the work thread come before that of tasks with a higher number."""
+    """Give this task's jobs in the work thread priority over those of tasks with a higher number."""
     _turn.set(number)
 
 
@@ -162,11 +162,11 @@ async def _with_work_thread(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def in_thread(work: Callable[[*Ts], T], *arguments: *Ts) -> T:
-    """`work(*arguments)`, computed in the work thread while the event loop goes on.
+    """Compute `work(*arguments)` in the work thread while the event loop goes on.
 
-    Calls are worked off one after the other, in the order they come in, those of an earlier question first. For
-    anything that computes or reads for longer than a few milliseconds: recalling, counting tokens, rendering. Must not
-    be waited for inside of `work` itself.
+    Calls run one after the other in order of arrival, those of an earlier question first. For anything that computes or
+    reads for longer than a few milliseconds: recalling, counting tokens, rendering. Must not be awaited inside `work`
+    itself.
     """
     submitted = time.perf_counter()
     started = ended = submitted
@@ -191,7 +191,7 @@ async def in_thread(work: Callable[[*Ts], T], *arguments: *Ts) -> T:
 
 
 class Stopwatch:
-    """How long a piece of asynchronous work took by itself, see `own_time`."""
+    """Own duration of a piece of asynchronous work, see `own_time`."""
 
     def __init__(self) -> None:
         self.waited = 0.0
@@ -203,21 +203,24 @@ _stopwatch: ContextVar[Stopwatch | None] = ContextVar("stopwatch", default=None)
 
 @contextmanager
 def not_its_own_time() -> Iterator[None]:
-    """What is awaited inside is not counted by the `own_time` around it: waiting for a place, opening what was kept."""
+    """Exclude what is awaited inside from the `own_time` around it.
+
+    For example waiting for a free slot, or opening a cached memory.
+    """
     stopwatch, started = _stopwatch.get(), time.perf_counter()
     waited = stopwatch.waited if stopwatch else 0.0
     try:
         yield
     finally:
-        if stopwatch:  # All of it, once: also what was waited for the work thread inside.
+        if stopwatch:  # All of it, once: including waits for the work thread inside.
             stopwatch.waited = waited + time.perf_counter() - started
 
 
 @contextmanager
 def own_time() -> Iterator[Stopwatch]:
-    """Measures what is awaited inside, without the time it waits for the work thread to be free.
+    """Measure what is awaited inside, without the time it waits for the work thread to be free.
 
-    `milliseconds` is set at the end. The time that other things take (a call to a memory service) counts.
+    `milliseconds` is set at the end. Time spent elsewhere (a call to a memory service) counts.
     """
     stopwatch = Stopwatch()
     token = _stopwatch.set(stopwatch)

@@ -1,4 +1,4 @@
-"""Writing files that are whole or absent, hashing them, and turning ids into safe file names."""
+"""Writing files that are complete or absent, hashing them, and turning ids into safe file names."""
 
 import hashlib
 import os
@@ -9,21 +9,21 @@ from urllib.parse import quote
 
 _MAX_NAME = 120
 _unfinished: set[Path] = set()
-"""Temporary files that are being written."""
+"""Temporary files being written."""
 
 
 def sha256_bytes(data: bytes) -> str:
-    """Hash of `data`, 64 hexadecimal digits."""
+    """Return the hash of `data`, 64 hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()
 
 
 def sha256_text(text: str) -> str:
-    """Hash of `text` in UTF-8, 64 hexadecimal digits."""
+    """Return the hash of `text` in UTF-8, 64 hexadecimal digits."""
     return sha256_bytes(text.encode())
 
 
 def sha256_file(path: Path) -> str:
-    """Hash of a file's bytes, read in pieces."""
+    """Return the hash of a file's bytes, read in pieces."""
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
@@ -53,16 +53,16 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 
 def remove_unfinished() -> None:
-    """Remove the temporary files of `write_atomic`; for a process that ends in the middle of it."""
+    """Remove the temporary files of `write_atomic`, for a process that ends in the middle of it."""
     for temporary in list(_unfinished):
         temporary.unlink(missing_ok=True)
 
 
 def safe_name(identifier: str) -> str:
-    """A file name for an id taken from data: no separators, never `.` or `..`, never hidden, at most 120 characters.
+    """Return a file name for an id from the data: no separators, never `.` or `..`, never hidden.
 
-    Letters, digits, `_`, `-` and inner dots stay; everything else is percent-encoded, so distinct ids keep
-    distinct names. A name that would be too long ends in a hash of the whole id.
+    At most 120 characters. Letters, digits, `_`, `-` and inner dots stay; everything else is percent-encoded, so
+    distinct ids keep distinct names. A name that would be too long ends in a hash of the whole id.
     """
     # `~` marks a shortened name and a lone `%` is not an escape: neither can come from another id.
     name = quote(identifier, safe="").replace("~", "%7E") or "%"
@@ -74,11 +74,11 @@ def safe_name(identifier: str) -> str:
 
 
 def leads_nowhere(path: Path) -> bool:
-    """Whether `path` is a symbolic link to what is not there, itself included."""
+    """Return whether `path` is a symbolic link to a missing target, or to itself."""
     return path.is_symlink() and not path.exists()
 
 
 def list_folders(path: Path) -> Iterator[Path]:
-    """Sub-folders of `path` in name order; none if it does not exist."""
+    """Iterate over the sub-folders of `path` in name order; none if it does not exist."""
     if path.is_dir():
         yield from sorted(child for child in path.iterdir() if child.is_dir() and not child.name.startswith("."))

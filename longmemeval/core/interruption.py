@@ -1,7 +1,7 @@
-"""Telling a wish that the work end (Ctrl-C, a signal, a cancelled task) from an exception that only looks like one.
+"""Distinguishing a request to stop (Ctrl-C, a signal, a cancelled task) from an exception that only looks like one.
 
-Code of others may raise `SystemExit`, `KeyboardInterrupt` or `CancelledError` itself. Then it has failed, and nobody
-wants the work to end.
+Third-party code may raise `SystemExit`, `KeyboardInterrupt` or `CancelledError` itself. Then it has failed, and nobody
+asked to stop.
 """
 
 import signal
@@ -12,15 +12,15 @@ _requested = False
 
 
 def request_end() -> None:
-    """Note that the user wants the work to end; called by the handler of signals."""
+    """Record that the user asked to stop; called by the signal handler."""
     global _requested
     _requested = True
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Return whether `error` says that the work is to end, and not that the code which raised it has failed.
+    """Return whether `error` is a request to stop, and not a failure of the code that raised it.
 
-    Call it where the error arrives: in the same thread, and of asynchronous work in the same task.
+    Call it where the error arrives: in the same thread, and for asynchronous work in the same task.
     """
     asyncio = sys.modules.get("asyncio")
     if asyncio and isinstance(error, asyncio.CancelledError):

@@ -25,7 +25,7 @@ R = TypeVar("R")
 
 
 def read_journal(path: Path, kind: type[R]) -> list[R]:
-    """All whole records of a journal; none if there is no file.
+    """Return all complete records of a journal; none if there is no file.
 
     Raises:
         IntegrityError: a line other than an unfinished last one is not a record of this kind.
@@ -34,7 +34,7 @@ def read_journal(path: Path, kind: type[R]) -> list[R]:
 
 
 def iterate_journal(path: Path, kind: type[R]) -> Iterator[R]:
-    """`read_journal`, one record at a time: for journals that are too large to be in memory whole."""
+    """Iterate over the records of a journal that is too large for memory; see `read_journal`."""
     for line, record in _lines(path, kind):
         if not line.endswith(b"\n"):
             return
@@ -44,7 +44,7 @@ def iterate_journal(path: Path, kind: type[R]) -> Iterator[R]:
 
 
 def _lines(path: Path, kind: type[R]) -> Iterator[tuple[bytes, R | IntegrityError]]:
-    """The lines of a journal as bytes, each with its record or with what is wrong with it; an unfinished one too."""
+    """Iterate over the lines of a journal, even an unfinished one, each with its record or its error."""
     if not path.exists():
         return
     decoder = msgspec.json.Decoder(kind)
@@ -103,12 +103,12 @@ def _ends_half_way(file: BinaryIO) -> bool:
 
 
 class StoredJournal(Generic[R]):
-    """What was in a journal when it was read, and what its writer appended since.
+    """Content of a journal when it was read, and lines appended by its writer since.
 
     Args:
-        path: the file; a journal that is not there has no records.
-        kind: of a record.
-        each: gets every record as it is read, and none is kept: for journals that are too large to be in memory whole.
+        path: the file; a missing journal has no records.
+        kind: type of a record.
+        each: called with every record as it is read, and none is kept: for journals too large for memory.
     """
 
     def __init__(self, path: Path, kind: type[R], each: Callable[[R], None] | None = None) -> None:
@@ -116,9 +116,9 @@ class StoredJournal(Generic[R]):
         self.kind = kind
         self.exists = path.exists()
         self.size = 0
-        """Bytes of its whole lines."""
+        """Bytes of its complete lines."""
         self.lines = 0
-        """How many these are."""
+        """Number of complete lines."""
         self._records: list[R] = []
         self._damage: IntegrityError | None = None
         self._hash = hashlib.sha256()
@@ -138,7 +138,7 @@ class StoredJournal(Generic[R]):
 
     @property
     def records(self) -> list[R]:
-        """All whole records.
+        """All complete records.
 
         Raises:
             IntegrityError: a line is not a record of this kind.
@@ -149,28 +149,28 @@ class StoredJournal(Generic[R]):
 
     @property
     def sha256(self) -> str:
-        """Of the file, an unfinished last line included; empty where there is no file."""
+        """Hash of the file, including an unfinished last line; empty if there is no file."""
         whole = self._hash.copy()
         whole.update(self._unfinished)
         return whole.hexdigest() if self.exists else ""
 
     def began_as(self, digest: str) -> bool:
-        """Whether the file begins with what had the sha256 `digest`, and more lines follow."""
+        """Return whether the file starts with content whose sha256 is `digest`, followed by more lines."""
         return digest in self._beginnings and digest != self.sha256
 
     def is_as_read(self) -> bool:
-        """Whether the file still has the size it had: a journal only ever grows."""
+        """Return whether the file still has the same size: a journal only ever grows."""
         return self.exists and self.path.exists() and self.path.stat().st_size == self.size + len(self._unfinished)
 
     def append(self, line: bytes, record: R | None = None) -> None:
-        """Take in a line that the writer has written; `record` is what it says, where that is known."""
+        """Add a line written by the writer; `record` is its decoded form, if known."""
         self.exists = True
         self._count(line)
         if self._keeps:
             self._records.append(msgspec.json.decode(line, type=self.kind) if record is None else record)
 
     def drop_unfinished(self) -> bool:
-        """Forget an unfinished last line; whether there was one."""
+        """Forget an unfinished last line; return whether there was one."""
         self._unfinished, dropped = b"", bool(self._unfinished)
         return dropped
 
@@ -178,19 +178,19 @@ class StoredJournal(Generic[R]):
         self._hash.update(line)
         self._beginnings.add(self._hash.hexdigest())
         self.lines += 1
-        # Last: an interrupt that comes before is seen by the file being longer.
+        # Last: an earlier interrupt shows in the file being longer.
         self.size += len(line)
 
 
 class Journal(Generic[R]):
-    """A journal opened for appending. One writer at a time; what is in it is read once.
+    """A journal opened for appending. One writer at a time; its content is read once.
 
     Args:
-        path: the file; it and its folder are made where they are not there.
-        kind: of a record.
-        read: what this process read of it before; read again only where it has grown since.
+        path: the file; it and its folder are created if missing.
+        kind: type of a record.
+        read: what this process read of it before; read again only if it has grown since.
         each: see `StoredJournal`.
-        wait: until another process that is writing to it is done.
+        wait: wait until another process that is writing to it is done.
 
     Raises:
         HarnessError: another process is writing to it, and `wait` is false.
@@ -214,7 +214,7 @@ class Journal(Generic[R]):
                 raise HarnessError(
                     "Another process is writing to this journal", where=str(path), fix="Wait for it, or stop it"
                 ) from error
-            # Unbuffered: what could not be written is not tried again when the file is closed.
+            # Unbuffered: a failed write is not repeated when the file is closed.
             self._handle = opened.enter_context(path.open("ab", buffering=0))
             self.stored = read if read and read.is_as_read() else StoredJournal(path, kind, each)
             if self.stored.drop_unfinished():
@@ -223,32 +223,32 @@ class Journal(Generic[R]):
             self._opened = opened.pop_all()
 
     def expects(self, records: int) -> None:
-        """Say, to who looks on from outside, how many records are to come from now on."""
+        """Announce to observers how many records are still to come."""
         announce(self.path, self.stored.lines, records)
 
     def records(self) -> list[R]:
-        """All records so far.
+        """Return all records so far.
 
         Raises:
-            IntegrityError: a line is not a record of this kind, or the file is no longer where it was.
+            IntegrityError: a line is not a record of this kind, or the file is no longer in place.
         """
         self._check_in_place()
         return list(self.stored.records)
 
     def sha256(self) -> str:
-        """Of the file as it was written here.
+        """Return the hash of the file as it was written here.
 
         Raises:
-            IntegrityError: the file is no longer where it was.
+            IntegrityError: the file is no longer in place.
         """
         self._check_in_place()
         if os.fstat(self._handle.fileno()).st_size != self.stored.size:
-            # An interrupt came between writing a line and taking it in.
+            # An interrupt came between writing a line and recording it.
             return sha256_file(self.path)
         return self.stored.sha256
 
     def _check_in_place(self) -> None:
-        """A moved file takes its records with it: they would be missing from everything that reads them here."""
+        """Check that the file is still in place: a moved file would take its records with it."""
         own = os.fstat(self._handle.fileno())
         try:
             there = self.path.stat()
@@ -266,12 +266,12 @@ class Journal(Generic[R]):
 
         Raises:
             HarnessError: the disk refuses (full, say); the records before are kept.
-            IntegrityError: the file is no longer where it was; it has the record nevertheless.
+            IntegrityError: the file is no longer in place; it has the record nevertheless.
         """
         self._append(msgspec.json.encode(record), record)
 
     def append_encoded(self, record: bytes) -> None:
-        """`append` of a record that is JSON already."""
+        """Append a record that is already JSON."""
         self._append(record)
 
     def _append(self, encoded: bytes, record: R | None = None) -> None:

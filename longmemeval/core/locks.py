@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 _POLL_S = 0.005
-"""Between two looks of who waits; the lock is held for a few lines of a file."""
+"""Seconds between two attempts of a waiting process; the lock is held for a few lines of a file."""
 
 
 class LockedError(Exception):
@@ -14,7 +14,7 @@ class LockedError(Exception):
 
 
 class LockProvider:
-    """Who holds locks for this process: the operating system, or where files' locks do not reach somebody else."""
+    """Provider of locks for this process: the operating system, or another where file locks do not reach."""
 
     held_by: Callable[[Path, bool], AbstractContextManager[None]] | None = None
 
@@ -23,12 +23,12 @@ LOCK_PROVIDER = LockProvider()
 
 
 def lock_file(path: Path) -> Path:
-    """The file whose lock is that of the file `path`; it is there while the lock is held, and after a process died."""
+    """Return the file whose lock guards `path`; it exists while the lock is held, and after its process died."""
     return Path(f"{path}.lock")
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a process holds the lock of the file `path`. Who asks leaves no trace, and does not wait."""
+    """Return whether a process holds the lock of the file `path`. Never blocks and leaves no lock file."""
     lock = lock_file(path)
     if sys.platform == "win32":
         try:
@@ -42,7 +42,7 @@ def is_locked(path: Path) -> bool:
 
     try:
         with lock.open("rb") as handle:
-            # Where it is free it is held for a moment here; nobody else is refused unless he asks just then.
+            # A free lock is held here for a moment; another process is refused only if it tries at this instant.
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -59,8 +59,8 @@ def locked(path: Path, *, wait: bool) -> Iterator[None]:
     the file itself, since Windows would let no other process read it.
 
     Args:
-        path: the file that is written; its folder is there.
-        wait: until another process lets go.
+        path: file to write; its folder exists.
+        wait: wait until another process releases it.
 
     Raises:
         LockedError: another process holds it, and `wait` is false.
@@ -69,10 +69,10 @@ def locked(path: Path, *, wait: bool) -> Iterator[None]:
         with LOCK_PROVIDER.held_by(path, wait):
             yield
         return
-    # Takes longer to load than most files take to be read.
+    # Loading it takes longer than reading most files.
     from filelock import FileLock, Timeout
 
-    # Never the kind of lock that is a file's existence: it would outlive a process that is killed.
+    # Never a lock by a file's mere existence: it would outlive a killed process.
     lock = FileLock(lock_file(path), thread_local=False, fallback_to_soft=False, poll_interval=_POLL_S)
     try:
         lock.acquire(blocking=wait)
@@ -81,7 +81,7 @@ def locked(path: Path, *, wait: bool) -> Iterator[None]:
     try:
         yield
     finally:
-        # Before it is released: who waits for a file that is gone makes it again. Windows removes it by itself.
+        # Removed before the release: a process that waits for a missing file recreates it. Windows removes it itself.
         with suppress(OSError):
             Path(lock.lock_file).unlink()
         lock.release()

@@ -1,6 +1,6 @@
-"""The options of the built-in parts, declared once: the command line, a sweep's file and Python take them from here.
+"""Options of the built-in parts, declared once: the command line, sweep files and Python read them from here.
 
-What belongs to a memory system of another package is a parameter of that memory (`--set`), not an option of this class.
+An option of a memory system from another package is a parameter of that memory (`--set`), not an option of this class.
 """
 
 import re
@@ -18,7 +18,7 @@ IndexEngine = Literal["hnsw", "exact"]
 
 
 class PartOptions(BaseModel):
-    """How the parts of fixtures are made. Values are not converted: `yes` is not a number."""
+    """Options for making the parts of fixtures. Values are not converted: `yes` is not a number."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
 
@@ -52,18 +52,18 @@ class PartOptions(BaseModel):
 
 
 def extra(field: FieldInfo) -> dict[str, str]:
-    """What the command line knows of a field besides its description: flag, metavar and panel, where they are set."""
-    told = field.json_schema_extra
-    return {key: str(value) for key, value in told.items()} if isinstance(told, dict) else {}
+    """Return the command-line settings of a field besides its description: flag, metavar and panel, if set."""
+    settings = field.json_schema_extra
+    return {key: str(value) for key, value in settings.items()} if isinstance(settings, dict) else {}
 
 
 def flag_of(name: str, field: FieldInfo) -> str:
-    """The option on the command line by which a field is given."""
+    """Return the command-line option that sets a field."""
     return extra(field).get("flag", f"--{name.replace('_', '-')}")
 
 
 def as_flags(values: dict[str, str]) -> list[str]:
-    """Values of fields as words of a command; those that are the usual ones are left out."""
+    """Return the command-line arguments for these values, defaults omitted."""
     fields = PartOptions.model_fields
     return [
         word
@@ -74,12 +74,12 @@ def as_flags(values: dict[str, str]) -> list[str]:
 
 
 def refusal(error: ValidationError, fields: Mapping[str, FieldInfo], what: str) -> HarnessError:
-    """What to say of the first value that is not as a field wants it.
+    """Return the error for the first value that a field does not accept.
 
     Args:
-        error: what validation found.
-        fields: the known ones, by name.
-        what: whose fields they are.
+        error: result of the validation.
+        fields: known fields by name.
+        what: owner of the fields, for the message.
     """
     problem = error.errors()[0]
     key, given = str(problem["loc"][0]) if problem["loc"] else "", problem["input"]

@@ -1,18 +1,18 @@
-"""How long a server asks to be left alone."""
+"""Waiting times requested by servers."""
 
 import math
 from email.utils import mktime_tz, parsedate_tz
 from time import time
 
 LONGEST_REQUESTED_WAIT_S = 600.0
-"""A server's `Retry-After` is honoured up to here, whatever our own limit."""
+"""Longest `Retry-After` of a server that is honoured, whatever our own limit."""
 
 
 def retry_after_seconds(value: str | None) -> float | None:
-    """Seconds to wait by a `Retry-After` header: a number of seconds or an HTTP date (RFC 9110, section 10.2.3).
+    """Return the seconds to wait by a `Retry-After` header: seconds or an HTTP date (RFC 9110, section 10.2.3).
 
     Returns:
-        At least 0; None when there is no header or no sense in it.
+        At least 0; None when the header is missing or malformed.
     """
     if value is None:
         return None

@@ -1,4 +1,4 @@
-"""Reading text, JSON and YAML that people write: in UTF-8, with or without a byte-order mark, not nested too deeply."""
+"""Reading hand-written text, JSON and YAML: in UTF-8, with or without a byte-order mark, not nested too deeply."""
 
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from mmap import mmap
@@ -16,11 +16,11 @@ _TOO_DEEP = "it is nested too deeply"
 
 
 class UnreadableError(ValueError):
-    """Why a text is not what it should be, in one line, without a full stop."""
+    """Reason why a text is invalid, in one line, without a full stop."""
 
 
 def read_text(path: Path) -> str:
-    """The text of a file.
+    """Return the text of a file.
 
     Raises:
         OSError: it cannot be read.
@@ -30,7 +30,7 @@ def read_text(path: Path) -> str:
 
 
 def decode_text(data: bytes) -> str:
-    """`data` as text, without the byte-order mark that some editors write.
+    """Decode `data` as text, without the byte-order mark that some editors write.
 
     Raises:
         UnreadableError: it is not UTF-8.
@@ -42,7 +42,7 @@ def decode_text(data: bytes) -> str:
 
 
 def without_mark(data: bytes | mmap) -> memoryview:
-    """`data` without the byte-order mark of UTF-8; nothing is copied.
+    """Return `data` without the byte-order mark of UTF-8; nothing is copied.
 
     Raises:
         UnreadableError: the mark is that of UTF-16.
@@ -55,11 +55,11 @@ def without_mark(data: bytes | mmap) -> memoryview:
 
 
 def decode_json(data: bytes | str, kind: type[T]) -> T:
-    """The value that JSON stands for.
+    """Decode JSON.
 
     Args:
         data: the JSON, with or without a byte-order mark.
-        kind: the type it must have.
+        kind: type it must have.
 
     Raises:
         UnreadableError: it is not JSON, not of that type, or nested too deeply.
@@ -78,13 +78,13 @@ class _Format(Struct):
 
 
 def decode_format(data: bytes, kind: type[T], known: int, what: str, where: str) -> T:
-    """A file of ours, which names its `format`.
+    """Decode one of our own files, which states its `format`.
 
     Args:
         data: its JSON.
-        kind: the type it must have.
+        kind: type it must have.
         known: the newest format that this version reads.
-        what: how an error calls it, such as "The run".
+        what: its name in errors, such as "The run".
         where: the file.
 
     Raises:
@@ -101,12 +101,12 @@ def decode_format(data: bytes, kind: type[T], known: int, what: str, where: str)
 
 
 def load_yaml(text: str) -> object:
-    """The value that YAML stands for.
+    """Parse YAML.
 
     Raises:
-        UnreadableError: it is not YAML, holds what cannot be (a 13th month), or is nested too deeply.
+        UnreadableError: it is not YAML, contains an impossible value (a 13th month), or is nested too deeply.
     """
-    # Here, so that who reads only JSON does without it.
+    # Imported here, so that reading JSON does not load it.
     import yaml
 
     try:

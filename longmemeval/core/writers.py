@@ -1,4 +1,4 @@
-"""Who writes to a journal: said in its lock file, so that others can tell how far the work is and whether it runs."""
+"""The writer of a journal, recorded in its lock file: lets others see how far the work is and whether it runs."""
 
 import os
 import socket
@@ -18,30 +18,30 @@ class Writer(Struct, frozen=True):
     pid: int
     host: str
     since: float
-    """When it began, seconds since the epoch."""
+    """Start of writing, seconds since the epoch."""
     lines: int
-    """Whole lines of the journal at that time."""
+    """Whole lines in the journal at that time."""
     expects: int | None = None
-    """How many lines it is going to add, where only the writer knows that."""
+    """Number of lines it is going to add, where only the writer knows that."""
 
     @property
     def is_here(self) -> bool:
-        """Whether it is, or was, on this machine."""
+        """True if it is, or was, on this machine."""
         return self.host == socket.gethostname()
 
 
 def announce(path: Path, lines: int, expects: int | None = None) -> None:
-    """Say in the lock file of the journal `path`, which the caller holds, that this process begins to write."""
+    """Record in the lock file of the journal `path`, held by the caller, that this process starts writing."""
     writer = Writer(os.getpid(), socket.gethostname(), time.time(), lines, expects)
-    # Nothing depends on it; Windows lets nobody write to a locked file.
+    # Informational only; on Windows a locked file cannot be written to.
     with suppress(OSError):
         lock_file(path).write_bytes(msgspec.json.encode(writer))
 
 
 def writer_of(path: Path) -> tuple[bool, Writer | None]:
-    """Whether a process writes to the journal `path` now, and which one does, or died while it did.
+    """Return whether a process is writing to the journal `path` now, and its current or last writer.
 
-    None: nobody does, or it is not known who.
+    The writer is the one that holds the lock, or that died while holding it; None if there is none or it is unknown.
     """
     try:
         writer = msgspec.json.decode(lock_file(path).read_bytes(), type=Writer)

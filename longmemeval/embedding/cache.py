@@ -1,4 +1,4 @@
-"""An embedder that remembers what it computed, in a file shared by all processes."""
+"""An embedder that caches its vectors, in a file shared by all processes."""
 
 import time
 from collections import Counter
@@ -31,15 +31,15 @@ class Metered(Protocol):
 
     @property
     def usage(self) -> Usage:
-        """What its calls cost so far."""
+        """Cost of its calls so far."""
         ...
 
 
 @runtime_checkable
 class Light(Protocol):
-    """An embedder that can say whether it is made from its spec in no time, calls no server and loads no model.
+    """An embedder that states whether creating it from its spec is instant and uses no server and no model.
 
-    Such a one may be made again wherever there is something to embed.
+    Such an embedder may be created again wherever there is something to embed.
     """
 
     is_light: bool
@@ -47,15 +47,15 @@ class Light(Protocol):
 
 @runtime_checkable
 class Batching(Protocol):
-    """An embedder that asks a server for some texts at a time."""
+    """An embedder that sends texts to a server in batches."""
 
     def batches(self, texts: Sequence[str]) -> Iterator[list[int]]:
-        """Positions of the texts of each call; those of texts that need none are left out."""
+        """Iterate over the positions of the texts of each call; texts that need none are left out."""
         ...
 
 
 class EmbeddedTexts(Struct, frozen=True):
-    """How many texts were embedded, and how."""
+    """Number of embedded texts: from the cache, computed, and damaged in the cache."""
 
     hits: int = 0
     misses: int = 0
@@ -68,20 +68,20 @@ class EmbeddedTexts(Struct, frozen=True):
 class CachedEmbedder:
     """Looks texts up under the embedder's fingerprint and computes the missing ones; itself an `Embedder`.
 
-    Every finished chunk (one call to a server, or `CHUNK_TEXTS` texts) is written at once, so an interrupted `embed`
-    keeps what it paid for.
-    Threads that share an object wait for each other; for calls side by side give each worker its own on the same file.
+    Every finished chunk (one call to a server, or `CHUNK_TEXTS` texts) is stored at once, so that an interrupted
+    `embed` keeps its paid vectors. Threads that share an object wait for each other; for parallel calls give each
+    worker its own on the same file.
 
     Args:
-        embedder: what computes the vectors.
-        cache_path: the SQLite file; None: nothing is remembered.
+        embedder: computes the vectors.
+        cache_path: the SQLite file; None: nothing is cached.
 
     Attributes:
         spec: the embedder's spec.
         fingerprint: the embedder's fingerprint.
         hits: texts found so far, in the file or earlier in the same call.
         misses: texts computed so far.
-        receipts: where calls that were paid for are written down with their vectors; None: nowhere.
+        receipts: records paid calls with their vectors; None: they are not recorded.
 
     Raises:
         HarnessError: the cache file is damaged.
@@ -96,17 +96,18 @@ class CachedEmbedder:
         self.receipts: Receipts | None = None
         self._embedder = embedder
         self._cache = open_cache(cache_path) if cache_path else None
-        # Kept in the file too: a remote model would have to be asked, and a full cache must do without the network.
+        # Also stored in the file: a remote model would have to be called, but a full cache must work without the
+        # network.
         self._dimension_key = cache_key(self.fingerprint)
         self._lock = Lock()
 
     def load(self) -> None:
-        """Have the embedder load what its first text would wait for; nothing is remembered or counted."""
+        """Make the embedder load everything its first text would wait for; nothing is cached or counted."""
         self._embedder.embed(["ready"])
 
     @property
     def dimension(self) -> int:
-        """Length of a vector; from the file if the embedder would have to make a call to know it."""
+        """Length of a vector; from the file if the embedder would need a call to know it."""
         if known := self._stored_dimension:
             return known
         paid = self.usage
@@ -117,7 +118,7 @@ class CachedEmbedder:
 
     @property
     def known_dimension(self) -> int | None:
-        """Length of a vector; None if a call would have to be paid to know it."""
+        """Length of a vector; None if it would take a paid call to know it."""
         return self._stored_dimension or (None if self.is_metered else self._embedder.dimension)
 
     @property
@@ -127,18 +128,18 @@ class CachedEmbedder:
 
     @property
     def damaged(self) -> int:
-        """Vectors found damaged in the file so far; they were computed again."""
+        """Number of vectors found damaged in the file so far; they were computed again."""
         return self._damaged_elsewhere + (self._cache.damaged if self._cache else 0)
 
     def count(self, elsewhere: "EmbeddedTexts") -> None:
-        """Count what another object on the same file has embedded, in a worker, say."""
+        """Add the counts of another object on the same file, for example in a worker."""
         self.hits += elsewhere.hits
         self.misses += elsewhere.misses
         self._damaged_elsewhere += elsewhere.damaged
 
     @property
     def embedded(self) -> "EmbeddedTexts":
-        """What was embedded so far."""
+        """Counts of texts embedded so far."""
         return EmbeddedTexts(self.hits, self.misses, self.damaged)
 
     def close(self) -> None:
@@ -148,17 +149,17 @@ class CachedEmbedder:
 
     @property
     def is_metered(self) -> bool:
-        """Whether its calls cost money."""
+        """True if its calls cost money."""
         return isinstance(self._embedder, Metered)
 
     @property
     def is_light(self) -> bool:
-        """Whether each worker may have its own, see `Light`."""
+        """True if each worker may create its own, see `Light`."""
         return isinstance(self._embedder, Light) and self._embedder.is_light
 
     @property
     def usage(self) -> Usage:
-        """What remote calls cost so far; zero for a local embedder."""
+        """Cost of remote calls so far; zero for a local embedder."""
         return self._embedder.usage if isinstance(self._embedder, Metered) else Usage()
 
     def embed(self, texts: Sequence[str], *, on_progress: Callable[[int], None] | None = None) -> Vectors:
@@ -175,7 +176,7 @@ class CachedEmbedder:
             return self._embed(texts, on_progress or (lambda finished: None))
 
     def missing(self, texts: Iterable[str]) -> list[str]:
-        """The distinct `texts` that `embed` would have to compute, in order; computes and counts nothing itself."""
+        """Return the distinct `texts` that `embed` would have to compute, in order; computes and counts nothing."""
         with self._lock:
             distinct = list(dict.fromkeys(texts))
             found = self._look_up(distinct)
@@ -196,7 +197,7 @@ class CachedEmbedder:
                     finished += sum(counts[text] for text in chunk)
                     on_progress(finished)
             if missing := [text for text in missing if text not in rows]:
-                # Another worker is at them, or was.
+                # Another worker is embedding them, or was.
                 if not own:
                     time.sleep(_POLL_S)
                 rows |= (found := self._look_up(missing))
@@ -211,14 +212,14 @@ class CachedEmbedder:
 
     @contextmanager
     def _claimed(self, texts: list[str]) -> Iterator[list[str]]:
-        """Those of `texts` that no other worker is embedding; none of them does meanwhile."""
+        """Yield those of `texts` that no other worker is embedding, and keep others from embedding them."""
         if self._cache is None:
             yield texts
             return
         keys = {cache_key(self.fingerprint, text): text for text in texts}
         with ExitStack() as stack:
             if self.is_metered:
-                # Of processes that want the same texts one pays for them.
+                # Of several processes that need the same texts, one pays for them.
                 stack.enter_context(only_maker_blocking(self._cache, cache_key(self.fingerprint, *texts)))
                 there = self._cache.get_many(list(keys))
                 keys = {key: text for key, text in keys.items() if key not in there}
@@ -269,7 +270,7 @@ class CachedEmbedder:
         return rows
 
     def _store(self, rows: dict[str, Vectors], dimension: int, paid: Usage) -> None:
-        """Write vectors with their receipt; `paid` is what calls had cost before them."""
+        """Store vectors with their receipt; `paid` is the cost of all calls before them."""
         if self._cache is None:
             return
         values = {cache_key(self.fingerprint, text): row.astype(_STORED).tobytes() for text, row in rows.items()}

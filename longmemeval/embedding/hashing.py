@@ -20,9 +20,9 @@ MAX_DIMENSION = 65_536
 
 _WORD = re.compile(r"\w+")
 _PIECE_LENGTHS = (3, 4, 5)
-# Weights are whole numbers: sums of whole numbers are exact in any order, so every machine finds the same vector.
+# Weights are integers: sums of integers are exact in any order, so every machine computes the same vector.
 _WORD_WEIGHT = 256
-_PIECES_WEIGHT = 192  # of all pieces of a word together, as a length
+_PIECES_WEIGHT = 192  # length of all pieces of a word together
 _STOP_WORD_DIVISOR = 4
 _STOP_TEXT = """
 a about after all also am an and any are as at be been but by can could d did do does for from had has have he her here
@@ -35,9 +35,9 @@ _MEMOISED_WORDS = 65_536
 
 
 class HashingEmbedder:
-    """Signed feature hashing of words and of their character 3- to 5-grams; for use where no model can be had.
+    """Signed feature hashing of words and of their character 3- to 5-grams; for use without a model.
 
-    It sees shared words and shared word pieces, not meaning: a result made with it says little about dense retrieval.
+    It compares words and word pieces, not meaning: results made with it say little about dense retrieval.
 
     A text is lower-cased and its accents are folded. Each distinct word adds its own feature and, together weighing
     less, its pieces (`<cat>` gives `<ca`, `cat`, `at>`, …), times 1 + ln(occurrences). Common English words weigh a
@@ -52,7 +52,7 @@ class HashingEmbedder:
     """
 
     is_light = True
-    """See `cache.Light`."""
+    """Marks a light embedder, see `cache.Light`."""
 
     def __init__(self, dimension: int = DEFAULT_DIMENSION) -> None:
         if not 1 <= dimension <= MAX_DIMENSION:
@@ -65,7 +65,7 @@ class HashingEmbedder:
         self.fingerprint = f"hashing-v1:{dimension}"
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Embed `texts`; see `Embedder.embed`. A text without a single word gives a zero row."""
+        """Embed `texts`; see `Embedder.embed`. A text without any word gives a zero row."""
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
         for row, text in zip(vectors, texts, strict=True):
             counts = Counter(_WORD.findall(_fold(text)))
@@ -94,7 +94,7 @@ def _frequency_factor(count: int) -> int:
 
 @lru_cache(maxsize=_MEMOISED_WORDS)
 def _word_features(word: str, dimension: int) -> NDArray[np.int64]:
-    """Features of one word: an array of shape (2, features), row 0 the positions, row 1 the signed weights."""
+    """Return the features of one word, shape (2, features): row 0 the positions, row 1 the signed weights."""
     marked = f"<{word}>"
     pieces = [marked[i : i + n] for n in _PIECE_LENGTHS for i in range(len(marked) - n + 1)]
     divisor = _STOP_WORD_DIVISOR if word in _STOP_WORDS else 1

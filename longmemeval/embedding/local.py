@@ -1,4 +1,4 @@
-"""Local ONNX embedding models through the fastembed library: by name, or from a folder of one's own."""
+"""Local ONNX embedding models through the fastembed library: by name, or from a private folder."""
 
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
@@ -26,11 +26,11 @@ _FOLDER_MODEL = "longmemeval-folder-"
 class LocalEmbedder:
     """A model that runs in this process; loaded when the first text is embedded.
 
-    Texts are given to the model as they are: no "query:" or "passage:" is put before them. Nor does fastembed put one
-    there: its `query_embed` and `passage_embed` are the same as `embed`, except for a model that has an adapter for
-    each (jina-embeddings-v3). That one is refused: its questions would be embedded as passages. A text longer than the
-    model's own window (512 tokens for all-MiniLM-L6-v2 as fastembed reads its tokenizer) is cut by the model; that is
-    a property of the model, which the spec records.
+    Texts are passed to the model unchanged: no "query:" or "passage:" is prepended. Nor does fastembed prepend one: its
+    `query_embed` and `passage_embed` are the same as `embed`, except for a model that has an adapter for each
+    (jina-embeddings-v3). Such a model is refused: its questions would be embedded as passages. A text longer than the
+    model's own window (512 tokens for all-MiniLM-L6-v2 as fastembed reads its tokenizer) is truncated by the model;
+    that is a property of the model, which the spec records.
 
     One text is one batch. Padding a batch to its longest text costs more than batching gains on chat turns, whose
     lengths differ widely, and a model with dynamic quantisation may take one scale for a whole batch, so that a row
@@ -39,7 +39,7 @@ class LocalEmbedder:
     on turns sorted by length was faster than one by one.
 
     Args:
-        argument: what follows `fastembed:` in the spec: a folder that holds `FOLDER_FILES` (mean pooling, rows of
+        argument: the part of the spec after `fastembed:`: a folder that holds `FOLDER_FILES` (mean pooling, rows of
             length 1), or the name of a model that fastembed knows and downloads.
 
     Raises:
@@ -78,7 +78,7 @@ class LocalEmbedder:
         """Embed `texts`; see `Embedder.embed`.
 
         Raises:
-            HarnessError: the model cannot be loaded or does not give what its folder says.
+            HarnessError: the model cannot be loaded or contradicts its folder's configuration.
         """
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
         if texts:
@@ -88,11 +88,11 @@ class LocalEmbedder:
 
     @cached_property
     def model(self) -> "TextEmbedding":
-        """The fastembed model, loaded when first asked for."""
+        """The fastembed model, loaded on first use."""
         try:
             model = self._load()
             (vector,) = model.embed(["A text."])
-        except Exception as error:  # the libraries below raise many kinds: file, network, protobuf, graph
+        except Exception as error:  # the underlying libraries raise many kinds: file, network, protobuf, graph
             by_name = "fastembed downloads a model by name once: check the network, or name a folder"
             raise HarnessError(
                 f"The embedding model cannot be used: {' '.join(str(error).split())[:300]}",
@@ -126,7 +126,7 @@ class LocalEmbedder:
 
 
 def _supported_models() -> dict[str, dict[str, Any]]:
-    """The models fastembed knows by name: lower-cased name to its own description."""
+    """Return the models fastembed knows: lower-cased name to its own description."""
     try:
         from fastembed import TextEmbedding
     except ImportError as error:
@@ -138,11 +138,11 @@ def _supported_models() -> dict[str, dict[str, Any]]:
 
 
 def folder_digest(folder: Path, *, hint: str = "") -> str:
-    """The hash of all files of a local ONNX model, in the order of `FOLDER_FILES`.
+    """Return the hash of all files of a local ONNX model, in the order of `FOLDER_FILES`.
 
     Args:
-        folder: where they are.
-        hint: said behind the list of files when one is missing.
+        folder: folder of the files.
+        hint: appended to the list of files when one is missing.
 
     Raises:
         HarnessError: a file is missing.

@@ -1,4 +1,4 @@
-"""What an embedding model must offer, and how one becomes a kind of embedder that a spec can name."""
+"""The protocol of embedding models, and the kinds of embedder that a spec can name."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -16,12 +16,12 @@ class Embedder(Protocol):
 
     @property
     def spec(self) -> str:
-        """How the user names it, e.g. `hashing:512` or `fastembed:models/minilm`."""
+        """The embedder as the user names it, e.g. `hashing:512` or `fastembed:models/minilm`."""
         ...
 
     @property
     def fingerprint(self) -> str:
-        """Names everything that can change a vector (model bytes, dimension, pooling): the cache key."""
+        """Identifies everything that can change a vector (model bytes, dimension, pooling): the cache key."""
         ...
 
     @property
@@ -34,38 +34,38 @@ class Embedder(Protocol):
 
         Returns:
             Array of shape (len(texts), dimension), float32, rows of length 1 (a text without any feature may
-            give a zero row). A row depends on its own text only, never on the others in the call: that is what
-            makes fixtures byte-identical whatever was cached before.
+            give a zero row). A row depends on its own text only, never on the others in the call: this makes
+            fixtures byte-identical whatever was cached before.
         """
         ...
 
 
 class EmbedderSettings(Struct, frozen=True):
-    """How an embedder behind a server is reached, and what it may cost; the others need none of it."""
+    """Connection and cost settings of an embedder on a server; other embedders ignore them."""
 
     api_base: str | None = None
-    """The endpoint."""
+    """Address of the endpoint."""
     account: Account | None = None
-    """Where its calls are written down, and what limits them."""
+    """Records and limits its calls."""
     give_up_after_s: float = GIVE_UP_AFTER_S
     """Seconds of failures without a success after which the endpoint counts as dead."""
     rates: RateLimits = RateLimits()
-    """Requests and tokens per minute that the endpoint takes."""
+    """Requests and tokens per minute that the endpoint accepts."""
 
 
 class EmbedderKind(Struct, frozen=True):
-    """One kind of embedder: what stands before the colon of a spec such as `fastembed:NAME`.
+    """One kind of embedder: the part before the colon of a spec such as `fastembed:NAME`.
 
     Other packages register theirs in the entry-point group `longmemeval.embedders`, as an `EmbedderKind`, or as a class
     that is made without arguments and is an `Embedder`.
     """
 
     make: Callable[[str, EmbedderSettings], Embedder]
-    """Make the embedder of a spec from what follows the colon (empty without one)."""
+    """Create the embedder of a spec from the part after the colon (empty without one)."""
     example: str = ""
-    """A spec that works, where something has to follow the colon."""
+    """A working spec, if the kind needs a part after the colon."""
     is_remote: bool = False
-    """Whether it calls a server, so that embedding may cost money."""
+    """True if it calls a server, so that embedding may cost money."""
     priced_as: Callable[[str], str] | None = None
-    """The name that LiteLLM's price list has for what follows the colon; None: embedding costs nothing, or an amount
-    that cannot be known beforehand."""
+    """Name of the part after the colon in LiteLLM's price list; None: embedding is free, or its cost is not known in
+    advance."""

@@ -34,21 +34,21 @@ def load_embedder(
     give_up_after_s: float = GIVE_UP_AFTER_S,
     rates: RateLimits = RateLimits(),
 ) -> CachedEmbedder:
-    """Return the embedder that `spec` names. Models are loaded, and servers called, when the first text is missing.
+    """Return the embedder that `spec` names. Models and servers are used only once a text is missing.
 
     Args:
         spec: `hashing[:DIM]`, `fastembed:NAME`, `fastembed:DIR` (a folder with an ONNX model), `openai:MODEL`, a kind
-            that another package brings, or `package.module:Class`.
-        cache_path: the SQLite file that remembers vectors; None: nothing is remembered.
-        api_base: the endpoint of an embedder behind a server; other kinds do not look at it.
-        account: where the calls of such an embedder are written down, and what limits them.
+            of another package, or `package.module:Class`.
+        cache_path: the SQLite file that caches vectors; None: nothing is cached.
+        api_base: the endpoint of an embedder on a server; other kinds ignore it.
+        account: records and limits the calls of such an embedder.
         give_up_after_s: seconds of failures without a success after which its endpoint counts as dead.
-        rates: requests and tokens per minute that the endpoint takes.
+        rates: requests and tokens per minute that the endpoint accepts.
 
     Raises:
-        HarnessError: the spec names nothing, a model folder lacks files, a library is not installed, or the cache is
+        HarnessError: the spec is unknown, a model folder lacks files, a library is not installed, or the cache is
             damaged.
-        FatalModelError: `openai:` has neither a key nor an endpoint, or no known price where there is a limit.
+        FatalModelError: `openai:` has neither a key nor an endpoint, or no known price although there is a limit.
     """
     kind, argument = _kind_of(spec)
     if kind.example and not argument:
@@ -68,7 +68,7 @@ def is_offline_fallback(spec: str) -> bool:
 def is_remote(spec: str) -> bool:
     """Return whether `spec` names an embedder behind a server, whose calls may cost money.
 
-    A spec that only a record knows, whose package is not installed or is broken here, names none.
+    False for a spec from a record whose package is not installed or is broken here.
     """
     name = spec.partition(":")[0]
     try:
@@ -84,7 +84,7 @@ def priced_as(spec: str) -> str | None:
 
 
 def _kind_of(spec: str) -> tuple[EmbedderKind, str]:
-    """Return the kind that `spec` names, and what follows the colon."""
+    """Return the kind that `spec` names, and the part after the colon."""
     name, _, argument = spec.partition(":")
     if name in EMBEDDERS:
         return EMBEDDERS.get(name), argument

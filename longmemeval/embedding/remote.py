@@ -35,7 +35,7 @@ _CONNECT_SECONDS = 20.0
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 8.0
 _PASSING_STATUSES = {408, 409, 429}
-_PLACEHOLDER_KEY = "none"  # the client demands a key; a server of one's own does not look at it
+_PLACEHOLDER_KEY = "none"  # the client requires a key; a private server ignores it
 _FATAL_STATUSES = {
     401: "refuses the key",
     402: "asks for the account to be topped up",
@@ -46,24 +46,24 @@ _BAD_INPUT_STATUSES = {400, 413, 422}
 
 
 class RemoteEmbedder:
-    """`POST {endpoint}/embeddings` in batches, tried again where that may help.
+    """Embeds by `POST {endpoint}/embeddings` in batches, with retries.
 
-    No text is cut: one that is too long for the model is an error. A blank text, which endpoints refuse, gets a zero
-    row without a call. Whether a row depends on the rest of its batch is in the server's hands; behind
-    `CachedEmbedder` the first row a text was given stays.
+    No text is truncated: one that is too long for the model is an error. A blank text, which endpoints refuse, gets a
+    zero row without a call. Whether a row depends on the rest of its batch is up to the server; with `CachedEmbedder`
+    a text keeps its first row.
 
     Args:
         model: the model's name, as the server knows it.
         api_base: the endpoint; None means `OPENAI_BASE_URL`, else OpenAI's own.
-        account: where attempts are written down, and what limits them.
-        give_up_after_s: seconds of failures after which nothing more is sent.
-        rates: requests and tokens per minute; waiting for them is no failure.
+        account: records and limits attempts.
+        give_up_after_s: seconds of failures after which no more requests are sent.
+        rates: requests and tokens per minute; waiting for them is not a failure.
 
     Attributes:
-        usage: what the calls of this object cost so far; a failed call is not counted.
+        usage: cost of this object's calls so far; failed calls are not counted.
 
     Raises:
-        FatalModelError: `OPENAI_API_KEY` is not set and no endpoint is named, or the price is not known where there is
+        FatalModelError: `OPENAI_API_KEY` is not set and no endpoint is named, or the price is unknown although there is
             a limit.
         HarnessError: the endpoint is not a web address.
     """
@@ -110,14 +110,14 @@ class RemoteEmbedder:
 
     @property
     def dimension(self) -> int:
-        """Length of a vector, learnt from the first reply; embeds a probe text if there was none yet."""
+        """Length of a vector, known from the first reply; embeds a probe text if there was none yet."""
         return self._dimension or self._call(["probe"]).shape[1]
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Embed `texts`; see `Embedder.embed`.
 
         Raises:
-            ModelError: the server still fails after all retries, refuses a text, or answers garbage.
+            ModelError: the server still fails after all retries, refuses a text, or sends an invalid reply.
             EndpointDownError: it has failed for too long.
             SpendingLimitError: the account has no room for a batch.
             FatalModelError: the key, the account, the address or the model's name is refused.
@@ -129,11 +129,11 @@ class RemoteEmbedder:
         return vectors
 
     def batches(self, texts: Sequence[str]) -> Iterator[list[int]]:
-        """Positions of the texts of each call; blank ones need none."""
+        """Iterate over the positions of the texts of each call; blank ones need none."""
         return _batches(texts)
 
     def _call(self, texts: list[str]) -> Vectors:
-        """Unit rows in the order of `texts`, with as many requests as that takes."""
+        """Return unit rows in the order of `texts`, with as many requests as needed."""
         from openai import OpenAIError
 
         begun, attempts = time.monotonic(), 0
@@ -145,7 +145,7 @@ class RemoteEmbedder:
             try:
                 return self._attempt(texts, turn, min(_SECONDS, max(left, self._give_up_after_s / 10)))
             except OpenAIError as error:
-                # The cause is left out of the chain: a server may have put the key into its message.
+                # The cause is left out of the chain: the server's message may contain the key.
                 explained, requested = self._explain(error, texts), _requested_pause(error)
                 if getattr(error, "status_code", None) == 429:
                     turn.refused(requested)
@@ -165,7 +165,7 @@ class RemoteEmbedder:
             time.sleep(own if requested is None else min(requested, LONGEST_REQUESTED_WAIT_S))
 
     def _attempt(self, texts: list[str], turn: Permit, seconds: float) -> Vectors:
-        """One request."""
+        """Send one request."""
         from openai import OpenAIError
 
         most = self._most(texts)
@@ -178,7 +178,7 @@ class RemoteEmbedder:
                 encoding_format="float",
                 timeout=httpx.Timeout(seconds, connect=min(seconds, _CONNECT_SECONDS)),
             )
-            turn.told(response.headers)
+            turn.learn(response.headers)
             vectors, tokens = self._read(response.content, len(texts))
             turn.answered(tokens, 0)
             usage = _cost(self._model, tokens)
@@ -190,22 +190,25 @@ class RemoteEmbedder:
             if self._account:
                 self._account.record_cost(reserved, cost, failed=failed)
         if self._dimension not in (None, vectors.shape[1]):
-            raise self._garbage(f"vectors of {vectors.shape[1]} numbers after vectors of {self._dimension}")
+            raise self._protocol_error(f"vectors of {vectors.shape[1]} numbers after vectors of {self._dimension}")
         self._dimension = vectors.shape[1]
         self.usage += usage
         return vectors
 
     def _most(self, texts: Sequence[str]) -> float:
-        """US dollars a request may cost; no text of a natural language has more tokens than a third of its bytes."""
+        """Return the maximum cost of a request in US dollars.
+
+        No text of a natural language has more tokens than a third of its bytes.
+        """
         if self._account is None:
             return 0.0
         return price(self._model, sum(len(text.encode()) for text in texts) // 3 + len(texts)) or 0.0
 
     def _is_priced(self, account: Account | None, *, own_server: bool) -> bool:
-        """Whether there is something to write into `account`. A server of one's own is free where no price is known.
+        """Return whether there are costs to record in `account`. A private server is free if no price is known.
 
         Raises:
-            FatalModelError: there is a limit, and no way to know whether it holds.
+            FatalModelError: there is a limit, but the price is unknown.
         """
         dollars = price(self._model, 1_000_000) if account else None
         if account and account.limit and dollars is None and not own_server:
@@ -216,22 +219,22 @@ class RemoteEmbedder:
         return bool(dollars)
 
     def _read(self, body: bytes, count: int) -> tuple[Vectors, int]:
-        """The rows of a reply in the order of their `index`, made to length 1, and the prompt tokens."""
+        """Return the rows of a reply in the order of their `index`, scaled to length 1, and the prompt tokens."""
         try:
             reply = msgspec.json.decode(body, type=_Reply)
         except msgspec.DecodeError as error:
-            raise self._garbage(str(error)) from error
+            raise self._protocol_error(str(error)) from error
         items = sorted(reply.data, key=lambda item: item.index)
         if [item.index for item in items] != list(range(count)):
-            raise self._garbage(f"{len(items)} vectors, not numbered from 0 to {count - 1}")
+            raise self._protocol_error(f"{len(items)} vectors, not numbered from 0 to {count - 1}")
         lengths = {len(item.embedding) for item in items}
         if len(lengths) != 1 or 0 in lengths:
-            raise self._garbage(f"vectors of {sorted(lengths)} numbers in one reply")
+            raise self._protocol_error(f"vectors of {sorted(lengths)} numbers in one reply")
         vectors = np.array([item.embedding for item in items])
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         return (vectors / np.maximum(norms, 1e-12)).astype(np.float32), reply.usage.prompt_tokens if reply.usage else 0
 
-    def _garbage(self, what: str) -> ModelError:
+    def _protocol_error(self, what: str) -> ModelError:
         return ModelError(
             f"The embedding endpoint does not follow the OpenAI protocol: {what}",
             where=f"{self.spec} at {self._endpoint}",
@@ -283,7 +286,7 @@ class _Reply(msgspec.Struct):
 
 
 def _batches(texts: Sequence[str]) -> Iterator[list[int]]:
-    """Positions of the texts that are not blank, in batches within both limits; a huge text goes alone."""
+    """Iterate over the positions of non-blank texts, in batches within both limits; a huge text goes alone."""
     batch: list[int] = []
     characters = 0
     for i, text in enumerate(texts):
@@ -299,7 +302,7 @@ def _batches(texts: Sequence[str]) -> Iterator[list[int]]:
 
 
 def _requested_pause(error: "OpenAIError") -> float | None:
-    """Seconds the server asked to wait."""
+    """Return the seconds the server asked to wait."""
     from openai import APIStatusError
 
     if not isinstance(error, APIStatusError):
@@ -310,7 +313,7 @@ def _requested_pause(error: "OpenAIError") -> float | None:
 
 
 def _may_be_billed(error: "OpenAIError") -> bool:
-    """Whether a failed attempt may cost something: not where no connection was made or the server refused it."""
+    """Return whether a failed attempt may cost something: not without a connection, or if the server refused it."""
     from openai import APIStatusError
 
     if isinstance(error, APIStatusError):
@@ -319,7 +322,7 @@ def _may_be_billed(error: "OpenAIError") -> bool:
 
 
 def _cost(model: str, tokens: int) -> Usage:
-    """The cost of one call; `tokens` is 0 when the server does not count them."""
+    """Return the cost of one call; `tokens` is 0 when the server does not count them."""
     dollars = price(model, tokens)
     return Usage(calls=1, prompt_tokens=tokens, cost_usd=dollars or 0.0, unpriced_calls=int(not dollars))
 

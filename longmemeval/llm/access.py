@@ -1,4 +1,4 @@
-"""By which models the requests of memory systems from outside are answered, and who pays."""
+"""Models that answer the requests of external memory systems, and the account that pays."""
 
 from pathlib import Path
 
@@ -11,21 +11,21 @@ from longmemeval.llm.options import ModelOptions
 
 
 class ModelAccess(Struct, frozen=True):
-    """What is lent to somebody else's memory: models by name, caches, and an account."""
+    """Access lent to an external memory system: models by name, caches, and an account."""
 
     chat_model: str | None = None
-    """Answers requests for chat; None: they are refused."""
+    """Answers chat requests; None: they are refused."""
     embedder: str = "hashing"
-    """Answers requests for vectors."""
+    """Answers embedding requests."""
     options: ModelOptions = ModelOptions()
     cache_dir: Path | None = None
-    """Where the caches are; None: nothing is remembered."""
+    """Folder of the caches; None: nothing is cached."""
     account: Account | None = None
-    """Where calls are written down, and what limits them."""
+    """Records calls and limits their cost."""
     receipts: Receipts | None = None
-    """Of paid calls of the chat model; in the cache until a journal has them."""
+    """Receipts of paid calls of the chat model; kept in the cache until a journal has them."""
     embedding_receipts: Receipts | None = None
     concurrency: int = CONCURRENCY
-    """Calls under way at one time."""
+    """Maximum number of concurrent calls."""
     calls_file: Path | None = None
-    """Where searches write down their calls."""
+    """File in which searches record their calls."""

@@ -1,4 +1,4 @@
-"""Replies kept on disk, so that a call made once is not paid for again."""
+"""Replies cached on disk, so that a call made once is not paid for again."""
 
 import asyncio
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
 from longmemeval.records import Usage
 
 _SCHEMA = 1
-"""Raised whenever a stored reply may no longer be what the same call gives."""
+"""Increased whenever a stored reply may no longer be what the same call gives."""
 
 
 class _Entry(msgspec.Struct, frozen=True):
@@ -27,18 +27,18 @@ class _Entry(msgspec.Struct, frozen=True):
 
 
 class CachedChatModel:
-    """A chat model that remembers its replies.
+    """A chat model that caches its replies.
 
     For work that is repeated and should come out the same, such as preparing fixtures; not for answers, where each
-    call is a measurement. Identical calls under way at once are made once. Failures and empty replies are not kept; a
+    call is a measurement. Identical concurrent calls are made once. Failures and empty replies are not cached; a
     damaged entry counts as missing.
     Offline models are passed through: they cost nothing, and answer from fields that never leave the process.
 
     Args:
-        model: the model that answers what is not remembered.
+        model: the model that answers requests not in the cache.
         cache_path: the SQLite file, shared by all models and processes.
-        options: how the model is reached: under one name, another address serves another model.
-        receipts: where each call that was paid for is written down with its reply.
+        options: connection options: under one name, another address serves another model.
+        receipts: records each paid call together with its reply.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class CachedChatModel:
     ) -> None:
         self._receipts = receipts
         self._model = model
-        # Without user information: with another password the same server gives the same replies.
+        # Without user information: the same server gives the same replies with another password.
         self._endpoints = [] if is_offline(model.spec) else cache_addresses(model.spec, options)
         self._cache = open_cache(cache_path)
         self._under_way: WeakValueDictionary[tuple[asyncio.AbstractEventLoop, bytes], asyncio.Lock] = (
@@ -60,11 +60,11 @@ class CachedChatModel:
 
     @property
     def spec(self) -> str:
-        """The spec of the model behind."""
+        """Spec of the wrapped model."""
         return self._model.spec
 
     async def complete(self, request: ChatRequest) -> ChatReply:
-        """The remembered reply, its usage marked as cached and free of cost, or a new one.
+        """Return the cached reply, its usage marked as cached and free of cost, or a new one.
 
         Raises:
             ModelError: this call failed for good.
@@ -80,11 +80,11 @@ class CachedChatModel:
             remembered = self._remembered([key, *earlier])
             if remembered is not None:
                 return _as_cached(remembered)
-            return await self._made(request, key, canonicals[0])
+            return await self._call_model(request, key, canonicals[0])
 
-    async def _made(self, request: ChatRequest, key: bytes, canonical: bytes) -> ChatReply:
+    async def _call_model(self, request: ChatRequest, key: bytes, canonical: bytes) -> ChatReply:
         async with only_maker(self._cache, key):
-            # Another process may have made it just now.
+            # Another process may just have stored it.
             if (remembered := self._remembered([key])) is not None:
                 return _as_cached(remembered)
             reply = await self._model.complete(request)
@@ -97,7 +97,7 @@ class CachedChatModel:
             return reply
 
     def _canonical(self, request: ChatRequest, endpoint: str) -> bytes:
-        """Everything that can change the reply, as JSON with sorted keys."""
+        """Return everything that can change the reply, as JSON with sorted keys."""
         return msgspec.json.encode(
             {
                 "schema": _SCHEMA,

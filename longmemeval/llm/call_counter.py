@@ -1,4 +1,4 @@
-"""A stand-in for a chat model that calls nothing and keeps what would have been sent: the basis of estimates."""
+"""A stand-in for a chat model that calls nothing and records what would have been sent: the basis of estimates."""
 
 from functools import cached_property
 
@@ -18,10 +18,10 @@ class Call(Struct, frozen=True):
 
 
 class CallCounter:
-    """Counts the tokens of each request; its replies are as long as they may be, so that nothing is underrated.
+    """Counts the tokens of each request; its replies have maximum length, so that nothing is underestimated.
 
     Args:
-        spec: of the model it stands for, whose tokens are counted.
+        spec: spec of the model it stands for, whose tokens are counted.
         silent: its replies are empty instead, which no cache keeps.
     """
 
@@ -32,23 +32,23 @@ class CallCounter:
 
     @property
     def spec(self) -> str:
-        """The spec of the model it stands for."""
+        """Spec of the model it stands for."""
         return self._spec
 
     @cached_property
     def tokens(self) -> TokenCounter:
-        """The counter of that model."""
+        """Token counter of that model."""
         return token_counter(self._spec)
 
     def taken(self) -> list[Call]:
-        """The calls since it was last asked."""
+        """Return the calls since the last time."""
         calls, self.calls = self.calls, []
         return calls
 
     async def complete(self, request: ChatRequest) -> ChatReply:
-        """Keep the size of `request`, as the model will count it."""
+        """Record the size of `request`, as the model will count it."""
         messages, tokens = request.messages, request.prompt_tokens
-        # Of several messages the reader counts the texts in one piece, which is near enough for it.
+        # For several messages the reader counts the texts in one piece, which is close enough for it.
         if tokens is None or len(messages) > 1:
             tokens = sum(self.tokens.count(message.content) for message in messages)
         framing = 0 if is_offline(self._spec) else framing_tokens(len(messages))
@@ -58,5 +58,5 @@ class CallCounter:
 
 
 def longest_reply(tokens: int) -> str:
-    """A text of about that many tokens, by any counter."""
+    """Return a text of about that many tokens, by any counter."""
     return " one" * tokens

@@ -1,4 +1,4 @@
-"""Answering models that understand no question: controls that a memory system, and a judge, have to tell from answers.
+"""Answering models that understand no question: controls that a memory system, and a judge, must beat.
 
 `offline/refuse` always says that it does not know, `offline/parrot` repeats all that was recalled, and
 `offline/last-session` the last session of it.
@@ -11,15 +11,15 @@ from longmemeval.llm.protocol import ChatReply, ChatRequest
 from longmemeval.records import Usage
 
 REFUSAL = "I don't know. The conversation does not say."
-"""What a control says where it has nothing to repeat; every judge here reads it as abstaining."""
+"""Reply of a control with nothing to repeat; every judge here treats it as abstaining."""
 
 
 class ControlModel:
     """Answers by one rule, whatever the question.
 
     Args:
-        spec: what it is called.
-        answer: what it repeats of a request; empty: it refuses.
+        spec: its name.
+        answer: returns the text to repeat from a request; empty: it refuses.
     """
 
     def __init__(self, spec: str, answer: Callable[[ChatRequest], str]) -> None:
@@ -27,7 +27,7 @@ class ControlModel:
         self._answer = answer
 
     async def complete(self, request: ChatRequest) -> ChatReply:
-        """The answer of the rule, never cut to `max_tokens`."""
+        """Return the rule's answer, never cut to `max_tokens`."""
         started = time.perf_counter()
         text = self._answer(request).strip() or REFUSAL
         elapsed = (time.perf_counter() - started) * 1000
@@ -40,4 +40,4 @@ CONTROL_MODELS: Mapping[str, Callable[[ChatRequest], str]] = {
     PARROT: lambda request: "\n".join(request.passages),
     LAST_SESSION: lambda request: "\n".join(request.last_session()),
 }
-"""Spec to what the model repeats."""
+"""Function that returns the text to repeat, by spec."""

@@ -1,4 +1,4 @@
-"""Families of chat models, told by their names: a model tends to prefer answers of its own kind."""
+"""Families of chat models by their names: a model tends to prefer answers of its own kind."""
 
 import re
 
@@ -23,7 +23,7 @@ _FAMILIES: dict[str, re.Pattern[str]] = {
 
 
 def model_families(spec: str) -> frozenset[str]:
-    """The families that a model's own name speaks of; none where it says nothing.
+    """Return the families named in a model's own name; none if it names none.
 
     A provider in front says nothing by itself: `openai/my-model` may be anything. A distilled model
     (`deepseek-r1-distill-llama-70b`) is of two families.

@@ -1,4 +1,4 @@
-"""Asking a chat model for a list, and reading it out of the reply."""
+"""Asking a chat model for a list, and parsing the reply."""
 
 import json
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from longmemeval.records import Usage
 
 
 class UnreadableReply(ValueError):
-    """A reply holds no JSON object with the list that was asked for; the message says what is wrong, for one repair."""
+    """A reply has no JSON object with the requested list; the message says what is wrong, for one repair."""
 
 
 def list_in_reply(reply: str, key: str) -> list[Any]:
-    """The list under `key` of the last JSON object of `reply` that has such a list; its items are not checked yet.
+    """Return the list under `key` of the last JSON object of `reply` that has one; its items are not yet checked.
 
     Prose, code fences and reasoning around the object do not matter.
 
@@ -44,38 +44,37 @@ def list_in_reply(reply: str, key: str) -> list[Any]:
 
 
 class ListReply(Struct, frozen=True):
-    """What came of asking for a list."""
+    """The result of asking for a list."""
 
     items: list[Any] | None
-    """Not checked yet; None when two replies could not be read."""
+    """Not yet checked; None when both replies were unreadable."""
     usage: Usage
     problem: str = ""
-    """What is wrong with the second reply."""
+    """Error in the second reply."""
 
 
 async def ask_for_list(
-    model: ChatModel, asked: Sequence[ChatMessage], key: str, repair: str, *, max_tokens: int, temperature: float
+    model: ChatModel, question: Sequence[ChatMessage], key: str, repair: str, *, max_tokens: int, temperature: float
 ) -> ListReply:
-    """Ask for a JSON object with a list under `key`; a reply that cannot be read is sent back once to be mended.
+    """Ask for a JSON object with a list under `key`; an unreadable reply is sent back once for repair.
 
     Args:
-        model: who is asked.
-        asked: the question.
-        key: where the list is.
-        repair: what is said of a reply that cannot be read; `$error` is what is wrong.
-        max_tokens: of each reply.
-        temperature: of each call.
+        question: messages to send.
+        key: key of the list.
+        repair: prompt for an unreadable reply; `$error` is what is wrong.
+        max_tokens: maximum of each reply.
+        temperature: temperature of each call.
 
     Raises:
         ModelError: a call failed.
         FatalModelError: no call can succeed.
     """
-    reply = await model.complete(ChatRequest(tuple(asked), max_tokens=max_tokens, temperature=temperature))
+    reply = await model.complete(ChatRequest(tuple(question), max_tokens=max_tokens, temperature=temperature))
     try:
         return ListReply(list_in_reply(reply.text, key), reply.usage)
     except UnreadableReply as error:
         correction = ChatMessage("user", Template(repair).substitute(error=error))
-    messages = (*asked, ChatMessage("assistant", reply.text), correction)
+    messages = (*question, ChatMessage("assistant", reply.text), correction)
     again = await model.complete(ChatRequest(messages, max_tokens=max_tokens, temperature=temperature))
     usage = reply.usage + again.usage
     try:

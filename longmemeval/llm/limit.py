@@ -1,4 +1,4 @@
-"""A bound on the calls under way at one time."""
+"""A limit on concurrent calls."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
 
 
 class LimitedChatModel:
-    """Passes calls on to `model`, at most `limit` at a time; the others wait their turn."""
+    """Passes calls on to `model`, at most `limit` at a time; the others wait."""
 
     def __init__(self, model: ChatModel, limit: int) -> None:
         self._model = model
@@ -14,10 +14,10 @@ class LimitedChatModel:
 
     @property
     def spec(self) -> str:
-        """The spec of the model behind."""
+        """Spec of the wrapped model."""
         return self._model.spec
 
     async def complete(self, request: ChatRequest) -> ChatReply:
-        """Answer `request` as soon as a place is free."""
+        """Answer `request` as soon as a slot is free."""
         async with self._free:
             return await self._model.complete(request)

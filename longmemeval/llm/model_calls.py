@@ -1,4 +1,4 @@
-"""`model-calls.jsonl`: every model call of a memory system from outside, as it was on the wire; no keys, no texts."""
+"""`model-calls.jsonl`: every model call of an external memory system, as sent over the wire; no keys, no texts."""
 
 import asyncio
 from collections import Counter
@@ -15,7 +15,7 @@ from longmemeval.core.journal import append_shared, decode_shared
 from longmemeval.records import Usage
 
 CALLS = "model-calls.jsonl"
-"""The name of the file: in the part of a fixture, and in the folder of a run."""
+"""Name of the file, both in the part of a fixture and in the folder of a run."""
 
 Stage = Literal["prepare", "search"]
 CallKind = Literal["chat", "responses", "embeddings"]
@@ -26,37 +26,37 @@ class ModelCall(Struct, frozen=True, omit_defaults=True):
 
     stage: Stage
     scope: str
-    """The history, by its opaque name."""
+    """Opaque name of the history."""
     kind: CallKind
     model: str
-    """Who was asked."""
+    """Model that was called."""
     asked: str = ""
-    """The name that the memory system gave, where it is another one."""
+    """Name that the memory system gave, if it differs."""
     served_model: str = ""
-    """The name in the server's reply."""
+    """Name in the server's reply."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     texts: int = 0
-    """Of embeddings."""
+    """Number of texts, for embeddings."""
     cached: bool = False
-    """Whether nobody had to be asked."""
+    """True if no model had to be called."""
     cost_usd: float | None = 0.0
     """None: not known."""
     milliseconds: float = 0.0
-    """Until the memory system had its reply."""
+    """Time until the memory system had its reply."""
     request_sha256: str = ""
     attempt: str = ""
-    """Calls of one begun `prepare` or `run` have the same."""
+    """Shared by all calls of one started `prepare` or `run`."""
     haystack_id: str = ""
-    """In the folder of a run."""
+    """Set in the folder of a run."""
     error: str = ""
 
 
 class CallSums(Struct, frozen=True):
-    """What calls come to, the cached ones too."""
+    """Sums over calls, cached ones included."""
 
     calls: int = 0
-    """Of chat models."""
+    """Calls of chat models."""
     cached_calls: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -70,7 +70,7 @@ class CallSums(Struct, frozen=True):
 
     @property
     def usage(self) -> Usage:
-        """Of the chat model and paid embeddings."""
+        """Usage of the chat model and paid embeddings."""
         return Usage(
             calls=self.calls,
             cached_calls=self.cached_calls,
@@ -82,9 +82,9 @@ class CallSums(Struct, frozen=True):
 
 
 _APPENDING = Lock()
-"""Histories of one run share a file."""
+"""Lock for appending: histories of one run share a file."""
 _awaited = Counter[Path]()
-"""Calls whose replies have not come yet, by the file they will be in; held by the same lock."""
+"""Calls still waiting for their replies, by the file they will be written to; guarded by the same lock."""
 _LOOK_S = 0.02
 
 
@@ -92,7 +92,7 @@ class CallFile:
     """Appends calls to a file, each as one line; safe in several threads and processes.
 
     Args:
-        path: the file, made with the first call; None: nothing is written.
+        path: the file, created by the first call; None: nothing is written.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -100,7 +100,7 @@ class CallFile:
 
     @contextmanager
     def awaited(self) -> Iterator[None]:
-        """Enclose a call that will be written down; `all_written` waits for it, whoever asked may be gone."""
+        """Enclose a call that will be recorded; `all_written` waits for it, even if its caller is gone."""
         place = self._path.absolute() if self._path else Path()
         with _APPENDING:
             _awaited[place] += 1
@@ -125,16 +125,16 @@ async def all_written(path: Path) -> None:
 
 
 def read_calls(path: Path) -> list[ModelCall]:
-    """The calls in a file; none where there is no file. A line that was never finished is passed over."""
+    """Return the calls in a file; none if there is no file. An unfinished line is skipped."""
     if not path.exists():
         return []
     return list(decode_shared(path.read_bytes(), ModelCall))
 
 
 def sums(calls: Iterable[ModelCall]) -> CallSums:
-    """What the calls of histories took, each counted once.
+    """Sum up the calls of histories, each counted once.
 
-    A call that an earlier attempt had already made comes from the cache when a stopped `prepare` goes on; it counts as
+    When a stopped `prepare` goes on, a call that an earlier attempt had already made comes from the cache; it counts as
     the one it repeats. A call that the memory system itself repeats counts again.
     """
     total: dict[str, float] = dict.fromkeys(CallSums.__struct_fields__, 0)

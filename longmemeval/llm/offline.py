@@ -1,4 +1,4 @@
-"""Models that need no language model: one finds the answer in what was recalled by rules, one replays a file."""
+"""Models that need no language model: one finds the answer in recalled texts by rules, one replays a file."""
 
 import time
 from pathlib import Path
@@ -17,25 +17,25 @@ ABSTENTION = "I don't know: nothing in the history answers this."
 
 
 class ExtractiveModel:
-    """Answers by rules with what the passages say, or abstains; never calls out.
+    """Answers from the passages by rules, or abstains; never calls out.
 
-    How it chooses: see `extractive.answers`. The same request always gets the same answer. Without a question, as when
-    it is asked to take notes, the answer is the sentence of the last user message that says most.
+    For the rules see `extractive.answers`. The same request always gets the same answer. Without a question, as when it
+    is asked to take notes, the answer is the most informative sentence of the last user message.
     """
 
     @property
     def spec(self) -> str:
-        """`offline/extractive`."""
+        """Always `offline/extractive`."""
         return "offline/extractive"
 
     async def complete(self, request: ChatRequest) -> ChatReply:
-        """The answer found or `ABSTENTION`; calls keep their order."""
+        """Return the answer found or `ABSTENTION`; calls keep their order."""
         return await in_thread(self._complete, request)
 
     def _complete(self, request: ChatRequest) -> ChatReply:
         started = time.perf_counter()
         if request.question:
-            passages = request.said() or tuple(map(Passage, request.passages))
+            passages = request.dated_passages() or tuple(map(Passage, request.passages))
             text = find_answer(request.question, passages, request.question_date)
         else:
             message = next((message.content for message in reversed(request.messages) if message.role == "user"), "")
@@ -44,14 +44,14 @@ class ExtractiveModel:
 
 
 class ScriptedModel:
-    """Answers each question with the text a file holds for it.
+    """Answers each question with its text in a file.
 
     Args:
-        path: JSONL with `question_id` and `hypothesis` on each line (the official format; other fields are passed
-            over), or one JSON object from question id to text.
+        path: JSONL with `question_id` and `hypothesis` on each line (the official format; other fields are
+            ignored), or one JSON object from question id to text.
 
     Raises:
-        HarnessError: the file cannot be read, or a line does not hold what it should.
+        HarnessError: the file cannot be read, or a line is invalid.
     """
 
     def __init__(self, path: Path) -> None:
@@ -62,11 +62,11 @@ class ScriptedModel:
 
     @property
     def spec(self) -> str:
-        """`offline/scripted:FILE`."""
+        """The spec with its file, `offline/scripted:FILE`."""
         return f"offline/scripted:{self._path}"
 
     async def complete(self, request: ChatRequest) -> ChatReply:
-        """The text for `request.question_id`.
+        """Return the text for `request.question_id`.
 
         Raises:
             ModelError: the file has none.

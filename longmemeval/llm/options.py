@@ -1,4 +1,4 @@
-"""What says how a chat model is reached, and which models are not reached over the network at all."""
+"""Connection options for chat models, and which specs are offline."""
 
 from msgspec import Struct
 
@@ -9,11 +9,11 @@ from longmemeval.errors import FatalModelError
 from longmemeval.llm.rates.limits import RateLimits
 
 OFFLINE_WAY = "work offline: --model offline/extractive, --judge offline/lexical"
-"""A remedy where a model cannot be called, whichever of the two it was to be."""
+"""Remedy when a model cannot be called, whether for answers or as a judge."""
 
 
 class ModelOptions(Struct, frozen=True):
-    """How a chat model is reached and how patient the harness is with it."""
+    """Connection options for a chat model, and how long the harness keeps trying."""
 
     api_base: str | None = None
     """An OpenAI-compatible endpoint, such as http://localhost:8000/v1; None: the provider's own."""
@@ -33,19 +33,18 @@ class ModelOptions(Struct, frozen=True):
 
 
 def is_offline(spec: str) -> bool:
-    """Whether `spec` asks for a model of the harness itself, which needs no network and no LiteLLM."""
+    """Return whether `spec` names an offline model of the harness, which needs no network and no LiteLLM."""
     return spec.partition("/")[0] == "offline"
 
 
 def check_endpoint(api_base: str | None, where: str = "--api-base") -> None:
-    """Refuse what cannot be called.
+    """Refuse an address that cannot be called.
 
     Args:
-        api_base: the address.
-        where: it was given.
+        where: option or variable that gave it.
 
     Raises:
-        FatalModelError: it is not a web address, or holds what calls cannot carry.
+        FatalModelError: it is not a web address, or contains parts that calls cannot carry.
     """
     if api_base is not None and (fault := fault_of(api_base)):
         raise FatalModelError(f"The endpoint '{public_url(api_base)}' {fault.what}", where=where, fix=fault.fix)

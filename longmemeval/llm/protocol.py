@@ -1,4 +1,4 @@
-"""What a chat model must offer, and the records of one call."""
+"""The protocol of chat models, and the records of one call."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -17,7 +17,7 @@ class ChatMessage(Struct, frozen=True):
 
 
 class Passage(Struct, frozen=True):
-    """A recalled text with who said it and when, as far as the memory tells."""
+    """A recalled text with its speaker and date, if the memory gives them."""
 
     text: str
     speaker: str = ""
@@ -37,31 +37,31 @@ class ChatRequest(Struct, frozen=True):
     question: str = ""
     question_date: datetime | None = None
     passages: tuple[str, ...] = ()
-    said: Callable[[], tuple[Passage, ...]] = tuple
-    """The passages with speakers and dates; found when they are asked for."""
+    dated_passages: Callable[[], tuple[Passage, ...]] = tuple
+    """Returns the passages with speakers and dates; computed on demand."""
     last_session: Callable[[], tuple[str, ...]] = tuple
-    """Those of them that are of the session with the latest date; found when it is asked for."""
+    """Returns the passages of the session with the latest date; computed on demand."""
     prompt_tokens: int | None = None
-    """Tokens of `messages` by the model's own counter, where they have been counted already."""
+    """Tokens of `messages` by the model's own counter, if already counted."""
 
 
 class ChatReply(Struct, frozen=True):
-    """The outcome of one call that succeeded."""
+    """The outcome of a successful call."""
 
     text: str
     finish_reason: str
     usage: Usage
     served_model: str = ""
-    """The model name in the server's reply."""
+    """Model name in the server's reply."""
     attempts: int = 1
     latency_ms: float | None = 0.0
-    """None: not known, the reply came in a batch."""
+    """None: not known, as for a reply in a batch."""
     redacted: bool = False
-    """Whether the server repeated a secret, which `text` has no more."""
+    """True if the server repeated a secret, which was removed from `text`."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether it says nothing."""
+        """True if it contains no text."""
         return not self.text.strip()
 
 
@@ -70,7 +70,7 @@ class ChatModel(Protocol):
 
     @property
     def spec(self) -> str:
-        """How the user names it, e.g. `openai/gpt-4o-2024-08-06` or `offline/extractive`."""
+        """The model as the user names it, e.g. `openai/gpt-4o-2024-08-06` or `offline/extractive`."""
         ...
 
     async def complete(self, request: ChatRequest) -> ChatReply:

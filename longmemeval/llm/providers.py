@@ -1,4 +1,4 @@
-"""What LiteLLM knows without a call: providers, model names, the price table."""
+"""LiteLLM's knowledge available without a call: providers, model names, the price table."""
 
 import difflib
 import os
@@ -11,7 +11,7 @@ from longmemeval.llm.options import OFFLINE_WAY
 
 
 def split_spec(spec: str) -> tuple[str, str]:
-    """The provider and the model's name there, e.g. ("openai", "gpt-4o") for `openai/gpt-4o` and for `gpt-4o`.
+    """Return provider and model name, e.g. ("openai", "gpt-4o") for `openai/gpt-4o` and for `gpt-4o`.
 
     Raises:
         FatalModelError: LiteLLM knows no such provider, nor a model of that bare name.
@@ -25,9 +25,10 @@ def split_spec(spec: str) -> tuple[str, str]:
 
 
 def table_entry(spec: str) -> Mapping[str, Any] | None:
-    """What LiteLLM's table on disk says of a model: prices in USD, windows in tokens, `mode`; None for a stranger.
+    """Return the entry of a model in LiteLLM's table on disk; None for an unknown one.
 
-    LiteLLM's own look-up is passed by: for some providers it asks a server.
+    It has prices in USD, windows in tokens, `mode`. LiteLLM's own look-up is not used: for some providers it calls a
+    server.
     """
     provider, name = split_spec(spec)
     table: Mapping[str, Mapping[str, Any]] = load_litellm().model_cost
@@ -40,13 +41,13 @@ def table_entry(spec: str) -> Mapping[str, Any] | None:
 
 
 def key_in_environment(spec: str) -> str:
-    """The key by which a model is called, as far as one variable of its provider's name holds it; else empty."""
+    """Return the key used to call a model, if a variable named after its provider holds it; else empty."""
     _, provider, key, _ = load_litellm().get_llm_provider(model=spec)
     return key or os.environ.get(f"{str(provider).upper().replace('-', '_')}_API_KEY", "")
 
 
 def has_price(entry: Mapping[str, Any] | None) -> bool:
-    """Whether a table entry holds a price; 0 is one, as for models that run at home."""
+    """Return whether a table entry has a price; 0 is one, as for locally run models."""
     return entry is not None and any(field.startswith("input_cost_per") or field == "tiered_pricing" for field in entry)
 
 
@@ -58,9 +59,9 @@ OPENAI_ORG_ID OPENAI_ORGANIZATION OPENAI_PROJECT_ID TOGETHER_API_KEY
 
 
 def without_keys(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables for a program that finds its models through us: without the keys of model providers.
+    """Return the environment, without keys of model providers, for a program that uses models through us.
 
-    `OPENAI_API_KEY` holds a word, as many a client wants it set.
+    `OPENAI_API_KEY` is a placeholder, since many clients require it.
     """
     providers = (str(known.value).upper().replace("-", "_") for known in load_litellm().provider_list)
     keys = {f"{name}_API_KEY" for name in providers} | {*_MORE_KEYS.split()}
@@ -68,7 +69,7 @@ def without_keys(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def near_models(name: str, provider: str | None = None) -> list[str]:
-    """Up to three chat models of the table whose names are close to `name`, best first; of one provider or of all."""
+    """Return up to three chat models from the table with names close to `name`, best first."""
     table: Mapping[str, Mapping[str, Any]] = load_litellm().model_cost
     known = [
         key if provider is None else key.removeprefix(f"{provider}/")

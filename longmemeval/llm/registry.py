@@ -1,4 +1,4 @@
-"""From the name a user gives to a chat model that is ready, or to an error before any call is made."""
+"""From the name a user gives to a ready chat model, or to an error before any call is made."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,31 +23,31 @@ _EXTRACTIVE = "offline/extractive"
 _SCRIPTED = "offline/scripted:"
 
 _PLACEHOLDER_KEY = "no-key-needed"
-"""Sent to an endpoint of the user's own when no key is set: clients of the OpenAI kind insist on one."""
+"""Sent to an endpoint of the user's own when no key is set: OpenAI clients require one."""
 
 _OTHER_CREDENTIALS = frozenset({"bedrock", "sagemaker", "sagemaker_chat", "vertex_ai", "vertex_ai_beta"})
-"""Providers that also take credentials from profile files or the machine's role, which no variable shows."""
+"""Providers that also take credentials from profile files or the machine's role, which no variable reveals."""
 
 
 _TAKES_USER_INFORMATION = frozenset(
     {"openai", "custom_openai", "lm_studio", "litellm_proxy", "llamafile", "xinference"}
     | {"azure", "ollama", "ollama_chat", "anthropic", "gemini"}
 )
-"""Providers for which LiteLLM sends the header it is given; for others it puts one of its own in its place."""
+"""Providers for which LiteLLM sends a given header; for others it replaces it with its own."""
 
 
 def load_chat_model(spec: str, options: ModelOptions = ModelOptions(), *, account: Account | None = None) -> ChatModel:
-    """The chat model that `spec` names, checked as far as that goes without a call.
+    """Return the chat model that `spec` names, checked as far as possible without a call.
 
     Args:
         spec: `offline/extractive`, `offline/scripted:FILE`, a control (`offline/refuse`), or a model as LiteLLM names
             it (`openai/gpt-4o`).
         options: ignored by the offline models.
-        account: where every attempt is written down, and what limits them. Offline models cost nothing.
+        account: records and limits every attempt. Offline models cost nothing.
 
     Raises:
-        FatalModelError: no such provider or model, no key in the environment, a wrong endpoint, or a price that is not
-            known where there is a limit.
+        FatalModelError: no such provider or model, no key in the environment, a wrong endpoint, or an unknown price
+            together with a limit.
         HarnessError: the file of `offline/scripted` cannot be read.
     """
     if is_offline(spec):
@@ -61,10 +61,10 @@ def load_chat_model(spec: str, options: ModelOptions = ModelOptions(), *, accoun
 def load_forwarded(
     spec: str, options: ModelOptions = ModelOptions(), *, account: Account | None = None
 ) -> "ForwardedModel":
-    """The model that `spec` names, for requests of other programs; arguments and errors as of `load_chat_model`.
+    """Return the model that `spec` names, for requests of other programs; see `load_chat_model`.
 
     Raises:
-        FatalModelError: also an offline model, which answers our own questions only.
+        FatalModelError: also for an offline model, which answers our own questions only.
     """
     if is_offline(spec):
         raise FatalModelError(
@@ -80,10 +80,10 @@ def load_forwarded(
 def load_batch_endpoint(
     spec: str, options: ModelOptions = ModelOptions(), *, account: Account | None = None
 ) -> "tuple[BatchEndpoint, Account | None]":
-    """Where batches of the model that `spec` names go, and what their cost is written into; as `load_chat_model`.
+    """Return the batch endpoint of the model that `spec` names, and its account; see `load_chat_model`.
 
     Raises:
-        FatalModelError: also an offline model, and a provider whose batches LiteLLM does not know.
+        FatalModelError: also for an offline model, and a provider whose batches LiteLLM does not know.
     """
     check_batches(spec)
     from longmemeval.llm.http.batch_endpoint import BatchEndpoint
@@ -106,21 +106,21 @@ def check_batches(spec: str) -> None:
 
 
 def _reached(spec: str, options: ModelOptions) -> tuple[str | None, Address | None]:
-    """Key and address for calls, as far as LiteLLM does not find them itself; checked without a call."""
+    """Return key and address for calls where LiteLLM does not find them itself; checked without a call."""
     check_endpoint(options.api_base)
     _check_kind(spec)
     return _placeholder_key(spec, options.api_base), _address(spec, options)
 
 
 def is_priced(spec: str) -> bool:
-    """Whether calls of a model cost something that is known."""
+    """Return whether calls of a model have a known cost."""
     return spec != "rules" and not is_offline(spec) and bool(price(spec, 1_000_000, 1_000_000))
 
 
 def model_warning(spec: str, options: ModelOptions = ModelOptions()) -> str | None:
-    """What a user should know of a model that can be called anyway; None when there is nothing.
+    """Return a warning about a model that can be called anyway; None when there is none.
 
-    Told of: a name that is not in the price table, and a model that does not take the temperature it is given.
+    Covers a name that is not in the price table, and a model that does not take the given temperature.
 
     Raises:
         FatalModelError: no such provider.
@@ -150,7 +150,7 @@ def _load_offline(spec: str) -> ChatModel:
 
 
 def _priced(spec: str, account: Account | None) -> Account | None:
-    """`account`, where there is something to write into it.
+    """Return `account` if the model has costs to record.
 
     Raises:
         FatalModelError: the model's price is not known, so a limit could not hold.
@@ -164,7 +164,7 @@ def _priced(spec: str, account: Account | None) -> Account | None:
 
 
 def _address(spec: str, options: ModelOptions) -> Address | None:
-    """Where calls go, from the option or the environment; None: LiteLLM knows.
+    """Return the destination of calls, from the option or the environment; None: LiteLLM knows it.
 
     Raises:
         FatalModelError: it cannot be called, or not with the user information in it.
@@ -186,7 +186,7 @@ def _address(spec: str, options: ModelOptions) -> Address | None:
 
 
 def _check_kind(spec: str) -> None:
-    """Refuse what is known not to chat: embedding, image and speech models."""
+    """Refuse models known not to chat: embedding, image and speech models."""
     entry = table_entry(spec)
     mode = entry.get("mode") if entry is not None else None
     if mode not in (None, "chat", "completion", "responses"):
@@ -194,7 +194,7 @@ def _check_kind(spec: str) -> None:
 
 
 def _placeholder_key(spec: str, api_base: str | None) -> str | None:
-    """The key to send when the environment has none and none is needed; None: the environment's.
+    """Return the key to send when the environment has none and none is needed; None: the environment's.
 
     Raises:
         FatalModelError: a key is needed and missing.
@@ -214,14 +214,14 @@ def _placeholder_key(spec: str, api_base: str | None) -> str | None:
 
 
 def _missing_variables(spec: str, provider: str, api_base: str | None) -> list[str]:
-    """Environment variables that `spec` needs and that are not set; where its endpoint is known, none for that."""
+    """Return the environment variables that `spec` needs and that are not set."""
     litellm = load_litellm()
     _, _, key, usual_base = litellm.get_llm_provider(model=spec)
     if key:
         return []
     missing: list[str] = litellm.validate_environment(model=spec)["missing_keys"]
     if not missing and provider != "openai" and _speaks_openai(provider):
-        # LiteLLM's check knows nothing of these; the name is the one their clients read.
+        # LiteLLM's check does not cover these; the name is the one their clients read.
         missing = [f"{provider.upper().replace('-', '_')}_API_KEY"]
     has_endpoint = api_base is not None or usual_base is not None
     return [name for name in missing if not (has_endpoint and name.endswith("_API_BASE"))]

@@ -1,4 +1,4 @@
-"""Counting tokens the way a chat model does, as far as that can be known without a network."""
+"""Counting tokens the way a chat model does, as far as that is possible without a network."""
 
 import importlib.util
 import math
@@ -21,56 +21,59 @@ _CACHE_FILES = {
     "o200k_base": "fb374d419588a4632f3f557e76b4b70aebbca790",
     "o200k_harmony": "fb374d419588a4632f3f557e76b4b70aebbca790",
 }
-"""The files LiteLLM brings along, named as tiktoken names them: SHA-1 of the address an encoding is published at."""
+"""Files bundled with LiteLLM, named as tiktoken names them: SHA-1 of the address an encoding is published at."""
 
 
 ENCODINGS = ("cl100k_base", "o200k_base")
-"""What models are counted by, and what `prepare` counts a whole history by."""
+"""Encodings used to count for models, and by `prepare` to count a whole history."""
 
 
 class Counted(Struct, frozen=True, gc=False):
-    """The tokens of a text, and of its inner part: it begins and ends so that it has the same in any surroundings."""
+    """Token counts of a text and of its inner part.
+
+    The inner part begins and ends so that it has the same tokens in any context.
+    """
 
     tokens: int
     inner_tokens: int = 0
     start: int = 0
-    """Where the inner part begins."""
+    """Start of the inner part."""
     end: int = 0
-    """Where it ends; 0: there is none."""
+    """End of the inner part; 0: there is none."""
 
 
 class TokenCounter(Protocol):
-    """Counts the tokens of a text. `name` goes into the manifest: numbers of two counters do not compare."""
+    """Counts the tokens of a text. `name` is recorded in the manifest: numbers of two counters are not comparable."""
 
     @property
     def name(self) -> str:
-        """How tokens are counted, e.g. `tiktoken/o200k_base`."""
+        """Method of counting, e.g. `tiktoken/o200k_base`."""
         ...
 
     def count(self, text: str) -> int:
-        """Tokens in `text`; 0 for an empty one."""
+        """Count the tokens in `text`; 0 for an empty one."""
         ...
 
     def counted(self, text: str) -> Counted:
-        """The tokens in `text`; they are remembered for a while."""
+        """Count the tokens in `text` and remember the counts for a while."""
         ...
 
     def counted_whole(self, whole: str, texts: Sequence[str], counts: Sequence[Counted]) -> Counted:
-        """The tokens in `whole`, which repeats `texts`, perhaps changed, in this order: the same as of any text.
+        """Count the tokens in `whole`, which contains `texts` in this order, possibly changed.
 
         Args:
-            whole: a prompt, say; it is not remembered.
-            texts: what stands in it.
-            counts: their tokens.
+            whole: for example a prompt; its counts are the same as by `counted`, but not remembered.
+            texts: texts it contains.
+            counts: their token counts.
         """
         ...
 
 
 def token_counter(spec: str) -> TokenCounter:
-    """The counter for a chat model.
+    """Return the counter for a chat model.
 
     Offline models get a quarter of the characters, a rule of thumb for English. Others get the encoding that tiktoken
-    names for them, or `cl100k_base` where it names none or its file is not at hand; `name` then says so.
+    names for them, or `cl100k_base` if it names none or its file is not available; `name` then says so.
     """
     if is_offline(spec):
         return CharacterCounter()
@@ -87,7 +90,7 @@ def token_counter(spec: str) -> TokenCounter:
 
 
 def framing_tokens(messages: int) -> int:
-    """Return the tokens that a chat call has beside the texts of its messages.
+    """Return the tokens of a chat call besides the texts of its messages.
 
     OpenAI's recipe ("How to count tokens with tiktoken", for all models since gpt-3.5-turbo-0613): three around each
     message and one for its role, and three that begin the reply.
@@ -96,12 +99,12 @@ def framing_tokens(messages: int) -> int:
 
 
 def encoding_counter(name: str) -> "TiktokenCounter":
-    """The counter of one of `ENCODINGS`."""
+    """Return the counter for one of `ENCODINGS`."""
     return TiktokenCounter(encoding_of(name))
 
 
 def context_window(spec: str) -> int | None:
-    """The most prompt tokens the model takes, by LiteLLM's table on disk; None when unknown and for offline models.
+    """Return the most prompt tokens of a model by LiteLLM's table; None when unknown and for offline models.
 
     Raises:
         FatalModelError: no such provider.
@@ -121,41 +124,40 @@ class CharacterCounter:
     name = "characters/4"
 
     def count(self, text: str) -> int:
-        """Tokens in `text`, by rule of thumb."""
+        """Estimate the tokens in `text` by rule of thumb."""
         return math.ceil(len(text) / 4)
 
     def counted(self, text: str) -> Counted:
-        """Tokens in `text`, by rule of thumb."""
+        """Estimate the tokens in `text` by rule of thumb."""
         return Counted(self.count(text))
 
     def counted_whole(self, whole: str, texts: Sequence[str], counts: Sequence[Counted]) -> Counted:
-        """Tokens in `whole`, by rule of thumb."""
+        """Estimate the tokens in `whole` by rule of thumb."""
         return Counted(self.count(whole))
 
 
 _BORDER = re.compile("[a-z](?= [A-Za-z])")
 _LAST_BORDER = re.compile("(?s:.*)[a-z](?= [A-Za-z])")
-"""Ends where one piece of the encodings' first split ends and the next begins, whatever stands around the place.
+"""Border between two pieces of the encodings' first split, whatever the context.
 
 Encodings split a text by a pattern before they look for tokens, and no token reaches over a border of that split. Of
-both encodings in use no piece goes on from a letter to a blank, and none looks back.
+both encodings in use no piece continues from a letter to a blank, and none looks back.
 """
 _EDGE = 80
-"""Characters at either end of a text in which such a place is looked for."""
+"""Characters at either end of a text searched for such a border."""
 _FRAME = 4096
-"""Characters of a prompt between two of its texts, at most."""
+"""Maximum number of characters between two texts of a prompt."""
 _BEGINNING = 40
 _REMEMBERED_CHARACTERS = 16_000_000
 
 
 class TiktokenCounter:
-    """Tokens of one of OpenAI's encodings. Text that looks like a special token counts as plain text.
+    """Counter for one of OpenAI's encodings. Text that looks like a special token counts as plain text.
 
-    Counts are remembered, and what repeats texts is counted by what stands around those in it. For one thread.
+    Counts are remembered; of a text that contains remembered ones, only the rest is encoded. Not thread-safe.
 
     Args:
-        encoding: the encoding.
-        stands_for: the model or encoding whose own tokens are not known; empty when the encoding is the right one.
+        stands_for: model or encoding whose own tokens are unknown; empty when `encoding` is the right one.
     """
 
     def __init__(self, encoding: "Encoding", *, stands_for: str = "") -> None:
@@ -165,15 +167,15 @@ class TiktokenCounter:
         self.name = f"tiktoken/{encoding.name}" + (f" (in place of {stands_for})" if stands_for else "")
 
     def count(self, text: str) -> int:
-        """Tokens in `text`."""
+        """Count the tokens in `text`."""
         return self.counted(text).tokens
 
     def encode_count(self, text: str) -> int:
-        """Tokens in `text`, of which nothing is known and nothing remembered."""
+        """Count the tokens in `text` without using or updating remembered counts."""
         return len(self.encoding.encode_ordinary(text))
 
     def counted(self, text: str) -> Counted:
-        """The tokens in `text`."""
+        """Count the tokens in `text` and its inner part."""
         counted = self._known.get(text)
         if counted is None:
             start, end = _inner(text)
@@ -185,27 +187,27 @@ class TiktokenCounter:
         return counted
 
     def counted_whole(self, whole: str, texts: Sequence[str], counts: Sequence[Counted]) -> Counted:
-        """The tokens in `whole`; of `texts` that stand in it in this order only the ends are counted again."""
+        """Count the tokens in `whole`, encoding again only the ends of those `texts` it contains in order."""
         tokens = done = 0
         between: list[str] = []
         for text, counted in zip(texts, counts, strict=True):
             start, end = counted.start, counted.end
-            # With a letter before it and two characters behind: so it has its borders in the whole too.
+            # With a letter before it and two characters after it, it keeps its borders in the whole.
             if end and (place := 1 + _place(whole, text[start - 1 : end + 2], done)):
                 between.append(whole[done:place])
                 tokens += counted.inner_tokens
                 done = place + end - start
-        # All of these pieces meet at borders, so that together they have the tokens that each has alone.
+        # All of these pieces meet at borders, so their tokens add up.
         tokens += self.encode_count("".join(between) + whole[done:])
         start, end = _inner(whole)
         return Counted(tokens, tokens - self._outside(whole, start, end) if end else 0, start, end)
 
     def _outside(self, text: str, start: int, end: int) -> int:
-        """Tokens of what stands around the inner part of `text`."""
+        """Count the tokens around the inner part of `text`."""
         return self.encode_count(text[:start]) + self.encode_count(text[end:])
 
     def _forget(self) -> None:
-        """Forget the oldest texts beyond the room there is."""
+        """Forget the oldest texts beyond the capacity."""
         while self._room < 0:
             oldest = next(iter(self._known))
             del self._known[oldest]
@@ -213,8 +215,8 @@ class TiktokenCounter:
 
 
 def _place(prompt: str, part: str, start: int) -> int:
-    """Where `part` stands in `prompt`, soon behind `start`; -1: it does not."""
-    # To look for its beginning alone is ten times as fast, and right unless that stands there twice.
+    """Return the position of `part` in `prompt`, soon after `start`; -1 if it is not there."""
+    # Searching for its start alone is ten times as fast, and right unless that occurs twice.
     place = prompt.find(part[:_BEGINNING], start, start + _BEGINNING + _FRAME)
     if place < 0 or prompt.startswith(part, place):
         return place
@@ -222,26 +224,26 @@ def _place(prompt: str, part: str, start: int) -> int:
 
 
 def counted_before(text: str, tokens: int, inner_tokens: int) -> Counted:
-    """What `TiktokenCounter.counted` said of `text`, from the two numbers that were kept of it."""
+    """Rebuild the result of `TiktokenCounter.counted` for `text` from its two stored counts."""
     return Counted(tokens, inner_tokens, *_inner(text))
 
 
 def _inner(text: str) -> tuple[int, int]:
-    """Where the part of `text` begins and ends whose tokens are the same in any surroundings; (0, 0): there is none."""
+    """Return start and end of the part of `text` whose tokens are the same in any context; (0, 0) if none."""
     first = _BORDER.search(text, 0, _EDGE)
     last = _LAST_BORDER.match(text, max(0, len(text) - _EDGE))
     return (first.end(), last.end()) if first and last and first.end() < last.end() else (0, 0)
 
 
 def _bundled_files() -> Path:
-    """The folder of encodings inside LiteLLM, found without importing it."""
+    """Return the folder of encodings inside LiteLLM, found without importing it."""
     found = importlib.util.find_spec("litellm")
     folder = found.submodule_search_locations[0] if found and found.submodule_search_locations else ""
     return Path(folder) / "litellm_core_utils" / "tokenizers"
 
 
 def encoding_of(name: str) -> "Encoding":
-    """An encoding by its name, from the files that come with LiteLLM."""
+    """Return an encoding by name, from the files bundled with LiteLLM."""
     from tiktoken import get_encoding
 
     # tiktoken would otherwise download the file on first use.

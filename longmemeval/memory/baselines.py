@@ -47,7 +47,7 @@ class Oracle:
 
 def _all_messages(fixture: Fixture) -> Recall:
     """Return all messages, oldest first; the same items for every question of a haystack."""
-    return Recall(fixture.kept(("items",), lambda: tuple(map(message_item, fixture.memory.messages))))
+    return Recall(fixture.cached(("items",), lambda: tuple(map(message_item, fixture.memory.messages))))
 
 
 def _messages(fixture: Fixture, threads: Collection[str]) -> Recall:

@@ -100,7 +100,7 @@ def message_tokens(counter: TokenCounter, fixture: Fixture) -> Sequence[Counted]
     if not isinstance(counter, TiktokenCounter):
         return None
     encoding = counter.encoding.name
-    return fixture.kept(("tokens", encoding), lambda: _message_tokens(fixture, encoding))
+    return fixture.cached(("tokens", encoding), lambda: _message_tokens(fixture, encoding))
 
 
 def _message_tokens(fixture: Fixture, encoding: str) -> Sequence[Counted] | None:

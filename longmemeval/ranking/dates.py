@@ -1,4 +1,4 @@
-"""The fixture part `dates.json`: the days each message mentions, made absolute at prepare."""
+"""The fixture part `dates.json`: the days each message mentions, made absolute during prepare."""
 
 from collections.abc import Iterable
 from datetime import date
@@ -13,7 +13,7 @@ from longmemeval.storage.format import FORMAT, decode_versioned
 from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, Stored
 
 _RECIPE = {"version": 2}
-"""To be raised when the rules of `mentioned_dates` change."""
+"""Increase the version when the rules of `mentioned_dates` change."""
 
 Interval = tuple[date, date]
 """First and last day, both included."""
@@ -27,26 +27,26 @@ class DatedMessage(Struct, frozen=True, rename={"message_id": "id"}):
 
 
 class DatesPart(Struct, frozen=True):
-    """The file's content; messages without a mention are left out."""
+    """Content of the file; messages without a mention are left out."""
 
     format: int
     items: tuple[DatedMessage, ...]
 
     @property
     def intervals(self) -> dict[str, list[Interval]]:
-        """Message id to the days it mentions."""
-        return {item.message_id: [(one.start, one.end) for one in item.dates] for item in self.items}
+        """Days mentioned, by message id."""
+        return {item.message_id: [(mentioned.start, mentioned.end) for mentioned in item.dates] for item in self.items}
 
 
 def encode_dates(messages: Iterable[Message]) -> bytes:
-    """The part for `messages`: indented JSON, the same for the same messages."""
+    """Return the part for `messages`: indented JSON, the same for the same messages."""
     found = ((message, mentioned_dates(message.content, message.created_at)) for message in messages)
     items = tuple(DatedMessage(message.message_id, tuple(dates)) for message, dates in found if dates)
     return msgspec.json.format(msgspec.json.encode(DatesPart(FORMAT, items)), indent=2) + b"\n"
 
 
 def decode_dates(data: bytes, where: str) -> DatesPart:
-    """The part that `encode_dates` wrote.
+    """Read the part that `encode_dates` wrote.
 
     Raises:
         FixtureError: newer format, or not such a part.
@@ -55,20 +55,20 @@ def decode_dates(data: bytes, where: str) -> DatesPart:
 
 
 class MentionedDates(Part[DatesPart]):
-    """The days that messages mention."""
+    """The days mentioned by messages."""
 
     name = "dates"
 
     def recipe(self, tools: PartTools) -> dict[str, Any]:
-        """The version of the rules."""
+        """Return the version of the rules."""
         return _RECIPE
 
     def make(self, source: PartInput, tools: PartTools) -> PartOutput:
-        """The days of all messages."""
+        """Find the days mentioned by all messages."""
         return PartOutput(encode_dates(source.messages))
 
     def open(self, stored: Stored) -> DatesPart:
-        """The days.
+        """Return the days.
 
         Raises:
             FixtureError: the part is damaged.

@@ -9,7 +9,7 @@ from longmemeval.ranking.unit_keys import KeyVectors
 from longmemeval.storage.vector_store import VectorItem
 
 DENSE_WINDOW = (0.5, 0.25)
-"""What a neighbour's vector counts, by distance in the same session."""
+"""Weight of a neighbour's vector, by distance in the same session."""
 _BLOCK_ROWS = 256
 
 
@@ -17,7 +17,7 @@ class DenseIndex:
     """The dense score of every unit of a history.
 
     A unit of several messages has the mean of their vectors: no text is embedded twice. A unit with keys has, before
-    neighbours are blended in:
+    blending with its neighbours:
 
     - under `merge` the mean of two vectors of length 1, its own and that of its keys (their normalised mean),
       normalised again;
@@ -26,14 +26,13 @@ class DenseIndex:
       neighbours.
 
     Args:
-        history: the units.
-        items: what the stored vectors stand for; a message without one (blank text) counts as a zero vector.
+        items: objects of the stored vectors; a message without one (blank text) counts as a zero vector.
         vectors: the stored vectors, shape (items, dimension), rows of length 1.
         window: weights of neighbours by distance.
-        keys: the vectors of the units' keys; None: they have none.
-        join: how keys and units are put together.
-        stated: rows and items as above, of what the messages state; they stand for a unit's own vector, not for its
-            neighbours'. None: `vectors` do.
+        keys: vectors of the units' keys; None: they have none.
+        join: method of combining keys and units.
+        stated: items and rows as above, of the messages' statements; used for a unit's own vector, not for its
+            neighbours'. None: `vectors` are used.
     """
 
     def __init__(
@@ -56,7 +55,7 @@ class DenseIndex:
         self._keys = keys if join == "separate" else None
 
     def scores(self, query: Vector) -> Scores:
-        """Cosine similarity of each unit with `query`, shape (dimension,), of length 1."""
+        """Return the cosine similarity of each unit with `query`, shape (dimension,), of length 1."""
         similarity: Scores = (self._vectors @ query).astype(np.float64)
         if self._keys:
             np.maximum.at(similarity, self._keys.units, (self._keys.vectors @ query).astype(np.float64))
@@ -64,14 +63,14 @@ class DenseIndex:
 
 
 def _blended(own: Vectors, near: Vectors, history: HistoryView, window: tuple[float, ...]) -> Vectors:
-    """The unit vectors `own` with those of their neighbours, from `near`, added by weight."""
+    """Return the unit vectors `own` plus the weighted vectors of their neighbours, from `near`."""
     blended, count = own.copy(), len(own)
     factors = {
         distance: np.where(history.is_near(distance), np.float32(weight), np.float32(0))[:, np.newaxis]
         for distance, weight in enumerate(window, start=1)
     }
-    # Whole slices, where no neighbour is with nothing to add: picking rows would take three times as long. Block by
-    # block, which stays in the processor's cache.
+    # Whole slices, adding zero for a missing neighbour: selecting rows would take three times as long. Block by block,
+    # which stays in the processor's cache.
     for start in range(0, count, _BLOCK_ROWS):
         stop = min(start + _BLOCK_ROWS, count)
         for distance, factor in factors.items():
@@ -86,7 +85,7 @@ def _blended(own: Vectors, near: Vectors, history: HistoryView, window: tuple[fl
 
 
 def _joined(own: Vectors, keys: KeyVectors, *, with_text: bool) -> Vectors:
-    """The unit vectors, those of units with keys replaced by their keys' or put together with it."""
+    """Return the unit vectors, those with keys replaced by their keys' vectors or combined with them."""
     sums = np.zeros_like(own)
     np.add.at(sums, keys.units, keys.vectors)
     of_keys = _normalised(sums)
@@ -97,7 +96,7 @@ def _joined(own: Vectors, keys: KeyVectors, *, with_text: bool) -> Vectors:
 
 
 def _normalised(vectors: Vectors) -> Vectors:
-    """Rows of length 1; zero rows stay zero."""
+    """Return rows scaled to length 1; zero rows stay zero."""
     lengths = np.sqrt(np.square(vectors).sum(axis=1, keepdims=True))
     normalised: Vectors = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
     return normalised
@@ -106,12 +105,12 @@ def _normalised(vectors: Vectors) -> Vectors:
 def _unit_vectors(history: HistoryView, items: list[VectorItem], vectors: Vectors) -> Vectors:
     rows = [history.store.positions[item.id] for item in items]
     by_message = vectors
-    if rows != list(range(len(history.store.messages))):  # Else each message has one, in the history's order.
+    if rows != list(range(len(history.store.messages))):  # Otherwise each message has one, in the history's order.
         by_message = np.zeros((len(history.store.messages), vectors.shape[1]), dtype=np.float32)
         by_message[rows] = vectors
     places = np.array([place for places in history.places for place in places], dtype=np.int64)
     sizes = np.array(list(map(len, history.places)), dtype=np.int64)
-    if len(places) == len(sizes):  # One message each: nothing is added up, nothing divided.
+    if len(places) == len(sizes):  # One message each: no sums, no division.
         return by_message if np.array_equal(places, np.arange(len(by_message))) else by_message[places]
     sums = np.zeros((len(sizes), vectors.shape[1]), dtype=np.float32)
     np.add.at(sums, np.repeat(np.arange(len(sizes)), sizes), by_message[places])

@@ -1,4 +1,4 @@
-"""The stored history as retrieval sees it: units of one granularity, and who is near whom."""
+"""The stored history as retrieval sees it: units of one granularity, and their neighbourhoods."""
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -20,13 +20,13 @@ Scores = NDArray[np.float64]
 
 
 class Unit(Struct, frozen=True, gc=False):
-    """What is ranked: a turn, a round (a user turn with what follows it) or a session."""
+    """A ranked object: a turn, a round (a user turn with the turns after it) or a session."""
 
     unit_id: str
     """Message id of the first turn; for a session its thread id."""
     thread_id: str
     message_ids: tuple[str, ...]
-    """Only those of the chosen side."""
+    """Messages of the chosen side only."""
 
 
 class RankedUnit(Unit, frozen=True, gc=False):
@@ -36,7 +36,7 @@ class RankedUnit(Unit, frozen=True, gc=False):
 
 
 def speaker_names(speakers: Iterable[str]) -> list[str]:
-    """The names among the speakers of messages or turns, sorted; none where the data knows roles only."""
+    """Return the names among the speakers of messages or turns, sorted; none if the data has roles only."""
     return sorted({*speakers} - {"", "user", "assistant"})
 
 
@@ -45,9 +45,9 @@ class HistoryView:
 
     Args:
         store: the messages.
-        granularity: what a unit is.
-        side: `user` leaves out what the assistant said.
-        words: the words of its messages; None: counted when they are first asked for.
+        granularity: kind of unit.
+        side: `user` leaves out the assistant's messages.
+        words: words of its messages; None: counted on first use.
     """
 
     def __init__(
@@ -62,20 +62,20 @@ class HistoryView:
         self.granularity = granularity
         self.side = side
         self.places = _places(store.messages, granularity, side)
-        """The places of each unit's messages in the resource's history."""
+        """Positions of each unit's messages in the resource's history."""
         self.units = [_unit([store.messages[place] for place in places], granularity) for places in self.places]
         numbers = {thread.id: number for number, thread in enumerate(store.threads)}
         self.threads = np.array([numbers[unit.thread_id] for unit in self.units], dtype=np.int64)
-        """The number of each unit's thread, shape (units,)."""
+        """Number of each unit's thread, shape (units,)."""
         self.thread_count = len(numbers)
 
     def messages(self, unit: Unit) -> list[Message]:
-        """The messages of a unit."""
+        """Return the messages of a unit."""
         return [self.store.message(message_id) for message_id in unit.message_ids]
 
     @cached_property
     def unit_of(self) -> NDArray[np.int64]:
-        """The place of each message's unit, shape (messages,); -1 for messages of the other side."""
+        """Position of each message's unit, shape (messages,); -1 for messages of the other side."""
         units = np.full(len(self.store.messages), -1)
         units[[place for places in self.places for place in places]] = np.repeat(
             np.arange(len(self.units)), list(map(len, self.places))
@@ -84,26 +84,26 @@ class HistoryView:
 
     @cached_property
     def words(self) -> WordCounts:
-        """The words of all messages, those of the other side included."""
+        """Words of all messages, those of the other side included."""
         return self._words or count_words([message.content for message in self.store.messages])
 
     @cached_property
     def texts(self) -> list[str]:
-        """The text of each unit, without speakers."""
+        """Text of each unit, without speakers."""
         return ["\n".join([message.content for message in self.messages(unit)]) for unit in self.units]
 
     @cached_property
     def speakers(self) -> dict[str, NDArray[np.int64]]:
-        """Who speaks, names or roles where the data has no names, and the places of the units they speak in."""
+        """Positions of the units each speaker speaks in, by name, or by role if the data has no names."""
         places: dict[str, list[int]] = {}
         for place, message in enumerate(self.store.messages):
             places.setdefault(message.speaker or message.role, []).append(place)
-        units = {speaker: self.unit_of[said] for speaker, said in places.items()}
-        return {speaker: said[said >= 0] for speaker, said in units.items()}
+        units = {speaker: self.unit_of[spoken] for speaker, spoken in places.items()}
+        return {speaker: spoken[spoken >= 0] for speaker, spoken in units.items()}
 
     @cached_property
     def names(self) -> list[str]:
-        """Names of the speakers, sorted; none where the data knows roles only."""
+        """Names of the speakers, sorted; none if the data has roles only."""
         return speaker_names(message.speaker for message in self.store.messages)
 
     @cached_property
@@ -111,11 +111,14 @@ class HistoryView:
         return Names(self.names)
 
     def named(self, text: str) -> list[str]:
-        """The names of speakers that may stand in `text`, sorted."""
+        """Return the names of speakers that `text` may contain, sorted."""
         return self._names.likely(text)
 
     def is_near(self, distance: int) -> NDArray[np.bool_]:
-        """Whether a unit's thread has another one `distance` places later; shape (units - distance,), or empty."""
+        """Return for each unit whether the one `distance` positions later is in the same thread.
+
+        Shape (units - distance,), or empty.
+        """
         near: NDArray[np.bool_] = self.threads[distance:] == self.threads[: max(0, len(self.units) - distance)]
         return near
 
@@ -139,7 +142,7 @@ def _unit(messages: Sequence[Message], granularity: Granularity) -> Unit:
 
 
 def _rounds(places: Sequence[int], messages: Sequence[Message]) -> list[list[int]]:
-    """The turns of one thread, cut before each user turn."""
+    """Split the turns of one thread before each user turn."""
     rounds: list[list[int]] = []
     for place in places:
         if not rounds or messages[place].role == "user":

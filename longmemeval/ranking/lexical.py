@@ -1,7 +1,7 @@
 """BM25 over stemmed content words, each unit counted together with its neighbours and its session.
 
 The window adds counts, not scores: a turn that says "yes, last week" is found by the words of the turns around it.
-Words are counted before (`word_counts`); what a question does not name is never looked at.
+Words are counted in advance (`word_counts`); words that are not in the question are never read.
 """
 
 from collections.abc import Sequence
@@ -16,30 +16,33 @@ from longmemeval.ranking.history import HistoryView, Scores
 from longmemeval.ranking.word_counts import Integers, WordCounts
 
 Counts = NDArray[np.float64]
-"""How often something occurs in each document, shape (documents,)."""
+"""Number of occurrences in each document, shape (documents,)."""
 
 
 class LexicalParameters(Struct, frozen=True):
-    """Knobs of the lexical score. docs/results.md says how the defaults were chosen, and has the ablation."""
+    """Parameters of the lexical score.
+
+    docs/results.md explains how the defaults were chosen, and has the ablation.
+    """
 
     k1: float = 1.5
     b: float = 0.75
     window: tuple[float, ...] = (0.5, 0.25)
-    """What a neighbour's words count, by distance in the same session."""
+    """Weight of a neighbour's words, by distance in the same session."""
     session: float = 0.3
     """Weight of the score of the whole session."""
 
 
 class UnitWords(NamedTuple):
-    """Counted texts, and the unit that each of them is found by."""
+    """Counted texts, and the unit that each of them belongs to."""
 
     words: WordCounts
     units: Integers
-    """The place of each text's unit, shape (texts,); -1: the text counts for none."""
+    """Position of each text's unit, shape (texts,); -1: the text belongs to none."""
 
 
 class _Weights(NamedTuple):
-    """What one word adds to the scores of the documents that have it."""
+    """Addends of one word to the scores of the documents that contain it."""
 
     documents: Integers
     weights: NDArray[np.float64]
@@ -49,9 +52,7 @@ class LexicalIndex:
     """The lexical score of every unit of a history.
 
     Args:
-        history: the units.
-        parameters: the knobs.
-        found_by: what the units are found by; None: the words of their messages.
+        found_by: words to find the units by; None: those of their messages.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class LexicalIndex:
         self._parameters = parameters
         self._history = history
         self._sources = [UnitWords(history.words, history.unit_of)] if found_by is None else list(found_by)
-        # A neighbour's weight where there is one so far behind in the same session, else 0.
+        # A neighbour's weight if there is one at that distance in the same session, else 0.
         self._window = [
             (distance, weight * history.is_near(distance))
             for distance, weight in enumerate(parameters.window, start=1)
@@ -72,7 +73,10 @@ class LexicalIndex:
         self._words: dict[str, tuple[_Weights, _Weights]] = {}
 
     def scores(self, query: str) -> Scores:
-        """BM25 of each unit with its window, plus the weighted one of its session; a repeated word counts each time."""
+        """Return BM25 of each unit with its window, plus the weighted BM25 of its session.
+
+        A repeated word counts each time.
+        """
         found = [self._weights(word) for word in content_words(query)]
         scores = _added([of_units for of_units, _ in found], len(self._history.units))
         if self._parameters.session and len(scores):
@@ -81,7 +85,7 @@ class LexicalIndex:
         return scores
 
     def _weights(self, word: str) -> tuple[_Weights, _Weights]:
-        """What `word` adds to the units and to the sessions; worked out when it is first asked for."""
+        """Return the addends of `word` to the units and to the sessions; computed on first use."""
         if word not in self._words:
             own = self._per_unit(word)
             self._words[word] = (
@@ -91,7 +95,7 @@ class LexicalIndex:
         return self._words[word]
 
     def _per_unit(self, word: str | None = None) -> Counts:
-        """How often `word` occurs in each unit; None: how many words do."""
+        """Count the occurrences of `word` in each unit; None: those of all words."""
         total = np.zeros(len(self._history.units))
         for words, units in self._sources:
             entries = slice(None) if word is None else words.entries(word)
@@ -104,7 +108,7 @@ class LexicalIndex:
         return summed.astype(np.float64, copy=False)
 
     def _windowed(self, own: Counts) -> Counts:
-        """`own`, and once more for each neighbour with its weight."""
+        """Return `own` plus the weighted counts of each neighbour."""
         total = own.copy()
         for distance, weights in self._window:
             total[distance:] += own[:-distance] * weights
@@ -112,28 +116,28 @@ class LexicalIndex:
         return total
 
     def _damping(self, lengths: Counts) -> Counts:
-        """What is added to a count below the line: the more, the longer the document is."""
+        """Return the addend to a count in the denominator: the longer the document, the larger."""
         mean = lengths.mean() if lengths.any() else 1.0
         damping: Counts = self._parameters.k1 * (1 - self._parameters.b + self._parameters.b * lengths / mean)
         return damping
 
     def _bm25(self, counts: Counts, damping: Counts) -> _Weights:
-        """BM25 (Robertson and Zaragoza 2009) with the never-negative idf ln(1 + (n - df + 1/2) / (df + 1/2)).
+        """Return BM25 (Robertson and Zaragoza 2009) with the never-negative idf ln(1 + (n - df + 1/2) / (df + 1/2)).
 
         Args:
-            counts: of one word.
-            damping: of the documents.
+            counts: counts of one word.
+            damping: damping of the documents.
         """
         documents = np.flatnonzero(counts)
-        kept, n, frequency = counts[documents], len(counts), len(documents)
+        nonzero, n, frequency = counts[documents], len(counts), len(documents)
         idf = np.log(1 + (n - frequency + 0.5) / (frequency + 0.5))
-        return _Weights(documents, idf * kept * (self._parameters.k1 + 1) / (kept + damping[documents]))
+        return _Weights(documents, idf * nonzero * (self._parameters.k1 + 1) / (nonzero + damping[documents]))
 
 
 def _added(words: Sequence[_Weights], documents: int) -> Scores:
-    """The scores of all documents, word by word in the query's order."""
+    """Return the scores of all documents, added word by word in the query's order."""
     if not words:
         return np.zeros(documents)
-    held = np.concatenate([one.documents for one in words])
-    weights = np.concatenate([one.weights for one in words])
+    held = np.concatenate([word.documents for word in words])
+    weights = np.concatenate([word.weights for word in words])
     return np.bincount(held, weights=weights, minlength=documents).astype(np.float64, copy=False)

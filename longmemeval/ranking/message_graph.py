@@ -1,4 +1,4 @@
-"""The part `vector-graph`: how the vectors of messages are searched by memories that do not compare all of them."""
+"""The part `vector-graph`: a search index over message vectors, for memories that do not compare all of them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,40 +15,43 @@ from longmemeval.storage.graph import Graph, GraphParameters, GraphState
 from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, Stored
 from longmemeval.storage.vectors_part import OpenVectors
 
-# HNSW construction parameters; a change of any of them is another recipe.
+# HNSW construction parameters; changing any of them changes the recipe.
 _GRAPH = GraphParameters(m=16, ef_construction=200, seed=0)
 
 
 class _GraphFile(Struct, frozen=True):
-    """`vector-graph.json` as it is on disk."""
+    """`vector-graph.json` as stored on disk."""
 
     format: int
     graph: GraphState | None
-    """None: every vector is compared, as `--index exact` wants it, or there is none."""
+    """None: every vector is compared, as with `--index exact`, or there are none."""
 
 
 class MessageGraph(Part[OpenVectors]):
-    """How the nearest messages are found. Earlier versions kept the graph in `vector.json`; such fixtures are read."""
+    """The search index over messages.
+
+    Earlier versions stored the graph in `vector.json`; such fixtures are read.
+    """
 
     name = "vector-graph"
     needs = (VECTORS,)
 
     def recipe(self, tools: PartTools) -> dict[str, Any]:
-        """Kind of index and construction of the graph."""
+        """Return kind of index and construction parameters of the graph."""
         index = tools.options.index
         return {"version": 1, "index": index, **(msgspec.structs.asdict(_GRAPH) if index == "hnsw" else {})}
 
     def make(self, source: PartInput, tools: PartTools) -> PartOutput:
-        """The graph, built single-threaded with a seed."""
+        """Build the graph, single-threaded with a seed."""
         _, vectors = source.part(VECTORS).rows()
         graph = Graph.build(vectors, _GRAPH).state if tools.options.index == "hnsw" and len(vectors) else None
         return PartOutput(msgspec.json.encode(_GraphFile(FORMAT, graph)) + b"\n")
 
     def open(self, stored: Stored) -> OpenVectors:
-        """The messages' vectors, to be searched; the graph is restored, not built.
+        """Return the searchable vectors of the messages; the graph is restored, not built.
 
         Raises:
-            FixtureError: it is damaged, or another graph than its recipe says.
+            FixtureError: it is damaged, or the graph contradicts its recipe.
         """
         opened = stored.part(VECTORS)
         if _is_in_vectors(stored.meta):
@@ -61,25 +64,25 @@ class MessageGraph(Part[OpenVectors]):
         return opened._replace(store=opened.store.with_graph(opened.name, graph)) if graph else opened
 
     def stored_name(self, meta: FixtureMeta) -> str:
-        """Its own file, or that of the vectors."""
+        """Return its own name, or that of the vectors."""
         return VECTORS.name if _is_in_vectors(meta) else self.name
 
     def info(self, meta: FixtureMeta) -> PartInfo | None:
-        """What a fixture says of it."""
+        """Return its entry in a fixture."""
         return meta.parts.get(self.stored_name(meta))
 
     def comparable_recipe(self, recipe: Mapping[str, Any]) -> dict[str, Any]:
-        """Of what stands with the vectors, the graph's share."""
+        """Return the graph's share of a recipe that may be stored with the vectors."""
         own = {"version", "index", *GraphParameters.__struct_fields__}
         return {key: value for key, value in recipe.items() if key in own}
 
     def size(self, source: PartInput, options: PartOptions, dimension: int) -> float:
-        """Links and levels in base64."""
+        """Estimate links and levels in base64."""
         row = 4 * (2 * _GRAPH.m + 1) + 4 + 4 * (_GRAPH.m + 1) / _GRAPH.m
         return len(source.messages) * row * 4 / 3 if options.index == "hnsw" else 100.0
 
     def flags(self, stored: Stored | None) -> dict[str, str]:
-        """The kind of index of the one that is there."""
+        """Return the kind of index of the existing one."""
         return {"index": str(stored.info.recipe["index"])} if stored and stored.info else {}
 
 

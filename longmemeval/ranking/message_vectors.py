@@ -1,4 +1,4 @@
-"""The part `vector`: an index over the messages, and what is embedded of each."""
+"""The part `vector`: an index over the messages, with the text embedded for each."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from longmemeval.storage.vector_store import VectorItem
 from longmemeval.storage.vectors_part import OpenVectors, VectorsPart
 
 _OF_A_GRAPH = ("index", *GraphParameters.__struct_fields__)
-"""In recipes of an earlier version, which kept the part `vector-graph` in this one."""
+"""Keys in recipes of an earlier version, which stored the part `vector-graph` in this one."""
 
 
 class MessageVectors(VectorsPart):
@@ -24,26 +24,26 @@ class MessageVectors(VectorsPart):
     index_name = "messages"
 
     def entries(self, source: PartInput, options: PartOptions) -> tuple[list[VectorItem], list[str]]:
-        """The messages with what is embedded of them."""
+        """Return the messages with their texts to embed."""
         return message_entries(source.messages, options.embedded_text)
 
     def worded(self, options: PartOptions) -> dict[str, Any]:
-        """What of a message is embedded."""
+        """Return the kind of text embedded for a message."""
         return {"text": options.embedded_text}
 
     def recipe(self, tools: PartTools) -> dict[str, Any]:
-        """Embedder, texts and prefixes; how they are searched is the graph's."""
+        """Return embedder, texts and prefixes; the search method belongs to the graph."""
         return self.comparable_recipe(super().recipe(tools))
 
     def comparable_recipe(self, recipe: Mapping[str, Any]) -> dict[str, Any]:
-        """Whether an earlier version put a graph in does not matter to who reads vectors."""
+        """Return the recipe without a graph of an earlier version, which does not matter for reading vectors."""
         return {key: value for key, value in recipe.items() if key not in _OF_A_GRAPH}
 
     def open(self, stored: Stored) -> OpenVectors:
-        """The index.
+        """Open the index.
 
         Raises:
-            FixtureError: it is damaged, or holds a message that is not stored.
+            FixtureError: it is damaged, or contains a message that is not stored.
         """
         opened = super().open(stored)
         known = stored.part(MESSAGES).positions
@@ -54,7 +54,7 @@ class MessageVectors(VectorsPart):
         return opened
 
     def flags(self, stored: Stored | None) -> dict[str, str]:
-        """With what is embedded of a message."""
+        """Return the options, with the kind of text embedded for a message."""
         recipe: Mapping[str, Any] = stored.info.recipe if stored and stored.info else {}
         return super().flags(stored) | ({"embedded_text": str(recipe["text"])} if "text" in recipe else {})
 
@@ -63,19 +63,19 @@ VECTORS = MessageVectors()
 
 
 def message_entries(messages: Sequence[Message], what: EmbeddedText) -> tuple[list[VectorItem], list[str]]:
-    """An item for each message that gets a vector, and the texts, see `embedded_texts`."""
+    """Return an item for each message that gets a vector, and the texts, see `embedded_texts`."""
     documents = list(embedded_texts(messages, what))
     items = [VectorItem(message.message_id, message.thread_id, message.index) for message, _ in documents]
     return items, [text for _, text in documents]
 
 
 def embedded_texts(messages: Sequence[Message], what: EmbeddedText) -> Iterator[tuple[Message, str]]:
-    """The messages of one history that get a vector, all but blank ones, each with the text that is embedded.
+    """Iterate over the messages of one history that are not blank, with their texts to embed.
 
     Args:
-        messages: of the whole history, in order.
-        what: `content`: what was said; `speaker`: who said it in front; `dated`: the day of the session in front;
-            `neighbours`: between the turns before and after it in its session.
+        messages: all messages of the history, in order.
+        what: `content`: the message; `speaker`: with the speaker in front; `dated`: with the day of the session in
+            front; `neighbours`: between the turns before and after it in its session.
     """
     for place, message in enumerate(messages):
         if message.content.strip():
@@ -93,5 +93,5 @@ def _text(messages: Sequence[Message], place: int, what: EmbeddedText) -> str:
             return f"{message.created_at.date().isoformat()}: {message.content}"
         case "neighbours":
             around = messages[max(0, place - 1) : place + 2]
-            near = (one.content for one in around if one.thread_id == message.thread_id and one.content.strip())
+            near = (turn.content for turn in around if turn.thread_id == message.thread_id and turn.content.strip())
             return "\n".join(near)

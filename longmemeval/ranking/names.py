@@ -1,4 +1,4 @@
-"""Which of many names may stand in a text."""
+"""Finding which of many names a text may contain."""
 
 import re
 from collections.abc import Iterable
@@ -7,10 +7,10 @@ _WORD = re.compile(r"\w+")
 
 
 class Names:
-    """Names by their first words: of thousands, only those few are searched for in a text that can be there.
+    """Names by their first words: of thousands, only the few possible ones are searched for in a text.
 
     Args:
-        names: in the order in which they are found.
+        names: names, in the order of the results.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -21,6 +21,8 @@ class Names:
             self._by_word.setdefault(first[0].lower() if first else "", []).append(number)
 
     def likely(self, text: str) -> list[str]:
-        """Those whose first word stands in `text`, small and capital letters alike, and those without a word."""
+        """Return the names whose first word is in `text`, ignoring case, and those without a word."""
         words = {"", *(word.lower() for word in _WORD.findall(text))}
-        return [self._names[number] for number in sorted(one for word in words for one in self._by_word.get(word, ()))]
+        return [
+            self._names[number] for number in sorted(place for word in words for place in self._by_word.get(word, ()))
+        ]

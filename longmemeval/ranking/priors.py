@@ -1,6 +1,6 @@
-"""What speaks for a unit besides its match: who said it, whether it states anything, when it was said.
+"""Priors of a unit besides its match: its speaker, whether it states anything, its date.
 
-All three read the question and the history alone and are in [0, 1], the unit of a min-max score.
+All three depend only on the question and the history, and are in [0, 1], like a min-max score.
 """
 
 import math
@@ -17,11 +17,14 @@ from longmemeval.ranking.history import HistoryView, Scores
 _FIRST_PERSON = re.compile(r"\b(?:i|me|my|mine|myself|we|us|our|ours|ourselves)\b", re.IGNORECASE)
 _SECOND_PERSON = re.compile(r"\b(?:you|your|yours|yourself)\b", re.IGNORECASE)
 _HALF = 5.0
-"""Content words at which a unit gets half of the statement prior."""
+"""Number of content words at which a unit gets half of the statement prior."""
 
 
 def without_names(question: str, names: Sequence[str]) -> str:
-    """`question` without the speakers' names: they are in half of the turns and tell nothing of what was said."""
+    """Return `question` without the speakers' names.
+
+    They are in half of the turns and say nothing about the content.
+    """
     if not names:
         return question
     for name in names:
@@ -30,11 +33,7 @@ def without_names(question: str, names: Sequence[str]) -> str:
 
 
 class Priors:
-    """The priors of every unit of a history.
-
-    Args:
-        history: the units.
-    """
+    """The priors of every unit of a history."""
 
     def __init__(self, history: HistoryView) -> None:
         self._history = history
@@ -42,7 +41,7 @@ class Priors:
         stated = history.words.stated[spoken]
         words = np.bincount(history.unit_of[spoken], weights=stated, minlength=len(history.units))
         self.statement: Scores = words / (words + _HALF)
-        """Grows with the words a unit has outside of questions: who asks seldom answers."""
+        """Grows with the words a unit has outside of questions: a speaker who asks seldom answers."""
         dates = [_date_words(thread.created_at) for thread in history.store.threads]
         held = Counter(word for words_of_day in dates for word in words_of_day)
         self._idf = {word: math.log(1 + (len(dates) - n + 0.5) / (n + 0.5)) for word, n in held.items()}
@@ -53,7 +52,7 @@ class Priors:
         self._threads = len(dates)
 
     def speaker(self, question: str) -> Scores:
-        """1 for units of a speaker the question names, or, without names, of whom it speaks of as I or you."""
+        """Return 1 for units of speakers the question names, or, without names, refers to as I or you; else 0."""
         likely = self._history.named(question)
         named = {name for name in likely if re.search(rf"\b{re.escape(name)}\b", question, re.IGNORECASE)}
         if not self._history.names:
@@ -65,19 +64,22 @@ class Priors:
         return speaks
 
     def date(self, question: str) -> Scores:
-        """The share of the question's date words (months, years, days) that the unit's session date has, by idf."""
-        asked = sorted(word for word in words_of_date(question) if word in self._idf)
-        total = sum(self._idf[word] for word in asked)
+        """Return the share of the question's date words that the unit's session date matches, weighted by idf.
+
+        Date words are months, years and days.
+        """
+        date_words = sorted(word for word in words_of_date(question) if word in self._idf)
+        total = sum(self._idf[word] for word in date_words)
         if not total:
             return np.zeros(len(self._history.units))
         by_thread = np.zeros(self._threads)
-        for word in asked:
+        for word in date_words:
             by_thread[self._dates[word]] += self._idf[word]
         return (by_thread / total)[self._history.threads]
 
 
 def words_of_date(text: str) -> set[str]:
-    """Capitalised months, years of this or the last century, and days that are beside a month."""
+    """Return capitalised months, years of this or the last century, and days next to a month."""
     found = {f"y{year}" for year in re.findall(r"\b(?:19|20)\d\d\b", text)}
     for number, month in enumerate(MONTHS, start=1):
         if re.search(rf"\b{month}\b", text):

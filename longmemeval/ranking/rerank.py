@@ -1,4 +1,4 @@
-"""Cross-encoders, which read the question and a text together, and the reordering of a ranking by them."""
+"""Cross-encoders, which read the question and a text together, and reordering a ranking by them."""
 
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
@@ -21,16 +21,16 @@ _FOLDER_MODEL = "longmemeval-reranker-"
 
 
 class Reranker(Protocol):
-    """Says how well each of a few texts answers a query."""
+    """Scores how well each of a few texts answers a query."""
 
     @property
     def spec(self) -> str:
-        """How the user names it, e.g. `fastembed:Xenova/ms-marco-MiniLM-L-6-v2`."""
+        """The reranker as the user names it, e.g. `fastembed:Xenova/ms-marco-MiniLM-L-6-v2`."""
         ...
 
     @property
     def fingerprint(self) -> str:
-        """Names everything that can change a score."""
+        """Identifies everything that can change a score."""
         ...
 
     def scores(self, query: str, texts: Sequence[str]) -> NDArray[np.float64]:
@@ -44,14 +44,14 @@ class Reranker(Protocol):
 
 
 def load_reranker(spec: str) -> Reranker:
-    """The reranker that `spec` names. Its model is loaded when the first text is scored.
+    """Return the reranker that `spec` names. Its model is loaded when the first text is scored.
 
     Args:
         spec: `fastembed:NAME` (a cross-encoder that fastembed knows and downloads) or `fastembed:DIR` (a folder that
             holds `FOLDER_FILES`).
 
     Raises:
-        HarnessError: the spec names nothing, fastembed is not installed, or the folder lacks files.
+        HarnessError: the spec is unknown, fastembed is not installed, or the folder lacks files.
     """
     kind, _, argument = spec.partition(":")
     if kind != KIND:
@@ -62,14 +62,14 @@ def load_reranker(spec: str) -> Reranker:
 
 
 def rerank(order: Sequence[int], texts: Sequence[str], query: str, reranker: Reranker, depth: int) -> list[int]:
-    """The first `depth` places of a ranking in the order of the reranker's scores, the others as they were.
+    """Reorder the first `depth` positions of a ranking by the reranker's scores.
 
     Args:
-        order: places of units, best first.
-        texts: the text of every unit, by place.
-        query: what is searched for.
+        order: positions of units, best first.
+        texts: text of every unit, by position.
+        query: search text.
         reranker: scores the first `depth` texts; equal scores keep their order.
-        depth: how many texts are scored; 0 leaves all as it was.
+        depth: number of texts to score; 0 leaves the ranking unchanged.
     """
     head, tail = list(order[:depth]), list(order[depth:])
     if not head:
@@ -81,11 +81,11 @@ def rerank(order: Sequence[int], texts: Sequence[str], query: str, reranker: Rer
 class LocalReranker:
     """A cross-encoder that runs in this process through fastembed.
 
-    The pair of query and text is cut to the model's own window (512 tokens for most). One text is one batch, so that
-    its score cannot depend on the padding its neighbours need; `LocalEmbedder` tells why this costs nothing.
+    The pair of query and text is truncated to the model's own window (512 tokens for most). One text is one batch, so
+    that its score cannot depend on the padding its neighbours need; `LocalEmbedder` explains why this costs nothing.
 
     Args:
-        argument: what follows `fastembed:` in the spec: a folder that holds `FOLDER_FILES`, or a model's name.
+        argument: the part of the spec after `fastembed:`: a folder that holds `FOLDER_FILES`, or a model's name.
 
     Raises:
         HarnessError: fastembed is not installed, the folder lacks files, or the name is not known.
@@ -115,7 +115,7 @@ class LocalReranker:
         """Score `texts` for `query`; see `Reranker.scores`.
 
         Raises:
-            HarnessError: the model cannot be loaded, or gives something else than numbers.
+            HarnessError: the model cannot be loaded, or returns non-numbers.
         """
         if not texts:
             return np.zeros(0)
@@ -126,11 +126,11 @@ class LocalReranker:
 
     @cached_property
     def model(self) -> "TextCrossEncoder":
-        """The fastembed model, loaded when first asked for."""
+        """The fastembed model, loaded on first use."""
         try:
             model = _loaded(self._model_name, self._folder)
             list(model.rerank("A question?", ["A text."]))
-        except Exception as error:  # the libraries below raise many kinds: file, network, protobuf, graph
+        except Exception as error:  # the underlying libraries raise many kinds: file, network, protobuf, graph
             by_name = "fastembed downloads a model by name once: check the network, or name a folder"
             raise HarnessError(
                 f"The reranker cannot be used: {' '.join(str(error).split())[:300]}",
@@ -142,7 +142,7 @@ class LocalReranker:
 
 @lru_cache(maxsize=1)
 def _loaded(model_name: str, folder: Path | None) -> "TextCrossEncoder":
-    """A model of fastembed's, loaded once in a process; one in a folder has the folder's digest in its name."""
+    """Return a fastembed model, loaded once in a process; one in a folder has the folder's digest in its name."""
     from fastembed.common.model_description import ModelSource
     from fastembed.rerank.cross_encoder import TextCrossEncoder
 
@@ -156,7 +156,7 @@ def _loaded(model_name: str, folder: Path | None) -> "TextCrossEncoder":
 
 
 def _supported_models() -> dict[str, str]:
-    """The cross-encoders fastembed knows: lower-cased name to name."""
+    """Return the cross-encoders fastembed knows: lower-cased name to name."""
     try:
         from fastembed.rerank.cross_encoder import TextCrossEncoder
     except ImportError as error:

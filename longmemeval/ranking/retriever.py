@@ -34,7 +34,7 @@ Method = Literal["bm25", "dense", "hybrid"]
 
 
 class RetrieverParameters(Struct, frozen=True):
-    """What decides a ranking."""
+    """Parameters of a ranking."""
 
     method: Method = "hybrid"
     granularity: Granularity = "turn"
@@ -42,13 +42,13 @@ class RetrieverParameters(Struct, frozen=True):
     fusion: Fusion = "scores"
     lexical: LexicalParameters = LexicalParameters()
     dense_weight: float = 1.0
-    """Of the dense score, the lexical one having 1."""
+    """Weight of the dense score; that of the lexical one is 1."""
     dense_window: tuple[float, ...] = DENSE_WINDOW
     speaker: float = 0.2
     statement: float = 0.5
     date: float = 0.3
     statements: bool = False
-    """Whether a unit's own vector leaves out questions and pleasantries."""
+    """True if a unit's own vector leaves out questions and pleasantries."""
     length_exponent: float = 0.0
     """Scores are divided by the unit's length in words to this power."""
     expansion: ExpansionKind | None = None
@@ -57,29 +57,28 @@ class RetrieverParameters(Struct, frozen=True):
     time_range: Literal["off", "boost", "filter"] = "off"
     time_margin_days: int = 2
     rerank_depth: int = 50
-    """How many units a reranker reads."""
+    """Number of units a reranker reads."""
 
 
 def text_to_embed(question: str, names: Sequence[str]) -> str:
-    """What is embedded of a question: its words without the speakers' names, unless it consists of names."""
+    """Return the text to embed for a question: without speakers' names, unless it consists of names."""
     return without_names(question, names) or question
 
 
 class Retriever:
     """Ranks the units of one history.
 
-    What it reads the whole history for is kept with the fixture: retrievers that want the same share it, and the first
-    question pays for it.
+    Everything computed from the whole history is kept with the fixture: retrievers with the same parameters share it,
+    and the first question computes it.
 
     Args:
-        fixture: messages, vectors for all methods but `bm25`, and what the parameters call for.
-        parameters: the knobs.
-        embed_query: a text to its vector; called for all methods but `bm25`.
-        reranker: reads the best units again; None: none does.
-        dense: the dense score of each unit for a vector; None: from the fixture's vectors.
+        fixture: messages, vectors for all methods but `bm25`, and parts that the parameters need.
+        embed_query: returns the vector of a text; called for all methods but `bm25`.
+        reranker: scores the best units again; None: no reranking.
+        dense: returns the dense score of each unit for a vector; None: from the fixture's vectors.
 
     Raises:
-        HarnessError: keys of sessions are to serve smaller units.
+        HarnessError: keys of sessions were requested for smaller units.
     """
 
     def __init__(
@@ -96,28 +95,28 @@ class Retriever:
         self._reranker = reranker
         units = (parameters.granularity, parameters.side)
         keys = (parameters.expansion, parameters.expansion_level, parameters.expansion_join)
-        self.history = fixture.kept(
+        self.history = fixture.cached(
             ("history", units), lambda: HistoryView(fixture.memory, *units, words=fixture.part(WORDS))
         )
-        self._priors = fixture.kept(("priors", units), partial(Priors, self.history))
+        self._priors = fixture.cached(("priors", units), partial(Priors, self.history))
         self._lexical: list[LexicalIndex] = []
         if parameters.method != "dense":
-            self._lexical = fixture.kept(("lexical", units, keys, parameters.lexical), self._lexical_indexes)
+            self._lexical = fixture.cached(("lexical", units, keys, parameters.lexical), self._lexical_indexes)
         self._dense = dense if parameters.method != "bm25" else None
         if parameters.method != "bm25" and dense is None:
             key = ("dense", units, keys, parameters.dense_window, parameters.statements)
-            self._dense = fixture.kept(key, self._dense_index).scores
+            self._dense = fixture.cached(key, self._dense_index).scores
         self._lengths = None
         if parameters.length_exponent:
-            self._lengths = fixture.kept(("lengths", units), self._count_words)
+            self._lengths = fixture.cached(("lengths", units), self._count_words)
 
     def scores(self, queries: Sequence[str]) -> Scores:
-        """The score of every unit, for the whole question, which comes first, and its parts."""
+        """Return the score of every unit, from the whole question, which comes first, and its parts."""
         scores = [self._scores_of(query) for query in queries]
         return fuse_parts(scores) if len(scores) > 1 else scores[0]
 
     def _scores_of(self, question: str) -> Scores:
-        """Comparable parts added by weight, then the priors, all of it over the length prior."""
+        """Add comparable parts by weight, then the priors, and divide by the length prior."""
         weights = self._parameters
         names = self.history.named(question)
         query = without_names(question, names)
@@ -136,10 +135,10 @@ class Retriever:
         return scores if self._lengths is None else scores / self._lengths**weights.length_exponent
 
     def ranked(self, question: QuestionAnalysis) -> tuple[NDArray[np.int64], Scores]:
-        """The places of the units, best first, ties in the history's order, and the scores of all by place.
+        """Return the positions of units, best first, ties in the history's order, and all scores by position.
 
-        With a reranker the first `rerank_depth` are in its order, with a time range the units inside it before the
-        others, or alone; scores stay those of the first stage.
+        With a reranker the first `rerank_depth` are in its order; with a time range the units inside it come before the
+        others, or alone. Scores stay those of the first stage.
         """
         scores = self.scores(question.queries)
         places = order(scores)
@@ -155,16 +154,16 @@ class Retriever:
 
     @property
     def _days(self) -> list[list[Interval]]:
-        """The days of each unit: its session's, and those its messages mention."""
-        return self._fixture.kept(("days", self.history.granularity, self.history.side), self._read_days)
+        """Days of each unit: its session's, and those its messages mention."""
+        return self._fixture.cached(("days", self.history.granularity, self.history.side), self._read_days)
 
     def _read_days(self) -> list[list[Interval]]:
         mentioned = self._fixture.part(DATES).intervals
         days: list[list[Interval]] = []
         for unit in self.history.units:
             messages = self.history.messages(unit)
-            said = [(message.created_at.date(), message.created_at.date()) for message in messages[:1]]
-            days.append(said + [day for message in messages for day in mentioned.get(message.message_id, ())])
+            own = [(message.created_at.date(), message.created_at.date()) for message in messages[:1]]
+            days.append(own + [day for message in messages for day in mentioned.get(message.message_id, ())])
         return days
 
     def _count_words(self) -> Scores:
@@ -175,7 +174,7 @@ class Retriever:
         return UnitKeys(self.history, self._fixture, kind, self._parameters.expansion_level) if kind else None
 
     def _lexical_indexes(self) -> list[LexicalIndex]:
-        """One index over what the units are found by; a second one where keys are documents of their own."""
+        """Return an index over the words of the units, and a second one if keys are documents of their own."""
         own, keys = UnitWords(self.history.words, self.history.unit_of), self._keys()
         found_by = [[own]]
         if keys:

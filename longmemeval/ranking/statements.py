@@ -1,4 +1,4 @@
-"""What messages state, questions and pleasantries left out, and its vectors: the part `vector-statements.json`."""
+"""Statements of messages, without questions and pleasantries, and their vectors: `vector-statements.json`."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -15,7 +15,7 @@ from longmemeval.storage.parts import PartInput
 from longmemeval.storage.vector_store import VectorItem
 
 _RULES = 1
-"""To be raised when the rules of `stated` change."""
+"""Increase when the rules of `stated` change."""
 
 _WORD = re.compile(r"\w+(?:'\w+)?")
 _PLEASANT = frozenset(
@@ -35,14 +35,13 @@ _PLEASANT = frozenset(
 
 
 def stated(text: str, names: Collection[str] = ()) -> str:
-    """The sentences of `text` that are no questions and have a word besides those of greeting, thanks and praise.
+    """Return the sentences of `text` that are not questions and have words besides greetings, thanks and praise.
 
     Args:
-        text: of a message.
-        names: who may be greeted or thanked, in lower case.
+        names: names of people who may be greeted or thanked, in lower case.
     """
     sentences = (sentence.strip() for sentence in SENTENCE.findall(text))
-    return " ".join(one for one in sentences if not one.endswith("?") and not _is_pleasantry(one, names))
+    return " ".join(text for text in sentences if not text.endswith("?") and not _is_pleasantry(text, names))
 
 
 def _is_pleasantry(sentence: str, names: Collection[str]) -> bool:
@@ -51,24 +50,24 @@ def _is_pleasantry(sentence: str, names: Collection[str]) -> bool:
 
 
 def stated_texts(messages: Sequence[Message]) -> list[str]:
-    """What each message of one history states; empty where it only asks, greets, thanks or praises."""
+    """Return the statements of each message of one history; empty if it only asks, greets, thanks or praises."""
     names = {name.casefold() for name in speaker_names(message.speaker for message in messages)}
     return [stated(message.content, names) for message in messages]
 
 
 class StatementVectors(MessageVectors):
-    """The vectors of what messages state, without a graph; none for those that state nothing."""
+    """Vectors of the statements of messages, without a graph; none for messages without statements."""
 
     name = "vector-statements"
     index_name = "statements"
 
     def entries(self, source: PartInput, options: PartOptions) -> tuple[list[VectorItem], list[str]]:
-        """The messages with what is embedded of their statements."""
+        """Return the messages with the texts to embed of their statements."""
         pairs = zip(source.messages, stated_texts(source.messages), strict=True)
         return message_entries([replace(message, content=text) for message, text in pairs], options.embedded_text)
 
     def worded(self, options: PartOptions) -> dict[str, Any]:
-        """With the version of the rules."""
+        """Return the recipe's entries about the texts, with the version of the rules."""
         return super().worded(options) | {"statements": _RULES}
 
 

@@ -1,4 +1,4 @@
-"""The key expansions of one prepared history, by the units they serve."""
+"""Key expansions of one prepared history, by unit."""
 
 from collections import defaultdict
 
@@ -16,25 +16,25 @@ from longmemeval.storage.fixture import Fixture
 
 
 class KeyVectors(Struct, frozen=True):
-    """The vectors of keys, and whose they are."""
+    """Vectors of keys, and the units they belong to."""
 
     vectors: Vectors
     """Shape (keys, dimension), rows of length 1."""
     units: NDArray[np.int64]
-    """The place of each key's unit, shape (keys,)."""
+    """Position of each key's unit, shape (keys,)."""
 
 
 class UnitKeys:
-    """The keys of one kind. Those of a turn serve the unit that holds it, those of a session the session.
+    """The keys of one kind.
+
+    Those of a turn belong to the unit that contains it, those of a session to the session.
 
     Args:
-        history: the units.
-        fixture: holds the keys and, where vectors are asked for, theirs.
-        kind: which keys.
-        level: what they were made of.
+        fixture: contains the keys and, if used, their vectors.
+        level: source of the keys.
 
     Raises:
-        HarnessError: keys of sessions cannot serve units of this granularity.
+        HarnessError: keys of sessions cannot be used for units of this granularity.
     """
 
     def __init__(self, history: HistoryView, fixture: Fixture, kind: ExpansionKind, level: ExpansionLevel) -> None:
@@ -57,7 +57,7 @@ class UnitKeys:
         )
 
     def texts(self) -> dict[str, list[str]]:
-        """Unit id to the texts of its keys; units without any are left out."""
+        """Return the texts of keys by unit id; units without any are left out."""
         texts: dict[str, list[str]] = defaultdict(list)
         for item in self._fixture.part(self._keys).items:
             if item.texts and item.unit_id in self._places:
@@ -65,7 +65,7 @@ class UnitKeys:
         return texts
 
     def vectors(self) -> KeyVectors:
-        """The vectors of all keys that serve a unit."""
+        """Return the vectors of all keys that belong to a unit."""
         opened = self._fixture.part(self._key_vectors)
         owners, vectors = key_owners(opened), opened.rows()[1]
         serving = [row for row, owner in enumerate(owners) if owner in self._places]

@@ -1,6 +1,6 @@
 """The words of a haystack, counted at prepare: the fixture part `words.json`.
 
-Counts are kept per message. What ranks turns, rounds or sessions, of one side or of both, adds them up.
+Counts are stored per message; rankings of turns, rounds or sessions, of one side or both, add them up.
 """
 
 import re
@@ -21,7 +21,7 @@ from longmemeval.storage.messages_part import MESSAGES
 from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, Stored
 
 WORDS_RECIPE: dict[str, Any] = {"version": 2}
-"""To be raised when the rules of `content_words` change, or what counts as a question here, or the file."""
+"""Increase the version when the rules of `content_words`, the definition of a question here, or the file change."""
 _READ = (WORDS_RECIPE, {"version": 1})
 """Version 1 had the same words as a list, in the order of first appearance."""
 
@@ -30,48 +30,48 @@ SENTENCE = re.compile(r"[^.!?\n]*[.!?\n]+|[^.!?\n]+$")
 Integers = NDArray[np.int32] | NDArray[np.int64]
 
 _BLOCK_WORDS = 1 << 18
-"""Words that are counted in one go."""
+"""Words counted at a time."""
 
 
 class WordCounts(Struct, frozen=True):
-    """How often each word occurs in each of a number of texts, entry by entry, word after word."""
+    """Occurrences of each word in each of several texts, as entries ordered by word."""
 
     texts: int
-    """How many texts."""
+    """Number of texts."""
     numbers: Mapping[str, int]
-    """The number of each word: its place among all in the order of their code points."""
+    """Number of each word: its position among all in the order of their code points."""
     starts: Integers
-    """Where the entries of each word begin, and behind the last where they end; shape (words + 1,)."""
+    """Start of the entries of each word, and the end of the last; shape (words + 1,)."""
     places: Integers
-    """The text of each entry, shape (entries,); ascending within a word."""
+    """Text of each entry, shape (entries,); ascending within a word."""
     counts: Integers
-    """How often the word occurs in it, shape (entries,)."""
+    """Occurrences of the word in it, shape (entries,)."""
     stated: Integers
-    """Words of each text that are in no question, shape (texts,)."""
+    """Number of words of each text that are not in a question, shape (texts,)."""
 
     def entries(self, word: str) -> slice:
-        """The entries of `word`; none where no text has it."""
+        """Return the entries of `word`; none if no text contains it."""
         number = self.numbers.get(word)
         return slice(0, 0) if number is None else slice(int(self.starts[number]), int(self.starts[number + 1]))
 
 
 class TextWords(NamedTuple):
-    """The words of one text, by their numbers in a `Vocabulary`."""
+    """Words of one text, by their numbers in a `Vocabulary`."""
 
     numbers: NDArray[np.int32]
-    """Word for word, shape (words,)."""
+    """Number of each word in order, shape (words,)."""
     stated: int
-    """How many of them are in no question."""
+    """Number of words that are not in a question."""
 
 
 class Vocabulary:
-    """Reads texts once, and counts the words of any of them together."""
+    """Reads texts once, and counts the words of any subset of them."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
 
     def read(self, text: str) -> TextWords:
-        """The content words of `text`, stemmed as queries are."""
+        """Return the content words of `text`, stemmed as queries are."""
         found: list[int] = []
         stated = 0
         for sentence in SENTENCE.findall(text):
@@ -81,7 +81,7 @@ class Vocabulary:
         return TextWords(np.array(found, np.int32), stated)
 
     def counts(self, texts: Sequence[TextWords]) -> WordCounts:
-        """The words of some of the texts that were read; those of the others are numbered and have no entries."""
+        """Count the words of some of the texts read; words of the others are numbered but have no entries."""
         ordered = {word: number for number, word in enumerate(sorted(self._numbers))}
         places_in_order = np.array([ordered[word] for word in self._numbers], np.int32)
         blocks = [_entries(block, first, places_in_order) for first, block in _blocks(texts)]
@@ -89,7 +89,7 @@ class Vocabulary:
         for block in blocks:
             held += np.bincount(block.words, minlength=len(ordered))
         starts = np.concatenate(([0], np.cumsum(held)))
-        # Entries of a block go behind those of the blocks before, word by word: nothing is sorted as a whole.
+        # Entries of a block follow those of earlier blocks, word by word, so that no full sort is needed.
         places, counts = (np.empty(starts[-1], np.int32) for _ in range(2))
         following = starts[:-1].copy()
         for block in blocks:
@@ -103,7 +103,7 @@ class Vocabulary:
 
 
 class _Entries(NamedTuple):
-    """The entries of some texts that stand together, by word and then by text; each of shape (entries,)."""
+    """The entries of some consecutive texts, by word and then by text; each of shape (entries,)."""
 
     words: NDArray[np.int32]
     places: NDArray[np.int32]
@@ -111,7 +111,7 @@ class _Entries(NamedTuple):
 
 
 def _blocks(texts: Sequence[TextWords]) -> Iterator[tuple[int, Sequence[TextWords]]]:
-    """Texts that stand together, of about `_BLOCK_WORDS` words, with the place of the first."""
+    """Split texts into blocks of about `_BLOCK_WORDS` words, each with the position of its first text."""
     first, words = 0, 0
     for place, text in enumerate(texts, start=1):
         words += len(text.numbers)
@@ -121,12 +121,12 @@ def _blocks(texts: Sequence[TextWords]) -> Iterator[tuple[int, Sequence[TextWord
 
 
 def _entries(texts: Sequence[TextWords], first: int, numbers: NDArray[np.int32]) -> _Entries:
-    """How often each word occurs in each of the texts.
+    """Count the occurrences of each word in each of the texts.
 
     Args:
-        texts: of a block.
-        first: the place of the first of them.
-        numbers: the number of each word by that in the vocabulary.
+        texts: texts of a block.
+        first: position of the first of them.
+        numbers: number of each word by its number in the vocabulary.
     """
     found = numbers[np.concatenate([text.numbers for text in texts])].astype(np.int64)
     keys = found * len(texts) + np.repeat(np.arange(len(texts)), [len(text.numbers) for text in texts])
@@ -136,16 +136,16 @@ def _entries(texts: Sequence[TextWords], first: int, numbers: NDArray[np.int32])
 
 
 def count_words(texts: Iterable[str]) -> WordCounts:
-    """The content words of `texts`, stemmed as queries are."""
+    """Count the content words of `texts`, stemmed as queries are."""
     vocabulary = Vocabulary()
     return vocabulary.counts([vocabulary.read(text) for text in texts])
 
 
 class SortedWords(Mapping[str, int]):
-    """The numbers of words that were counted before, found in their text: nothing is made of those not asked for.
+    """Numbers of counted words, looked up in their text: nothing is built for unused ones.
 
     Args:
-        words: in the order of their code points, a blank between two.
+        words: in the order of their code points, separated by blanks.
     """
 
     def __init__(self, words: str) -> None:
@@ -172,7 +172,7 @@ class SortedWords(Mapping[str, int]):
 
 
 class _WordsFile(Struct, frozen=True):
-    """`words.json` as it is on disk; arrays are int32, little-endian, in base64."""
+    """`words.json` as stored on disk; arrays are int32, little-endian, in base64."""
 
     format: int
     messages: int
@@ -184,20 +184,20 @@ class _WordsFile(Struct, frozen=True):
 
 
 def encode_words(messages: Iterable[Message]) -> bytes:
-    """The part for `messages`: JSON, the same bytes for the same messages."""
+    """Return the part for `messages`: JSON, the same bytes for the same messages."""
     counted = count_words([message.content for message in messages])
     arrays = (counted.starts, counted.places, counted.counts, counted.stated)
     file = _WordsFile(
-        FORMAT, counted.texts, " ".join(counted.numbers), *(one.astype("<i4").tobytes() for one in arrays)
+        FORMAT, counted.texts, " ".join(counted.numbers), *(array.astype("<i4").tobytes() for array in arrays)
     )
     return msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n"
 
 
 def decode_words(data: bytes, where: str) -> WordCounts:
-    """The counts that `encode_words` wrote.
+    """Read the counts that `encode_words` wrote.
 
     Args:
-        data: the part's bytes.
+        data: bytes of the part.
         where: the part, for errors.
 
     Raises:
@@ -232,29 +232,29 @@ def _integers(data: bytes) -> Integers:
 
 
 class WordsPart(Part[WordCounts]):
-    """The words of all messages; where a fixture has none, or those of other rules, counted when it is read."""
+    """The words of all messages; missing ones, or those of other rules, are counted on reading."""
 
     name = "words"
     derived = True
 
     def info(self, meta: FixtureMeta) -> PartInfo | None:
-        """One by rules that are not read is none."""
+        """Return its entry in a fixture; None if its rules are not supported."""
         info = super().info(meta)
         return info if info and info.recipe in _READ else None
 
     def recipe(self, tools: PartTools) -> dict[str, Any]:
-        """The version of the rules."""
+        """Return the version of the rules."""
         return WORDS_RECIPE
 
     def make(self, source: PartInput, tools: PartTools) -> PartOutput:
-        """The words of the messages."""
+        """Count the words of the messages."""
         return PartOutput(encode_words(source.messages))
 
     def open(self, stored: Stored) -> WordCounts:
-        """The counts.
+        """Return the counts.
 
         Raises:
-            FixtureError: the part is damaged, or counts other messages than the fixture holds.
+            FixtureError: the part is damaged, or counts other messages than the fixture has.
         """
         messages = stored.part(MESSAGES).messages
         if stored.info is None:

@@ -1,4 +1,4 @@
-"""History formats: from recalled items to the text a model reads. No session id is ever in it."""
+"""History formats: from recalled items to the text a model reads, which never contains a session id."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ HISTORY_FORMATS: tuple[HistoryFormat, ...] = get_args(HistoryFormat)
 
 
 class Chunk(Struct, frozen=True):
-    """Messages of one session that are shown together, or the note that stands for them."""
+    """Messages of one session that are shown together, or the note that replaces them."""
 
     date: datetime | None
     items: tuple[RecalledItem, ...]
@@ -24,20 +24,20 @@ class Chunk(Struct, frozen=True):
 
 
 def message_chunks(recall: Recall) -> list[Chunk]:
-    """The recalled messages, one chunk per session, in the order of the recall (time order)."""
+    """Return the recalled messages, one chunk per session, in the order of the recall (time order)."""
     messages = [item for item in recall.items if item.kind == "message"]
     grouped = (tuple(group) for _, group in groupby(messages, key=lambda item: (item.thread_ids, item.date)))
     return [Chunk(items[0].date, items) for items in grouped]
 
 
 def note_chunks(recall: Recall) -> list[Chunk]:
-    """For a recall whose messages are notes, each on one session: a chunk per note."""
+    """Return a chunk per note, for a recall whose messages are notes, each on one session."""
     notes = [item for item in recall.items if item.kind == "message"]
     return [Chunk(item.date, (item,), item.text) for item in notes]
 
 
 def render_history(recall: Recall, chunks: Sequence[Chunk], layout: HistoryFormat) -> str:
-    """The history as text.
+    """Render the history as text.
 
     Args:
         recall: items that are not messages (working memory, facts) are shown first, under a heading each.
@@ -61,7 +61,7 @@ _DOCUMENT_TITLES: dict[ItemKind, str] = {
 
 
 def _document(recall: Recall, kind: ItemKind) -> str:
-    """All items of one kind; facts and summaries are a list, each with its day where it has one."""
+    """Render all items of one kind; facts and summaries as a list, each with its day if it has one."""
     items = [item for item in recall.items if item.kind == kind]
     if kind == "working-memory":
         return "\n\n".join(item.text.strip() for item in items)
@@ -69,7 +69,7 @@ def _document(recall: Recall, kind: ItemKind) -> str:
 
 
 def render_chunk(chunk: Chunk, layout: HistoryFormat) -> str:
-    """One session for a note-taking call of `con-separate`; the official reader shows it as JSON."""
+    """Render one session for a note-taking call of `con-separate`; the official reader shows it as JSON."""
     if layout in ("official-json", "official-nl"):
         return _official_json(chunk)
     return _LAYOUTS[layout]([chunk])
@@ -82,7 +82,7 @@ def _day(chunk: Chunk) -> str:
 
 
 def _time(chunk: Chunk, *, line: bool = False) -> str:
-    """The time of day; empty where the date is not known."""
+    """Return the time of day; empty if the date is not known."""
     shown = f"{chunk.date:%H:%M}" if chunk.date else ""
     return f"{shown}\n" if line and shown else shown
 

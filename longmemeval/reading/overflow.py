@@ -1,4 +1,4 @@
-"""What happens when a prompt is larger than the model's window. Never nothing, and never silently."""
+"""Handling of a prompt larger than the model's window: always explicit, never silent."""
 
 from collections.abc import Callable, Collection
 from typing import Generic, Literal, TypeVar
@@ -11,7 +11,7 @@ from longmemeval.records import Recall
 
 OverflowPolicy = Literal["error", "drop-oldest", "drop-newest"]
 
-# The official reader keeps the same distance: limit = window - generation length - 1000
+# The official reader keeps the same margin: limit = window - generation length - 1000
 # (src/generation/run_generation.py). It absorbs what a provider adds around the prompt.
 MARGIN_TOKENS = 1000
 
@@ -19,7 +19,7 @@ P = TypeVar("P")
 
 
 class Fitted(Struct, Generic[P], frozen=True):
-    """A prompt that fits, and what of the recall is in it; a note of the recall says what was dropped for that."""
+    """A prompt that fits, with the part of the recall it contains; a note of the recall records what was dropped."""
 
     prompt: P
     prompt_tokens: int
@@ -36,15 +36,15 @@ def fit(
     """Render the prompt and, if it exceeds `limit` tokens, follow `policy`.
 
     Args:
-        recall: what the memory system returned.
-        render: a recall to the whole prompt as it will be sent.
-        count: tokens of the prompt that a recall was rendered to.
-        limit: tokens a prompt may have; None when the model's window is not known.
-        policy: `error` refuses; `drop-oldest` and `drop-newest` take whole messages from that end of the
-            history, no more than it needs for the prompt to fit. Documents (working memory) are never dropped.
+        recall: result of the memory system.
+        render: renders a recall to the whole prompt as it will be sent.
+        count: counts the tokens of a prompt rendered from a recall.
+        limit: maximum tokens of a prompt; None when the model's window is not known.
+        policy: `error` refuses; `drop-oldest` and `drop-newest` remove whole messages from that end of the
+            history, no more than needed for the prompt to fit. Documents (working memory) are never dropped.
 
     Raises:
-        ContextOverflowError: the prompt does not fit and may not be, or cannot be, shortened.
+        ContextOverflowError: the prompt does not fit, and shortening it is not allowed or not possible.
     """
 
     def fitted(shown: Recall) -> Fitted[P]:

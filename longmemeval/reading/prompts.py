@@ -1,4 +1,4 @@
-"""A prompt on its way: the call, and the line of `prompts.jsonl` that tells of it."""
+"""A prompt on its way: the call, and its line in `prompts.jsonl`."""
 
 from collections.abc import Callable
 from functools import partial
@@ -15,7 +15,7 @@ from longmemeval.records import Question, Recall
 Purpose = Literal["note", "answer"]
 Messages = tuple[ChatMessage, ...]
 Compose = Callable[[Question, Recall], Messages]
-"""From a question and what is shown of its recall to all messages of the call."""
+"""From a question and the shown part of its recall to all messages of the call."""
 
 
 class SentPrompt(Struct, frozen=True):
@@ -37,19 +37,19 @@ class EncodedPrompt(Struct, frozen=True):
 
 
 class Prompt(Struct, frozen=True):
-    """A call that is ready to be made."""
+    """A prepared call."""
 
     request: ChatRequest
     sent: EncodedPrompt
     tokens: int
     recall: Recall
-    """What of the recall is in it."""
+    """The part of the recall it contains."""
 
 
 def prompt_of(
     question: Question, purpose: Purpose, fitted: Fitted[Messages], max_tokens: int, temperature: float = 0.0
 ) -> Prompt:
-    """The call that sends a prompt that fits."""
+    """Return the call that sends a fitted prompt."""
     messages = fitted.prompt
     request = ChatRequest(
         messages=messages,
@@ -59,7 +59,7 @@ def prompt_of(
         question=question.text,
         question_date=question.date,
         passages=tuple(item.text for item in fitted.recall.items),
-        said=partial(_said, fitted.recall),
+        dated_passages=partial(_passages, fitted.recall),
         last_session=partial(_last_session, fitted.recall),
         prompt_tokens=fitted.prompt_tokens,
     )
@@ -68,12 +68,12 @@ def prompt_of(
     return Prompt(request, sent, fitted.prompt_tokens, fitted.recall)
 
 
-def _said(recall: Recall) -> tuple[Passage, ...]:
+def _passages(recall: Recall) -> tuple[Passage, ...]:
     return tuple(Passage(item.text, item.speaker, item.date) for item in recall.items)
 
 
 def _last_session(recall: Recall) -> tuple[str, ...]:
-    """Texts of the session that the latest dated item is of; of its day, where a memory does not tell sessions."""
+    """Return the texts of the latest dated item's session, or of its day if the memory has no sessions."""
     dated = [(item.date, item) for item in recall.items if item.date]
     if not dated:
         return ()

@@ -41,22 +41,22 @@ _TEMPLATES: dict[ReadingMethod, str] = {
 }
 REDACTED = "the server repeated a secret, which was taken out of its reply"
 ABSTENTION = "I don't know: the information is not mentioned in the conversation."
-"""The answer given without a call where the recall is too weak; every judge here reads it as abstaining."""
+"""Answer given without a call if the recall is too weak; every judge here treats it as abstaining."""
 
 # Generation lengths of the official readers: LongMemEval's (src/generation/run_generation.py), and LoCoMo's for short
 # answers (task_eval/gpt_utils.py).
 _MAX_TOKENS = {"direct": 500, "con": 800, "con-separate": 800, "short": 32, "memories": 500, "evidence": 800}
 _NOTE_MAX_TOKENS = 500
 _TOKENS_OF_A_MESSAGE = 4
-"""What a further message of a call takes beside its text."""
+"""Tokens of a further message of a call besides its text."""
 
 
 UNKNOWN_REASON = "unknown"
-"""The finish reason of a reply that gives none."""
+"""Finish reason of a reply that gives none."""
 
 
 class ReadingConfiguration(Struct, frozen=True):
-    """How a recall becomes a prompt. Written whole into the manifest."""
+    """Settings for turning a recall into a prompt. Recorded whole in the manifest."""
 
     method: ReadingMethod
     history_format: HistoryFormat
@@ -65,14 +65,14 @@ class ReadingConfiguration(Struct, frozen=True):
     max_tokens: int
     on_overflow: OverflowPolicy
     context_window: int | None
-    """Tokens the model takes; None when unknown: then nothing is checked, and the manifest says so."""
+    """Tokens the model accepts; None if unknown: then nothing is checked, and the manifest says so."""
     abstain_below: float | None = None
-    """Answer `ABSTENTION` without asking the model where the best recall score is lower; None: always ask."""
+    """Answer `ABSTENTION` without calling the model if the best recall score is lower; None: always call it."""
     options_template: Template | None = None
-    """The prompt of questions that offer options; None: `template`."""
+    """Prompt of questions that offer options; None: `template`."""
     temperature: float = 0.0
     compose: Compose | None = None
-    """Makes the messages of a call in place of layout and templates; a benchmark's own protocol may have one."""
+    """Builds the messages of a call instead of layout and templates; a benchmark's own protocol may have one."""
 
 
 def reading_configuration(
@@ -89,7 +89,7 @@ def reading_configuration(
     """Load the templates and fill in the method's defaults.
 
     Raises:
-        HarnessError: a template file is unreadable or lacks a place.
+        HarnessError: a template file is unreadable or lacks a placeholder.
     """
     return ReadingConfiguration(
         method=method,
@@ -109,7 +109,7 @@ class Reading(Struct, frozen=True):
     answer: Answer
     prompts: tuple[EncodedPrompt, ...]
     failure: ModelError | RecallError | None = None
-    """Why there is no answer; its kind says whether other questions will fare alike."""
+    """Reason why there is no answer; its kind says whether other questions will fail too."""
 
 
 class Reader:
@@ -132,18 +132,16 @@ class Reader:
     ) -> Reading:
         """Answer `question` from `recall`.
 
-        Args:
-            question: what is asked.
-            recall: what it is answered from.
-            known: asked in the work thread for the tokens of each item; where it knows none, they are counted.
+        A call that fails for good, or whose reply is empty, gives an Answer with status `error`; only errors that
+        affect all questions are raised, such as a FatalModelError.
 
-        A call that fails for good, or whose reply is empty, gives an Answer with status `error`; raised is only what
-        concerns all questions, such as a FatalModelError.
+        Args:
+            known: called in the work thread for the known tokens of each item; unknown ones are counted.
         """
         prompts, replies, latencies = list[EncodedPrompt](), list[ChatReply](), list[float | None]()
-        # One visit to the work thread: each takes a tenth of a millisecond by itself.
+        # A single job in the work thread: each has an overhead of a tenth of a millisecond.
         begun = await in_thread(self._begin, question, recall, known)
-        known = None  # It holds the fixture, which is not needed while replies are waited for.
+        known = None  # It refers to the fixture, which is not needed while waiting for replies.
         if begun.abstention:
             return Reading(begun.abstention, ())
         shown: tuple[RecalledItem, ...] = ()
@@ -194,7 +192,7 @@ class Reader:
     def _begin(
         self, question: Question, recall: Recall, known: Callable[[], Sequence[Counted] | None] | None
     ) -> "_Begun":
-        """What is worked out of a recall before the first call."""
+        """Compute everything that a recall needs before the first call."""
         counts = self._counts(recall, known() if known else None)
         begun = _Begun(
             recall_tokens=sum(counts[id(item)].tokens for item in recall.items),
@@ -229,7 +227,9 @@ class Reader:
         def render(shown: Recall) -> Messages:
             history = self._history(shown, counts).text
             return _message(
-                template.fill({"history": history, "question_date": question.date_text, "question": _asked(question)})
+                template.fill(
+                    {"history": history, "question_date": question.date_text, "question": _question_text(question)}
+                )
             )
 
         def count(prompt: Messages, shown: Recall) -> int:
@@ -248,7 +248,7 @@ class Reader:
         return prompt_of(question, "answer", fitted, configuration.max_tokens, configuration.temperature)
 
     def _history(self, shown: Recall, counts: "_Counts") -> "_History":
-        """The history of a prompt and its tokens; the latest is kept: questions may show the same."""
+        """Return the history of a prompt and its tokens; the latest is cached, since questions may share it."""
         if self._latest is None or self._latest.items is not shown.items:
             chunks_of = note_chunks if self._configuration.note_template else message_chunks
             text = render_history(shown, chunks_of(shown), self._configuration.history_format)
@@ -260,12 +260,12 @@ class Reader:
         return self._counter.counted_whole(whole, [item.text for item in items], [counts[id(item)] for item in items])
 
     def _note_prompts(self, question: Question, recall: Recall, counts: "_Counts", template: Template) -> list[Prompt]:
-        """The prompts of the note-taking calls, one per session."""
+        """Return the prompts of the note-taking calls, one per session."""
         fitted = [self._fit_note(question, chunk, counts, template) for chunk in message_chunks(recall)]
-        return [prompt_of(question, "note", one, _NOTE_MAX_TOKENS) for one in fitted]
+        return [prompt_of(question, "note", prompt, _NOTE_MAX_TOKENS) for prompt in fitted]
 
     def _fit_note(self, question: Question, chunk: Chunk, counts: "_Counts", template: Template) -> Fitted[Messages]:
-        """The prompt of the note-taking call on one session."""
+        """Return the prompt of the note-taking call on one session."""
 
         def render(shown: Recall) -> Messages:
             session = render_chunk(Chunk(chunk.date, shown.items), self._configuration.history_format)
@@ -275,7 +275,7 @@ class Reader:
                         "session_date": official_date(chunk.date) if chunk.date else "unknown",
                         "session": session,
                         "question_date": question.date_text,
-                        "question": _asked(question),
+                        "question": _question_text(question),
                     }
                 )
             )
@@ -289,22 +289,24 @@ class Reader:
     async def _take_notes(
         self, recall: Recall, sessions: Sequence[Prompt], prompts: list[EncodedPrompt], replies: list[ChatReply]
     ) -> Recall:
-        """Have notes taken on each session, one call each; the recall with the notes in place of the messages.
+        """Take notes on each session, one call each; return the recall with the notes replacing the messages.
 
-        All calls are waited for even when one fails: what they cost is to be counted.
+        All calls are awaited even if one fails, since their cost must be counted.
         """
-        asked = [session for session in sessions if session.recall.items]
-        prompts.extend(one.sent for one in asked)
-        calls = [self._model.complete(one.request) for one in asked]
+        nonempty = [session for session in sessions if session.recall.items]
+        prompts.extend(session.sent for session in nonempty)
+        calls = [self._model.complete(session.request) for session in nonempty]
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
         notes = [outcome for outcome in outcomes if isinstance(outcome, ChatReply)]
         replies.extend(notes)
         failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
         if failures:
-            # What ends the run comes before what ends the question.
+            # Errors that end the run come before errors that end the question.
             raise min(failures, key=lambda failure: isinstance(failure, ModelError))
         documents = [item for item in recall.items if item.kind != "message"]
-        noted = [note_item(one.recall.items, note.text.strip()) for one, note in zip(asked, notes, strict=True)]
+        noted = [
+            note_item(session.recall.items, note.text.strip()) for session, note in zip(nonempty, notes, strict=True)
+        ]
         cuts = [note for session in sessions for note in session.recall.notes]
         dropped = recall.dropped + sum(session.recall.dropped for session in sessions)
         return msgspec.structs.replace(
@@ -313,7 +315,7 @@ class Reader:
 
 
 def _limit(configuration: ReadingConfiguration, max_tokens: int) -> int | None:
-    """Tokens that a prompt may have whose answer may have `max_tokens`; None when the window is not known."""
+    """Return the maximum tokens of a prompt whose answer may have `max_tokens`; None if the window is unknown."""
     window = configuration.context_window
     if window is None:
         return None
@@ -339,13 +341,13 @@ def _message(prompt: str) -> Messages:
     return (ChatMessage("user", prompt),)
 
 
-def _asked(question: Question) -> str:
-    """The question as prompts show it."""
+def _question_text(question: Question) -> str:
+    """Return the question as prompts show it."""
     return f"{question.text} {question.appended}" if question.appended else question.text
 
 
 def _abstention(question: Question, recall: Recall, begun: "_Begun", top_score: float, threshold: float) -> Answer:
-    """The answer where the recall is too weak to ask the model; everything found counts as cut."""
+    """Return the answer if the recall is too weak to call the model; everything found counts as cut."""
     return Answer(
         question_id=question.question_id,
         hypothesis=ABSTENTION,
@@ -362,11 +364,11 @@ def _abstention(question: Question, recall: Recall, begun: "_Begun", top_score: 
 
 
 _Counts = Mapping[int, Counted]
-"""The tokens of items, by their identity."""
+"""Token counts of items, by their identity."""
 
 
 class _History(Struct, frozen=True):
-    """The history as a prompt shows it."""
+    """The history as shown in a prompt."""
 
     items: tuple[RecalledItem, ...]
     text: str
@@ -374,14 +376,14 @@ class _History(Struct, frozen=True):
 
 
 class _Begun(Struct):
-    """What is known before the first call."""
+    """State before the first call."""
 
     recall_tokens: int
     found: list[str]
-    """Ids of all messages that the memory found, the cut ones too."""
+    """Ids of all messages that the memory found, cut ones included."""
     top_score: float | None
     abstention: Answer | None = None
-    """Where nothing is asked; else `failure`, `notes` or `prompt` says what comes next."""
+    """Set if no call is made; otherwise `failure`, `notes` or `prompt` gives the next step."""
     failure: ModelError | None = None
     notes: list[Prompt] = []
     prompt: Prompt | None = None

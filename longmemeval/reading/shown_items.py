@@ -1,4 +1,4 @@
-"""Which messages the items of a recall stand for."""
+"""Message ids and threads of the items of a recall."""
 
 from collections.abc import Collection, Sequence
 
@@ -8,23 +8,23 @@ from longmemeval.records import RecalledItem
 
 
 def not_shown(found: Sequence[str], shown: Collection[str]) -> tuple[str, ...]:
-    """The messages that were found and did not reach the model."""
+    """Return the messages that were found but did not reach the model."""
     reached = set(shown)
     return tuple(message_id for message_id in dict.fromkeys(found) if message_id not in reached)
 
 
 def threads_of(items: tuple[RecalledItem, ...]) -> tuple[str, ...]:
-    """Their threads, each once, in order."""
+    """Return their threads, each once, in order."""
     return tuple(dict.fromkeys(thread_id for item in items for thread_id in item.thread_ids))
 
 
 def message_ids_of(items: tuple[RecalledItem, ...]) -> tuple[str, ...]:
-    """The messages that they repeat or were made from, in order."""
+    """Return the messages that they repeat or were made from, in order."""
     return tuple(message_id for item in items for message_id in item.message_ids)
 
 
 def note_item(messages: tuple[RecalledItem, ...], note: str) -> RecalledItem:
-    """The item that stands for the messages of a session on which `note` was taken."""
+    """Return the item that replaces the messages of a session about which `note` was taken."""
     return msgspec.structs.replace(
         messages[0],
         text=note,

@@ -15,33 +15,33 @@ NOTE_FIELDS = ("session_date", "session", "question_date", "question")
 
 
 class Template(Struct, frozen=True):
-    """A prompt with places to fill, by name (`{history}`) or, like the official ones, in order (`{}`)."""
+    """A prompt with placeholders, by name (`{history}`) or, like the official ones, in order (`{}`)."""
 
     text: str
     sha256: str
     fields: tuple[str, ...]
 
     def fill(self, values: dict[str, str]) -> str:
-        """The prompt; filled in one pass, so that braces in the values stay as they are."""
+        """Fill in the values in one pass, so that braces in them stay as they are."""
         ordered = [values[name] for name in self.fields]
         return self.text.format(*ordered, **values)
 
 
 def template_of(text: str) -> Template:
-    """A reader's prompt whose places have been checked, all of them named."""
+    """Return a reader's prompt whose placeholders have been checked, all of them named."""
     return Template(text, sha256_text(text), READER_FIELDS)
 
 
 def load_template(shipped: str, file: Path | None, fields: tuple[str, ...]) -> Template:
-    """A template, from `file` if given, else the shipped one.
+    """Load a template, from `file` if given, else the shipped one.
 
     Args:
-        shipped: name of a file under `reading/templates`, without ending.
-        file: the user's own.
-        fields: what may be filled in; a template of `{}` alone has one for each of them, in this order.
+        shipped: name of a file under `reading/templates`, without suffix.
+        file: file of the user.
+        fields: allowed placeholders; a template with only `{}` has one for each of them, in this order.
 
     Raises:
-        HarnessError: unreadable file, a place that cannot be filled, or no place for the question or its date.
+        HarnessError: unreadable file, an unknown placeholder, or none for the question or its date.
     """
     if file is None:
         text = (resources.files("longmemeval.reading") / "templates" / f"{shipped}.txt").read_text(encoding="utf-8")
@@ -56,22 +56,22 @@ def load_template(shipped: str, file: Path | None, fields: tuple[str, ...]) -> T
 
 
 def checked_template(text: str, fields: tuple[str, ...], where: str) -> Template:
-    """A user's template.
+    """Return a user's template, checked.
 
     Args:
-        text: of it.
-        fields: as of `load_template`.
-        where: what errors call it.
+        text: text of the template.
+        fields: as for `load_template`.
+        where: its name in errors.
 
     Raises:
-        HarnessError: a place that cannot be filled, or no place for the question or its date.
+        HarnessError: an unknown placeholder, or none for the question or its date.
     """
     _check(text, fields, where)
     return Template(text, sha256_text(text), fields)
 
 
 def is_shipped(template: Template) -> bool:
-    """Whether a template is one of this package."""
+    """Return whether a template is one of this package."""
     files = (resources.files("longmemeval.reading") / "templates").iterdir()
     return any(template.text == file.read_text(encoding="utf-8") for file in files if file.name.endswith(".txt"))
 
@@ -100,7 +100,7 @@ def _check(text: str, fields: tuple[str, ...], where: str) -> None:
 
 
 def _places(text: str, where: str) -> list[str]:
-    """The names of a template's places in order, empty for unnamed ones."""
+    """Return the names of a template's placeholders in order, empty for unnamed ones."""
     try:
         parts = list(Formatter().parse(text))
     except ValueError as error:

@@ -1,1 +1,1 @@
-"""What a haystack becomes on disk: messages, working memory, vectors; each part whole and hashed."""
+"""Prepared haystacks on disk: messages, working memory, vectors; each part complete and hashed."""

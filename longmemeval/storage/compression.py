@@ -1,4 +1,4 @@
-"""Parts that are stored compressed, as `<part>.json.zst`. Hashes are always of what they hold uncompressed."""
+"""Parts stored compressed, as `<part>.json.zst`. Hashes are always of the uncompressed content."""
 
 from types import ModuleType
 
@@ -9,7 +9,7 @@ _LEVEL = 3
 
 
 def compressed(data: bytes) -> bytes:
-    """`data` as one zstd frame that says how long it is.
+    """Compress `data` to one zstd frame that records its length.
 
     Raises:
         FixtureError: the package for it is not installed.
@@ -18,7 +18,7 @@ def compressed(data: bytes) -> bytes:
 
 
 def decompressed(data: bytes) -> bytes | None:
-    """What `compressed` was given; None where `data` is damaged.
+    """Return the input of `compressed`; None if `data` is damaged.
 
     Raises:
         FixtureError: the package for it is not installed.
@@ -31,7 +31,7 @@ def decompressed(data: bytes) -> bytes | None:
 
 
 def zstandard() -> ModuleType:
-    """The package that compresses.
+    """Return the compression package.
 
     Raises:
         FixtureError: it is not installed.

@@ -1,9 +1,9 @@
-"""One prepared haystack on disk: a folder of parts and `meta.json`, which says what they are and their hashes.
+"""One prepared haystack on disk: a folder of parts, and `meta.json` with their recipes and hashes.
 
-Writing never leaves a fixture that is neither the old one nor the new one. New parts are written beside the old
-under `<file>.new`; replacing `meta.json` is the one step that makes them count; then they get their names. A process
-that dies before that step leaves the old fixture, one that dies after it leaves the new one: reading takes a part from
-whichever of its two files has the hash that `meta.json` names. One process at a time may write a fixture.
+Writing is atomic: a fixture is always the old one or the new one. New parts are written next to the old ones as
+`<file>.new`; replacing `meta.json` is the single step that makes them valid; then they are renamed. A process that dies
+before that step leaves the old fixture, one that dies after it leaves the new one: a reader takes a part from whichever
+of its two files has the hash in `meta.json`. Only one process at a time may write a fixture.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -62,16 +62,16 @@ T = TypeVar("T")
 
 
 def fixture_folder(prepared_dir: Path, dataset_name: str, preparation: str, haystack_id: str) -> Path:
-    """Where the fixture of a haystack lives; names from data are escaped."""
+    """Return the folder of a haystack's fixture; names from data are escaped."""
     return prepared_dir / safe_name(dataset_name) / safe_name(preparation) / safe_name(haystack_id)
 
 
 def read_meta(path: Path) -> FixtureMeta | None:
-    """`meta.json` of a fixture folder, which may be a link; None if there is none, which means: no fixture.
+    """Read `meta.json` of a fixture folder, which may be a link; None if there is none, meaning no fixture.
 
     Raises:
-        FixtureError: it cannot be read, is not a `meta.json`, is of a newer format, or the folder is a link that leads
-            nowhere.
+        FixtureError: it cannot be read, is not a `meta.json`, is of a newer format, or the folder is a broken
+            link.
     """
     file = path / META
     remote = remote_of(path)
@@ -82,16 +82,16 @@ def read_meta(path: Path) -> FixtureMeta | None:
 
 
 def has_meta(path: Path) -> bool:
-    """Whether there is a fixture, complete or not; it is not read."""
+    """Return whether there is a fixture, complete or not, without reading it."""
     remote = remote_of(path)
     return bool(fixtures_of(remote).version(remote)) if remote else (path / META).exists()
 
 
 def meta_of(path: Path, haystack_id: str) -> FixtureMeta | None:
-    """`read_meta`, where the fixture has to be that of a haystack.
+    """Read `meta.json` like `read_meta`, checking that the fixture belongs to a haystack.
 
     Raises:
-        FixtureError: as `read_meta`, or the folder holds, or is a link to, the fixture of another haystack.
+        FixtureError: as by `read_meta`, or the folder holds, or is a link to, the fixture of another haystack.
     """
     meta = read_meta(path)
     if meta:
@@ -103,7 +103,7 @@ def check_haystack(path: Path, meta: FixtureMeta, haystack_id: str) -> None:
     """Refuse the fixture of another haystack.
 
     Raises:
-        FixtureError: the folder holds it, or is a link to it.
+        FixtureError: the folder contains it, or is a link to it.
     """
     if meta.haystack_id != haystack_id:
         holds = "is a link to" if path.is_symlink() else "holds"
@@ -123,21 +123,21 @@ def _lost(path: Path) -> FixtureError:
 
 
 def stored_folders(path: Path) -> Iterable[Path]:
-    """The folders in one that is here or in a store on the network, in their order; none if it does not exist."""
+    """Return the sub-folders of a local folder or one in a store, sorted; none if it does not exist."""
     remote = remote_of(path)
     return (path / name for name in store_of(remote).folders(remote.key)) if remote else list_folders(path)
 
 
 def fixture_folders(root: Path) -> Iterable[Path]:
-    """The folders of the fixtures of a preparation; in a store, all are listed at once."""
+    """Return the fixture folders of a preparation; in a store, all are listed at once."""
     remote = remote_of(root)
     return (root / name for name in fixtures_of(remote).look(remote)) if remote else list_folders(root)
 
 
 def part_is_there(path: Path, name: str, info: PartInfo) -> bool:
-    """Return whether a part that `meta.json` names has its file or directory, under either of its names, in full size.
+    """Return whether a part in `meta.json` has its file or directory, under either name, in full size.
 
-    Its bytes are not read: what is damaged otherwise shows when it is used, or to `verify`.
+    Its bytes are not read: other damage is found when it is used, or by `verify`.
     """
     if remote := remote_of(path):
         return fixtures_of(remote).has(remote, name, info)
@@ -148,10 +148,10 @@ def part_is_there(path: Path, name: str, info: PartInfo) -> bool:
 class Fixture:
     """A fixture opened for reading. A part is read, checked against its hash and decoded when it is first used.
 
-    Several threads may use it: whatever is made of a part is made once and shared.
+    Several threads may use it: objects computed from a part are computed once and shared.
 
     Args:
-        path: the fixture's folder.
+        path: folder of the fixture.
         meta: its `meta.json`.
         grown: called whenever a part was read.
     """
@@ -160,9 +160,9 @@ class Fixture:
         self.path = path
         self.meta = meta
         self.bytes_read = 0
-        """Of all parts that were read."""
+        """Total bytes of all parts read."""
         self._grown = grown
-        self._kept = SingleFlightCache[Hashable, Any]()
+        self._cache = SingleFlightCache[Hashable, Any]()
 
     @classmethod
     def open(cls, path: Path) -> "Fixture":
@@ -181,7 +181,7 @@ class Fixture:
         return cls(path, meta)
 
     def read_part(self, name: str) -> bytes:
-        """The bytes of a part that is a file.
+        """Return the bytes of a part that is a file.
 
         Raises:
             FixtureError: the fixture has no such part, or it is missing or damaged on disk.
@@ -194,10 +194,10 @@ class Fixture:
         return content
 
     def part_folder(self, name: str) -> Path:
-        """The directory of a part that is one. To be read only.
+        """Return the directory of a directory part. Read only.
 
         Raises:
-            FixtureError: as `read_part`.
+            FixtureError: as by `read_part`.
         """
         content = self._whole(name)
         if isinstance(content, bytes):
@@ -217,30 +217,30 @@ class Fixture:
         return fixtures_of(remote).part(remote, name, info) if remote else whole_part(self.path, name, info)
 
     def part(self, part: Part[T]) -> T:
-        """A part, opened once and kept as long as the fixture is.
+        """Return a part, opened once and kept as long as the fixture.
 
         Raises:
-            FixtureError: it is not there, or it is damaged.
-            RecallError: it could not be made of this haystack.
+            FixtureError: it is missing or damaged.
+            RecallError: it could not be made for this haystack.
         """
         info = part.info(self.meta)
         if info and info.failed:
             raise RecallError(f"Part '{part.name}' of haystack '{self.meta.haystack_id}' failed: {info.failed}")
-        return self.kept(("part", part.name), lambda: part.open(StoredPart(self, part)))
+        return self.cached(("part", part.name), lambda: part.open(StoredPart(self, part)))
 
-    def kept(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What `make` makes of this fixture (an index, say): made once, and kept as long as the fixture is.
+    def cached(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return an object that `make` computes from this fixture (an index, say), once per open fixture.
 
         Args:
-            key: everything that decides the result, and a name that nothing else is kept by.
-            make: must not ask for the same key.
+            key: everything that the result depends on, and a name used for nothing else.
+            make: must not use the same key.
         """
-        value: T = self._kept.get(key, make)
+        value: T = self._cache.get(key, make)
         return value
 
     @property
     def has_messages(self) -> bool:
-        """Whether the messages were prepared: not every memory needs them."""
+        """True if the messages were prepared: not every memory needs them."""
         return MESSAGES.info(self.meta) is not None
 
     @property
@@ -251,19 +251,19 @@ class Fixture:
 
 @dataclass(frozen=True)
 class StoredPart:
-    """A part as it is in a fixture; see `Stored`."""
+    """A part as stored in a fixture; see `Stored`."""
 
     fixture: Fixture
     of: Part[Any]
 
     @property
     def meta(self) -> FixtureMeta:
-        """The fixture's."""
+        """Metadata of the fixture."""
         return self.fixture.meta
 
     @property
     def info(self) -> PartInfo | None:
-        """Hash and recipe; None where the fixture does not have it."""
+        """Hash and recipe; None if the fixture does not have it."""
         return self.of.info(self.fixture.meta)
 
     @property
@@ -272,34 +272,34 @@ class StoredPart:
         return str(self.fixture.path / part_file(self.of.stored_name(self.meta), directory=self.of.directory))
 
     def data(self) -> bytes:
-        """The file's bytes."""
+        """Return the file's bytes."""
         return self.fixture.read_part(self.of.stored_name(self.meta))
 
     def folder(self) -> Path:
-        """The directory."""
+        """Return the directory."""
         return self.fixture.part_folder(self.of.stored_name(self.meta))
 
     def part(self, part: Part[T]) -> T:
-        """Another part of the fixture, opened."""
+        """Return another part of the fixture, opened."""
         return self.fixture.part(part)
 
 
 def write_fixture(
     path: Path, meta: FixtureMeta, new_parts: Mapping[str, bytes | Path], *, compress: bool = False, seen: str = ""
 ) -> None:
-    """Make a fixture, or add and replace parts of one. Dying at any moment leaves the old fixture or the new one.
+    """Create a fixture, or add and replace parts of one, atomically even if the process dies.
 
     Args:
-        path: the fixture's folder; made when needed.
-        meta: the new `meta.json`; lists all parts, those that stay included.
-        new_parts: the parts to write, by name: their bytes, or a directory inside `path`, which is moved.
-        compress: store those that are bytes compressed.
-        seen: of a fixture in a store on the network, the version of `meta.json` that this was planned from.
+        path: folder of the fixture; created if needed.
+        meta: the new `meta.json`; lists all parts, unchanged ones included.
+        new_parts: parts to write, by name: their bytes, or a directory inside `path`, which is moved.
+        compress: store byte parts compressed.
+        seen: for a fixture in a store on the network, the version of `meta.json` this was planned from.
 
     Raises:
         ValueError: `meta` does not list a new part with its hash, or a part is named `meta`.
-        FixtureError: a part that is to stay is missing or damaged, or the disk refuses (full, say); the fixture is
-            then as it was.
+        FixtureError: a kept part is missing or damaged, or the disk refuses (full, say); the fixture is then
+            unchanged.
     """
     if "meta" in new_parts:
         raise ValueError("no part can be named 'meta': meta.json is the fixture's own")
@@ -330,11 +330,11 @@ def write_fixture(
 
 
 def check_link(path: Path, haystack_id: str) -> None:
-    """Refuse to write through a link to another haystack's fixture, which would replace that, or to nowhere.
+    """Refuse to write through a broken link, or a link to another haystack's fixture, which would be replaced.
 
     Args:
-        path: the fixture's folder.
-        haystack_id: whose fixture is to be written.
+        path: folder of the fixture.
+        haystack_id: haystack whose fixture will be written.
 
     Raises:
         FixtureError: `path` is such a link.
@@ -345,19 +345,19 @@ def check_link(path: Path, haystack_id: str) -> None:
         try:
             meta = read_meta(path)
         except FixtureError:
-            return  # What cannot be read is made again.
+            return  # An unreadable fixture is rebuilt.
         if meta:
             check_haystack(path, meta, haystack_id)
 
 
 def tidy_fixture(path: Path) -> None:
-    """Complete the writing of a process that died: name the parts that count, remove what does not."""
+    """Finish the writing of a process that died: rename valid parts, remove the others."""
     if remote_of(path):
-        return  # What is written there counts at once, or not at all.
+        return  # Writing there is valid at once, or not at all.
     try:
         meta = read_meta(path)
     except FixtureError:
-        # Nothing can be told from it; a part that is to stay is checked by the hash the new meta.json gives it.
+        # It cannot be interpreted; parts to keep are checked by the hash in the new meta.json.
         return
     for name, info in meta.parts.items() if meta else ():
         here = part_path(path, name, info)

@@ -1,4 +1,4 @@
-"""What the JSON files of a fixture share: the format number and decoding whose errors name the file."""
+"""Common format of a fixture's JSON files: the format number, and decoding with errors that name the file."""
 
 from typing import Protocol, TypeVar
 
@@ -8,7 +8,7 @@ from longmemeval.core.text_files import UnreadableError, decode_json
 from longmemeval.errors import FixtureError
 
 FORMAT = 1
-"""The format this version writes and the newest it reads."""
+"""Format this version writes, and the newest it reads."""
 
 REMAKE = "Run `longmemeval prepare --force` with the same data set and memory: it makes this fixture again"
 
@@ -29,12 +29,11 @@ def decode_versioned(data: bytes, shape: type[V], where: str) -> V:
     """Decode one file of a fixture.
 
     Args:
-        data: the file's bytes, JSON.
-        shape: the struct to decode to; it has a field `format`.
+        shape: struct to decode to; it has a field `format`.
         where: the file, for the error.
 
     Raises:
-        FixtureError: the format is newer than `FORMAT`, or the content is not what that format says.
+        FixtureError: the format is newer than `FORMAT`, or the content does not match that format.
     """
     try:
         value = decode_json(data, shape)
@@ -46,7 +45,7 @@ def decode_versioned(data: bytes, shape: type[V], where: str) -> V:
 
 
 def _format_of(data: bytes) -> int:
-    """The format number of a file that does not decode; `FORMAT` where even that is not legible."""
+    """Return the format number of a file that does not decode; `FORMAT` if even that is unreadable."""
     try:
         return decode_json(data, _Version).format
     except UnreadableError:

@@ -1,7 +1,7 @@
 """An HNSW graph over unit vectors (Malkov and Yashunin 2018), built by hnswlib, saved without its vectors.
 
-hnswlib keeps links, vector and label of an item in one row of bytes. The vectors are in `vector.json` already
-and the labels are row numbers, so `GraphState` holds only what building computed: levels, links and the entry point.
+hnswlib keeps links, vector and label of an item in one row of bytes. The vectors are already in `vector.json`
+and the labels are row numbers, so `GraphState` holds only the computed rest: levels, links and the entry point.
 Sizes and offsets come from an empty index of the same parameters, so a fixture does not depend on them.
 """
 
@@ -23,37 +23,37 @@ Rows = NDArray[np.int64]
 
 
 class GraphParameters(Struct, frozen=True):
-    """What decides a graph besides the vectors."""
+    """Parameters of a graph besides the vectors."""
 
     m: int
     """Links per item on each level; twice as many on level 0."""
     ef_construction: int
-    """How many candidates are looked at when an item is linked."""
+    """Number of candidates considered when an item is linked."""
     seed: int
-    """Of the random levels."""
+    """Seed of the random levels."""
 
 
 class GraphState(Struct, frozen=True):
-    """What building computed. Numbers inside the byte strings are little-endian."""
+    """The computed graph. Numbers inside the byte strings are little-endian."""
 
     max_level: int
     entry_point: int
-    """Row number where every search begins."""
+    """Row number where every search starts."""
     levels: bytes
-    """The highest level of each item, int32."""
+    """Highest level of each item, int32."""
     base_links: bytes
-    """Level 0: for each item the number of its links, then room for 2 m row numbers, uint32."""
+    """Level 0: for each item the number of its links, then space for 2 m row numbers, uint32."""
     upper_links: bytes
-    """For each item and each of its levels from 1 the number of links, then room for m row numbers, uint32."""
+    """For each item and each of its levels from 1 the number of links, then space for m row numbers, uint32."""
 
 
 class Graph:
-    """A graph over the rows of a matrix, made by `build` or `restore`; it never changes.
+    """A graph over the rows of a matrix, created by `build` or `restore`; immutable.
 
     Args:
-        state: what building computed.
+        state: the computed graph.
         vectors: shape (n, dimension), n at least 1, rows of length 1 or 0.
-        parameters: what the graph was built with.
+        parameters: construction parameters of the graph.
     """
 
     def __init__(self, state: GraphState, vectors: Vectors, parameters: GraphParameters) -> None:
@@ -83,22 +83,22 @@ class Graph:
 
     @classmethod
     def restore(cls, state: GraphState, vectors: Vectors, parameters: GraphParameters, where: str) -> "Graph":
-        """Take a saved graph, checked against the vectors; nothing is built again.
+        """Restore a saved graph, checked against the vectors; nothing is rebuilt.
 
         Raises:
             FixtureError: the state does not fit the vectors.
             HarnessError: hnswlib is not installed.
         """
-        _index_type()  # If it is missing, say so now rather than at the first search.
+        _index_type()  # If it is missing, fail now rather than at the first search.
         layout = _empty_state(vectors.shape[1], parameters)
         if not _fits(state, len(vectors), base_row=layout["offset_data"], upper_row=layout["size_links_per_element"]):
             raise FixtureError("The graph does not fit the vectors", where=where, fix=REMAKE)
         return cls(state, vectors, parameters)
 
     def nearest(self, unit: Vectors, count: int) -> Rows | None:
-        """Rows of about the `count` nearest vectors in no order; None where the graph does not reach that many.
+        """Return rows of about the `count` nearest vectors, unordered; None if the graph does not reach as many.
 
-        That happens with few links per item: parts of the graph may then be cut off.
+        That happens with few links per item: parts of the graph may then be unreachable.
         """
         try:
             labels, _ = self._index.knn_query(unit, k=count, num_threads=1)
@@ -111,7 +111,7 @@ class Graph:
     def _index(self) -> "Index":
         """State and vectors in hnswlib's own layout: per item its links, its vector, its label (the row number).
 
-        Made at the first search, for it takes megabytes that a fixture opened for its messages does not need.
+        Built at the first search, since it takes megabytes that a fixture opened for its messages does not need.
         """
         count = len(self._vectors)
         full = _empty_state(self._vectors.shape[1], self._parameters).copy()
@@ -134,7 +134,7 @@ class Graph:
 
 @lru_cache(maxsize=16)
 def _empty_state(dimension: int, parameters: GraphParameters) -> "IndexState":
-    """What hnswlib calls the state of an index without items; kept, since making an index takes megabytes."""
+    """Return hnswlib's state of an index without items; cached, since creating an index takes megabytes."""
     return _empty_index(dimension, 1, parameters).__getstate__()[0]
 
 
@@ -159,7 +159,7 @@ def _index_type() -> "type[Index]":
 
 
 def _fits(state: GraphState, count: int, *, base_row: int, upper_row: int) -> bool:
-    """Whether hnswlib can take the state without reading or following links outside its memory."""
+    """Return whether hnswlib can load the state without reading or following links outside its memory."""
     if len(state.levels) != 4 * count or not 0 <= state.entry_point < count:
         return False
     levels = np.frombuffer(state.levels, dtype="<i4")

@@ -13,7 +13,7 @@ from longmemeval.storage.messages import haystack_messages, resource_id, thread_
 
 
 class Resource(Struct, frozen=True):
-    """Who a history belongs to, with the working-memory document kept about them (None: none was made)."""
+    """Owner of a history, with the working-memory document about them (None: none was made)."""
 
     id: str
     working_memory: str | None = None
@@ -29,7 +29,7 @@ class Thread(Struct, frozen=True, gc=False):
 
 
 class _Database(Struct, frozen=True):
-    """`db.json` as it is on disk."""
+    """`db.json` as stored on disk."""
 
     format: int
     resource: Resource
@@ -47,16 +47,16 @@ class MemoryStore:
     def __init__(self, resource_id: str) -> None:
         self.working_memory: str | None = None
         self.messages: list[Message] = []
-        """All messages of the resource, oldest first. To be read; `add_messages` adds."""
+        """All messages of the resource, oldest first. Read only; add with `add_messages`."""
         self.positions: dict[str, int] = {}
-        """Message id to its position in `messages`."""
+        """Position in `messages` by message id."""
         self._resource_id = resource_id
         self._threads: dict[str, Thread] = {}
         self._by_thread: dict[str, list[Message]] = {}
 
     @classmethod
     def from_haystack(cls, haystack: Haystack) -> "MemoryStore":
-        """The store that holds a whole haystack, oldest session first."""
+        """Create a store with a whole haystack, oldest session first."""
         store = cls(resource_id(haystack.haystack_id))
         for thread_id, session in zip(thread_ids(haystack), haystack.sessions, strict=True):
             store.add_thread(Thread(thread_id, store.resource.id, session.date, session.date))
@@ -74,11 +74,11 @@ class MemoryStore:
         return list(self._threads.values())
 
     def messages_of(self, thread_id: str) -> list[Message]:
-        """The messages of one thread in order; none for a thread that is not stored (a question's own, say)."""
+        """Return the messages of one thread in order; none for a thread that is not stored (a question's own, say)."""
         return list(self._by_thread.get(thread_id, ()))
 
     def message(self, message_id: str) -> Message:
-        """One message by its id.
+        """Return a message by its id.
 
         Raises:
             HarnessError: no such message is stored.
@@ -92,7 +92,7 @@ class MemoryStore:
         """Add an empty thread.
 
         Raises:
-            HarnessError: the thread is stored already or belongs to another resource.
+            HarnessError: the thread is already stored or belongs to another resource.
         """
         if thread.id in self._threads:
             raise HarnessError(f"Thread {thread.id!r} is stored twice", where=self._resource_id)
@@ -102,10 +102,10 @@ class MemoryStore:
         self._by_thread[thread.id] = []
 
     def add_messages(self, messages: Iterable[Message]) -> None:
-        """Add messages behind those that are there.
+        """Append messages.
 
         Raises:
-            HarnessError: a message id is stored already, or its thread is not.
+            HarnessError: a message id is already stored, or its thread is not.
         """
         for message in messages:
             if message.message_id in self.positions:
@@ -120,13 +120,13 @@ class MemoryStore:
             self._by_thread[message.thread_id].append(message)
 
     def persist(self) -> bytes:
-        """The store as `db.json`: indented, the same bytes for the same content."""
+        """Return the store as `db.json`: indented, the same bytes for the same content."""
         database = _Database(FORMAT, self.resource, self.threads, self.messages)
         return msgspec.json.format(msgspec.json.encode(database), indent=2) + b"\n"
 
     @classmethod
     def hydrate(cls, data: bytes, where: str) -> "MemoryStore":
-        """The store that `persist` wrote.
+        """Load the store that `persist` wrote.
 
         Args:
             data: the bytes of `db.json`.

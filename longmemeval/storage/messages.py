@@ -1,23 +1,23 @@
-"""How a haystack becomes stored messages: the ids, the dates and the text."""
+"""Converting a haystack to stored messages: ids, dates and text."""
 
 from longmemeval.records import Haystack, Message, Turn
 
 
 def resource_id(haystack_id: str) -> str:
-    """The id of the resource that owns a haystack's threads."""
+    """Return the id of the resource that owns a haystack's threads."""
     return "resource_" + haystack_id
 
 
 def question_thread_id(question_id: str) -> str:
-    """The id of the thread a question is asked on; it belongs to the same resource and is never stored."""
+    """Return the id of a question's thread; it belongs to the same resource and is never stored."""
     return "question_thread_" + question_id
 
 
 def thread_ids(haystack: Haystack) -> list[str]:
-    """One thread id per session, in the haystack's order, all distinct.
+    """Return one thread id per session, in the haystack's order, all distinct.
 
-    A session id that comes back in the same haystack gets `#2`, `#3`, … behind it; a number that would
-    give the id of another session is passed over.
+    A repeated session id gets the suffix `#2`, `#3`, …; a number that would give the id of another session is
+    skipped.
     """
     taken = {session.session_id for session in haystack.sessions}
     last_number: dict[str, int] = {}
@@ -36,7 +36,7 @@ def thread_ids(haystack: Haystack) -> list[str]:
 
 
 def haystack_messages(haystack: Haystack) -> list[Message]:
-    """All turns of a haystack as messages, oldest session first.
+    """Return all turns of a haystack as messages, oldest session first.
 
     Turns have no time of their own: every message carries the date of its session. The caption of a shared
     picture follows the text as ` and shared <caption>`.

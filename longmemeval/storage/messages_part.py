@@ -13,9 +13,9 @@ from longmemeval.storage.memory_store import MemoryStore
 from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, Stored
 
 DOCUMENT = "working_memory"
-"""In recipes of an earlier version: how the working memory was made, which was in `db.json` then."""
+"""In recipes of an earlier version: the recipe of the working memory, which was in `db.json` then."""
 
-# Indented JSON: what a message and a thread take beside their compact JSON.
+# Indented JSON: extra bytes of a message and of a thread compared to their compact JSON.
 _MESSAGE_INDENT, _THREAD_BYTES = 65, 175
 
 
@@ -25,18 +25,18 @@ class MessagesPart(Part[MemoryStore]):
     name = "db"
 
     def recipe(self, tools: PartTools) -> dict[str, Any]:
-        """Nothing can be set."""
+        """Return the fixed recipe: nothing can be configured."""
         return {"version": 1, DOCUMENT: None}
 
     def make(self, source: PartInput, tools: PartTools) -> PartOutput:
-        """The haystack as `db.json`."""
+        """Return the haystack as `db.json`."""
         return PartOutput(MemoryStore.from_haystack(source.haystack).persist())
 
     def open(self, stored: Stored) -> MemoryStore:
-        """The messages.
+        """Return the messages.
 
         Raises:
-            FixtureError: they are another haystack's.
+            FixtureError: they belong to another haystack.
         """
         store = MemoryStore.hydrate(stored.data(), stored.where)
         if store.resource.id != stored.meta.resource_id:
@@ -48,16 +48,16 @@ class MessagesPart(Part[MemoryStore]):
         return store
 
     def size(self, source: PartInput, options: PartOptions, dimension: int) -> float:
-        """By the form of the file."""
+        """Estimate the size from the form of the file."""
         text = len(msgspec.json.encode(source.messages))
         return text + _MESSAGE_INDENT * len(source.messages) + _THREAD_BYTES * len(source.haystack.sessions)
 
     def comparable_recipe(self, recipe: Mapping[str, Any]) -> dict[str, Any]:
-        """Whether a working memory is in it does not matter to who reads messages."""
+        """Return the recipe without the working memory, which does not matter for reading messages."""
         return {**recipe, DOCUMENT: None}
 
     def check_replaced(self, info: PartInfo, made: Collection[str], where: str) -> None:
-        """Refuse to drop a working memory that an earlier version wrote: it may have been paid for.
+        """Refuse to drop a working memory that an earlier version stored: it may have been paid for.
 
         Raises:
             FixtureError: it would be dropped.
@@ -70,7 +70,7 @@ class MessagesPart(Part[MemoryStore]):
             )
 
     def contradictions(self, stored: Stored) -> Iterator[str]:
-        """Where `meta.json` says something else."""
+        """Iterate over contradictions to `meta.json`."""
         store = stored.part(self)
         if tuple(thread.id for thread in store.threads) != stored.meta.thread_ids:
             yield "names other threads than db.json has"
@@ -78,7 +78,7 @@ class MessagesPart(Part[MemoryStore]):
             yield "has another working memory than db.json has"
 
     def shown(self, stored: Stored) -> str:
-        """How many there are."""
+        """Return the numbers of threads and messages."""
         opened = stored.part(self)
         return f"{len(opened.threads)} threads, {len(opened.messages)} messages"
 

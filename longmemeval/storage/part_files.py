@@ -1,4 +1,4 @@
-"""The files and directories of a fixture's parts: their names, hashes, and how new ones take the place of old ones."""
+"""Files and directories of a fixture's parts: their names, hashes, and the replacement of old ones by new ones."""
 
 import shutil
 from collections.abc import Mapping
@@ -16,17 +16,17 @@ _NEW = ".new"
 
 
 def part_file(name: str, *, directory: bool = False) -> str:
-    """The file name of a part: `db` is in `db.json`, a directory has its name alone."""
+    """Return the file name of a part: `db` is in `db.json`, a directory has just its name."""
     return safe_name(name) if directory else f"{safe_name(name)}.json"
 
 
 def part_path(fixture: Path, name: str, info: PartInfo) -> Path:
-    """Where a part of a fixture is."""
+    """Return the path of a part in a fixture."""
     return fixture / part_file(name, directory=info.directory)
 
 
 def part_forms(path: Path, info: PartInfo) -> tuple[Path, ...]:
-    """Where a part may be: at `path`, or compressed beside it."""
+    """Return the possible paths of a part: `path`, or compressed next to it."""
     return (path,) if info.directory else (path, _compressed(path))
 
 
@@ -35,20 +35,20 @@ def _compressed(path: Path) -> Path:
 
 
 def new_path(path: Path) -> Path:
-    """Where what replaces `path` is until `meta.json` names it."""
+    """Return the path of the replacement for `path` until `meta.json` names it."""
     return path.with_name(path.name + _NEW)
 
 
 def unfinished_folder(fixture: Path, name: str) -> Path:
-    """Where a directory part is being written."""
+    """Return the path of a directory part while it is being written."""
     return fixture / f"{safe_name(name)}.unfinished"
 
 
 def sha256_directory(folder: Path) -> str:
-    """Hash of the files' relative paths and bytes, in the order of the paths.
+    """Return the hash of the files' relative paths and bytes, in the order of the paths.
 
     Raises:
-        FixtureError: it holds a link, which may lead anywhere.
+        FixtureError: it contains a link, which may lead anywhere.
     """
     lines = []
     for path in sorted(folder.rglob("*"), key=lambda path: path.relative_to(folder).as_posix()):
@@ -60,13 +60,13 @@ def sha256_directory(folder: Path) -> str:
 
 
 def with_sizes(meta: FixtureMeta, sizes: Mapping[str, int]) -> FixtureMeta:
-    """Return `meta` with the bytes, by part, of what was written."""
+    """Return `meta` with the written bytes of each part."""
     sized = {name: structs.replace(meta.parts[name], stored_bytes=size) for name, size in sizes.items()}
     return structs.replace(meta, parts=meta.parts | sized)
 
 
 def place_new(fixture: Path, name: str, content: bytes | Path, *, compress: bool = False) -> int:
-    """Write a part beside the old one: its bytes, or the directory that was written elsewhere in the same fixture.
+    """Write a part next to the old one: its bytes, or a directory already written in the same fixture.
 
     Returns:
         The bytes of its file; 0 for a directory.
@@ -85,11 +85,11 @@ def place_new(fixture: Path, name: str, content: bytes | Path, *, compress: bool
 
 
 def settle_new(path: Path, info: PartInfo) -> None:
-    """Give the new part its name; a process that dies in between leaves it under the other one.
+    """Rename the new part to its final name; a process that dies in between leaves the temporary one.
 
     Args:
-        path: where it belongs uncompressed.
-        info: of the part.
+        path: its uncompressed path.
+        info: entry of the part.
     """
     if info.directory:
         if path.is_dir() and not path.is_symlink():
@@ -103,14 +103,14 @@ def settle_new(path: Path, info: PartInfo) -> None:
 
 
 def whole_part(fixture: Path, name: str, info: PartInfo) -> bytes | Path:
-    """A part whose hash holds, from its new place or its own: the bytes, or the directory.
+    """Return a part with a valid hash, from its new or final path: the bytes, or the directory.
 
     Raises:
         FixtureError: it is missing or damaged, or compressed and the package for that is not installed.
     """
     path = part_path(fixture, name, info)
     found = ""
-    # The new one first: a writer renames in that direction, so a part cannot slip past a reader that looks at both.
+    # The new one first: a writer renames in that direction, so a reader that checks both cannot miss a part.
     for candidate in (place for form in part_forms(path, info) for place in (new_path(form), form)):
         content, digest = content_of(candidate, info)
         if content is not None and digest == info.sha256:
@@ -126,9 +126,9 @@ def whole_part(fixture: Path, name: str, info: PartInfo) -> bytes | Path:
 
 
 def content_of(path: Path, info: PartInfo) -> tuple[bytes | Path | None, str]:
-    """What is at one of the places of a part, decompressed, and its hash; None and no hash where nothing is.
+    """Return the decompressed content at one of a part's paths, and its hash.
 
-    Of what cannot be decompressed the hash is that of its bytes.
+    None and no hash if nothing is there. Content that cannot be decompressed is hashed as it is.
     """
     if info.directory:
         return (path, sha256_directory(path)) if path.is_dir() else (None, "")
@@ -141,7 +141,7 @@ def content_of(path: Path, info: PartInfo) -> tuple[bytes | Path | None, str]:
 
 
 def read_file(path: Path) -> bytes | None:
-    """A file's bytes; None if there is no such file."""
+    """Return a file's bytes; None if there is no such file."""
     try:
         return path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):

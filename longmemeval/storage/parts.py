@@ -1,7 +1,7 @@
-"""What a memory system keeps of a haystack: a part of its fixture, one file or one directory.
+"""Data a memory system stores for a haystack: a part of its fixture, one file or one directory.
 
-A part says how it is made and opened; `prepare` orders, schedules, journals and writes parts, and knows none by name.
-`docs/add-a-memory-system.md` shows one from beginning to end.
+A part defines how it is made and opened; `prepare` orders, schedules, journals and writes parts, and knows none by
+name. `docs/add-a-memory-system.md` shows a complete one.
 """
 
 from abc import ABC, abstractmethod
@@ -29,84 +29,86 @@ class FixtureEmbedder(Struct, frozen=True, omit_defaults=True):
     spec: str
     fingerprint: str
     query_prefix: str = ""
-    """What is put before a question."""
+    """Prefix of a question."""
 
 
 class PartTools(Protocol):
-    """What `prepare` lends to a part. None of it depends on the clock: same input, same bytes."""
+    """Tools that `prepare` provides to a part. None of them depends on the clock: same input, same bytes."""
 
     @property
     def options(self) -> PartOptions:
-        """How parts are to be made."""
+        """Options for making parts."""
         ...
 
     @property
     def embedder(self) -> FixtureEmbedder:
-        """The embedder; its fingerprint belongs into the recipe of a part that embeds."""
+        """The embedder; its fingerprint belongs in the recipe of a part that embeds."""
         ...
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """The vectors of texts, shape (len(texts), dimension), rows of length 1; at `make` only.
+        """Return the vectors of texts, shape (len(texts), dimension), rows of length 1; during `make` only.
 
-        What the part declares by `Part.texts` was embedded beforehand, together with the texts of other haystacks.
+        Texts that the part declares by `Part.texts` were embedded in advance, together with those of other haystacks.
         """
         ...
 
     def chat_model(self, spec: str) -> ChatModel:
-        """The chat model of that name. Replies are cached, calls counted, paid ones journalled and limited."""
+        """Return the chat model of that name. Replies are cached, calls counted, paid ones journalled and limited."""
         ...
 
     @property
     def models(self) -> ModelAccess:
-        """For programs that call models themselves; what their calls cost belongs into `PartOutput.usage`."""
+        """Access for programs that call models themselves; the cost of their calls belongs in `PartOutput.usage`."""
         ...
 
 
 class PartOutput(Struct, frozen=True):
-    """What `Part.make` made."""
+    """The result of `Part.make`."""
 
     data: bytes = b""
-    """The part's file; of a directory what is in `PartInput.folder` counts."""
+    """The part's file; for a directory, the content of `PartInput.folder` counts."""
     usage: Usage = Usage()
-    """Of models that were not called by `PartTools`: those are counted there."""
+    """Usage of models that were not called through `PartTools`; those are counted there."""
     notes: tuple[str, ...] = ()
-    """What could not be done, and why."""
+    """Steps that failed, and why."""
     stats: dict[str, Any] = {}
-    """What manifests and tables say about it: numbers are added up over the haystacks."""
+    """Figures for manifests and tables: numbers are added up over the haystacks."""
     dropped: dict[str, int] = {}
-    """How much of what models replied was not kept, by reason; told in the summary, in manifests under `dropped_…`."""
+    """Amounts of model output that were discarded, by reason; reported in the summary, in manifests under
+    `dropped_…`."""
     incomplete: str = ""
-    """What of it is missing, and why. It is read as it is; the next `prepare` goes on with it, if it is `resumable`."""
+    """Missing content, and why. The part is read as it is; the next `prepare` continues it if it is `resumable`."""
     failed: str = ""
-    """Why this haystack has none: its questions have no answer. Others go on, and the next `prepare` tries again."""
+    """Reason why this haystack has no such part: its questions get no answer. Others go on, and the next `prepare`
+    tries again."""
 
 
 class Expected(Struct, frozen=True):
-    """What the chat-model calls of a part will take, for one haystack."""
+    """Expected chat-model calls of a part, for one haystack."""
 
     title: str
-    """What is paid for: `working memory`."""
+    """Item that is paid for: `working memory`."""
     model: str
     calls: int
     prompt_tokens: int
     completion_tokens: int
     figures: dict[str, float]
-    """What a dry run shows, by name; added up over the haystacks."""
+    """Figures of a dry run by name; added up over the haystacks."""
     most_completion_tokens: int = 0
-    """If every reply were as long as it may be; 0: not known."""
+    """Completion tokens if every reply had maximum length; 0: not known."""
 
 
 class Stored(Protocol):
-    """A part as it is in a fixture, for `Part.open`."""
+    """A part as stored in a fixture, for `Part.open`."""
 
     @property
     def meta(self) -> FixtureMeta:
-        """The fixture's."""
+        """Metadata of the fixture."""
         ...
 
     @property
     def info(self) -> PartInfo | None:
-        """Hash and recipe of the part; None where the fixture does not have it."""
+        """Hash and recipe of the part; None if the fixture does not have it."""
         ...
 
     @property
@@ -115,15 +117,15 @@ class Stored(Protocol):
         ...
 
     def data(self) -> bytes:
-        """The file's bytes, whose hash holds."""
+        """Return the file's bytes, verified by their hash."""
         ...
 
     def folder(self) -> Path:
-        """The directory, whose hash holds. To be read only: who writes opens a copy."""
+        """Return the directory, verified by its hash. Read only: to write, open a copy."""
         ...
 
     def part(self, part: "Part[T]") -> T:
-        """Another part of the fixture, opened."""
+        """Return another part of the fixture, opened."""
         ...
 
 
@@ -135,12 +137,12 @@ class _Fixture(Protocol):
 
 
 class PartInput:
-    """What a part is made of.
+    """The input a part is made from.
 
     Args:
         haystack: the sessions.
-        fixture: holds the needed parts; None where there are none.
-        folder: where a directory part writes; empty, or as an attempt left it that did not come to its end.
+        fixture: holds the needed parts; None if there are none.
+        folder: folder that a directory part writes to; empty, or as an unfinished attempt left it.
     """
 
     def __init__(self, haystack: Haystack, fixture: _Fixture | None = None, folder: Path | None = None) -> None:
@@ -160,55 +162,55 @@ class PartInput:
 
     @property
     def folder(self) -> Path:
-        """Where a directory part writes."""
+        """Folder that a directory part writes to."""
         if self._folder is None:
             raise ValueError("only a directory part has a folder to write to")
         return self._folder
 
     def holds(self, part: "Part[Any]") -> bool:
-        """Whether a needed part is there already."""
+        """Return whether a needed part already exists."""
         return self._fixture is not None and part.info(self._fixture.meta) is not None
 
     def part(self, part: "Part[T]") -> T:
-        """A part that the one being made `needs`, opened."""
+        """Return an opened part from the `needs` of the one being made."""
         if self._fixture is None:
             raise ValueError(f"part '{part.name}' is not among the needs of the part that is made")
         return self._fixture.part(part)
 
 
 class Part(ABC, Generic[T]):
-    """One part of a fixture; `T` is what it is opened to.
+    """One part of a fixture; `T` is the type it is opened to.
 
-    A part has a name, `recipe`, `make` and `open`. All else has a usual answer. Parts are compared by their names: two
-    that differ have different ones.
+    A part defines a name, `recipe`, `make` and `open`. Everything else has a default. Parts are compared by their
+    names: different parts have different names.
     """
 
     name: str
-    """Its file is `<name>.json`, its directory `<name>`."""
+    """Name of the part: its file is `<name>.json`, its directory `<name>`."""
     needs: "tuple[Part[Any], ...]" = ()
-    """The parts it is made of; they are in the fixture when it is made, and their hashes in its recipe."""
+    """Parts it is made from; they are in the fixture when it is made, and their hashes in its recipe."""
     directory: bool = False
-    """Whether it is a directory: `make` writes into `PartInput.folder`."""
+    """True if it is a directory: `make` writes into `PartInput.folder`."""
     reproducible: bool = True
-    """Whether the same input gives the same bytes. If not, `meta.json`, manifests and tables say so."""
+    """True if the same input gives the same bytes. If not, `meta.json`, manifests and tables say so."""
     resumable: bool = False
-    """Of a directory: whether `make` goes on in the folder of an attempt that was killed, or in a copy of a part that
-    is `incomplete`; else it gets an empty one."""
+    """For a directory: True if `make` continues in the folder of a killed attempt, or in a copy of an `incomplete`
+    part; otherwise it gets an empty one."""
     derived: bool = False
-    """Whether it follows from the other parts by rules alone: fixtures without it are read, `open` makes it then.
-    `info` passes over one of other rules, which is made again."""
+    """True if it follows from the other parts by rules alone: fixtures without it are read, and `open` computes it
+    then. `info` ignores one made by other rules, which is rebuilt."""
     calls_models: bool = False
-    """Whether making it may ask a chat model, or cost anything else but embeddings: who reads it pays for that."""
+    """True if making it may call a chat model, or has costs other than embeddings: its readers pay for that."""
     embeds: bool = False
-    """Whether it holds vectors of `texts`."""
+    """True if it contains vectors of `texts`."""
     exposes_models: bool = False
-    """Whether programs outside call models by `PartTools.models`, which decides it."""
+    """True if external programs call models through `PartTools.models`, on which its content depends."""
     legacy_part: str = ""
-    """The part in which an earlier version kept it."""
+    """Part in which an earlier version stored it."""
 
     @abstractmethod
     def recipe(self, tools: PartTools) -> dict[str, Any]:
-        """All that its bytes depend on, except for haystack and needed parts: versions of rules, prompts, models.
+        """Return all that its bytes depend on besides haystack and needed parts: versions of rules, prompts, models.
 
         Raises:
             HarnessError: an option is missing, or a model cannot be called.
@@ -224,97 +226,97 @@ class Part(ABC, Generic[T]):
 
     @abstractmethod
     def open(self, stored: Stored) -> T:
-        """What readers get; kept as long as the fixture is open.
+        """Return the object readers get; kept as long as the fixture is open.
 
         Raises:
             FixtureError: it is damaged or contradicts another part.
         """
 
     def settings(self) -> dict[str, Any]:
-        """What of the memory's own parameters decides it: a part of the recipe that runs compare too."""
+        """Return the memory's own parameters it depends on: a part of the recipe that runs also compare."""
         return {}
 
     def under_way(self, preparation: Path, since: float) -> str:
-        """What is to be shown of those of its fixtures that are being made, whatever process makes them.
+        """Return the progress of its fixtures in preparation, in any process, for display.
 
         Args:
-            preparation: the folder of all fixtures.
-            since: when the command began, in seconds as files have them; what is older is a leftover.
+            preparation: folder of all fixtures.
+            since: start of the command, in seconds like file times; anything older is a leftover.
         """
         return ""
 
     def texts(self, source: PartInput, options: PartOptions) -> Sequence[str]:
-        """What it embeds, as the embedder gets it; asked for once the needed parts are there."""
+        """Return the texts it embeds, as the embedder gets them; called once the needed parts exist."""
         return ()
 
     def embedder(self, stored: Stored) -> FixtureEmbedder | None:
-        """The embedder of its vectors, by which questions are to be embedded; None: it has none."""
+        """Return the embedder of its vectors, which questions must use too; None: it has none."""
         return None
 
     def models(self, options: PartOptions) -> tuple[str, ...]:
-        """The chat models that making it asks."""
+        """Return the chat models called to make it."""
         return ()
 
     def expected(self, source: PartInput, options: PartOptions) -> Expected | None:
-        """What its calls of a chat model will take; None: nothing that is known."""
+        """Return the expected chat-model calls; None: nothing is known."""
         return None
 
     def size(self, source: PartInput, options: PartOptions, dimension: int) -> float | None:
-        """Bytes it will take; None: as its share of the characters in haystacks where it is made for a sample.
+        """Estimate its bytes; None: by its share of the characters in a sample of haystacks.
 
         Args:
-            source: as for `make`, perhaps without the needed parts.
+            source: as for `make`, possibly without the needed parts.
             options: as for `make`.
             dimension: numbers in a vector.
         """
         return None
 
     def stored_name(self, meta: FixtureMeta) -> str:
-        """The name under which a fixture holds it."""
+        """Return the name under which a fixture stores it."""
         return self.name
 
     def info(self, meta: FixtureMeta) -> PartInfo | None:
-        """What a fixture says of it; None: it has none."""
+        """Return its entry in a fixture; None: it has none."""
         return meta.parts.get(self.name)
 
     def flags(self, stored: Stored | None) -> dict[str, str]:
-        """The options that make it as it is; of one that is not there, those that have to be given."""
+        """Return the options that recreate it; for a missing part, the options that must be given."""
         return {}
 
     def check_replaced(self, info: PartInfo, made: Collection[str], where: str) -> None:
-        """Refuse to make it again where something would be lost.
+        """Refuse to rebuild it if something would be lost.
 
         Args:
-            info: of the one that is there.
-            made: the parts that are made with it.
+            info: entry of the existing one.
+            made: parts that are made with it.
             where: the fixture, for the error.
         """
 
     def contradictions(self, stored: Stored) -> Iterable[str]:
-        """Where it, or what `meta.json` says of it, does not fit the rest of the fixture."""
+        """Return where it, or its entry in `meta.json`, contradicts the rest of the fixture."""
         return ()
 
     def shown(self, stored: Stored) -> str:
-        """What `inspect` says of it; a document is shown under its name."""
+        """Return its description in `inspect`; a document is shown under its name."""
         return ""
 
     def dependency_key(self, need: "Part[Any]") -> str:
-        """Under which the recipe holds the hash of a needed part."""
+        """Return the recipe's key for the hash of a needed part."""
         return f"{need.name}_sha256"
 
     def comparable_recipe(self, recipe: Mapping[str, Any]) -> dict[str, Any]:
-        """What decides whether one made by `recipe` can be read: all but the needed parts' hashes, a fixture's own."""
+        """Return the part of a recipe that decides readability: without hashes of needs, which vary per fixture."""
         own = {self.dependency_key(need) for need in self.needs}
         return {key: value for key, value in recipe.items() if key not in own}
 
     def hashes_of_needs(self, meta: FixtureMeta | None) -> dict[str, str]:
-        """The hashes of the needed parts as a fixture has them now, as its recipe is to hold them."""
+        """Return the hashes of the needed parts as a fixture has them now, for its recipe."""
         infos = {self.dependency_key(need): need.info(meta) for need in self.needs} if meta else {}
         return {key: info.sha256 for key, info in infos.items() if info}
 
 
 def with_needs(parts: Iterable[Part[Any]]) -> list[Part[Any]]:
-    """`parts` and all they need, each once, what is needed first.
+    """Return `parts` and all they need, each once, needed ones first.
 
     Raises:
         HarnessError: two different parts have one name, or a part needs itself.
@@ -338,10 +340,10 @@ def with_needs(parts: Iterable[Part[Any]]) -> list[Part[Any]]:
 
 
 def stages(parts: Sequence[Part[Any]]) -> Iterator[list[Part[Any]]]:
-    """`parts`, with their needs among them, in groups, each in order.
+    """Iterate over `parts`, with their needs among them, in groups, each in order.
 
-    What embeds or asks is made of what the groups before have made: so its texts are known beforehand. Another part
-    may stand in one group with what it needs, behind it.
+    A part that embeds or calls models only needs parts of earlier groups, so that its texts are known in advance.
+    Another part may be in the same group as its needs, after them.
     """
     depths: dict[str, int] = {}
     for part in with_needs(parts):

@@ -1,10 +1,10 @@
-"""Fixtures in a store on the network: their parts as objects, those read last kept on this machine.
+"""Fixtures in a store on the network: their parts as objects, recently read ones cached on this machine.
 
-The objects are named as the files of a local fixture are. A part of other content than the object that has its name
-already (of another machine, or from before `--force`) is `<part>.<hash>.json`, so that no object is ever another
-one's. Parts are written first, then `meta.json` makes them count, if it is still as it was when the work was planned.
-If it is not, another machine was quicker: its parts stay, and what they lack is added to them. A directory is one
-object, a tar file.
+Objects are named like the files of a local fixture. If an object of that name with other content already exists (from
+another machine, or from before `--force`), a part is `<part>.<hash>.json`, so that no object is ever replaced by
+another one. Parts are written first, then `meta.json` makes them valid, if it is unchanged since the work was planned.
+If it has changed, another machine was faster: its parts stay, and missing ones are added. A directory is one object, a
+tar file.
 """
 
 import os
@@ -20,7 +20,7 @@ from msgspec import structs
 
 from longmemeval.core.caches.single_flight import SingleFlightCache
 from longmemeval.core.files import safe_name, sha256_bytes
-from longmemeval.core.remote.kept import KeptObjects, packed, unpack
+from longmemeval.core.remote.object_cache import ObjectCache, packed, unpack
 from longmemeval.core.remote.places import RemoteFolder, remote_of
 from longmemeval.core.remote.store import Store, StoredObject, store_of
 from longmemeval.errors import FixtureError
@@ -44,65 +44,65 @@ class RemoteFixtures:
 
     def __init__(self, place: RemoteFolder) -> None:
         self.store: Store = store_of(place)
-        self.kept = KeptObjects(place.here)
+        self.copies = ObjectCache(place.here)
         self._seen: dict[str, dict[str, StoredObject]] = {}
-        """Of folders that were listed: their objects by name. Of others nothing is known."""
+        """Objects by name of each listed folder; nothing is known of other folders."""
         self._looked_at = set[str]()
         self._fetching = SingleFlightCache[str, bytes | Path]()
 
     def look(self, root: RemoteFolder, *, again: bool = True) -> list[str]:
-        """List a preparation and fetch what is new of its `meta.json`; the names of its fixtures, in their order.
+        """List a preparation and fetch new `meta.json` files; return the names of its fixtures, sorted.
 
         Args:
-            root: the folder of the preparation.
-            again: even if that was done.
+            root: folder of the preparation.
+            again: whether to list it even if it was listed before.
         """
         if again or root.key not in self._looked_at:
             self.invalidate_listing(root)
             found: dict[str, dict[str, StoredObject]] = {}
-            for path, told in self.store.listing(root.key).items():
+            for path, listed in self.store.listing(root.key).items():
                 folder, _, name = path.rpartition("/")
                 if folder and "/" not in folder and not folder.startswith("."):
-                    found.setdefault(root.child(folder).key, {})[name] = told
+                    found.setdefault(root.child(folder).key, {})[name] = listed
             self._seen |= found
             self._looked_at.add(root.key)
             metas = {key: names[META].version for key, names in found.items() if META in names}
             names = {f"{key}/{META}": _meta_name(key, version) for key, version in metas.items()}
-            new = {path: name for path, name in names.items() if not self.kept.has(name)}
+            new = {path: name for path, name in names.items() if not self.copies.has(name)}
             for path, data in self.store.read_many(new):
-                self.kept.write(new[path], data)
+                self.copies.write(new[path], data)
         start = len(root.key) + 1
         return sorted(key[start:] for key in self._seen if key.startswith(f"{root.key}/"))
 
     def invalidate_listing(self, root: RemoteFolder) -> None:
-        """Believe no earlier listing of a preparation."""
+        """Invalidate the cached listing of a preparation."""
         self._looked_at.discard(root.key)
         for key in [key for key in self._seen if key.startswith(f"{root.key}/")]:
             del self._seen[key]
 
     def meta(self, folder: RemoteFolder) -> bytes | None:
-        """`meta.json` of a fixture; None where there is none."""
-        told = self._seen.get(folder.key, {}).get(META)
-        kept = self.kept.read(_meta_name(folder.key, told.version)) if told else None
-        return self.store.read(f"{folder.key}/{META}") if kept is None else kept
+        """Return `meta.json` of a fixture; None if there is none."""
+        listed = self._seen.get(folder.key, {}).get(META)
+        copy = self.copies.read(_meta_name(folder.key, listed.version)) if listed else None
+        return self.store.read(f"{folder.key}/{META}") if copy is None else copy
 
     def version(self, folder: RemoteFolder) -> str:
-        """Which `meta.json` was listed; empty where none was."""
-        told = self._seen.get(folder.key, {}).get(META)
-        return told.version if told else ""
+        """Return the version of `meta.json` in the listing; empty if there was none."""
+        listed = self._seen.get(folder.key, {}).get(META)
+        return listed.version if listed else ""
 
     def has(self, folder: RemoteFolder, name: str, info: PartInfo) -> bool:
-        """Return whether a part that `meta.json` names has an object of its size, as listed."""
+        """Return whether a part in `meta.json` has an object of its size, by the listing."""
         names = self._seen.get(folder.key)
         return names is None or any(form in names and info.has_size(names[form].size) for form in _forms(name, info))
 
     def size(self, folder: RemoteFolder, name: str, info: PartInfo) -> int:
-        """Bytes of a part as it is stored, where that was listed; else 0."""
+        """Return the stored bytes of a part, by the listing; 0 if it is not listed."""
         names = self._seen.get(folder.key, {})
         return max((names[form].size for form in _forms(name, info) if form in names), default=0)
 
     def part(self, folder: RemoteFolder, name: str, info: PartInfo) -> bytes | Path:
-        """A part whose hash holds: its bytes, or a local copy of the directory.
+        """Return a part with a valid hash: its bytes, or a local copy of the directory.
 
         Raises:
             FixtureError: it is missing or damaged, or the store cannot be read.
@@ -111,17 +111,17 @@ class RemoteFixtures:
         try:
             return self._fetching.get(key, lambda: self._part(folder, name, info))
         finally:
-            # Who asked meanwhile has it too; it is not held for longer.
+            # Callers that waited have it too; it is not kept any longer.
             self._fetching.drop(key)
 
     def _part(self, folder: RemoteFolder, name: str, info: PartInfo) -> bytes | Path:
-        kept = f"{folder.key}/{_stem(name, info)}"
+        copy_name = f"{folder.key}/{_stem(name, info)}"
         for suffix in ("", SUFFIX) if not info.directory else ():
-            data = self.kept.read(kept + suffix)
+            data = self.copies.read(copy_name + suffix)
             content = _content(data, suffix) if data is not None else None
             if content is not None and sha256_bytes(content) == info.sha256:
                 return content
-        if info.directory and (path := self.kept.folder(kept)) and sha256_directory(path) == info.sha256:
+        if info.directory and (path := self.copies.folder(copy_name)) and sha256_directory(path) == info.sha256:
             return path
         there = False
         for form, data in self._objects(folder, name, info):
@@ -129,17 +129,17 @@ class RemoteFixtures:
             suffix = SUFFIX if form.endswith(SUFFIX) else ""
             content = _content(data, suffix)
             if info.directory and content is not None:
-                path = self.kept.put_folder(kept, partial(_fill, content, f"{folder}/{form}"))
+                path = self.copies.put_folder(copy_name, partial(_fill, content, f"{folder}/{form}"))
                 if sha256_directory(path) == info.sha256:
                     return path
             elif content is not None and sha256_bytes(content) == info.sha256:
-                self.kept.write(kept + suffix, data)
+                self.copies.write(copy_name + suffix, data)
                 return content
         wrong = "damaged: it does not have the hash that meta.json says" if there else "missing"
         raise FixtureError(f"Part '{name}' is {wrong}", where=f"{folder}/{_forms(name, info)[0]}", fix=REMAKE)
 
     def _objects(self, folder: RemoteFolder, name: str, info: PartInfo) -> Iterator[tuple[str, bytes]]:
-        """The objects that may be a part, the listed ones first: one that was written since is found too."""
+        """Iterate over the objects that may be a part, listed ones first, then any written since."""
         listed = self._seen.get(folder.key, {})
         for form in sorted(_forms(name, info), key=lambda form: form not in listed):
             if (data := self.store.read(f"{folder.key}/{form}")) is not None:
@@ -148,17 +148,17 @@ class RemoteFixtures:
     def write(
         self, folder: RemoteFolder, meta: FixtureMeta, parts: Mapping[str, bytes | Path], *, compress: bool, seen: str
     ) -> None:
-        """Make a fixture, or add and replace parts of one.
+        """Create a fixture, or add and replace parts of one.
 
         Args:
-            folder: the fixture's.
-            meta: as it is to be; lists all parts.
-            parts: the new ones.
+            folder: folder of the fixture.
+            meta: new `meta.json`; lists all parts.
+            parts: new parts.
             compress: store them compressed.
-            seen: the version of `meta.json` from which this was planned; empty: there was none.
+            seen: version of `meta.json` from which this was planned; empty: there was none.
 
         Raises:
-            FixtureError: the store cannot be written to, or another machine has put other data there.
+            FixtureError: the store cannot be written to, or another machine has stored other data there.
         """
         placed, sizes = dict[str, str](), dict[str, int]()
         for name, content in parts.items():
@@ -169,14 +169,14 @@ class RemoteFixtures:
         useless, replacing = list[str](), dict[str, str]()
         for name, form in placed.items():
             if name not in entered:
-                # What another machine entered stays as it is; of two equal ones both may.
+                # Entries of another machine stay unchanged; of two equal ones both may.
                 differs = counts.parts[name].sha256 != meta.parts[name].sha256
                 useless += [f"{folder.key}/{form}"] if differs else []
             elif seen or form.startswith(_stem(name, meta.parts[name])):
                 replacing[name] = form
         there = self.store.listing(folder.key) if replacing else {}
         for name, form in replacing.items():
-            useless += [f"{folder.key}/{one}" for one in _others(there, name, form)]
+            useless += [f"{folder.key}/{other}" for other in _others(there, name, form)]
         self.store.remove(useless)
         for content in parts.values():
             if isinstance(content, Path):
@@ -185,26 +185,26 @@ class RemoteFixtures:
     def _place(
         self, folder: RemoteFolder, name: str, info: PartInfo, content: bytes | Path, compress: bool
     ) -> tuple[str, int]:
-        """Write the object of a part; its name, and its bytes."""
+        """Write the object of a part; return its name and its bytes."""
         raw = packed(content) if isinstance(content, Path) else content
         data, suffix = (compressed(raw), SUFFIX) if compress else (raw, "")
-        kept = f"{folder.key}/{_stem(name, info)}"
+        copy_name = f"{folder.key}/{_stem(name, info)}"
         if isinstance(content, Path):
-            self.kept.put_folder(kept, partial(_fill, raw, str(content)))
+            self.copies.put_folder(copy_name, partial(_fill, raw, str(content)))
         else:
-            self.kept.write(kept + suffix, data)
+            self.copies.write(copy_name + suffix, data)
         plain, own = (form for form in _forms(name, info) if form.endswith(SUFFIX) == compress)
         for form in (plain, own):
             if self.store.create(f"{folder.key}/{form}", data) or self.store.read(f"{folder.key}/{form}") == data:
                 return form, len(data)
-        # Only damage can make what has this name differ.
+        # An object of this name can differ only by damage.
         self.store.overwrite(f"{folder.key}/{own}", data)
         return own, len(data)
 
     def _enter(
         self, folder: RemoteFolder, meta: FixtureMeta, new: frozenset[str], seen: str
     ) -> tuple[FixtureMeta, frozenset[str]]:
-        """Have `meta.json` name the new parts; what it says then, and which of them it names because of this."""
+        """Enter the new parts in `meta.json`; return its content then, and which of the parts were entered here."""
         key = f"{folder.key}/{META}"
         mine, expected, entered = meta, seen, new
         for _ in range(_TRIES):
@@ -232,7 +232,7 @@ class RemoteFixtures:
 
 
 def fixtures_of(place: RemoteFolder) -> RemoteFixtures:
-    """The fixtures of the bucket of `place`; one object for each in a process."""
+    """Return the fixtures of the bucket of `place`; one object per bucket in a process."""
     return _fixtures(place._replace(key=""), os.getpid())
 
 
@@ -242,10 +242,10 @@ def _fixtures(bucket: RemoteFolder, process: int) -> RemoteFixtures:
 
 
 def be_patient(root: Path, give_up_after_s: float, *, is_there: bool = False) -> None:
-    """Set how long the store that a preparation is in may return nothing but failures.
+    """Set how long a preparation's store may return nothing but failures.
 
     Args:
-        root: the folder of the preparation, or any other in the store; nothing is done where it is local.
+        root: folder of the preparation, or any other in the store; a local one is ignored.
         give_up_after_s: seconds.
         is_there: see `Store.be_patient`.
     """
@@ -260,18 +260,20 @@ def invalidate_listing(root: Path) -> None:
 
 
 def refresh_listing(root: Path, *, again: bool = True) -> None:
-    """List a preparation that is in a store, so that what is asked of its fixtures needs no further request each.
+    """List a preparation in a store, so that queries about its fixtures need no further requests.
+
+    A local preparation is ignored.
 
     Args:
         root: its folder.
-        again: even if that was done.
+        again: whether to list it even if it was listed before.
     """
     if remote := remote_of(root):
         fixtures_of(remote).look(remote, again=again)
 
 
 def meta_version(folder: Path) -> str:
-    """Which `meta.json` of a fixture in a store was listed; empty where none was, and for local ones."""
+    """Return the listed version of a fixture's `meta.json` in a store; empty if not listed, and for local ones."""
     remote = remote_of(folder)
     return fixtures_of(remote).version(remote) if remote else ""
 
@@ -281,19 +283,19 @@ def _stem(name: str, info: PartInfo) -> str:
 
 
 def _others(there: Collection[str], name: str, form: str) -> list[str]:
-    """The objects that a part had before, of those that are there."""
+    """Return the objects in `there` that belonged to earlier versions of a part."""
     stem, suffixes = safe_name(name), (".json", ".json" + SUFFIX, ".tar", ".tar" + SUFFIX)
     forms = {
-        one
-        for one in there
+        key
+        for key in there
         for suffix in suffixes
-        if one == stem + suffix or (one.startswith(stem + ".") and one[len(stem) + 1 + _HASH :] == suffix)
+        if key == stem + suffix or (key.startswith(stem + ".") and key[len(stem) + 1 + _HASH :] == suffix)
     }
     return sorted(forms - {form})
 
 
 def _forms(name: str, info: PartInfo) -> list[str]:
-    """The names that an object of a part may have."""
+    """Return the possible names of a part's object."""
     plain = safe_name(name) + (".tar" if info.directory else ".json")
     own = _stem(name, info)
     return [plain, own, plain + SUFFIX, own + SUFFIX]

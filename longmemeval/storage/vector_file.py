@@ -1,4 +1,4 @@
-"""`vector.json`: one index as it is on disk."""
+"""`vector.json`: one index as stored on disk."""
 
 from typing import Annotated, Literal
 
@@ -14,17 +14,17 @@ Engine = Literal["hnswlib", "exact"]
 
 
 class VectorItem(Struct, frozen=True, gc=False):
-    """What a vector stands for: a stored message."""
+    """The object of a vector: a stored message."""
 
     id: str
-    """The message id."""
+    """Message id."""
     thread_id: str
     index: int
     """The message's position in its thread, from 0."""
 
 
 class IndexDescription(Struct, frozen=True, kw_only=True):
-    """What an index is. `m`, `ef_construction` and `seed` are the graph's and do nothing for the engine `exact`."""
+    """Properties of an index. `m`, `ef_construction` and `seed` belong to the graph; `exact` ignores them."""
 
     name: str
     dimension: Annotated[int, Meta(ge=1)]
@@ -37,19 +37,19 @@ class IndexDescription(Struct, frozen=True, kw_only=True):
 
     @property
     def graph_parameters(self) -> GraphParameters:
-        """What the graph is built with."""
+        """Construction parameters of the graph."""
         return GraphParameters(self.m, self.ef_construction, self.seed)
 
 
 class EmbedderIdentity(Struct, frozen=True):
-    """The embedder that made the vectors: as the user names it, and the fingerprint of all that changes a vector."""
+    """The embedder that made the vectors: its name, and the fingerprint of all that changes a vector."""
 
     spec: str
     fingerprint: str
 
 
 class VectorFile(Struct, frozen=True):
-    """`vector.json` as it is on disk: one index."""
+    """`vector.json` as stored on disk: one index."""
 
     format: int
     index: IndexDescription
@@ -82,6 +82,6 @@ class VectorFile(Struct, frozen=True):
         return file
 
     def matrix(self) -> Vectors:
-        """The vectors, shape (count, dimension), read-only."""
+        """Return the vectors, shape (count, dimension), read-only."""
         flat = np.frombuffer(self.vectors, dtype="<f4").astype(np.float32, copy=False)
         return flat.reshape(self.index.count, self.index.dimension)

@@ -15,16 +15,16 @@ from longmemeval.storage.vector_file import EmbedderIdentity, Engine, IndexDescr
 
 __all__ = ["Engine", "IndexDescription", "VectorHit", "VectorItem", "VectorStore"]
 
-# A search through the graph looks at this many candidates and scores them exactly. On texts of LongMemEval the ten
-# nearest are found with recall 1.000, up to thousands of messages, in a fraction of a millisecond.
+# A graph search takes this many candidates and scores them exactly. On texts of LongMemEval the ten nearest are found
+# with recall 1.000, up to thousands of messages, in a fraction of a millisecond.
 _MIN_CANDIDATES = 200
 _CANDIDATES_PER_HIT = 20
-# Rows that are worked on in double precision at one time.
+# Rows processed in double precision at a time.
 _BLOCK_ROWS = 1024
 
 
 class VectorHit(Struct, frozen=True):
-    """One answer to a query; `score` is the cosine similarity, -1 to 1."""
+    """One result of a query; `score` is the cosine similarity, -1 to 1."""
 
     item: VectorItem
     score: float
@@ -33,7 +33,7 @@ class VectorHit(Struct, frozen=True):
 class _Index:
     """One index: items and unit vectors in the same order, and the graph over them once it is needed.
 
-    The graph is a function of the rows alone. Any change drops it, and the next use builds it from all rows: a
+    The graph is a function of the rows alone. Any change discards it, and the next use builds it from all rows: a
     replaced or deleted item leaves no trace, and many small additions cost one build.
     """
 
@@ -51,7 +51,7 @@ class _Index:
 
     @property
     def graph(self) -> Graph | None:
-        """The graph over the rows as they are; None for an empty index and the engine `exact`."""
+        """Graph over the current rows; None for an empty index and the engine `exact`."""
         if self._graph is None and self.items and self.description.engine == "hnswlib":
             self._graph = Graph.build(self.vectors, self.description.graph_parameters)
         return self._graph
@@ -73,15 +73,15 @@ class VectorStore:
         ef_construction: int = 200,
         seed: int = 0,
     ) -> None:
-        """Make an empty index.
+        """Create an empty index.
 
         Args:
-            name: how the other methods name it.
+            name: its name in the other methods.
             dimension: length of its vectors.
             engine: `hnswlib` searches a graph, `exact` compares with every vector.
             m: links per item and level of the graph.
             ef_construction: breadth of the search while the graph is built.
-            seed: of the random levels of the graph.
+            seed: seed of the random levels of the graph.
 
         Raises:
             HarnessError: the name is taken or a value is outside its range.
@@ -96,7 +96,7 @@ class VectorStore:
         self._indexes[name] = _Index(description)
 
     def describe(self, name: str) -> IndexDescription:
-        """What the index is and how many items it holds."""
+        """Return the properties of the index and its number of items."""
         return self._index(name).description
 
     def upsert(self, name: str, items: Sequence[VectorItem], vectors: Vectors) -> None:
@@ -104,7 +104,7 @@ class VectorStore:
 
         Args:
             name: the index.
-            items: what the vectors stand for, ids distinct.
+            items: objects of the vectors, with distinct ids.
             vectors: shape (len(items), dimension), finite; any length, a zero vector scores 0 with everything.
 
         Raises:
@@ -138,27 +138,30 @@ class VectorStore:
         unknown = gone - {item.id for item in index.items}
         if unknown:
             raise HarnessError(f"Item {min(unknown)!r} is not stored", where=f"index {name!r}")
-        kept = [row for row, item in enumerate(index.items) if item.id not in gone]
-        index.set_rows([index.items[row] for row in kept], index.vectors[kept])
+        remaining = [row for row, item in enumerate(index.items) if item.id not in gone]
+        index.set_rows([index.items[row] for row in remaining], index.vectors[remaining])
 
     def rows(self, name: str) -> tuple[list[VectorItem], Vectors]:
-        """All items of an index with their unit vectors, shape (items, dimension), in item order. To be read only."""
+        """Return all items of an index with their unit vectors, shape (items, dimension), in item order.
+
+        Read only.
+        """
         index = self._index(name)
         return index.items, index.vectors
 
     def query(
         self, name: str, vector: Vectors, top_k: int, *, where: Callable[[VectorItem], bool] | None = None
     ) -> list[VectorHit]:
-        """The nearest items, best first, equal scores in item order.
+        """Return the nearest items, best first, equal scores in item order.
 
         Without `where` the engine `hnswlib` is approximate. Hits are scored exactly in any case, and a filtered
-        query compares with every item that passes, however few they are.
+        query compares with every item that passes, however few.
 
         Args:
             name: the index.
             vector: shape (dimension,), finite.
-            top_k: how many hits, at least 1; fewer come back only if fewer items match.
-            where: only items for which it is true are searched.
+            top_k: number of hits, at least 1; fewer are returned only if fewer items match.
+            where: filter; only items for which it is true are searched.
 
         Raises:
             HarnessError: wrong shape, NaN or infinity, `top_k` below 1, or no such index.
@@ -168,19 +171,19 @@ class VectorStore:
             raise HarnessError(f"top_k is {top_k}, it must be at least 1", where=f"index {name!r}")
         unit = _unit_rows(np.asarray(vector)[np.newaxis], 1, index.description.dimension, f"query of index {name!r}")[0]
         rows = _candidates(index, unit, top_k) if where is None else _matching(index, where)
-        # Row by row in double precision, then rounded: a score depends on its two vectors only, so equal vectors tie.
+        # Row by row in double precision, then rounded: a score depends only on its two vectors, so equal vectors tie.
         products = index.vectors[rows].astype(np.float64) * unit.astype(np.float64)
         scores = products.sum(axis=1).astype(np.float32)
         best = np.argsort(-scores, kind="stable")[:top_k]
         return [VectorHit(index.items[rows[position]], float(scores[position])) for position in best]
 
     def persist(self, name: str, embedder_spec: str, embedder_fingerprint: str) -> bytes:
-        """One index as `vector.json`.
+        """Return one index as `vector.json`.
 
         Args:
             name: the index.
-            embedder_spec: how the user names the embedder of the vectors.
-            embedder_fingerprint: what identifies that embedder.
+            embedder_spec: embedder of the vectors as the user names it.
+            embedder_fingerprint: identifier of that embedder.
         """
         index = self._index(name)
         graph = index.graph
@@ -196,7 +199,7 @@ class VectorStore:
 
     @classmethod
     def hydrate(cls, data: bytes, where: str) -> "VectorStore":
-        """The store with the one index that `persist` wrote; its graph is restored, not built.
+        """Load the store with the single index that `persist` wrote; its graph is restored, not built.
 
         Args:
             data: the bytes of `vector.json`.
@@ -210,7 +213,7 @@ class VectorStore:
 
     @classmethod
     def from_file(cls, file: VectorFile, where: str) -> "VectorStore":
-        """The second half of `hydrate`."""
+        """Create the store from a decoded file; see `hydrate`."""
         vectors = file.matrix()
         graph = Graph.restore(file.graph, vectors, file.index.graph_parameters, where) if file.graph else None
         index = _Index(file.index)
@@ -220,7 +223,7 @@ class VectorStore:
         return store
 
     def with_graph(self, name: str, graph: Graph) -> "VectorStore":
-        """A store of the same vectors, searched through a graph over them."""
+        """Return a store of the same vectors, searched through a graph over them."""
         index = self._index(name)
         searched = _Index(msgspec.structs.replace(index.description, engine="hnswlib"))
         searched.set_rows(index.items, index.vectors, graph)
@@ -236,7 +239,7 @@ class VectorStore:
 
 
 def _candidates(index: _Index, unit: Vectors, top_k: int) -> Rows:
-    """Rows worth scoring, ascending: those the graph finds nearest, or those that can be among the best."""
+    """Return rows worth scoring, ascending: the graph's nearest, or those that may be among the best."""
     breadth = max(_MIN_CANDIDATES, _CANDIDATES_PER_HIT * top_k)
     # A zero vector is equally far from all items: the graph would return any of them.
     if index.graph is not None and breadth < len(index.items) and unit.any():
@@ -247,10 +250,10 @@ def _candidates(index: _Index, unit: Vectors, top_k: int) -> Rows:
 
 
 def _possibly_best(vectors: Vectors, unit: Vectors, top_k: int) -> Rows:
-    """The rows that can be among the best `top_k`, by products in single precision, which are found much faster.
+    """Return the rows that may be among the best `top_k`, by products in single precision.
 
-    Of unit vectors such a product is off by at most dimension · 2⁻²⁴ (Higham 2002, section 3.1); the margin is four
-    times that, for two products and the rounding of scores.
+    These are computed much faster. For unit vectors such a product is off by at most dimension · 2⁻²⁴ (Higham 2002,
+    section 3.1); the margin is four times that, for two products and the rounding of scores.
     """
     if top_k >= len(vectors):
         return np.arange(len(vectors))
@@ -264,7 +267,10 @@ def _matching(index: _Index, where: Callable[[VectorItem], bool]) -> Rows:
 
 
 def _unit_rows(vectors: Vectors, count: int, dimension: int, where: str) -> Vectors:
-    """Copies of length 1 (zero rows stay zero), normalised in double precision so that the last bit is certain."""
+    """Return copies scaled to length 1; zero rows stay zero.
+
+    Normalised in double precision, so that the last bit is deterministic.
+    """
     if vectors.shape != (count, dimension):
         raise HarnessError(f"Vectors of shape {vectors.shape} where ({count}, {dimension}) is needed", where=where)
     if not np.isfinite(vectors).all():

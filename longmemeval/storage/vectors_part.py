@@ -1,4 +1,4 @@
-"""What parts that hold vectors have in common: the format of `vector.json`, and how questions are embedded."""
+"""Common parts with vectors: the format of `vector.json`, and the embedding of questions."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -12,63 +12,63 @@ from longmemeval.storage.vector_file import EmbedderIdentity, VectorFile
 from longmemeval.storage.vector_store import VectorItem, VectorStore
 
 _ITEM_BYTES = 58
-"""Indented JSON: what an item of an index takes beside its ids."""
+"""Indented JSON: bytes of an index item besides its ids."""
 
 
 class OpenVectors(NamedTuple):
-    """An index, opened."""
+    """An opened index."""
 
     store: VectorStore
     name: str
-    """Of the index in `store`."""
+    """Name of the index in `store`."""
     embedder: EmbedderIdentity
 
     def rows(self) -> tuple[list[VectorItem], Vectors]:
-        """All items with their unit vectors, shape (items, dimension)."""
+        """Return all items with their unit vectors, shape (items, dimension)."""
         return self.store.rows(self.name)
 
     @property
     def dimension(self) -> int:
-        """Numbers in a vector."""
+        """Length of a vector."""
         return self.store.describe(self.name).dimension
 
 
 class VectorsPart(Part[OpenVectors]):
-    """One index over texts that follow from the haystack or from needed parts."""
+    """One index over texts derived from the haystack or from needed parts."""
 
     embeds = True
     index_name: str
 
     @abstractmethod
     def entries(self, source: PartInput, options: PartOptions) -> tuple[list[VectorItem], list[str]]:
-        """What gets a vector, and the text of each, without a prefix."""
+        """Return the items that get a vector, and the text of each, without a prefix."""
 
     def worded(self, options: PartOptions) -> dict[str, Any]:
-        """What the recipe says about the texts."""
+        """Return the recipe's entries about the texts."""
         return {}
 
     def recipe(self, tools: PartTools) -> dict[str, Any]:
-        """Embedder, texts and prefixes."""
-        made = {"version": 1, "embedder": tools.embedder.fingerprint, "index": "exact"}
-        return {**made, **self.worded(tools.options), **_prefixes(tools.options)}
+        """Return embedder, texts and prefixes."""
+        base = {"version": 1, "embedder": tools.embedder.fingerprint, "index": "exact"}
+        return {**base, **self.worded(tools.options), **_prefixes(tools.options)}
 
     def texts(self, source: PartInput, options: PartOptions) -> Sequence[str]:
-        """The texts with their prefix."""
+        """Return the texts with their prefix."""
         return [options.document_prefix + text for text in self.entries(source, options)[1]]
 
     def make(self, source: PartInput, tools: PartTools) -> PartOutput:
-        """The index, without a graph."""
+        """Build the index, without a graph."""
         options = tools.options
         items = self.entries(source, options)[0]
         vectors = tools.embed(self.texts(source, options))
         store = VectorStore()
         store.create(self.index_name, vectors.shape[1], engine="exact")
         store.upsert(self.index_name, items, vectors)
-        del vectors  # The store has its own: of a large haystack both are felt.
+        del vectors  # The store has its own copy; for a large haystack both take much memory.
         return PartOutput(store.persist(self.index_name, tools.embedder.spec, tools.embedder.fingerprint))
 
     def open(self, stored: Stored) -> OpenVectors:
-        """The index; a graph that an earlier version put in is restored.
+        """Open the index; a graph stored in it by an earlier version is restored.
 
         Raises:
             FixtureError: it is damaged.
@@ -77,20 +77,20 @@ class VectorsPart(Part[OpenVectors]):
         return OpenVectors(VectorStore.from_file(file, stored.where), file.index.name, file.embedder)
 
     def embedder(self, stored: Stored) -> FixtureEmbedder:
-        """As file and recipe have it."""
+        """Return the embedder recorded in file and recipe."""
         made_by = stored.part(self).embedder
         prefix = stored.info.recipe.get("query_prefix", "") if stored.info else ""
         return FixtureEmbedder(made_by.spec, made_by.fingerprint, prefix)
 
     def size(self, source: PartInput, options: PartOptions, dimension: int) -> float:
-        """By the form of the file; where the texts are not known yet, one for each message is supposed."""
+        """Estimate from the file format; if the texts are not known yet, one per message is assumed."""
         known = all(source.holds(need) for need in self.needs)
         items: Sequence[VectorItem | Message] = self.entries(source, options)[0] if known else source.messages
         names = sum(2 * len(item.thread_id) + 2 for item in items)
         return len(items) * (4 * dimension * 4 / 3 + _ITEM_BYTES - 15) + names
 
     def flags(self, stored: Stored | None) -> dict[str, str]:
-        """Embedder and prefixes of the one that is there."""
+        """Return embedder and prefixes of the existing one."""
         if stored is None or stored.info is None:
             return {}
         recipe, embedder = stored.info.recipe, self.embedder(stored)
@@ -98,14 +98,14 @@ class VectorsPart(Part[OpenVectors]):
         return {"embedder": embedder.spec, **prefixes}
 
     def contradictions(self, stored: Stored) -> Iterator[str]:
-        """Where `meta.json` names another embedder."""
+        """Report if `meta.json` names another embedder."""
         made_by = self.embedder(stored).fingerprint
-        told = stored.info.recipe.get("embedder") if stored.info else None
-        if made_by != told:
-            yield f"names the embedder '{told}', {self.name}.json says '{made_by}'"
+        recorded = stored.info.recipe.get("embedder") if stored.info else None
+        if made_by != recorded:
+            yield f"names the embedder '{recorded}', {self.name}.json says '{made_by}'"
 
 
 def _prefixes(options: PartOptions) -> dict[str, str]:
-    """The prefixes that are set; recipes name no others."""
+    """Return the prefixes that are set; recipes omit empty ones."""
     both = {"query_prefix": options.query_prefix, "document_prefix": options.document_prefix}
     return {name: prefix for name, prefix in both.items() if prefix}

@@ -192,7 +192,7 @@ def test_advice_rests_on_tastes() -> None:
 def test_the_answer_is_the_same_whatever_the_question_is_called() -> None:
     def said(question_id: str) -> str:
         request = ChatRequest(
-            (), 50, question_id=question_id, question="How much is the rent for my studio?", said=lambda: RENT
+            (), 50, question_id=question_id, question="How much is the rent for my studio?", dated_passages=lambda: RENT
         )
         return asyncio.run(ExtractiveModel().complete(request)).text
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from longmemeval.core.remote.kept import KeptObjects
+from longmemeval.core.remote.object_cache import ObjectCache
 from longmemeval.core.remote.places import remote_of
 from longmemeval.core.remote.store import store_of
 from longmemeval.errors import FixtureError
@@ -204,7 +204,7 @@ def test_a_preparation_is_listed_in_one_request(s3: S3Server, monkeypatch: pytes
 def test_beyond_the_bound_what_was_used_longest_ago_goes(tmp_path: Path) -> None:
     import os
 
-    kept = KeptObjects(tmp_path / "bucket", limit=100)
+    kept = ObjectCache(tmp_path / "bucket", limit=100)
     for number in range(4):
         kept.write(f"part{number}", bytes(30))
         os.utime(tmp_path / "bucket" / ".objects" / f"part{number}", (number, number))
@@ -215,7 +215,7 @@ def test_beyond_the_bound_what_was_used_longest_ago_goes(tmp_path: Path) -> None
 
 
 def test_a_directory_that_cannot_be_unpacked_leaves_nothing_and_keeps_the_old_copy(tmp_path: Path) -> None:
-    kept = KeptObjects(tmp_path / "bucket")
+    kept = ObjectCache(tmp_path / "bucket")
     old = kept.put_folder("part", lambda folder: (folder / "one").touch())
 
     def fill_and_fail(folder: Path) -> None:

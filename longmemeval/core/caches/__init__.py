@@ -1,1 +1,1 @@
-"""Results kept: for one process, and in a file that processes share."""
+"""Caches: within one process, and in a file that processes share."""

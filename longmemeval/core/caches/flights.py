@@ -1,4 +1,4 @@
-"""One maker of each value: of all processes and event loops that share a cache, one makes it and the others wait."""
+"""One maker per value: of all processes and event loops that share a cache, one computes it and the others wait."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -13,9 +13,9 @@ _LOOK_S = 0.02
 
 @asynccontextmanager
 async def only_maker(cache: SqliteCache | None, key: bytes) -> AsyncIterator[None]:
-    """Hold `key` against everybody else who shares `cache`; who waited looks into the cache again.
+    """Hold `key` against all others that share `cache`; after waiting, look into the cache again.
 
-    The lock is the operating system's: it is free again when a process is killed.
+    The lock is the operating system's: it is released when a process is killed.
     """
     with ExitStack() as held:
         while cache:
@@ -29,7 +29,7 @@ async def only_maker(cache: SqliteCache | None, key: bytes) -> AsyncIterator[Non
 
 @contextmanager
 def only_maker_blocking(cache: SqliteCache, key: bytes) -> Iterator[None]:
-    """`only_maker` for ordinary code."""
+    """Hold `key` like `only_maker`, for synchronous code."""
     with locked(_place(cache, key), wait=True):
         yield
 

@@ -1,6 +1,6 @@
-"""Caches and locks that a worker on another machine asks the command's own process for, see `core/executors/hub.py`.
+"""Caches and locks that a worker on another machine asks the command for, see `core/executors/hub.py`.
 
-SQLite and locks of files do not work on every network drive: only the command's process opens such a file.
+SQLite and file locks do not work on every network drive: only the command's process opens such a file.
 """
 
 import time
@@ -16,7 +16,7 @@ from longmemeval.core.caches.sqlite import SqliteCache
 from longmemeval.errors import HarnessError
 
 Answer = Any
-"""What the operation gives."""
+"""Result of the operation."""
 _POLL_S = 0.02
 
 
@@ -25,31 +25,31 @@ class HubLostError(HarnessError):
 
 
 class HubConnection:
-    """A worker's connection to the command that it works for. Safe in several threads.
+    """A worker's connection to the command that it works for. Thread-safe.
 
     Args:
         address: host and port.
-        key: by which both sides know each other.
-        worker: the worker's name.
-        versions: of the worker's code and libraries; the command gives no task to one that has others than itself.
+        key: shared secret of both sides.
+        worker: name of the worker.
+        versions: versions of the worker's code and libraries; the command gives no task to a worker that differs.
 
     Attributes:
-        folder: of the command, on its machine.
+        folder: working folder of the command, on its machine.
 
     Raises:
-        HubLostError: nobody listens there; so do all methods.
+        HubLostError: nothing listens there; so do all methods.
     """
 
     def __init__(self, address: tuple[str, int], key: bytes, worker: str, versions: Mapping[str, str]) -> None:
         self.address = address
         self._lock = Lock()
-        with self._told():
+        with self._translated_errors():
             self._connection = Client(address, authkey=key)
         self.folder = str(self.ask("join", worker, dict(versions)))
 
     def ask(self, operation: str, *given: object) -> Answer:
-        """The answer to one question; the operations are those of `core/executors/hub.py`."""
-        with self._lock, self._told():
+        """Request one operation, see `core/executors/hub.py`, and return its result."""
+        with self._lock, self._translated_errors():
             self._connection.send((operation, given))
             kind, answer = self._connection.recv()
         if kind is not None:
@@ -59,7 +59,7 @@ class HubConnection:
 
     @contextmanager
     def locked(self, path: Path, wait: bool) -> Iterator[None]:
-        """Hold the lock of a file, as `locks.locked` does, over all workers and the command."""
+        """Hold the lock of a file, as `locks.locked` does, across all workers and the command."""
         while not self.ask("lock", path):
             if not wait:
                 raise locks.LockedError
@@ -70,7 +70,7 @@ class HubConnection:
             self.ask("unlock", path)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translated_errors(self) -> Iterator[None]:
         try:
             yield
         except (OSError, EOFError) as error:
@@ -90,7 +90,7 @@ class ServedCache(SqliteCache):
         self._hub = hub
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """See `SqliteCache`."""
+        """Return the stored values; see `SqliteCache`."""
         if not keys:
             return {}
         found, damaged = self._hub.ask("get", self.path, list(keys))
@@ -98,28 +98,28 @@ class ServedCache(SqliteCache):
         return dict(found)
 
     def put_many(self, values: Mapping[bytes, bytes], *, receipt: tuple[str, bytes] | None = None) -> int:
-        """See `SqliteCache`."""
+        """Store values; see `SqliteCache`."""
         return int(self._hub.ask("put", self.path, dict(values), receipt))
 
     def claim(self, keys: Sequence[bytes]) -> list[bytes]:
-        """See `SqliteCache`."""
+        """Claim keys; see `SqliteCache`."""
         return list(self._hub.ask("claim", self.path, list(keys)))
 
     def release(self, keys: Sequence[bytes]) -> None:
-        """See `SqliteCache`."""
+        """Release claimed keys; see `SqliteCache`."""
         self._hub.ask("release", self.path, list(keys))
 
     def discard_damaged(self, key: bytes, value: bytes) -> None:
-        """See `SqliteCache`."""
+        """Forget a damaged value; see `SqliteCache`."""
         self.damaged += 1
         self._hub.ask("discard", self.path, key, value)
 
     def close(self) -> None:
-        """Nothing: the file is not open here."""
+        """Do nothing: the file is not open here."""
 
 
 class _Here:
-    """What holds for this process."""
+    """State of this process."""
 
     hub: HubConnection | None = None
 
@@ -131,14 +131,14 @@ def connect(
     versions: Callable[[], Mapping[str, str]],
     joined: Callable[[HubConnection], None],
 ) -> HubConnection:
-    """The connection of this process to a command; caches and locks are that command's from now on.
+    """Connect this process to a command, which holds its caches and locks from now on.
 
     Args:
-        address: where it listens.
-        key: by which both sides know each other.
-        worker: the name of this process.
-        versions: gives those of this process.
-        joined: called with a connection that is new.
+        address: address it listens at.
+        key: shared secret of both sides.
+        worker: name of this process.
+        versions: returns the versions of this process.
+        joined: called with a new connection.
     """
     if _Here.hub is None or _Here.hub.address != address:
         _Here.hub = HubConnection(address, key, worker, versions())
@@ -148,17 +148,17 @@ def connect(
 
 
 def disconnect() -> None:
-    """Forget the connection; the next task begins a new one."""
+    """Forget the connection; the next task opens a new one."""
     _Here.hub = locks.LOCK_PROVIDER.held_by = None
 
 
 def is_worker() -> bool:
-    """Whether this process works for a command on another machine, or might."""
+    """Return whether this process works for a command on another machine, or might."""
     return _Here.hub is not None
 
 
 def check_wanted() -> None:
-    """See that the command still waits for what this process does.
+    """Check that the command still waits for the work of this process.
 
     Raises:
         HubLostError: it has ended, or has handed the work to another worker because this one was silent.
@@ -168,5 +168,5 @@ def check_wanted() -> None:
 
 
 def open_cache(path: Path) -> SqliteCache:
-    """The cache in that file, wherever it is opened."""
+    """Return the cache in that file, wherever it is opened."""
     return ServedCache(_Here.hub, path) if _Here.hub else SqliteCache(path)

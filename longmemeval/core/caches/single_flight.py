@@ -1,4 +1,4 @@
-"""What several threads share: each value made once, the ones used last kept."""
+"""A cache for several threads: each value is computed once, and the most recently used ones are kept."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -11,11 +11,11 @@ V = TypeVar("V")
 
 
 class SingleFlightCache(Generic[K, V]):
-    """Values by key. Who asks for one that is being made waits for it; what could not be made is tried again.
+    """Values by key. A caller waits for a value that is being computed; a computation that failed is tried again.
 
     Args:
-        limit: how much is kept, in units of `size`; None: everything. The value made last stays, whatever its size.
-        size: of one value; where it grows while the value is kept, `weigh` is to be called.
+        limit: how much to keep, in units of `size`; None: everything. The newest value stays, whatever its size.
+        size: size of one value; if it grows while the value is kept, call `weigh`.
     """
 
     def __init__(self, limit: int | None = None, size: Callable[[V], int] = lambda value: 1) -> None:
@@ -27,25 +27,25 @@ class SingleFlightCache(Generic[K, V]):
         self._held = 0
 
     def get(self, key: K, make: Callable[[], V]) -> V:
-        """The value of `key`, made by `make` where it is not kept.
+        """Return the value of `key`, computed by `make` if it is not cached.
 
-        `make` may ask for other keys, and must not ask for `key`.
+        `make` may get other keys, but not `key`.
         """
         own = Future[V]()
         with self._lock:
-            kept = self._values.setdefault(key, own)
+            shared = self._values.setdefault(key, own)
             self._values.move_to_end(key)
-        if kept is own:
+        if shared is own:
             try:
                 own.set_result(make())
             except BaseException as error:
                 self.drop(key)
                 own.set_exception(error)
             self.weigh(key)
-        return kept.result()
+        return shared.result()
 
-    def kept(self, key: K) -> V | None:
-        """The value of `key` where it is there, without waiting for one that is being made."""
+    def peek(self, key: K) -> V | None:
+        """Return the value of `key` if present, without waiting for one that is being computed."""
         with self._lock:
             value = self._values.get(key)
             if value is None or not value.done():
@@ -54,12 +54,12 @@ class SingleFlightCache(Generic[K, V]):
         return value.result()
 
     def drop(self, key: K) -> None:
-        """Forget the value of `key`, if there is one: the next who asks makes it again."""
+        """Forget the value of `key`, if there is one: the next caller computes it again."""
         with self._lock:
             self._forget(key)
 
     def weigh(self, key: K) -> None:
-        """Count the value of `key`, or count it again; where all are too much now, the ones used least lately go."""
+        """Count the value of `key` (again), and drop the least recently used values beyond the limit."""
         if self._limit is None:
             return
         with self._lock:

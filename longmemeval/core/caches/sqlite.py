@@ -14,10 +14,10 @@ from longmemeval.errors import HarnessError
 
 _BATCH = 500
 _PAGE_BYTES = 16384
-"""Seven vectors of 2 kB share a page; in pages of 4 kB each would have one to itself."""
+"""Bytes per page: seven vectors of 2 kB share one; in pages of 4 kB each would need its own."""
 
 _LARGE_MEGABYTES = 200
-"""Of a cache whose conversion takes long enough to be reported."""
+"""Size of a cache whose conversion takes long enough to be reported."""
 _CREATE = (
     "CREATE TABLE IF NOT EXISTS entries (key BLOB PRIMARY KEY NOT NULL, value BLOB NOT NULL, checksum BLOB NOT NULL)"
 )
@@ -33,7 +33,7 @@ R = TypeVar("R")
 
 
 def cache_key(*fields: str) -> bytes:
-    """A 32-byte key of all `fields`; each is hashed with its length, so no two lists of fields collide."""
+    """Return a 32-byte key of all `fields`; each is hashed with its length, so no two lists of fields collide."""
     digest = hashlib.sha256()
     for text in fields:
         data = text.encode()
@@ -45,12 +45,12 @@ def cache_key(*fields: str) -> bytes:
 class SqliteCache:
     """Keys (at most 64 bytes) to values, both bytes; safe for several processes at once, never half-written.
 
-    Every value has a checksum. One that does not fit its checksum counts as missing; that is logged once per object.
+    Every value has a checksum. A value that does not match it counts as missing; that is logged once per object.
     A file of an earlier version is converted when it is opened, unless another process has it open; its values are
     found either way.
 
     Args:
-        path: the SQLite file; its folder is made when needed.
+        path: the SQLite file; its folder is created if needed.
 
     Attributes:
         damaged: values found damaged so far.
@@ -63,8 +63,8 @@ class SqliteCache:
         self.path = path
         self.damaged = 0
         path.parent.mkdir(parents=True, exist_ok=True)
-        with self._told():
-            # One writer at a time inside this object; other processes wait up to a minute for a lock.
+        with self._translated_errors():
+            # One writer at a time within this object; other processes wait up to a minute for a lock.
             self._connection = sqlite3.connect(path, timeout=60.0, check_same_thread=False)
             self._connection.execute(f"PRAGMA page_size={_PAGE_BYTES}")
             self._earlier = _convert_earlier(self._connection)
@@ -74,9 +74,9 @@ class SqliteCache:
             self._connection.execute(_CREATE_RECEIPTS)
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """The values of those `keys` that are stored whole."""
+        """Return the values of those `keys` that are stored undamaged."""
         found: dict[bytes, bytes] = {}
-        with self._told():
+        with self._translated_errors():
             for key, value, stored in self._rows("CAST(checksum AS BLOB)", "entries", keys):
                 if stored == checksum(key, value):
                     found[key] = value
@@ -88,7 +88,7 @@ class SqliteCache:
         return found
 
     def get_record(self, key: bytes, kind: type[R]) -> R | None:
-        """The record that is kept as JSON; None where there is none, or one that cannot be read, which is forgotten."""
+        """Return the record stored as JSON; None if there is none, or an unreadable one, which is then removed."""
         stored = self.get_many([key]).get(key)
         if stored is None:
             return None
@@ -99,17 +99,16 @@ class SqliteCache:
             return None
 
     def put_many(self, values: Mapping[bytes, bytes], *, receipt: tuple[str, bytes] | None = None) -> int:
-        """Store `values` in one transaction; keys that are there already keep their value.
+        """Store `values` in one transaction; existing keys keep their value.
 
         Args:
-            values: by key.
-            receipt: stored in the same transaction: on whose account, and what the values cost.
+            receipt: account and cost of the values, stored in the same transaction.
 
         Returns:
-            The number of the receipt, which is never given again; 0 without one.
+            The number of the receipt, which is never reused; 0 without one.
         """
         rows = ((key, value, checksum(key, value)) for key, value in values.items())
-        with self._told(), self._connection:
+        with self._translated_errors(), self._connection:
             self._connection.executemany(_INSERT, rows)
             if receipt is None:
                 return 0
@@ -117,29 +116,29 @@ class SqliteCache:
             return stored.lastrowid or 0
 
     def claim(self, keys: Sequence[bytes]) -> list[bytes]:
-        """Those of `keys` that are to be made here: all, where no other machine might be making them."""
+        """Return the `keys` to compute here: all, if no other machine might be computing them."""
         return list(keys)
 
     def release(self, keys: Sequence[bytes]) -> None:
-        """Leave what was claimed, and may not have been made, to others."""
+        """Release claimed keys, computed or not, for others."""
 
     def receipts(self) -> dict[int, tuple[str, bytes]]:
-        """All receipts by number: account and content."""
-        with self._told():
+        """Return all receipts by number: account and content."""
+        with self._translated_errors():
             rows = self._connection.execute("SELECT number, account, content FROM receipts ORDER BY number").fetchall()
         return {number: (account, content) for number, account, content in rows}
 
     def drop_receipts(self, numbers: Iterable[int]) -> None:
-        """Forget receipts that are recorded elsewhere."""
-        with self._told(), self._connection:
+        """Delete receipts that are recorded elsewhere."""
+        with self._translated_errors(), self._connection:
             self._connection.executemany("DELETE FROM receipts WHERE number = ?", ((number,) for number in numbers))
 
     def discard_damaged(self, key: bytes, value: bytes) -> None:
-        """Forget a `value` that cannot be read, unless another process has replaced it, and count it as damaged."""
+        """Remove an unreadable `value`, unless another process has replaced it, and count it as damaged."""
         if not self.damaged:
             _LOG.warning("Damaged entries of the cache count as missing and are made again: %s", self.path)
         self.damaged += 1
-        with self._told(), self._connection:
+        with self._translated_errors(), self._connection:
             for table in ("entries", "cache") if self._earlier else ("entries",):
                 self._connection.execute(f"DELETE FROM {table} WHERE key = ? AND CAST(value AS BLOB) = ?", (key, value))
 
@@ -148,14 +147,14 @@ class SqliteCache:
         self._connection.close()
 
     def _rows(self, column: str, table: str, keys: Sequence[bytes]) -> Iterator[tuple[bytes, bytes, bytes]]:
-        # A damaged value may have become a text or a number.
+        # A damaged value may have turned into a text or a number.
         select = f"SELECT key, CAST(value AS BLOB), {column} FROM {table} WHERE key IN"
         for start in range(0, len(keys), _BATCH):
             batch = keys[start : start + _BATCH]
             yield from self._connection.execute(f"{select} ({','.join('?' * len(batch))})", batch).fetchall()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translated_errors(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.OperationalError as error:
@@ -173,16 +172,16 @@ class SqliteCache:
 
 
 def checksum(key: bytes, value: bytes) -> bytes:
-    """Eight bytes that tell whether `value` is whole and is stored under its own key."""
+    """Return eight bytes that verify `value` and that it is stored under its own key."""
     return hashlib.blake2b(value, key=key, digest_size=8).digest()
 
 
 def _convert_earlier(connection: sqlite3.Connection) -> bool:
-    """Bring a file of an earlier version into the present form: half the size, with checksums.
+    """Convert a file of an earlier version to the present form: half the size, with checksums.
 
     Returns:
-        Whether a table of the earlier form is left to look into: another process has the file open, or there is no
-        room for the copy.
+        True if a table of the earlier form is left to search: another process has the file open, or there is no space
+        for the copy.
     """
     if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'cache'").fetchone():
         return False
@@ -192,8 +191,8 @@ def _convert_earlier(connection: sqlite3.Connection) -> bool:
     connection.create_function("checksum", 2, checksum, deterministic=True)
     connection.execute("PRAGMA busy_timeout=0")
     try:
-        # Every step is a transaction of its own that SQLite takes back when it fails or the process dies. Leaving WAL
-        # mode needs the file to ourselves, and so does another size of pages.
+        # Every step is a transaction of its own that SQLite rolls back when it fails or the process dies. Leaving WAL
+        # mode needs exclusive access to the file, and so does another page size.
         connection.execute("PRAGMA journal_mode=DELETE")
         with connection:
             connection.execute("BEGIN EXCLUSIVE")

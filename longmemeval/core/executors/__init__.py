@@ -1,1 +1,1 @@
-"""Who does the work: the independent tasks of `prepare` and `retrieval`, in processes, threads or on other machines."""
+"""Executors of the independent tasks of `prepare` and `retrieval`: processes, threads or other machines."""

@@ -1,4 +1,4 @@
-"""What executors on other machines have in common: tasks by reference, silent workers noticed, their logs heard."""
+"""Common parts of executors on other machines: tasks by reference, silent workers detected, logs forwarded."""
 
 import logging
 import os
@@ -22,7 +22,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 WORKER_TIMEOUT = "LONGMEMEVAL_WORKER_TIMEOUT"
-"""The environment variable with the seconds of silence after which a worker is given up."""
+"""Environment variable with the seconds of silence after which a worker is given up."""
 _TIMEOUT_S = 60.0
 _BEATS_PER_TIMEOUT = 6
 _ATTEMPTS = 3
@@ -30,41 +30,44 @@ _LOG = logging.getLogger(__name__)
 
 
 class Engine(Protocol):
-    """A cluster at work."""
+    """A running cluster."""
 
     workers: int
-    """Tasks that it does at a time."""
+    """Number of tasks it runs at a time."""
 
     def submit(self, call: "Reference") -> "Future[Done[Any] | None]":
-        """Have `call` called, again where a worker is lost."""
+        """Run `call` on a worker, again on another if that worker is lost."""
         ...
 
     def silent(self, seconds: float) -> list[str]:
-        """The workers that the cluster itself has not heard for so long."""
+        """Return the workers that the cluster itself has not heard from for `seconds`."""
         ...
 
     def has_workers(self) -> bool:
-        """Whether there is anybody to do the work."""
+        """Return whether there are any workers."""
         ...
 
     def drop(self, worker: str) -> None:
-        """Do the work of a worker that hangs elsewhere."""
+        """Move the work of a hanging worker to another one."""
         ...
 
 
 @dataclass(frozen=True)
 class Reference:
-    """All that goes through the scheduler: where a task is to be had."""
+    """All that goes through the scheduler: where to fetch a task."""
 
     address: tuple[str, int]
     key: bytes
     number: int
     timeout: float
     worker: Callable[[], str]
-    """The name of the worker it runs in."""
+    """Function that returns the name of the worker it runs in."""
 
     def __call__(self) -> Done[Any] | None:
-        """Do the task; None: the command has handed it to another worker, refuses this one, or ended."""
+        """Do the task.
+
+        Returns None if the command has given it to another worker, refuses this one, or has ended.
+        """
         try:
             hub = connect(self.address, self.key, self.worker(), identity, self._joined)
             task: Task[Any, Any] | None = hub.ask("task", self.number)
@@ -75,17 +78,17 @@ class Reference:
         return None if done and getattr(done.outcome, "kind", None) is HubLostError else done
 
     def _joined(self, hub: HubConnection) -> None:
-        with suppress(OSError):  # Where it is on a shared drive, what the user names in it is found.
+        with suppress(OSError):  # On a shared drive, the user's relative paths are found in it.
             os.chdir(hub.folder)
         Thread(target=_beat, args=(hub, self.timeout / _BEATS_PER_TIMEOUT), daemon=True).start()
         root = logging.getLogger("longmemeval")
-        for handler in [one for one in root.handlers if isinstance(one, _ToHub)]:
+        for handler in [handler for handler in root.handlers if isinstance(handler, _ToHub)]:
             root.removeHandler(handler)
         root.addHandler(_ToHub(hub))
 
 
 class _ToHub(logging.Handler):
-    """Sends what is logged here to the command."""
+    """Sends log records of this worker to the command."""
 
     def __init__(self, hub: HubConnection) -> None:
         super().__init__(logging.WARNING)
@@ -106,17 +109,16 @@ def _beat(hub: HubConnection, seconds: float) -> None:
 def run(
     engine: Engine, host: str, tasks: Iterable[Task[T, R]], workers: int | None, worker: Callable[[], str]
 ) -> Generator[Done[R], None, None]:
-    """All that `Executor.map` promises, over a cluster.
+    """Provide everything that `Executor.map` promises on a cluster.
 
     Args:
-        engine: the cluster.
-        host: the address of this machine that its workers reach.
-        tasks: what to call.
-        workers: how many at a time; None: as many as there are.
-        worker: a function of a module that gives the name of the worker it is called in, as `engine.drop` takes it.
+        host: address of this machine that its workers can reach.
+        tasks: tasks to call.
+        workers: number at a time; None: all there are.
+        worker: module-level function that returns the name of the worker it is called in, as `engine.drop` takes it.
 
     Raises:
-        HarnessError: the address cannot be listened at, or a task lost its worker again and again.
+        HarnessError: cannot listen at the address, or a task lost its worker again and again.
     """
     timeout = _timeout()
     ended = Event()
@@ -160,7 +162,7 @@ def run(
 def _attempt(
     result: "Future[Done[R]]", begin: Callable[[], "Future[Done[R] | None]"], key: str, attempts: int, hub: Hub
 ) -> None:
-    """Have `result` be what comes of the first attempt whose worker does not lose the command."""
+    """Set `result` to the outcome of the first attempt whose worker does not lose the command."""
 
     def take(future: "Future[Done[R] | None]") -> None:
         if result.done():
@@ -195,11 +197,11 @@ def _timeout() -> float:
 
 
 def host_towards(address: str) -> str:
-    """The address of this machine as `HOST:PORT` there sees it."""
+    """Return the address of this machine as seen by `HOST:PORT`."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
     try:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as looking:
-            looking.connect((host, int(port)))  # Sends nothing.
-            return str(looking.getsockname()[0])
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((host, int(port)))  # Sends nothing.
+            return str(probe.getsockname()[0])
     except (OSError, ValueError):
         return "127.0.0.1"

@@ -19,7 +19,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 SCHEDULER = "LONGMEMEVAL_DASK_SCHEDULER"
-"""The environment variable with the scheduler's address."""
+"""Environment variable with the scheduler's address."""
 _CONNECT_S = 5
 _WORKERS_S = 60
 
@@ -28,7 +28,7 @@ class Dask:
     """The cluster of a scheduler.
 
     Args:
-        address: of the scheduler (`tcp://host:8786`); empty: as the environment says, else a local cluster.
+        address: address of the scheduler (`tcp://host:8786`); empty: as the environment says, else a local cluster.
     """
 
     embeds_in_tasks = True
@@ -37,14 +37,15 @@ class Dask:
         self._address = address
 
     def at(self, address: str) -> "Dask":
-        """The same at that scheduler."""
+        """Return the executor for the scheduler at `address`."""
         return Dask(address)
 
     def map(self, tasks: Iterable[Task[T, R]], workers: int | None) -> Generator[Done[R], None, None]:
-        """See `Executor.map`.
+        """Run the tasks; see `Executor.map`.
 
         Raises:
-            HarnessError: Dask is not installed, nobody is at the address, or a haystack lost its worker several times.
+            HarnessError: Dask is not installed, no scheduler is at the address, or a haystack lost its worker several
+                times.
         """
         try:
             import distributed
@@ -69,14 +70,14 @@ class Dask:
 
 
 def worker_name() -> str:
-    """Of the worker this runs in."""
+    """Return the name of the worker this runs in."""
     import distributed
 
     return str(distributed.get_worker().address)
 
 
 def _client(address: str) -> "Client":
-    """A client with workers.
+    """Return a client with workers.
 
     Raises:
         HarnessError: there is no scheduler, or it has no workers.
@@ -84,10 +85,10 @@ def _client(address: str) -> "Client":
     import distributed
 
     try:
-        # A client that fails while it is made fails again, and is heard, when it is collected.
+        # A client whose construction fails fails again, visibly, when it is collected.
         complete(_probe(address))
         client = distributed.Client(address, timeout=_CONNECT_S, set_as_default=False)
-    except (OSError, ValueError, MemoryError) as error:  # Another protocol's first bytes are taken for a length.
+    except (OSError, ValueError, MemoryError) as error:  # Another protocol's first bytes are read as a length.
         raise HarnessError(
             "No Dask scheduler answers at that address",
             where=address,
@@ -106,7 +107,7 @@ def _client(address: str) -> "Client":
 
 
 async def _probe(address: str) -> None:
-    """Greet the scheduler; raises what keeps a client from being made."""
+    """Greet the scheduler; raise the error that would prevent a client."""
     import distributed
 
     security = distributed.Security().get_connection_args("client")
@@ -115,7 +116,7 @@ async def _probe(address: str) -> None:
 
 @contextmanager
 def _silenced() -> Iterator[None]:
-    """Say nothing in Dask's own words: it logs with a traceback what ends in an error of ours."""
+    """Silence Dask's own log: it logs errors with a traceback that we report ourselves."""
     found = [
         logger
         for name, logger in logging.root.manager.loggerDict.items()
@@ -131,7 +132,7 @@ def _silenced() -> Iterator[None]:
 
 
 class _Engine:
-    """A client as `cluster.run` wants it."""
+    """A client as `cluster.run` expects it."""
 
     def __init__(self, client: "Client") -> None:
         self._client = client
@@ -143,9 +144,9 @@ class _Engine:
         return future
 
     def silent(self, seconds: float) -> list[str]:
-        """Those that the scheduler has heard so much earlier than the one it heard last."""
+        """Return the workers that the scheduler heard `seconds` earlier than the one it heard last."""
         workers = self._client.scheduler_info(n_workers=-1)["workers"]
-        seen = {worker: one["last_seen"] for worker, one in workers.items()}
+        seen = {worker: state["last_seen"] for worker, state in workers.items()}
         return [worker for worker, last in seen.items() if last < max(seen.values()) - seconds]
 
     def has_workers(self) -> bool:

@@ -1,4 +1,4 @@
-"""Results as they finish, from whatever hands out futures."""
+"""Results as they finish, from anything that provides futures."""
 
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future
@@ -12,24 +12,24 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 ROOM_BYTES = 256 * 2**20
-"""Bytes of tasks that may be with the workers, whatever their number; a larger task goes alone."""
+"""Bytes of tasks that may be queued or running, whatever the number of workers; a larger task runs alone."""
 AHEAD = 64
-"""Tasks per worker that may be with them."""
+"""Tasks per worker that may be queued or running."""
 
 
 def as_finished(
     submit: Callable[[Task[T, R]], "Future[Done[R]]"], tasks: Iterable[Task[T, R]], workers: int
 ) -> Generator[Done[R], None, None]:
-    """Hand over `tasks` as there is room, and yield what comes of them: all that `Executor.map` promises.
+    """Submit `tasks` as capacity allows and yield their results: everything that `Executor.map` promises.
 
     Args:
-        submit: begins a task, now or later.
-        tasks: made one by one, when there is room.
-        workers: how many tasks run at a time.
+        submit: starts a task, now or later.
+        tasks: taken one by one, when there is capacity.
+        workers: number of tasks run at a time.
 
     Raises:
-        Exception: what `tasks` raised, a task raised or was thrown in, after what had begun was finished; where a
-            store is down, at once, for what is under way could not be kept.
+        Exception: raised by `tasks` or a task, or thrown in, after the started tasks finished; at once if a store is
+            down, since the results of running tasks could not be kept.
     """
     under_way: dict[Future[Done[R]], int] = {}
     done: SimpleQueue[Future[Done[R]]] = SimpleQueue()

@@ -1,7 +1,7 @@
-"""What workers on other machines ask the command's own process for: their tasks, caches, locks and a listener.
+"""Services of the command's own process for workers on other machines: tasks, caches, locks and logging.
 
-One connection per worker process. What a worker holds (claims on texts that it embeds, locks) is free again when the
-connection ends, and when the worker has been silent for too long.
+One connection per worker process. Everything a worker holds (claims on texts that it embeds, locks) is released when
+the connection ends, and when the worker has been silent for too long.
 """
 
 import logging
@@ -25,7 +25,7 @@ from longmemeval.core.locks import LockedError, locked
 from longmemeval.errors import HarnessError
 
 HUB = "LONGMEMEVAL_HUB"
-"""The environment variable with host and port at which workers reach the command; the port may be left out."""
+"""Environment variable with the host and port at which workers reach the command; the port is optional."""
 RERUN = "Rerun the command; finished work is kept"
 
 
@@ -48,10 +48,10 @@ class Hub:
 
     Attributes:
         address: host and port.
-        key: by which both sides know each other.
+        key: shared secret of both sides.
 
     Raises:
-        HarnessError: the address cannot be listened at.
+        HarnessError: cannot listen at the address.
     """
 
     def __init__(self, host: str) -> None:
@@ -73,15 +73,14 @@ class Hub:
         self._claimed: set[tuple[Path, bytes]] = set()
         self._own_versions: dict[str, str] = {}
         self._refused: dict[str, str] = {}
-        """What those workers have that get no task, by name."""
+        """Differing versions of workers that get no task, by name."""
         Thread(target=self._accept, daemon=True).start()
 
     def lend(self, task: Task[Any, Any], begins: Callable[[], bool]) -> int:
-        """The number by which workers ask for `task`, until it is taken back.
+        """Register `task` and return the number by which workers ask for it, until it is taken back.
 
         Args:
-            task: what to do.
-            begins: called when one asks; whether it is still to be done.
+            begins: called when a worker asks; returns whether the task is still to be done.
         """
         with self._lock:
             number = next(self._numbers)
@@ -94,9 +93,10 @@ class Hub:
             self._tasks.pop(number, None)
 
     def drop_silent(self, looks: int) -> list[str]:
-        """The workers that have said nothing since so many calls. What they hold is free; they are not heard again.
+        """Drop the workers that said nothing during the last `looks` calls, and return their names.
 
-        Calls are counted, not seconds: while this process was stopped, nobody was silent.
+        Their claims and locks are released, and they are not heard again. Calls are counted, not seconds: while this
+        process was stopped, no worker counts as silent.
         """
         with self._lock:
             silent = [peer for peer in self._peers if peer.silent_looks >= looks]
@@ -108,16 +108,19 @@ class Hub:
 
     @property
     def refusal(self) -> HarnessError | None:
-        """Why there can be no result: by other versions, workers might write other bytes under the same recipe."""
+        """The reason why there can be no result: workers with other versions.
+
+        They might write other bytes under the same recipe.
+        """
         with self._lock:
-            told = [f"worker {worker} has {differs}" for worker, differs in sorted(self._refused.items())]
-        if not told:
+            differences = [f"worker {worker} has {differs}" for worker, differs in sorted(self._refused.items())]
+        if not differences:
             return None
         fix = f"Install the same versions on all machines and restart the workers. {RERUN}"
-        return HarnessError(f"Other versions work on the cluster than here: {'; '.join(told)}", fix=fix)
+        return HarnessError(f"Other versions work on the cluster than here: {'; '.join(differences)}", fix=fix)
 
     def close(self) -> None:
-        """Hear nobody any more."""
+        """Stop listening and drop all workers."""
         with suppress(OSError):
             self._listener.close()
         with self._lock:
@@ -133,7 +136,7 @@ class Hub:
                 connection = self._listener.accept()
             except (OSError, AttributeError):
                 return
-            # The challenges are in the thread: a worker that stops amid them must not keep the others out.
+            # The challenges are in the thread: a worker that stops amid them must not block the others.
             Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: Connection) -> None:
@@ -181,10 +184,10 @@ class Hub:
             self._caches[path] = SqliteCache(path)
         return self._caches[path]
 
-    # What workers ask for. Held by `_lock`.
+    # Operations that workers ask for. Called under `_lock`.
 
     def _join(self, peer: _Peer, worker: str, versions: Mapping[str, str] | None = None) -> str:
-        """The folder of the command, for a worker that has the same versions."""
+        """Return the folder of the command to a worker that has the same versions."""
         peer.worker = worker
         self._own_versions = self._own_versions or identity()
         if differs := differing(versions or {}, self._own_versions):
@@ -196,11 +199,11 @@ class Hub:
         pass
 
     def _task(self, peer: _Peer, number: int) -> Task[Any, Any] | None:
-        """None: it was done elsewhere meanwhile, or is not wanted any more."""
+        """Return the task; None if it was done elsewhere meanwhile or is no longer wanted."""
         task, begins = self._tasks.get(number, (None, bool))
         return task if begins() else None
 
-    def _tell(self, peer: _Peer, level: int, name: str, text: str) -> None:
+    def _log_record(self, peer: _Peer, level: int, name: str, text: str) -> None:
         logging.getLogger(name).log(level, "%s (worker %s)", text, peer.worker)
 
     def _get(self, peer: _Peer, path: Path, keys: Sequence[bytes]) -> tuple[dict[bytes, bytes], int]:
@@ -230,7 +233,7 @@ class Hub:
         self._claimed -= own
 
     def _take_lock(self, peer: _Peer, path: Path) -> bool:
-        if any(path in one.locks for one in self._peers):
+        if any(path in other.locks for other in self._peers):
             return False
         with ExitStack() as stack:
             if path.parent.is_dir():  # Else it is the worker's own folder.
@@ -255,7 +258,7 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "join": Hub._join,
     "beat": Hub._beat,
     "task": Hub._task,
-    "tell": Hub._tell,
+    "tell": Hub._log_record,
     "get": Hub._get,
     "put": Hub._put,
     "discard": Hub._discard,

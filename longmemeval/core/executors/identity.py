@@ -1,4 +1,4 @@
-"""What a process brings to a task: with other code or libraries the same task may give other bytes."""
+"""Versions a process brings to a task: with other code or libraries the same task may give other bytes."""
 
 import platform
 import time
@@ -10,19 +10,19 @@ from longmemeval import __version__
 from longmemeval.core.files import sha256_file, sha256_text
 
 _LIBRARIES = ("numpy", "hnswlib", "msgspec", "tiktoken", "fastembed", "onnxruntime")
-"""Those that compute, count or write what parts hold."""
+"""Libraries that compute, count or write the contents of parts."""
 _NOT_SOURCE = frozenset({".pyc", ".css", ".js", ".j2", ".typed"})
 _SHOWN = 12
-"""Characters of a hash that are shown."""
+"""Characters of a hash to show."""
 _BEGAN = time.time()
 
 
 def identity() -> dict[str, str]:
-    """The versions of this process by name: of the package, its source (a sha256), Python and the libraries."""
+    """Return the versions of this process by name: the package, its source (a sha256), Python and the libraries."""
     package = Path(__file__).parents[2]
     files = [path for path in package.rglob("*") if path.suffix not in _NOT_SOURCE and path.is_file()]
     lines = sorted(f"{path.relative_to(package).as_posix()}:{sha256_file(path)}\n" for path in files)
-    # What was loaded is not what is hashed then.
+    # The loaded code then differs from the hashed files.
     later = ", changed since the process began" if any(path.stat().st_mtime > _BEGAN for path in files) else ""
     found = {"longmemeval": __version__, "its source": sha256_text("".join(lines)) + later}
     found["Python"] = ".".join(platform.python_version_tuple()[:2])
@@ -30,16 +30,16 @@ def identity() -> dict[str, str]:
         try:
             found[library] = metadata.version(library)
         except metadata.PackageNotFoundError:
-            continue  # Whoever needs it says so.
+            continue  # The code that needs it reports it.
     return found
 
 
 def differing(theirs: Mapping[str, str], ours: Mapping[str, str]) -> str:
-    """Say in what a worker differs from the command, `numpy 2.0.1 (here 2.1.0), …`; empty where it does not.
+    """Describe how a worker differs from the command, `numpy 2.0.1 (here 2.1.0), …`; empty if it does not.
 
     Args:
-        theirs: the worker's identity; empty where an earlier version says nothing of itself.
-        ours: the command's. A library that only one of them has is passed over.
+        theirs: identity of the worker; empty for an earlier version that sends none.
+        ours: identity of the command. A library that only one side has is ignored.
     """
     if not theirs:
         return "longmemeval of an earlier version, which does not say which"
@@ -48,5 +48,5 @@ def differing(theirs: Mapping[str, str], ours: Mapping[str, str]) -> str:
 
 
 def _short(version: str) -> str:
-    digest, comma, told = version.partition(",")
-    return f"{digest[:_SHOWN]}…{comma}{told}" if len(digest) > _SHOWN * 2 else version
+    digest, comma, remark = version.partition(",")
+    return f"{digest[:_SHOWN]}…{comma}{remark}" if len(digest) > _SHOWN * 2 else version

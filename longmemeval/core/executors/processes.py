@@ -1,4 +1,4 @@
-"""Worker processes of this machine. They leave interrupts to the process that began them, and end with it."""
+"""Worker processes of this machine. They leave interrupts to the process that started them, and end with it."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ class Processes:
     """Processes: one task each, on all cores."""
 
     def map(self, tasks: Iterable[Task[T, R]], workers: int | None) -> Generator[Done[R], None, None]:
-        """See `Executor.map`.
+        """Run the tasks; see `Executor.map`.
 
         Raises:
             HarnessError: a worker died.
@@ -36,7 +36,7 @@ class Processes:
         from joblib.externals.loky import ProcessPoolExecutor
 
         count = workers or cpu_count()
-        # This end is held by this process alone: however it ends, the workers read the end of the pipe.
+        # Only this process holds this end: however it ends, the workers read the end of the pipe.
         workers_end, our_end = Pipe(duplex=False)
         # Tasks go through pipes: joblib's own way of calling it would keep all vectors in shared memory.
         with _interrupts_held():
@@ -68,11 +68,11 @@ class Processes:
 def _follow(parent: Connection) -> None:
     """Leave interrupts to the process that holds the other end of `parent`, and end with it.
 
-    No orphan writes beside a new command.
+    Otherwise an orphan could write alongside a new command.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for number in (signal.SIGTERM, signal.SIGHUP):
-        # By a handler, not ignored: what a worker begins has its own again.
+        # By a handler, not ignored: processes that a worker starts get the default again.
         signal.signal(number, lambda number, frame: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGHUP})
 
@@ -95,9 +95,9 @@ def _kill(pool: "ProcessPoolExecutor") -> None:
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Workers are started with interrupts blocked: Ctrl-C is for this process, and they end with it.
+    """Start workers with interrupts blocked: Ctrl-C is for this process, and they end with it.
 
-    The tracker that cleans up behind a process that was killed is started along with them, and says nothing of it.
+    The tracker that cleans up after a killed process is started along with them, without a warning.
     """
     quiet = "ignore:resource_tracker"
     sys.warnoptions.append(quiet)

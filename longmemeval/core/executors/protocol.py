@@ -1,4 +1,4 @@
-"""What an executor is, and what the tasks are that it runs."""
+"""The protocol of executors and the tasks they run."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ R = TypeVar("R")
 
 
 class Failure(Struct, frozen=True):
-    """An error on its way from a worker: ours take keywords, which unpickling does not give back."""
+    """An error on its way from a worker: our errors take keywords, which unpickling does not restore."""
 
     kind: type[HarnessError]
     what: str
@@ -21,16 +21,16 @@ class Failure(Struct, frozen=True):
     fix: str
 
     def error(self) -> HarnessError:
-        """The error again."""
+        """Return the original error."""
         return self.kind(self.what, where=self.where, fix=self.fix)
 
 
 @dataclass(frozen=True)
 class Done(Generic[R]):
-    """What came of a task."""
+    """The outcome of a task."""
 
     key: Hashable
-    """The task's."""
+    """Key of the task."""
     outcome: R | Failure
 
 
@@ -42,12 +42,12 @@ class Task(Generic[T, R]):
     """
 
     key: Hashable
-    """Tells it from the others of its kind."""
+    """Distinguishes it from others of its kind."""
     work: Callable[[T], R]
-    """A function of a module."""
+    """Module-level function."""
     given: T
     size: int
-    """How many bytes go with it, about."""
+    """Approximate number of bytes sent with it."""
 
     def __call__(self) -> Done[R]:
         """Do the work."""
@@ -62,19 +62,19 @@ class Executor(Protocol):
     """Runs tasks: in processes or threads of this machine, or on others that see the same folders."""
 
     def map(self, tasks: Iterable[Task[T, R]], workers: int | None) -> Iterator[Done[R]]:
-        """Call each of `tasks` once, wherever that may be.
+        """Call each of `tasks` once, on any worker.
 
-        Making a task takes time, and each holds megabytes: the next is to be taken when there is room for it, so that
-        tasks are made while others run. `as_finished` does that over whatever gives futures.
+        Creating a task takes time, and each holds megabytes: take the next one when there is capacity for it, so that
+        tasks are created while others run. `as_finished` does that for anything that provides futures.
 
         Args:
-            tasks: what to call.
-            workers: how many at a time, as the user asked for; None: as many as there are.
+            tasks: tasks to call.
+            workers: number at a time, as the user asked; None: all there are.
 
         Yields:
-            What the tasks return, as they finish, in any order. If it is a generator, it gets to know when something
-            went wrong. On an exception that `tasks` raises or that is thrown in, nothing new should begin; what has
-            begun is finished and yielded, as it may have been paid for, and the exception is raised again. Where it
-            is closed, or interrupted, all work should end at once.
+            The results of the tasks as they finish, in any order. A generator is notified when something goes wrong:
+            on an exception that `tasks` raises or that is thrown in, no new task should start; started ones are
+            finished and yielded, as they may have been paid for, and the exception is raised again. When it is
+            closed or interrupted, all work should end at once.
         """
         ...

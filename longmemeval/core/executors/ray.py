@@ -1,4 +1,4 @@
-"""Ray: tasks on the workers of a cluster, or of one that is started on this machine. The extra `ray`."""
+"""Ray: tasks on the workers of an existing cluster or of one started on this machine. The extra `ray`."""
 
 import logging
 import os
@@ -19,20 +19,20 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 ADDRESS = "RAY_ADDRESS"
-"""Ray's own environment variable with the address of a cluster; Ray sets it in jobs that it begins."""
+"""Ray's own environment variable with the address of a cluster; Ray sets it in jobs that it starts."""
 _CONNECT_S = 5
 _WORKERS_S = 300
-"""How long a cluster may have no workers: one that grows by itself takes minutes."""
+"""Seconds a cluster may have no workers: an autoscaling one takes minutes to start some."""
 _STORE_BYTES = 80 * 2**20
-"""Near the least that Ray takes: no text goes through its store."""
+"""Close to Ray's minimum: no text goes through its store."""
 
 
 class Ray:
     """A Ray cluster.
 
     Args:
-        address: of its head (`host:6379`), or `auto` on a machine of the cluster; empty: as the environment says, else
-            a cluster on this machine that ends with the command.
+        address: head of the cluster (`host:6379`), or `auto` on one of its machines; empty: as the environment says,
+            else a cluster on this machine that ends with the command.
     """
 
     embeds_in_tasks = True
@@ -41,14 +41,15 @@ class Ray:
         self._address = address
 
     def at(self, address: str) -> "Ray":
-        """The same at that address."""
+        """Return the executor for the cluster at `address`."""
         return Ray(address)
 
     def map(self, tasks: Iterable[Task[T, R]], workers: int | None) -> Generator[Done[R], None, None]:
-        """See `Executor.map`.
+        """Run the tasks; see `Executor.map`.
 
         Raises:
-            HarnessError: Ray is not installed, nobody is at the address, or a haystack lost its worker several times.
+            HarnessError: Ray is not installed, no cluster is at the address, or a haystack lost its worker several
+                times.
         """
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:
@@ -73,7 +74,7 @@ class Ray:
 
 
 def worker_name() -> str:
-    """Of the worker this runs in: its machine and process."""
+    """Return the name of the worker this runs in: its machine and process."""
     import ray
 
     return f"{ray.util.get_node_ip_address()}:{os.getpid()}"
@@ -81,7 +82,7 @@ def worker_name() -> str:
 
 @contextmanager
 def _connected(address: str, workers: int | None) -> Iterator[str]:
-    """This process as a driver of the cluster; the address of this machine that its workers reach.
+    """Connect this process as a driver of the cluster; yield the address of this machine that workers reach.
 
     Raises:
         HarnessError: there is no cluster at the address, or it has another version of Ray or Python.
@@ -96,7 +97,7 @@ def _connected(address: str, workers: int | None) -> Iterator[str]:
         if not address:
             begin("local", num_cpus=workers, object_store_memory=_STORE_BYTES, include_dashboard=False)
         else:
-            _see_somebody(address)
+            _check_reachable(address)
             begin(address)
     except (ConnectionError, TimeoutError, RuntimeError, ValueError, OSError) as error:
         raise HarnessError(
@@ -111,15 +112,15 @@ def _connected(address: str, workers: int | None) -> Iterator[str]:
         ray.shutdown()
 
 
-def _see_somebody(address: str) -> None:
-    """Ray itself looks for minutes."""
+def _check_reachable(address: str) -> None:
+    """Connect to the address once, since Ray itself would try for minutes."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
     if host and port.isdigit():
         socket.create_connection((host, int(port)), _CONNECT_S).close()
 
 
 class _Engine:
-    """The cluster that this process is connected to, as `cluster.run` wants it."""
+    """The cluster that this process is connected to, as `cluster.run` expects it."""
 
     def __init__(self) -> None:
         import ray
@@ -134,7 +135,7 @@ class _Engine:
         return future
 
     def silent(self, seconds: float) -> list[str]:
-        """None: Ray watches its machines itself."""
+        """Return an empty list: Ray watches its machines itself."""
         return []
 
     def has_workers(self) -> bool:
@@ -143,7 +144,7 @@ class _Engine:
         return time.monotonic() < self._had_workers + _WORKERS_S
 
     def drop(self, worker: str) -> None:
-        """End it, by a task on the same machine; Ray does its work elsewhere then."""
+        """End the worker by a task on the same machine; Ray then runs its work elsewhere."""
         machine, _, process = worker.rpartition(":")
         self._kill.options(num_cpus=0, resources={f"node:{machine}": 0.001}).remote(int(process))
 

@@ -1,4 +1,4 @@
-"""Executors by name, and tasks run by the one that was asked for."""
+"""Executors by name, and running tasks on the selected one."""
 
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
@@ -34,21 +34,21 @@ _PARALLEL_FROM = 64
 
 
 def is_alone(name: str | None, jobs: int | None, haystacks: int) -> bool:
-    """Whether the work is done in this process, because no workers were asked for and they would not pay.
+    """Return whether to work in this process: no workers were asked for and they would not pay off.
 
     Args:
-        name: the executor that was asked for, if any.
-        jobs: how many workers were asked for, if that was said.
-        haystacks: how many there are to do.
+        name: executor the user asked for, if any.
+        jobs: number of workers the user asked for, if any.
+        haystacks: number of haystacks to process.
     """
     return name is None and (jobs == 1 or (jobs is None and haystacks < _PARALLEL_FROM))
 
 
 def executor_named(name: str) -> Executor:
-    """The executor of that name; of a cluster it may be followed by its address, as in `dask@tcp://host:8786`.
+    """Return the executor of that name, for a cluster with an optional address: `dask@tcp://host:8786`.
 
     Raises:
-        HarnessError: there is none, or it has no address.
+        HarnessError: there is none, or it takes no address.
     """
     base, _, address = name.partition("@")
     executor = EXECUTORS.get(base)
@@ -64,26 +64,25 @@ def executor_named(name: str) -> Executor:
 
 
 def embeds_in_tasks(name: str | None) -> bool:
-    """Whether the executor of that name wants texts to be embedded by its workers, not beforehand."""
+    """Return whether the executor of that name wants its workers to embed texts, instead of beforehand."""
     return name is not None and bool(getattr(executor_named(name), "embeds_in_tasks", False))
 
 
 def run_tasks(
     tasks: Iterable[Task[T, R]], haystacks: int, *, name: str | None, jobs: int | None
 ) -> Generator[tuple[object, R], None, None]:
-    """Run `tasks` by the executor of that name; None: by `processes`, where workers pay.
+    """Run `tasks` on the executor of that name; None: on `processes`, where workers pay off.
 
     Args:
         tasks: independent of each other.
-        haystacks: how many tasks there are.
-        name: of the executor.
-        jobs: how many workers; None: as many as the executor has, of processes one per core.
+        haystacks: number of tasks.
+        jobs: number of workers; None: all that the executor has, for processes one per core.
 
     Yields:
         The key of each task and its result, as they finish. Closed before its end, it ends the work at once.
 
     Raises:
-        HarnessError: a task failed; nothing new begins then, and the results of what had begun come first. Or the
+        HarnessError: a task failed (no new task starts then, and the results of started ones come first), or the
             executor itself failed.
     """
     executor = SerialExecutor() if is_alone(name, jobs, haystacks) else executor_named(name or "processes")
@@ -91,7 +90,7 @@ def run_tasks(
         take, failure = partial(next, done), None
         while True:
             try:
-                one = take()
+                finished = take()
             except StopIteration:
                 break
             except HarnessError:
@@ -104,17 +103,17 @@ def run_tasks(
                     fix="Fix this and rerun the command, or choose another --executor; finished work is kept",
                 ) from error
             take = partial(next, done)
-            if not isinstance(one.outcome, Failure):
-                yield one.key, one.outcome
+            if not isinstance(finished.outcome, Failure):
+                yield finished.key, finished.outcome
             elif failure is None:
-                failure = one.outcome.error()
+                failure = finished.outcome.error()
                 take = partial(done.throw, failure)
     if failure is not None:
         raise failure
 
 
 def in_order(numbered: Iterable[tuple[object, R]]) -> Iterator[R]:
-    """Results whose keys are 0, 1, 2, … in that order."""
+    """Iterate over results whose keys are 0, 1, 2, … in that order."""
     waiting: dict[object, R] = {}
     expected = 0
     for key, result in numbered:
@@ -125,5 +124,5 @@ def in_order(numbered: Iterable[tuple[object, R]]) -> Iterator[R]:
 
 
 def _as_generator(done: Iterator[Done[R]]) -> Generator[Done[R], None, None]:
-    """What `Executor.map` returns; an iterator that is not a generator cannot be thrown into, and simply ends."""
+    """Turn the result of `Executor.map` into a generator; a plain iterator cannot be thrown into, and just ends."""
     yield from done

@@ -1,4 +1,4 @@
-"""Executors within this process: none at all, and threads."""
+"""Executors within this process: serial, and threads."""
 
 from collections.abc import Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,19 +13,19 @@ R = TypeVar("R")
 
 
 class SerialExecutor:
-    """Does a task when it is handed over."""
+    """Runs each task when it is submitted."""
 
     def map(self, tasks: Iterable[Task[T, R]], workers: int | None) -> Generator[Done[R], None, None]:
-        """See `Executor.map`."""
+        """Run the tasks; see `Executor.map`."""
         for task in tasks:
             yield task()
 
 
 class Threads:
-    """Threads: for tasks that wait for servers, or where processes cannot be started."""
+    """Threads, for tasks that wait for servers or where processes cannot be started."""
 
     def map(self, tasks: Iterable[Task[T, R]], workers: int | None) -> Generator[Done[R], None, None]:
-        """See `Executor.map`."""
+        """Run the tasks; see `Executor.map`."""
         from joblib import cpu_count
 
         make_ready()
@@ -34,7 +34,7 @@ class Threads:
         try:
             yield from as_finished(pool.submit, tasks, count)
         except BaseException:
-            # What they are doing cannot be stopped, and is not waited for.
+            # Running tasks cannot be stopped; do not wait for them.
             pool.shutdown(wait=False, cancel_futures=True)
             raise
         pool.shutdown()

@@ -1,4 +1,4 @@
-"""What the errors of a store's client mean: by name, by code, by HTTP status."""
+"""Meanings of the errors of a store's client: by name, by code, by HTTP status."""
 
 from collections.abc import Iterator
 
@@ -25,29 +25,29 @@ PASSING_STATUSES = {408, 429}
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:
-    """Iterate over an error and what it came from."""
-    one: BaseException | None = error
-    while one is not None:
-        yield one
-        one = one.__cause__ or one.__context__
+    """Iterate over an error and its causes."""
+    link: BaseException | None = error
+    while link is not None:
+        yield link
+        link = link.__cause__ or link.__context__
 
 
 def code_of(error: BaseException) -> str:
-    """Return what a store of S3's kind calls an error; empty where it says nothing."""
-    for one in chain(error):
-        response = getattr(one, "response", None)
+    """Return the code that an S3-like store gives an error; empty if it has none."""
+    for link in chain(error):
+        response = getattr(link, "response", None)
         if isinstance(response, dict):
             return str(response.get("Error", {}).get("Code", ""))
     return ""
 
 
 def status_of(error: BaseException) -> int:
-    """Return the HTTP status of a reply that was an error; 0 where there was none."""
-    for one in chain(error):
-        response = getattr(one, "response", None)
+    """Return the HTTP status of an error reply; 0 if there was none."""
+    for link in chain(error):
+        response = getattr(link, "response", None)
         if isinstance(response, dict):
             return int(response.get("ResponseMetadata", {}).get("HTTPStatusCode") or 0)
         for name in ("status_code", "status", "code"):
-            if isinstance(found := getattr(one, name, None), int):
+            if isinstance(found := getattr(link, name, None), int):
                 return found
     return 0

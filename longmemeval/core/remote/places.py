@@ -1,8 +1,8 @@
 """Addresses of folders in stores on the network, and the local folder that stands for one.
 
-`s3://bucket/prefix` is `remote-cache/remote+s3+bucket/prefix` wherever a path is wanted: locks, caches and journals,
-which cannot be in such a store, are there. Who reads and writes fixtures asks `remote_of` whether a path is one of
-those. On the screen and in errors it is the address again (`as_addresses`).
+`s3://bucket/prefix` is `remote-cache/remote+s3+bucket/prefix` wherever a path is needed: locks, caches and journals,
+which cannot be in such a store, are there. Code that reads and writes fixtures checks a path with `remote_of`. On the
+screen and in errors it is the address again (`as_addresses`).
 """
 
 import os
@@ -18,11 +18,11 @@ _STANDS_FOR = re.compile(rf"{re.escape(_MARK)}(s3|gs|az)\+(.+)", re.DOTALL)
 _SHOWN = re.compile(rf"[^\s\"'(]*{re.escape(_MARK)}(s3|gs|az)\+")
 _CACHE_GB = 10.0
 _given: dict[str, str] = {}
-"""Absolute paths to what they were made of."""
+"""Absolute paths to the paths they were made from."""
 
 
 class PlaceError(ValueError):
-    """An address that cannot be used: what is wrong, and what to do."""
+    """An unusable address: what is wrong, and what to do."""
 
     def __init__(self, what: str, fix: str) -> None:
         super().__init__(what)
@@ -36,28 +36,28 @@ class RemoteFolder(NamedTuple):
     scheme: str
     bucket: str
     key: str
-    """Its path in the bucket, without a slash at either end."""
+    """Path in the bucket, without a slash at either end."""
     here: Path
-    """The local folder that stands for the bucket."""
+    """Local folder that stands for the bucket."""
 
     def __str__(self) -> str:
         return f"{self.scheme}://{self.bucket}/{self.key}"
 
     def child(self, name: str) -> "RemoteFolder":
-        """The folder `name` in it."""
+        """Return the sub-folder `name`."""
         return self._replace(key=f"{self.key}/{name}" if self.key else name)
 
 
 def cache_folder() -> Path:
-    """Where what is kept of stores lies."""
+    """Return the folder for local copies of stores."""
     return Path(os.environ.get("LONGMEMEVAL_REMOTE_CACHE_DIR") or "remote-cache")
 
 
 def cache_bytes() -> int:
-    """How much of parts is kept.
+    """Return how many bytes of copies to keep.
 
     Raises:
-        PlaceError: the variable for it is no number above 0.
+        PlaceError: the environment variable is not a number above 0.
     """
     given = os.environ.get("LONGMEMEVAL_REMOTE_CACHE_GB", "")
     try:
@@ -70,7 +70,7 @@ def cache_bytes() -> int:
 
 
 def local_place(given: str | Path) -> Path:
-    """The local folder that `given` names or that stands for it.
+    """Return the local folder that `given` names or that stands for it.
 
     Args:
         given: a path, or an address; `Path("s3://b/p")` is understood too, although it has lost a slash.
@@ -99,7 +99,7 @@ def local_place(given: str | Path) -> Path:
 
 
 def remote_of(path: Path) -> RemoteFolder | None:
-    """The folder in a store that a local path stands for; None where it is only local."""
+    """Return the folder in a store that a local path stands for; None if it is only local."""
     if _MARK not in str(path):
         return None
     for number, part in enumerate(path.parts):
@@ -110,9 +110,9 @@ def remote_of(path: Path) -> RemoteFolder | None:
 
 
 def anchored(path: Path) -> Path:
-    """Return `path` so that it stays where it is when the code of a memory changes the working folder.
+    """Return `path` as absolute, so that it stays valid when the code of a memory changes the working folder.
 
-    On the screen, in errors and in records it is what was given (`as_given`).
+    On the screen, in errors and in records it appears as it was given (`as_given`).
     """
     try:
         absolute = Path.cwd() / path
@@ -124,7 +124,7 @@ def anchored(path: Path) -> Path:
 
 def as_given(text: str) -> str:
     """Return `text` with relative paths as they were given, in place of those that `anchored` made of them."""
-    for absolute, given in sorted(_given.items(), key=lambda one: -len(one[0])):
+    for absolute, given in sorted(_given.items(), key=lambda paths: -len(paths[0])):
         if absolute != given and absolute in text:
             replacement = given.replace("\\", r"\\")
             text = re.sub(rf"(?<![\w./-]){re.escape(absolute)}(?![\w-])", replacement, text)

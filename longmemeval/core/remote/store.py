@@ -1,7 +1,7 @@
-"""A bucket: objects listed, read, and written so that of two writers one wins. Through universal-pathlib and fsspec.
+"""A bucket: list, read and conditionally write objects, through universal-pathlib and fsspec.
 
-A request that fails in a way that may pass (5xx, a time-out, a lost connection) is sent again until one is answered, or
-nothing but failures have come for `give_up_after_s`.
+Of two concurrent writers one wins. A request that fails in a transient way (5xx, a time-out, a lost connection) is
+repeated until one is answered, or nothing but failures have come for `give_up_after_s`.
 """
 
 import math
@@ -40,24 +40,24 @@ _TURNED_DOWN = {"PreconditionFailed", "412"}
 _OVERLAPPED = {"ConditionalRequestConflict", "OperationAborted"}
 _TRIES = 8
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
-"""Between two attempts of a request."""
+"""Seconds between two attempts of a request."""
 _SILENT_S = 15.0
-"""Without a byte for so long, or for a part of the patience where that is less, a request counts as failed."""
+"""Seconds without a byte (or a share of the patience, if less) after which a request counts as failed."""
 _DOWN_S = 10.0
-"""For so long a store that was given up is given up for the tasks that follow."""
+"""Seconds for which a store that was given up is also given up for the tasks that follow."""
 _SLOWEST = 100_000.0
-"""Bytes that a store takes in a second, at least."""
+"""Bytes per second that a store accepts at least."""
 _PARTS = 10
-"""Of the time until giving up: the longest that a silent request or a pause takes."""
+"""Divisor of the time until giving up: the longest silence of a request, and the longest pause."""
 
 T = TypeVar("T")
 
 
 class _PassingError(FixtureError):
-    """A request failed in a way that may pass.
+    """A request failed in a way that may be transient.
 
     Args:
-        answered: whether the store said so itself.
+        answered: whether the failure is the store's own reply.
     """
 
     def __init__(self, what: str, *, where: str, fix: str, answered: bool) -> None:
@@ -66,7 +66,7 @@ class _PassingError(FixtureError):
 
 
 class StoredObject(NamedTuple):
-    """What a listing says of an object."""
+    """An object as a listing describes it."""
 
     version: str
     size: int
@@ -76,8 +76,8 @@ class Store:
     """One bucket.
 
     Args:
-        scheme: of its address.
-        bucket: its name.
+        scheme: scheme of its address.
+        bucket: name of the bucket.
 
     Raises:
         HarnessError: the package for it is not installed.
@@ -97,14 +97,14 @@ class Store:
         self.be_patient(GIVE_UP_AFTER_S)
 
     def be_patient(self, give_up_after_s: float, *, is_there: bool = False) -> None:
-        """Begin anew to wait for a store that fails.
+        """Start waiting anew for a store that fails.
 
         Args:
-            give_up_after_s: seconds of failures without an answer after which nothing more is sent.
-            is_there: it has answered the process that sent a task here; one that never answered is not waited for.
+            give_up_after_s: seconds of failures without a success after which no more requests are sent.
+            is_there: it has answered the process that sent a task here; a store that never answered is not waited for.
         """
         if is_there and time.monotonic() < self._down_until:
-            return  # Tasks that were handed over before the command heard of it end with it.
+            return  # Tasks submitted before the command learned of it end with it.
         if is_there and self._answered_at and not self._down and give_up_after_s == self._give_up_after_s:
             return  # Other threads may be waiting.
         self._give_up_after_s = give_up_after_s
@@ -113,7 +113,7 @@ class Store:
         self._failing_since: float | None = None
         self._attempts = 0
         self._down = None
-        with self._told():
+        with self._translated_errors():
             try:
                 from upath import UPath
 
@@ -127,10 +127,10 @@ class Store:
                     fix=f"Install them with `pip install 'longmemeval[{extra}]'`",
                 ) from error
         if self._scheme == "s3":
-            self._fs.retries = 1  # They are made here.
+            self._fs.retries = 1  # Retries are made here.
 
     def listing(self, prefix: str) -> dict[str, StoredObject]:
-        """All objects under the folder `prefix`, by their paths in it; one request for a thousand."""
+        """List all objects under the folder `prefix`, by their paths in it; one request per thousand."""
 
         def find() -> dict[str, Any]:
             try:
@@ -141,13 +141,13 @@ class Store:
 
         start = len(self._path(prefix).rstrip("/")) + 1
         return {
-            path[start:]: StoredObject(_version(told), int(told.get("size") or 0))
-            for path, told in self._asked(prefix, find).items()
+            path[start:]: StoredObject(_version(details), int(details.get("size") or 0))
+            for path, details in self._send(prefix, find).items()
             if path[start:]
         }
 
     def folders(self, prefix: str) -> list[str]:
-        """The names of the folders in the folder `prefix`, in their order."""
+        """List the names of the folders in the folder `prefix`, sorted."""
 
         def look() -> list[dict[str, Any]]:
             try:
@@ -156,11 +156,11 @@ class Store:
                 self._check_bucket()
                 return []
 
-        found = self._asked(prefix, look)
-        return sorted(one["name"].rstrip("/").rpartition("/")[2] for one in found if one["type"] == "directory")
+        found = self._send(prefix, look)
+        return sorted(entry["name"].rstrip("/").rpartition("/")[2] for entry in found if entry["type"] == "directory")
 
     def read(self, key: str) -> bytes | None:
-        """An object's bytes; None where it is not there."""
+        """Return an object's bytes; None if it does not exist."""
 
         def fetch() -> bytes | None:
             try:
@@ -169,19 +169,19 @@ class Store:
                 self._check_bucket()
                 return None
 
-        return self._asked(key, fetch)
+        return self._send(key, fetch)
 
     def read_many(self, keys: Collection[str]) -> Iterator[tuple[str, bytes]]:
-        """Objects, many at a time; those that are not there are left out."""
+        """Read objects, many at a time; missing ones are left out."""
         for start in range(0, len(keys), _AT_ONCE):
             wanted = [self._path(key) for key in list(keys)[start : start + _AT_ONCE]]
             found: dict[str, bytes] = {}
-            self._asked("", partial(self._fetch, wanted, found))
+            self._send("", partial(self._fetch, wanted, found))
             for path, data in found.items():
                 yield path[len(self._bucket) + 1 :], data
 
     def _fetch(self, wanted: Sequence[str], found: dict[str, bytes]) -> None:
-        """Add to `found` what it lacks of `wanted`; what came before another failed is not fetched again."""
+        """Add to `found` the missing ones of `wanted`; objects fetched before a failure are not fetched again."""
         failed = list[BaseException]()
         lacking = [path for path in wanted if path not in found]
         for path, data in self._fs.cat(lacking, on_error="return").items():
@@ -193,18 +193,18 @@ class Store:
             raise failed[0]
 
     def create(self, key: str, data: bytes) -> bool:
-        """Write an object that is not there yet; false where one is."""
+        """Write an object unless it exists; return False if it does."""
         return self._put(key, data, {"mode": "create"})
 
     def replace(self, key: str, data: bytes, version: str) -> bool:
-        """Write an object in place of that version of it; false where it is another by now.
+        """Replace that version of an object; return False if it has another version by now.
 
-        Only S3 is asked to see to that; elsewhere the last writer wins.
+        Only S3 checks the version; elsewhere the last writer wins.
         """
         return self._put(key, data, {"IfMatch": version} if self._scheme == "s3" else {})
 
     def overwrite(self, key: str, data: bytes) -> None:
-        """Write an object, whatever is there."""
+        """Write an object, replacing any existing one."""
         self._put(key, data, {})
 
     def remove(self, keys: Sequence[str]) -> None:
@@ -215,10 +215,10 @@ class Store:
                 self._fs.rm_file(self._path(key))
 
         for key in keys:
-            self._asked(key, partial(remove, key))
+            self._send(key, partial(remove, key))
 
     def _put(self, key: str, data: bytes, condition: dict[str, str]) -> bool:
-        # Nothing else limits how long a store may take no byte of it.
+        # Nothing else limits how long a store may accept no bytes.
         longest = self._silent_s + len(data) / _SLOWEST
 
         def write() -> bool:
@@ -244,13 +244,13 @@ class Store:
                         raise
             return False
 
-        return self._asked(key, write)
+        return self._send(key, write)
 
-    def _asked(self, key: str, work: Callable[[], T]) -> T:
-        """What a request gives, sent again while the store fails in a way that may pass.
+    def _send(self, key: str, work: Callable[[], T]) -> T:
+        """Send a request, repeatedly while the store fails in a transient way, and return its result.
 
         Raises:
-            StoreDownError: it has done nothing else for too long.
+            StoreDownError: it has only failed for too long.
             FixtureError: it refuses, or was never reached.
         """
         pause = _FIRST_PAUSE_S
@@ -259,7 +259,7 @@ class Store:
                 raise self._down
             begun = time.monotonic()
             try:
-                with self._told(key):
+                with self._translated_errors(key):
                     found = work()
             except _PassingError as error:
                 self._failed(begun, pause, error)
@@ -277,7 +277,7 @@ class Store:
             self._answered_at, self._failing_since, self._attempts = time.monotonic(), None, 0
 
     def _failed(self, begun: float, pause: float, error: _PassingError) -> None:
-        """Count a failure; raise where no attempt is to follow after `pause`."""
+        """Count a failure; raise if no attempt is to follow after `pause`."""
         with self._lock:
             if self._answered_at is None and not error.answered:
                 raise error
@@ -298,7 +298,7 @@ class Store:
         return f"{self._bucket}/{key}" if key else self._bucket
 
     def _check_bucket(self) -> None:
-        """Tell apart an object that is not there and a bucket that is not."""
+        """Distinguish a missing object from a missing bucket."""
         self._is_there = self._is_there or bool(self._fs.exists(self._bucket))
         if not self._is_there:
             raise HarnessError(
@@ -308,8 +308,8 @@ class Store:
             )
 
     @contextmanager
-    def _told(self, key: str = "") -> Iterator[None]:
-        """What a store and its libraries raise, as errors that say what to do."""
+    def _translated_errors(self, key: str = "") -> Iterator[None]:
+        """Turn errors of a store and its libraries into errors that say what to do."""
         try:
             yield
         except HarnessError:
@@ -318,12 +318,12 @@ class Store:
             raise self._error(error, f"{self._address}/{key}".rstrip("/")) from error
 
     def _error(self, error: Exception, where: str) -> HarnessError:
-        kinds = {type(one).__name__ for one in chain(error)}
-        codes = {code_of(one) for one in chain(error)}
+        kinds = {type(link).__name__ for link in chain(error)}
+        codes = {code_of(link) for link in chain(error)}
         if isinstance(error, PermissionError) or kinds & NO_LOGIN or codes & REFUSED:
             known = "refuses these keys" if not kinds & NO_LOGIN else "wants keys, and none are set"
             return FixtureError(f"The store {known}", where=where, fix=_LOGINS[self._scheme])
-        if kinds & UNREACHED or any(isinstance(one, TimeoutError | ConnectionError) for one in chain(error)):
+        if kinds & UNREACHED or any(isinstance(link, TimeoutError | ConnectionError) for link in chain(error)):
             again = f"Check the network and the address{_ENDPOINTS.get(self._scheme, '')}"
             return _PassingError(
                 f"The store cannot be reached ({type(error).__name__})",
@@ -347,18 +347,17 @@ class Store:
 
 
 def _options(scheme: str, silent_s: float) -> dict[str, Any]:
-    """What a store's library is told.
+    """Return the options for a store's library.
 
     Args:
-        scheme: of the address.
-        silent_s: how long a request may go without a byte.
+        silent_s: seconds a request may go without a byte.
     """
     if scheme != "s3":
         return {}
     return {
-        # Named here, for libraries keep what they made for another one.
+        # Named here, since libraries reuse clients made with other options.
         "endpoint_url": os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or None,
-        # A store that is not there is told in seconds.
+        # A missing store is noticed within seconds.
         "config_kwargs": {
             "retries": {"total_max_attempts": 2},
             "connect_timeout": min(10.0, silent_s),
@@ -370,16 +369,18 @@ def _options(scheme: str, silent_s: float) -> dict[str, Any]:
     }
 
 
-def _version(told: dict[str, Any]) -> str:
+def _version(details: dict[str, Any]) -> str:
     for key in ("ETag", "etag", "generation"):
-        if told.get(key):
-            return str(told[key])
-    changed = told.get("LastModified") or told.get("last_modified") or told.get("mtime") or told.get("created")
-    return f"{changed}-{told.get('size')}"
+        if details.get(key):
+            return str(details[key])
+    changed = (
+        details.get("LastModified") or details.get("last_modified") or details.get("mtime") or details.get("created")
+    )
+    return f"{changed}-{details.get('size')}"
 
 
 def store_of(folder: RemoteFolder) -> Store:
-    """The bucket of a folder; one object for each in a process."""
+    """Return the bucket of a folder; one object per bucket in a process."""
     return _store(folder.scheme, folder.bucket, os.getpid())
 
 

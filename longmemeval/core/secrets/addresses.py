@@ -1,4 +1,4 @@
-"""Addresses of endpoints: which can be called, and how the user information in one is sent."""
+"""Addresses of endpoints: which ones can be called, and how their user information is sent."""
 
 import base64
 from typing import NamedTuple
@@ -6,24 +6,24 @@ from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 
 class Address(NamedTuple):
-    """An endpoint as a client takes it."""
+    """An endpoint as a client expects it."""
 
     url: str
-    """Without user information."""
+    """Address without user information."""
     headers: dict[str, str]
-    """The user information as HTTP wants it: `Authorization: Basic …` (RFC 7617). Empty where there is none."""
+    """The user information as an HTTP header: `Authorization: Basic …` (RFC 7617). Empty if there is none."""
 
 
 class Fault(NamedTuple):
-    """Why an address cannot be called; neither text holds any of it."""
+    """Reason why an address cannot be called; neither text contains any of it."""
 
     what: str
-    """Goes on after "The endpoint …"."""
+    """Continues "The endpoint …"."""
     fix: str
 
 
 def fault_of(address: str) -> Fault | None:
-    """What is wrong with the address of an OpenAI-compatible endpoint; None: nothing."""
+    """Return what is wrong with the address of an OpenAI-compatible endpoint; None if nothing is."""
     try:
         parts = urlsplit(address)
         callable_ = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
@@ -46,7 +46,7 @@ def fault_of(address: str) -> Fault | None:
 
 
 def split_address(address: str) -> Address:
-    """`address` without its user information, which becomes a header; LiteLLM would refuse to call it otherwise."""
+    """Move the user information of `address` into a header; LiteLLM would refuse to call it otherwise."""
     parts = urlsplit(address)
     if "@" not in parts.netloc:
         return Address(address, {})

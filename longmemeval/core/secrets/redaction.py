@@ -1,18 +1,18 @@
-"""Keeping secrets out of what is printed and written.
+"""Keeping secrets out of printed and written text.
 
-Secret are the values of environment variables whose name says so (`OPENAI_API_KEY`, `gateway_token`), and password
-and query of every address that is given (`register_address`) or is in the environment; the user's name in one only
-where it looks like a key. They are found by value, in every spelling that servers and libraries give them: as they are,
+Secrets are the values of environment variables whose name says so (`OPENAI_API_KEY`, `gateway_token`), and the password
+and query of every address that is given (`register_address`) or is in the environment; the user name in one only if it
+looks like a key. They are found by value, in every spelling that servers and libraries give them: verbatim,
 percent-encoded, JSON-escaped, in base64 (as in `Basic …`, whatever comes before them), or cut off after their first 16
-characters. The name of a variable never loses a part of itself.
+characters. The name of a variable is never redacted in part.
 
 Four degrees, for four kinds of text:
 
-- `record_without_secrets`: values, but for plain words, in records that are read again. Keys, ids and names stay.
-- `without_secrets`: values alone. For data (a model's answer), which stays byte for byte as it is otherwise.
-- `hide`: values, short ones too where something beside them says what they are, and user information in any address.
-  For what the harness itself says; every `HarnessError` and everything on the screen goes through it.
-- `redact`: that, and whatever looks like a key. For texts of servers, and for command lines.
+- `record_without_secrets`: values other than plain words, in records that are read again. Keys, ids and names stay.
+- `without_secrets`: values only. For data (a model's answer), which otherwise stays byte for byte as it is.
+- `hide`: values, including short ones where the context marks them as secret, and user information in any address.
+  For the harness's own texts; every `HarnessError` and everything on the screen goes through it.
+- `redact`: the same, and anything that looks like a key. For texts from servers, and for command lines.
 
 A value of fewer than 8 characters, a number of fewer than 12 digits, or a placeholder such as "password" would take
 ordinary words with it: it is hidden only as a password in an address, or behind `key=`, `Bearer ` and the like.
@@ -36,14 +36,14 @@ MARK = "[redacted]"
 _SHORTEST = 8
 _SHORTEST_NUMBER = 12
 _TELLING_START = 16
-"""Characters after which a value that was cut off is known."""
+"""Characters by which a truncated value is recognised."""
 _ORDINARY_START = re.compile(r"\s|://|^/")
-"""Sentences, addresses and paths begin like others that are not secret."""
+"""Start of sentences, addresses and paths, shared with many that are not secret."""
 _PLAIN_WORD = re.compile(r"[a-z]{1,15}", re.I)
-"""A password that is one would take settings and names with it."""
+"""A password that is a plain word: redacting it would destroy settings and names."""
 _WORD = r"(?:[a-z]{1,23}|[A-Z]{1,23}|[a-z]*(?:[A-Z][a-z]{2,})+)"
 _USER_NAME = re.compile(rf"(?:[a-z]{{1,7}}\d[a-z]{{1,7}}|{_WORD}\d{{0,4}})(?:[._@+-](?:{_WORD}\d{{0,4}}|\d{{1,4}}))*")
-"""Words, perhaps numbered; what else stands before the host of an address may be a key."""
+"""Words, possibly numbered; anything else before the host of an address may be a key."""
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
 _SAYS_MORE = re.compile(r"://|:\S*\s")
 """An address, or `process:` and a command."""
@@ -73,24 +73,24 @@ _from_addresses: set[str] = set()
 
 
 def register_address(address: str | None) -> None:
-    """Remember the secrets in an address that was given: its user information and its query."""
+    """Remember the secrets in an address given by the user: its user information and its query."""
     _from_addresses.update(_secrets_in(address or ""))
 
 
 def without_secrets(text: str) -> str:
-    """`text` without secret values; anything else in it stays as it is."""
+    """Return `text` without secret values, otherwise unchanged."""
     return _without(text, _secrets().spellings)
 
 
 def record_without_secrets(record: T, names: Collection[str]) -> T:
-    """A record of JSON values that is read again: no key, id or name in it changes, nor a word that is also a password.
+    """Return a record of JSON values without secrets.
 
-    A secret that is a plain word is hidden where it is said to be one: under `password` and the like, behind
-    `password=`, and before the `@` of an address.
+    The record is read again: no key, id or name in it changes, nor a word that is also a password. A secret that is a
+    plain word is hidden only where it is marked as one: under `password` and the like, behind `password=`, and before
+    the `@` of an address.
 
     Args:
-        record: the values.
-        names: the keys under which ids and names stand, at any depth. Addresses and commands there are no names.
+        names: keys whose values are ids and names, at any depth. Addresses and commands there do not count as names.
     """
     return cast(T, _cleaned(record, frozenset(names), "", named=False))
 
@@ -103,12 +103,12 @@ def _cleaned(value: object, names: frozenset[str], key: str, *, named: bool) -> 
             return without_secrets(value)
         text, lowered = _without(value, _secrets().unusual), value.lower()
         for word in _secrets().words:
-            text = _said(word).sub(_marked_behind, text) if word.lower() in lowered else text
+            text = _given_as_secret(word).sub(_marked_behind, text) if word.lower() in lowered else text
         return text
     if isinstance(value, Mapping):
-        return {name: _cleaned(one, names, name, named=named or name in names) for name, one in value.items()}
+        return {name: _cleaned(entry, names, name, named=named or name in names) for name, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_cleaned(one, names, key, named=named) for one in value]
+        return [_cleaned(entry, names, key, named=named) for entry in value]
     return value
 
 
@@ -123,7 +123,7 @@ def _marked(found: re.Match[str]) -> str:
 
 
 def _is_in_variable(text: str, start: int, end: int) -> bool:
-    """Whether what was found is a part of a variable's name: `postgres` in `POSTGRES_PASSWORD`."""
+    """Return whether the match is part of a variable's name: `postgres` in `POSTGRES_PASSWORD`."""
     for name in _NAME.finditer(text, max(0, start - _LONGEST_NAME), end + _LONGEST_NAME):
         if name.start() <= start and end <= name.end() and name.end() - name.start() > end - start:
             return name[0] in os.environ or bool(_VARIABLE.fullmatch(name[0]) and _is_secret(name[0]))
@@ -131,7 +131,7 @@ def _is_in_variable(text: str, start: int, end: int) -> bool:
 
 
 def hide(text: str) -> str:
-    """`text` without secret values, and without user information in addresses."""
+    """Return `text` without secret values, and without user information in addresses."""
     text = _USER_INFORMATION.sub(MARK, without_secrets(text))
     lowered = text.lower()
     for value in _secrets().weak:
@@ -147,14 +147,14 @@ def _marked_behind(found: re.Match[str]) -> str:
 
 
 def redact(text: str) -> str:
-    """`text` without anything that is or looks like a secret: `sk-…`, `Basic …`, queries, long random words."""
+    """Return `text` without anything that is or looks like a secret: `sk-…`, `Basic …`, queries, long random words."""
     return _KEY_LIKE.sub(MARK, _QUERY.sub(rf"\1{MARK}", hide(text)))
 
 
 def public_url(url: str) -> str:
-    """Scheme, host, port and path of `url`, without final slash: nothing else of it is for others to see.
+    """Return scheme, host, port and path of `url`, without final slash: the part that others may see.
 
-    Where user information has a raw `/`, `?` or `#`, its end cannot be found: all behind the scheme is left out.
+    If user information has a raw `/`, `?` or `#`, its end cannot be found: everything after the scheme is left out.
     """
     try:
         parts = urlsplit(url)
@@ -170,29 +170,29 @@ def public_url(url: str) -> str:
 
 class _Spelling(NamedTuple):
     start: str
-    """In lower case; a text without it does not hold the spelling. Looking for it is a hundred times as fast."""
+    """Start in lower case; a text without it does not contain the spelling. This check is a hundred times as fast."""
     pattern: str
 
 
 class _Secrets(NamedTuple):
     spellings: tuple[_Spelling, ...]
-    """Of the values that are looked for anywhere."""
+    """Spellings of the values searched for everywhere."""
     unusual: tuple[_Spelling, ...]
-    """Those of them that are no plain words."""
+    """Spellings of values that are not plain words."""
     words: tuple[str, ...]
-    """The values that are."""
+    """Values that are plain words."""
     weak: tuple[str, ...]
-    """Values that are looked for only where something beside them says what they are."""
+    """Values searched for only where the context marks them as secret."""
 
 
 _Collected = tuple[Mapping[Any, Any], frozenset[str], _Secrets]
 _last: _Collected = ({}, frozenset(), _Secrets((), (), (), ()))
-"""The environment and the addresses that secrets were last collected from, and these."""
+"""The environment and addresses from which secrets were last collected, and those secrets."""
 
 
 def _secrets() -> _Secrets:
     global _last
-    # What is behind `os.environ`: to compare it takes microseconds, to read all variables through it far longer.
+    # The dictionary behind `os.environ`: comparing it takes microseconds, reading all variables through it far longer.
     variables: Mapping[Any, Any] = vars(os.environ).get("_data", os.environ)
     environment, addresses, collected = _last
     if variables != environment or addresses != _from_addresses:
@@ -231,7 +231,7 @@ def _any(patterns: tuple[str, ...]) -> re.Pattern[str]:
 
 @lru_cache(64)
 def _weak(value: str) -> re.Pattern[str]:
-    """Finds a weak value as a password in an address; if it has letters and is not a single sign, behind words too."""
+    """Return a pattern for a weak value: as a password in an address, and, if it has letters, behind telling words."""
     pattern, before = re.escape(value), ""
     if len(value) > 2 and any(character.isalpha() for character in value):
         before = rf"({_SAYS_SECRET}s?\b[^\n]{{0,24}}?(?<![a-z0-9])){pattern}(?![a-z0-9])|"
@@ -239,8 +239,8 @@ def _weak(value: str) -> re.Pattern[str]:
 
 
 @lru_cache(64)
-def _said(word: str) -> re.Pattern[str]:
-    """Finds a plain word where it is given as a secret, or is the password in an address."""
+def _given_as_secret(word: str) -> re.Pattern[str]:
+    """Return a pattern for a plain word where it is given as a secret, or is the password in an address."""
     return re.compile(rf"({_SAYS_SECRET}s?[\"']?\s*[:=]\s*[\"']?){word}(?![a-z0-9])|(:){word}(?=@)", re.I)
 
 
@@ -250,7 +250,7 @@ def _is_weak(value: str) -> bool:
 
 
 def _is_path(value: str) -> bool:
-    """Whether a variable says where a key is, not what it is."""
+    """Return whether a variable gives the path of a key, not the key itself."""
     try:
         return value.startswith(("/", "~")) and Path(value).expanduser().exists()
     except (OSError, RuntimeError, ValueError):
@@ -258,9 +258,9 @@ def _is_path(value: str) -> bool:
 
 
 def _secrets_in(text: str) -> Iterator[str]:
-    """Password and query of the addresses in `text`, and what stands for the user's name where that may be a key."""
+    """Iterate over passwords and queries of the addresses in `text`, and user names that may be keys."""
     for address in _ADDRESS.findall(text):
-        # From the right: a password that was not encoded may hold a `/` or an `@`.
+        # From the right: an unencoded password may contain a `/` or an `@`.
         behind = address.partition("://")[2]
         before, at, _ = behind.rpartition("@")
         user, colon, password = before.partition(":")
@@ -277,25 +277,26 @@ def _is_key(user: str) -> bool:
 
 
 def _spellings(value: str) -> Iterator[_Spelling]:
-    """The ways in which a value is written, itself among them."""
+    """Iterate over the ways to write a value, itself included."""
     plain = {value, unquote(value)}
-    for one in plain.copy():
-        plain |= {quote(one, safe=""), quote(one), quote_plus(one), html.escape(one), repr(one)[1:-1]}
-        escaped = {json.dumps(one)[1:-1], json.dumps(one, ensure_ascii=False)[1:-1]}
+    for form in plain.copy():
+        plain |= {quote(form, safe=""), quote(form), quote_plus(form), html.escape(form), repr(form)[1:-1]}
+        escaped = {json.dumps(form)[1:-1], json.dumps(form, ensure_ascii=False)[1:-1]}
         plain |= escaped | {text.replace("/", "\\/") for text in escaped} | {json.dumps(text)[1:-1] for text in escaped}
     for spelling in plain:
         yield _Spelling(spelling.lower(), re.escape(spelling))
         if len(spelling) > _TELLING_START + 3 and not _ORDINARY_START.search(spelling[:_TELLING_START]):
             start = spelling[:_TELLING_START]
             yield _Spelling(start.lower(), re.escape(start) + r"[\w+/=.-]*")
-    for one in {value, unquote(value)}:
-        yield from _in_base64(one.encode())
+    for form in {value, unquote(value)}:
+        yield from _in_base64(form.encode())
 
 
 def _in_base64(value: bytes) -> Iterator[_Spelling]:
-    """Three bytes make four characters, so a value has three spellings, by what comes before it.
+    """Iterate over the base64 spellings of a value: three, depending on what comes before it.
 
-    Characters at its ends that depend on neighbours are left out of what is looked for; all of the word is taken.
+    Three bytes make four characters. Characters at its ends that depend on neighbours are left out of the search; the
+    whole word is matched.
     """
     for shift in range(3):
         code = base64.b64encode(b"\0" * shift + value).decode()

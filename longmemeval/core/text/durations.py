@@ -1,8 +1,8 @@
-"""How long something takes, in words."""
+"""Durations in words."""
 
 
 def duration(seconds: float) -> str:
-    """Such as `40 s`, `3 min`, `2 h 5 min`, `3 d 4 h`."""
+    """Format a duration as `40 s`, `3 min`, `2 h 5 min`, `3 d 4 h`."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

@@ -2,11 +2,10 @@
 
 
 def count_of(number: int, noun: str, plural: str = "") -> str:
-    """The number and its noun.
+    """Return the number and its noun.
 
     Args:
-        number: how many.
-        noun: the singular.
-        plural: where adding an "s" does not make it.
+        noun: singular form.
+        plural: plural form, if it is not the singular with an "s".
     """
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

@@ -1,4 +1,4 @@
-"""Numbers, dates and times of English texts in one spelling, so that texts which say the same share words."""
+"""Numbers, dates and times of English texts in one spelling, so that texts with the same meaning share words."""
 
 import re
 
@@ -51,7 +51,7 @@ def plain_quantities(text: str) -> str:
     """Return `text` in lower case with its numbers as digits, its dates as `may 3rd` and its times as `7:30 pm`.
 
     Thousands lose their comma, `400k` is 400000, full hours lose their minutes, `weekly` is `every1week`. The days of
-    dates keep a suffix that no other number has: `May 3` does not hold the number 3.
+    dates keep a suffix that no other number has: `May 3` does not contain the number 3.
     """
     text = _PRONOUN.sub(r"\1", text.lower())
     text = _NUMBER_WORD.sub(_digits, text)

@@ -1,4 +1,4 @@
-"""Words of English texts, as lexical matching sees them: no stop words, and one stem for all forms of a word."""
+"""Words of English texts for lexical matching: no stop words, and one stem for all forms of a word."""
 
 import re
 from functools import lru_cache
@@ -37,15 +37,15 @@ _VOWEL = re.compile(r"[aeiouy]")
 
 
 def content_words(text: str) -> list[str]:
-    """Stems of the words of `text` in order, case folded, without possessive endings and stop words."""
+    """Return the stems of the words of `text` in order, case folded, without possessive endings and stop words."""
     return [stemmed for stemmed in map(_content_stem, _WORD.findall(text.replace("\u2019", "'").casefold())) if stemmed]
 
 
 def stem(word: str) -> str:
-    """What the forms of a lower-case English word have in common, such as `graduat` for graduate and graduated.
+    """Return the common part of the forms of a lower-case English word: `graduat` for graduate and graduated.
 
-    Plural, past and progressive endings go, then a final e; a final y becomes i and a doubled last letter single, so
-    that study and studies, knit and knitted agree. Common irregular forms come from a table.
+    Plural, past and progressive endings are removed, then a final e; a final y becomes i and a doubled last letter
+    single, so that study and studies, knit and knitted agree. Common irregular forms come from a table.
     """
     word = IRREGULAR.get(word, word)
     if len(word) < 3:
@@ -58,5 +58,5 @@ def stem(word: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _content_stem(word: str) -> str:
-    """The stem of a content word, nothing for a stop word."""
+    """Return the stem of a content word, an empty string for a stop word."""
     return "" if word.split("'")[0] in _STOP_WORDS else stem(word.removesuffix("'s"))

@@ -1,1 +1,1 @@
-"""What calls cost, and the receipts of what was paid."""
+"""Costs of calls, and receipts of paid ones."""

@@ -1,4 +1,4 @@
-"""What paid calls cost, kept with their results until a journal has it: a process may be killed between the two."""
+"""Costs of paid calls, stored with their results until a journal has them: the process may be killed in between."""
 
 import msgspec
 
@@ -7,13 +7,13 @@ from longmemeval.records import Usage
 
 
 class Receipts:
-    """The receipts of one piece of work. Each is stored in the same transaction as what was paid for.
+    """The receipts of one piece of work. Each is stored in the same transaction as the result it paid for.
 
     Args:
-        session: the command on whose behalf calls are made; finds them again.
+        session: the command that makes the calls; receipts are found again by it.
 
     Attributes:
-        numbers: those written so far, for the journal.
+        numbers: numbers of the receipts written so far, for the journal.
     """
 
     def __init__(self, session: str) -> None:
@@ -21,7 +21,7 @@ class Receipts:
         self.numbers: list[int] = []
 
     def store(self, cache: SqliteCache, values: dict[bytes, bytes], usage: Usage) -> None:
-        """Put `values` into `cache` with what they cost.
+        """Store `values` in `cache` together with their cost.
 
         Raises:
             HarnessError: the cache cannot be written.
@@ -31,7 +31,7 @@ class Receipts:
 
 
 def stored_receipts(cache: SqliteCache, sessions: set[str]) -> dict[int, Usage]:
-    """What the calls of `sessions` cost, by number, as far as receipts have not been dropped.
+    """Return the cost of the calls of `sessions` by receipt number, if the receipts were not dropped.
 
     Raises:
         HarnessError: the cache cannot be read.

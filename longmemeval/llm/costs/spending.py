@@ -1,7 +1,7 @@
-"""What model calls may cost and have cost: an account in a file, and a limit on it.
+"""Spending on model calls: an account in a file, and a limit on it.
 
-Every attempt of a call is written down before it is sent and when it has ended. What a process that was killed had
-under way counts in full from then on, so that a limit holds over any number of starts, and over several processes.
+Every attempt of a call is recorded before it is sent and when it has ended. Attempts in progress in a killed process
+count in full from then on, so that a limit holds over any number of starts, and over several processes.
 """
 
 import asyncio
@@ -22,25 +22,25 @@ from longmemeval.core.locks import locked
 from longmemeval.errors import HarnessError, SpendingLimitError
 
 SPENDING = "spending.jsonl"
-"""The name of the account beside the work it pays for."""
+"""Name of the account, next to the work it pays for."""
 
 _POLL_S = 0.05
 
 
 class SpendingLimit(Struct, frozen=True):
-    """The most that may be spent."""
+    """The maximum to spend."""
 
     dollars: float
     elsewhere: float = 0.0
-    """US dollars of it that other accounts have spent (the other runs of a sweep)."""
+    """US dollars of it spent by other accounts (the other runs of a sweep)."""
 
 
 class _Entry(Struct, frozen=True, omit_defaults=True):
-    """One line: a session begins, an attempt is about to be sent, or it has ended."""
+    """One line: a session starts, an attempt is about to be sent, or it has ended."""
 
     session: str = ""
     before_usd: float = 0.0
-    """With `session`: what was spent before there was an account."""
+    """With `session`: amount spent before the account existed."""
     limit_usd: float | None = None
     """With `session`: its limit."""
     attempt: str = ""
@@ -51,16 +51,16 @@ class _Entry(Struct, frozen=True, omit_defaults=True):
 
 
 class _Sums:
-    """What the lines of an account come to."""
+    """Sums over the lines of an account."""
 
     def __init__(self) -> None:
         self.settled = 0.0
         self.limit: float | None = None
-        """Of the newest session."""
+        """Limit of the newest session."""
         self.on_failures = 0.0
         self.under_way: dict[str, float] = {}
         self.lost: dict[str, float] = {}
-        """What was set aside for attempts whose session ended before they did."""
+        """Amounts reserved for attempts whose session ended before they did."""
 
     @property
     def spent(self) -> float:
@@ -71,7 +71,7 @@ class _Sums:
         return sum(self.under_way.values())
 
     def has(self, attempt: str) -> bool:
-        """Whether an attempt has yet to be settled."""
+        """Return whether an attempt has yet to be settled."""
         return attempt in self.under_way or attempt in self.lost
 
     def add(self, entry: _Entry) -> None:
@@ -96,12 +96,12 @@ class _Sums:
 
 
 class Account:
-    """What one piece of work costs. Safe in several threads, event loops and processes; copies share the file.
+    """Cost of one piece of work. Safe across threads, event loops and processes; copies share the file.
 
     Args:
-        path: the file, made with the first attempt; None: kept in memory only.
-        limit: what may be spent; None: attempts are only written down.
-        before: what was spent before there was an account, US dollars; asked when the file is started.
+        path: the file, created with the first attempt; None: in memory only.
+        limit: maximum to spend; None: attempts are only recorded.
+        before: returns the US dollars spent before the account existed; called when the file is created.
     """
 
     def __init__(
@@ -120,23 +120,26 @@ class Account:
         return _copy, (self.path, self.limit)
 
     def open(self) -> None:
-        """Begin a session: what an earlier one left under way counts as spent. Done by the first attempt otherwise."""
+        """Start a session; the first attempt does so otherwise.
+
+        Attempts that an earlier session left unfinished count as spent.
+        """
         with self._lock, self._file() as file:
             self._open(file)
 
     async def reserve(self, dollars: float, model: str, name: str = "") -> str:
-        """Set aside what an attempt may cost; waits while others under way may leave enough.
+        """Reserve the possible cost of an attempt; wait while attempts in progress may free enough.
 
         Args:
-            dollars: the most it may cost.
+            dollars: maximum cost.
             model: for the record.
-            name: of an attempt that outlives this process; set aside again, it counts once.
+            name: name of an attempt that outlives this process; reserved again, it counts once.
 
         Returns:
-            The attempt's name, for `settle`.
+            The attempt's name, for `record_cost`.
 
         Raises:
-            SpendingLimitError: nothing is under way, and too little is left.
+            SpendingLimitError: no attempt is in progress, and too little is left.
             HarnessError: the account cannot be written.
         """
         while (reserved := self._reserved(dollars, model, name)) is None:
@@ -144,25 +147,25 @@ class Account:
         return reserved
 
     def reserve_blocking(self, dollars: float, model: str) -> str:
-        """`reserve` for ordinary code."""
+        """Reserve the possible cost of an attempt, in synchronous code; see `reserve`."""
         while (name := self._reserved(dollars, model)) is None:
             time.sleep(_POLL_S)
         return name
 
     def record_cost(self, name: str, dollars: float, *, failed: bool = False) -> None:
-        """Replace what was set aside for an attempt by what it cost.
+        """Replace the amount reserved for an attempt by its cost.
 
         Args:
             name: from `reserve`.
-            dollars: what it cost; of an attempt that may have been billed, all that was set aside. What is settled
-                stays so.
-            failed: whether there is nothing to show for it.
+            dollars: its cost; for an attempt that may have been billed, the whole reserved amount. A settled
+                attempt stays settled.
+            failed: whether it produced no result.
         """
         with self._lock, self._file() as file:
             self._write(file, _Entry(attempt=name, cost_usd=dollars, failed=failed))
 
     def room(self) -> float:
-        """US dollars that are left of the limit; infinite without one."""
+        """Return the US dollars left of the limit; infinite without one."""
         if self.limit is None:
             return math.inf
         with self._lock, self._file() as file:
@@ -170,7 +173,7 @@ class Account:
             return self.limit.dollars - self.limit.elsewhere - self._sums.spent - self._sums.set_aside
 
     def _reserved(self, dollars: float, model: str, name: str = "") -> str | None:
-        """The name of the attempt that may now be made; None: it has to wait."""
+        """Return the name of the attempt that may now be made; None if it has to wait."""
         with self._lock, self._file() as file:
             self._open(file)
             if self.limit and not self._fits(dollars - self._sums.lost.get(name, 0.0), self.limit):
@@ -183,7 +186,7 @@ class Account:
 
     def _fits(self, dollars: float, limit: SpendingLimit) -> bool:
         committed = limit.elsewhere + self._sums.spent + self._sums.set_aside
-        # Sums of many small amounts are off in the last digits.
+        # Sums of many small amounts are inexact in the last digits.
         return committed + dollars <= limit.dollars * (1 + 1e-9)
 
     def _exhausted(self, dollars: float, limit: SpendingLimit) -> SpendingLimitError:
@@ -206,10 +209,10 @@ class Account:
 
     @contextmanager
     def _file(self) -> Iterator[BinaryIO | None]:
-        """The file, where there is one. Under a limit it is locked and read to its end.
+        """Yield the file, if there is one. Under a limit it is locked and read to its end.
 
-        Without one nothing depends on what it holds, and lines are only added to it: each in one piece, so that
-        several processes may do so at a time.
+        Without a limit nothing depends on its content, and lines are only appended, each in one piece, so that several
+        processes may do so concurrently.
         """
         if self.path is None:
             yield None
@@ -230,7 +233,7 @@ class Account:
             ) from error
 
     def _catch_up(self, file: BinaryIO) -> None:
-        """Take in what is in the file by now, by any process; a last line that is not whole yet, later."""
+        """Read the lines added to the file by any process; an incomplete last line is left for later."""
         file.seek(self._read)
         lines, end, _ = file.read().rpartition(b"\n")
         self._read += len(lines + end)
@@ -246,22 +249,22 @@ class Account:
 
 
 def spent_in(path: Path) -> float | None:
-    """US dollars by the account in a file, attempts under way in full; None where there is none."""
-    said = spending_in(path)
-    return said.dollars if said else None
+    """Return the US dollars spent by the account in a file, attempts in progress in full; None if there is none."""
+    spent = spending_in(path)
+    return spent.dollars if spent else None
 
 
 class Spent(Struct, frozen=True):
-    """What an account says."""
+    """State of an account."""
 
     dollars: float
-    """Attempts under way in full."""
+    """US dollars, attempts in progress in full."""
     limit: float | None
-    """Of the newest session; None: it had none."""
+    """Limit of the newest session; None: it had none."""
 
 
 def spending_in(path: Path) -> Spent | None:
-    """What the account in a file says; None where there is none."""
+    """Return the state of the account in a file; None if there is none."""
     if not path.exists():
         return None
     sums = _Sums()
@@ -270,7 +273,7 @@ def spending_in(path: Path) -> Spent | None:
 
 
 def shown_dollars(dollars: float) -> str:
-    """Four places, or two digits of an amount that they would show as nothing."""
+    """Format dollars with four places, or with two digits if those would all be zero."""
     return f"${dollars:.4f}" if dollars == 0 or dollars >= 0.001 else f"${dollars:.2g}"
 
 
@@ -278,7 +281,7 @@ _copies: dict[tuple[Path | None, SpendingLimit | None], Account] = {}
 
 
 def _copy(path: Path | None, limit: SpendingLimit | None) -> Account:
-    """The account in another process: one object for each file, in the session of the process it came from."""
+    """Return the account in another process: one object per file, in the session of its original process."""
     account = _copies.setdefault((path, limit), Account(path, limit))
     account._opened = True
     return account

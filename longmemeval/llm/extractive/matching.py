@@ -1,4 +1,4 @@
-"""How well each sentence of what was recalled matches a question."""
+"""Matching score of each recalled sentence for a question."""
 
 import math
 import re
@@ -8,19 +8,19 @@ from datetime import datetime
 from msgspec import Struct
 
 from longmemeval.core.text.words import stem
-from longmemeval.llm.extractive.asked import Asked
+from longmemeval.llm.extractive.parsed_question import ParsedQuestion
 from longmemeval.llm.extractive.sentences import Sentence, sentences_of, sessions_of, words_of
 from longmemeval.llm.extractive.values import Kind, holds
 from longmemeval.llm.protocol import Passage
 
-# What a word of the question counts that stands not in the sentence but beside it.
+# Weights of a word of the question that is not in the sentence but near it.
 _NEIGHBOUR = 0.5
 _ASKED_BEFORE = 0.45
 _SESSION = 0.3
 _RELATED_FORM = 0.7
-"""What a synonym or another form of the word counts."""
+"""Weight of a synonym or another form of the word."""
 
-# By these a sentence's score is multiplied.
+# Factors of a sentence's score.
 _QUESTION = 0.25
 _FIRST_PERSON = 1.2
 _OTHER_SPEAKER = 0.35
@@ -31,7 +31,7 @@ _WITHOUT_RATE = 0.4
 _WITHOUT_VALUE = 0.25
 _WITHOUT_VAGUE_VALUE = 0.5
 _VAGUE: frozenset[Kind] = frozenset({"name", "person", "figure"})
-"""Kinds of value that a pattern finds in many a sentence that has none, and misses in others."""
+"""Kinds of value whose pattern matches many sentences without such a value, and misses others."""
 
 _SYNONYMS = (
     *("father dad daddy", "mother mum mom mummy", "bike bicycle", "job work", "kid child", "start begin", "kilo kg"),
@@ -46,33 +46,33 @@ _FAMILY = {
 }
 
 Strengths = dict[str, float]
-"""A wanted word to how surely a text holds it: 1, or less for a related form."""
+"""Wanted words to the certainty that a text contains them: 1, or less for a related form."""
 
 
 class Candidate(Struct, frozen=True):
-    """A sentence, where it stands and how well it matches."""
+    """A sentence, its position and how well it matches."""
 
     score: float
     reach: float
-    """The score before what speaks for or against the sentence."""
+    """Score before the factors of the sentence."""
     coverage: float
-    """Share of the question's words that its session holds, 0 to 1."""
+    """Share of the question's words that its session contains, 0 to 1."""
     session: int
     passage: int
     sentence: Sentence
     date: datetime | None
     speaker: str
     foreign: bool
-    """Of somebody else than the question asks about."""
+    """About another person than the question asks about."""
     direct: bool
-    """Holds a word of the question itself."""
+    """Contains a word of the question itself."""
 
 
 class Matcher:
     """The sentences of one prompt.
 
     Args:
-        passages: what was recalled, oldest first.
+        passages: recalled texts, oldest first.
     """
 
     def __init__(self, passages: Sequence[Passage]) -> None:
@@ -82,27 +82,27 @@ class Matcher:
         self._words = frozenset().union(*self.held)
         speakers = {passage.speaker.lower() for passage in passages}
         self.names = speakers - {"", "user", "assistant"}
-        """Of people who talk to one another, where it is not a user and an assistant."""
+        """Names of people who talk to one another, if they are not a user and an assistant."""
 
-    def candidates(self, asked: Asked, words: Iterable[str] | None = None) -> list[Candidate]:
-        """Every sentence of a session that holds any of `words` (those of the question), in order."""
-        named = self.named(asked)
-        wanted = frozenset(asked.words if words is None else words)
+    def candidates(self, question: ParsedQuestion, words: Iterable[str] | None = None) -> list[Candidate]:
+        """Return every sentence of sessions that contain any of `words` (those of the question), in order."""
+        named = self.named(question)
+        wanted = frozenset(question.words if words is None else words)
         wanted = wanted - named or wanted
         weights, forms = self.weights(wanted), self.forms(wanted)
         result: list[Candidate] = []
         for number, session in enumerate(self.sessions):
             found = self.strengths(frozenset().union(*self.held[session.start : session.stop]), forms)
-            # Sorted, so that the sums over it never differ.
+            # Sorted, so that sums over it are deterministic.
             whole, before = dict(sorted(found.items())), Strengths()
             for place in session if whole else ():
                 for sentence, reach, direct in self._reached(place, weights, forms, whole, before):
                     passage = self.passages[place]
-                    foreign = _is_foreign(asked, sentence, passage.speaker.lower(), named)
-                    score = reach * _factor(asked, sentence, passage.speaker.lower(), named)
+                    foreign = _is_foreign(question, sentence, passage.speaker.lower(), named)
+                    score = reach * _factor(question, sentence, passage.speaker.lower(), named)
                     coverage = len(whole) / len(wanted)
-                    where = (number, place, sentence, passage.date, passage.speaker)
-                    result.append(Candidate(score, reach, coverage, *where, foreign, direct))
+                    origin = (number, place, sentence, passage.date, passage.speaker)
+                    result.append(Candidate(score, reach, coverage, *origin, foreign, direct))
                 before = self.strengths(self.held[place], forms)
         return result
 
@@ -114,27 +114,27 @@ class Matcher:
         session: Strengths,
         before: Strengths,
     ) -> Iterator[tuple[Sentence, float, bool]]:
-        """The sentences of one passage with what they and their surroundings hold of the wanted words."""
+        """Iterate over one passage's sentences with the wanted words that they and their context contain."""
         sentences = sentences_of(self.passages[place].text)
         held = [self.strengths(sentence.words, forms) for sentence in sentences]
         around = {
             word: max(_ASKED_BEFORE * before.get(word, 0.0), _SESSION * strength) for word, strength in session.items()
         }
         for index, (sentence, own) in enumerate(zip(sentences, held, strict=True)):
-            beside = [one for one in (*held[max(0, index - 1) : index], *held[index + 1 : index + 2]) if one]
+            neighbours = [words for words in (*held[max(0, index - 1) : index], *held[index + 1 : index + 2]) if words]
             reach = 0.0
             for word, least in around.items():
-                near = max((one.get(word, 0.0) for one in beside), default=0.0) if beside else 0.0
+                near = max((words.get(word, 0.0) for words in neighbours), default=0.0) if neighbours else 0.0
                 reach += weights[word] * max(own.get(word, 0.0), _NEIGHBOUR * near, least)
             yield sentence, reach, bool(own)
 
-    def named(self, asked: Asked) -> frozenset[str]:
-        """The speakers that the question names."""
-        question = asked.text.lower()
-        return frozenset(name for name in self.names if re.search(rf"\b{re.escape(name)}\b", question))
+    def named(self, question: ParsedQuestion) -> frozenset[str]:
+        """Return the speakers that the question names."""
+        text = question.text.lower()
+        return frozenset(name for name in self.names if re.search(rf"\b{re.escape(name)}\b", text))
 
     def weights(self, wanted: Iterable[str]) -> dict[str, float]:
-        """What each word counts: the fewer passages hold it, the more; together 1."""
+        """Return the weight of each word: the fewer passages contain it, the higher; they sum to 1."""
         passages = len(self.held)
         rarity = {
             word: math.log1p((1 + passages) / (1 + sum(word in words for words in self.held)))
@@ -144,7 +144,7 @@ class Matcher:
         return {word: value / total for word, value in rarity.items()}
 
     def forms(self, wanted: Iterable[str]) -> dict[str, dict[str, float]]:
-        """From a word of the passages to the wanted words that it stands for, and how surely."""
+        """Map words of the passages to the wanted words they stand for, and how certainly."""
         forms: dict[str, dict[str, float]] = {}
         starts: dict[str, list[str]] = {}
         for word in wanted:
@@ -161,7 +161,7 @@ class Matcher:
 
     @staticmethod
     def strengths(words: frozenset[str], forms: Mapping[str, Mapping[str, float]]) -> Strengths:
-        """What `words` hold of the wanted ones."""
+        """Return how certainly `words` contain each of the wanted ones."""
         found: Strengths = {}
         for word, stands_for in forms.items():
             if word in words:
@@ -170,36 +170,36 @@ class Matcher:
         return found
 
 
-def _factor(asked: Asked, sentence: Sentence, speaker: str, named: frozenset[str]) -> float:
-    """What speaks for a sentence or against it, besides the words it holds."""
+def _factor(question: ParsedQuestion, sentence: Sentence, speaker: str, named: frozenset[str]) -> float:
+    """Return the factor of a sentence's score that does not depend on the words it contains."""
     factor = _QUESTION if sentence.question else 1.0
-    if asked.kind and not holds(asked.kind, sentence.text):
-        factor *= _WITHOUT_VAGUE_VALUE if asked.kind in _VAGUE else _WITHOUT_VALUE
-    if asked.rate and not re.search(rf"\b(?:an?|per|each|every) {asked.rate}\b", sentence.text):
+    if question.kind and not holds(question.kind, sentence.text):
+        factor *= _WITHOUT_VAGUE_VALUE if question.kind in _VAGUE else _WITHOUT_VALUE
+    if question.rate and not re.search(rf"\b(?:an?|per|each|every) {question.rate}\b", sentence.text):
         factor *= _WITHOUT_RATE
-    expected = {"assistant" if asked.of_assistant else "user"} if speaker in ("user", "assistant") else named
+    expected = {"assistant" if question.of_assistant else "user"} if speaker in ("user", "assistant") else named
     if speaker and expected and speaker not in expected:
         factor *= _OTHER_SPEAKER
-    if sentence.first_person and not asked.of_assistant:
+    if sentence.first_person and not question.of_assistant:
         factor *= _FIRST_PERSON
-    if asked.of_user and sentence.other and not _asks_about(asked, sentence.other):
+    if question.of_user and sentence.other and not _asks_about(question, sentence.other):
         factor *= _PARTLY_OTHER_PERSON if sentence.partly else _OTHER_PERSON
     return factor * (_ENDED if sentence.ended else 1.0)
 
 
-def _is_foreign(asked: Asked, sentence: Sentence, speaker: str, named: frozenset[str]) -> bool:
+def _is_foreign(question: ParsedQuestion, sentence: Sentence, speaker: str, named: frozenset[str]) -> bool:
     if named and speaker:
         return speaker not in named and sentence.first_person
-    of_user = asked.of_user and not asked.of_assistant and speaker == "user"
-    return of_user and bool(sentence.other) and not sentence.partly and not _asks_about(asked, sentence.other)
+    of_user = question.of_user and not question.of_assistant and speaker == "user"
+    return of_user and bool(sentence.other) and not sentence.partly and not _asks_about(question, sentence.other)
 
 
-def _asks_about(asked: Asked, person: str) -> bool:
-    return person in asked.text.lower() or not asked.words.isdisjoint(_FAMILY.get(stem(person), ()))
+def _asks_about(question: ParsedQuestion, person: str) -> bool:
+    return person in question.text.lower() or not question.words.isdisjoint(_FAMILY.get(stem(person), ()))
 
 
-def _are_related(one: str, other: str) -> bool:
-    """Tell whether two stems seem to be of one family, as `translat` and `translator`: they share their beginning."""
-    shorter, longer = sorted((one, other), key=len)
+def _are_related(first: str, second: str) -> bool:
+    """Return whether two stems seem to be related, like `translat` and `translator`: they share their start."""
+    shorter, longer = sorted((first, second), key=len)
     shared = next((place for place, letter in enumerate(shorter) if letter != longer[place]), len(shorter))
     return shared >= 5 and shared >= 0.6 * len(longer) and shared >= len(shorter) - 2

@@ -1,4 +1,4 @@
-"""Sentences of what was recalled, and what their wording says of them."""
+"""Recalled sentences, and properties derived from their wording."""
 
 import re
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ _UPDATE = re.compile(
 
 
 class Sentence(Struct, frozen=True):
-    """One sentence and what its wording says."""
+    """One sentence and properties of its wording."""
 
     text: str
     words: frozenset[str]
@@ -58,36 +58,36 @@ class Sentence(Struct, frozen=True):
     question: bool
     first_person: bool
     other: str
-    """Whom it begins with, if not with the speaker: a relation ("brother"), a name or a pronoun, in small letters."""
+    """Its first subject, if not the speaker: a relation ("brother"), a name or a pronoun, in lower case."""
     partly: bool
-    """With `other`: it may be about the speaker all the same ("The landlord has put up my rent")."""
+    """With `other`: it may still be about the speaker ("The landlord has put up my rent")."""
     ended: bool
-    """Speaks of what is over, or was only meant."""
+    """Refers to something that is over, or was only intended."""
     update: bool
-    """Says that something is so from now on."""
+    """States that something is true from now on."""
 
 
 @lru_cache(maxsize=1 << 14)
 def sentences_of(text: str) -> tuple[Sentence, ...]:
-    """The sentences of one message, in order."""
+    """Return the sentences of one message, in order."""
     pieces = (piece.strip() for piece in _SENTENCE_END.split(text))
     return tuple(map(_sentence, filter(None, pieces)))
 
 
 @lru_cache(maxsize=1 << 14)
 def words_of(text: str) -> frozenset[str]:
-    """Stems of the content words of one message."""
+    """Return the stems of the content words of one message."""
     return frozenset().union(*(sentence.words for sentence in sentences_of(text)))
 
 
 def fullest_sentence(text: str) -> str | None:
-    """The sentence with the most content words, the first of equals; None where no sentence has any."""
+    """Return the sentence with the most content words, the first of equals; None if no sentence has any."""
     best = max(sentences_of(text), key=lambda sentence: len(sentence.words), default=None)
     return best.text if best and best.words else None
 
 
 def sessions_of(passages: Sequence[Passage]) -> list[range]:
-    """The places of the passages of each session: neighbours of one moment; what has no date stands alone."""
+    """Return the positions of each session's passages: neighbours of the same time; undated ones stand alone."""
     sessions: list[range] = []
     for _, group in groupby(range(len(passages)), key=lambda place: passages[place].date or place):
         places = list(group)

@@ -1,9 +1,9 @@
-"""What one who asks for advice likes, in their own words."""
+"""Tastes of a user who asks for advice, in their own words."""
 
 import re
 
-from longmemeval.llm.extractive.asked import Asked
 from longmemeval.llm.extractive.matching import Matcher
+from longmemeval.llm.extractive.parsed_question import ParsedQuestion
 from longmemeval.llm.extractive.sentences import sentences_of
 
 _TASTE = re.compile(
@@ -13,26 +13,27 @@ _TASTE = re.compile(
     re.IGNORECASE,
 )
 _IN_PASSING = 0.1
-"""What a taste counts where its session holds no word of the question."""
+"""Weight of a taste whose session contains no word of the question."""
 _OF_OTHERS = 0.7
 
 
-def taste(asked: Asked, matcher: Matcher) -> str | None:
-    """The message that says most of what its speaker likes, in sessions about the question's matter before others."""
+def taste(question: ParsedQuestion, matcher: Matcher) -> str | None:
+    """Return the message that says most about its speaker's likes, preferably from sessions about the question."""
     relevant: dict[int, float] = {}
-    for one in matcher.candidates(asked):
-        relevant[one.session] = max(relevant.get(one.session, 0.0), one.coverage)
+    for candidate in matcher.candidates(question):
+        relevant[candidate.session] = max(relevant.get(candidate.session, 0.0), candidate.coverage)
     best, best_score = None, 0.0
     for number, session in enumerate(matcher.sessions):
         for place in session:
             passage = matcher.passages[place]
             if passage.speaker.lower() == "assistant":
                 continue
-            said = [sentence for sentence in sentences_of(passage.text) if not sentence.question]
+            statements = [sentence for sentence in sentences_of(passage.text) if not sentence.question]
             liking = sum(
-                len(_TASTE.findall(sentence.text)) * (1.0 if sentence.first_person else _OF_OTHERS) for sentence in said
+                len(_TASTE.findall(sentence.text)) * (1.0 if sentence.first_person else _OF_OTHERS)
+                for sentence in statements
             )
             score = liking * (_IN_PASSING + relevant.get(number, 0.0))
             if score > best_score:
-                best, best_score = " ".join(sentence.text for sentence in said), score
+                best, best_score = " ".join(sentence.text for sentence in statements), score
     return best

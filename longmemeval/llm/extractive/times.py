@@ -1,4 +1,4 @@
-"""Answers that come from dates: how long between two events, how long ago, what came first, when."""
+"""Answers derived from dates: time between two events, time since one, order, date of an event."""
 
 import re
 from collections.abc import Sequence
@@ -8,14 +8,14 @@ from itertools import pairwise
 from longmemeval.core.text.calendar_names import MONTHS
 from longmemeval.core.text.dates_in_text.mentions import mentioned_dates
 from longmemeval.core.text.words import content_words
-from longmemeval.llm.extractive.asked import Asked
 from longmemeval.llm.extractive.matching import Candidate, Matcher
+from longmemeval.llm.extractive.parsed_question import ParsedQuestion
 from longmemeval.llm.extractive.values import found
 
 _LEAST_COVERAGE = 0.3
-"""An event was found where a session holds at least this share of its words."""
+"""An event counts as found if a session contains at least this share of its words."""
 _LONGEST_BACK = 45
-"""Days that a statement may look back to its event ("last Friday"); what lies further back is taken for an aside."""
+"""Days that a statement may look back to its event ("last Friday"); older mentions count as asides."""
 _SPAN = re.compile(r"\bhow (?:many (?:full |whole )?(?P<unit>day|week|month|year)s?|long)\b", re.IGNORECASE)
 _RATE = re.compile(r"\b(?:days?|weeks?|months?) (?:a|per|each|of the) (?:week|month|year)\b", re.IGNORECASE)
 _TWO_EVENTS = tuple(
@@ -35,101 +35,109 @@ _FIRST = re.compile(r"\b(?:first|earlier)\b[^:,?]*[:,] (?P<one>.+?),? or (?P<oth
 _ORDER = re.compile(r"\border\b.*?: (?P<events>.+?)[.?]", re.IGNORECASE)
 
 
-def compare(asked: Asked, matcher: Matcher, question_date: datetime | None) -> str | None:
-    """The answer to a question that compares dates: empty where they are not found, None where it compares none."""
-    text = asked.text
+def compare(question: ParsedQuestion, matcher: Matcher, question_date: datetime | None) -> str | None:
+    """Return the answer to a question that compares dates.
+
+    Empty if the dates are not found, None if it compares none.
+    """
+    text = question.text
     if listed := _ORDER.search(text):
-        return _in_order(asked, matcher, re.split(r",? and |, ", listed["events"]))
+        return _in_order(question, matcher, re.split(r",? and |, ", listed["events"]))
     if either := _FIRST.search(text):
-        return _in_order(asked, matcher, [either["one"], either["other"]]).partition(", then ")[0]
+        return _in_order(question, matcher, [either["one"], either["other"]]).partition(", then ")[0]
     span = _SPAN.search(text)
     if not span or _RATE.search(text) or not any(passage.date for passage in matcher.passages):
         return None
     if ago := _AGO.search(text) or _SINCE.search(text):
-        days = _days_of(asked, matcher, [ago["event"]])
+        days = _days_of(question, matcher, [ago["event"]])
         if not days or not question_date:
             return ""
         return _spoken((question_date.date() - days[0]).days, span["unit"]) + " ago" * bool(_AGO.search(text))
     if two := next(filter(None, (pattern.search(text) for pattern in _TWO_EVENTS)), None):
-        days = _days_of(asked, matcher, [two["one"], two["other"]])
+        days = _days_of(question, matcher, [two["one"], two["other"]])
         return _spoken(abs((days[1] - days[0]).days), span["unit"]) if days else ""
-    if asked.kind != "duration" and _LASTED.search(text) and (lasted := _lasted(asked, matcher)):
+    if question.kind != "duration" and _LASTED.search(text) and (lasted := _lasted(question, matcher)):
         return _spoken(lasted, span["unit"])
     return None
 
 
-def _in_order(asked: Asked, matcher: Matcher, events: Sequence[str]) -> str:
-    """The events from the first to the last; empty where one is not found."""
-    days = _days_of(asked, matcher, events)
+def _in_order(question: ParsedQuestion, matcher: Matcher, events: Sequence[str]) -> str:
+    """Return the events from the first to the last; empty if one is not found."""
+    days = _days_of(question, matcher, events)
     paired = sorted(zip(days, range(len(events)), strict=True)) if days else []
     return ", then ".join(events[place] for _, place in paired)
 
 
-def _lasted(asked: Asked, matcher: Matcher) -> int | None:
-    """Days between the two sessions that match best: the beginning and the end of what took so long."""
+def _lasted(question: ParsedQuestion, matcher: Matcher) -> int | None:
+    """Return the days between the two best-matching sessions: start and end of what took so long."""
     best: dict[int, Candidate] = {}
-    for one in _statements(asked, matcher, asked.text):
-        if one.session not in best or one.score > best[one.session].score:
-            best[one.session] = one
-    ends = sorted(best.values(), key=lambda one: -one.score)[:2]
-    return next((abs((_day_of(two) - _day_of(one)).days) for one, two in pairwise(ends)), None)
+    for statement in _statements(question, matcher, question.text):
+        if statement.session not in best or statement.score > best[statement.session].score:
+            best[statement.session] = statement
+    ends = sorted(best.values(), key=lambda statement: -statement.score)[:2]
+    return next((abs((_day_of(second) - _day_of(first)).days) for first, second in pairwise(ends)), None)
 
 
-def _days_of(asked: Asked, matcher: Matcher, events: Sequence[str]) -> list[date]:
-    """The day of each event, by the best statements that are not of one session; empty where one is not found.
+def _days_of(question: ParsedQuestion, matcher: Matcher, events: Sequence[str]) -> list[date]:
+    """Return the day of each event, by the best statements of different sessions; empty if one is not found.
 
-    The event with the surest statement chooses first.
+    The event with the best-matching statement chooses first.
     """
-    able = [_statements(asked, matcher, event) for event in events]
+    found_statements = [_statements(question, matcher, event) for event in events]
     days: dict[int, date] = {}
     taken: set[int] = set()
     while len(days) < len(events):
         free = [
-            (one.score, -place, one)
-            for place, statements in enumerate(able)
-            for one in statements
-            if place not in days and one.session not in taken
+            (statement.score, -place, statement)
+            for place, statements in enumerate(found_statements)
+            for statement in statements
+            if place not in days and statement.session not in taken
         ]
         if {-place for _, place, _ in free} | days.keys() != set(range(len(events))):
             return []
-        _, place, one = max(free, key=lambda choice: choice[:2])
-        days[-place] = _day_of(one)
-        taken.add(one.session)
+        _, place, statement = max(free, key=lambda choice: choice[:2])
+        days[-place] = _day_of(statement)
+        taken.add(statement.session)
     return [days[place] for place in range(len(events))]
 
 
-def _statements(asked: Asked, matcher: Matcher, event: str) -> list[Candidate]:
-    """What may tell of an event; nothing where no session holds enough of its words."""
-    candidates = matcher.candidates(asked, content_words(event))
+def _statements(question: ParsedQuestion, matcher: Matcher, event: str) -> list[Candidate]:
+    """Return statements that may mention an event; none if no session contains enough of its words."""
+    candidates = matcher.candidates(question, content_words(event))
     stated = [
-        one for one in candidates if one.date and not one.sentence.question and one.speaker.lower() != "assistant"
+        statement
+        for statement in candidates
+        if statement.date and not statement.sentence.question and statement.speaker.lower() != "assistant"
     ]
-    return stated if max((one.coverage for one in stated), default=0.0) >= _LEAST_COVERAGE else []
+    return stated if max((statement.coverage for statement in stated), default=0.0) >= _LEAST_COVERAGE else []
 
 
-def _day_of(one: Candidate) -> date:
-    """The day of what a statement tells: the past one it names, or the day it was said."""
-    if one.date is None:
+def _day_of(statement: Candidate) -> date:
+    """Return the day of a statement's event: the past day it names, or the day it was made."""
+    if statement.date is None:
         raise ValueError("a statement without a date")
-    said = one.date.date()
-    for mention in mentioned_dates(one.sentence.text, one.date):
-        if mention.start == mention.end <= said and (said - mention.start).days <= _LONGEST_BACK:
+    said_on = statement.date.date()
+    for mention in mentioned_dates(statement.sentence.text, statement.date):
+        if mention.start == mention.end <= said_on and (said_on - mention.start).days <= _LONGEST_BACK:
             return mention.start
-    return said
+    return said_on
 
 
 def _spoken(days: int, unit: str | None) -> str:
-    """Such as `12 days`, `7 weeks`, `3 months`."""
+    """Format a time span as `12 days`, `7 weeks`, `3 months`."""
     length = {"week": 7.0, "month": 365.25 / 12, "year": 365.25}.get((unit or "day").lower(), 1.0)
     count = days / length if unit == "week" else round(days / length)
     return f"{count:.2g} {unit or 'day'}s" if unit == "week" else f"{count} {unit or 'day'}s"
 
 
-def day_named(one: Candidate) -> str | None:
-    """The day or month that a statement names by its distance ("last Friday"); None where it writes a date itself."""
-    if one.date is None or found("date", one.sentence.text):
+def day_named(statement: Candidate) -> str | None:
+    """Return the day or month that a statement names relatively ("last Friday").
+
+    None if it contains a date itself.
+    """
+    if statement.date is None or found("date", statement.sentence.text):
         return None
-    mentions = mentioned_dates(one.sentence.text, one.date)
+    mentions = mentioned_dates(statement.sentence.text, statement.date)
     if not mentions:
         return None
     start, end = mentions[0].start, mentions[0].end

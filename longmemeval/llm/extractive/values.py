@@ -1,4 +1,4 @@
-"""Values in a sentence: money, numbers, dates, places and what else a question can ask for."""
+"""Values in a sentence: money, numbers, dates, places and others that a question can ask for."""
 
 import re
 from functools import lru_cache
@@ -61,17 +61,17 @@ _CHANGING = frozenset(stem(word.lower()) for word in (*_NUMBERS, *_ORDINALS, *MO
 
 @lru_cache(maxsize=1 << 15)
 def found(kind: Kind, sentence: str) -> tuple[str, ...]:
-    """The values of a kind in `sentence`, in order."""
+    """Return the values of a kind in `sentence`, in order."""
     return tuple(match.group() for match in _PATTERNS[kind].finditer(sentence))
 
 
 def holds(kind: Kind, sentence: str) -> bool:
-    """Tell whether `sentence` holds a value of the kind."""
+    """Return whether `sentence` contains a value of the kind."""
     return bool(found(kind, sentence))
 
 
 def number(text: str) -> float | None:
-    """The number that `text` holds in digits, or is in words ("thirty-one"); None where it is none."""
+    """Return the number in digits in `text`, or that `text` is in words ("thirty-one"); None if there is none."""
     if digits := re.search(_DIGITS, text):
         return float(digits.group().replace(",", ""))
     parts = [_NUMBERS.get(part) for part in text.lower().strip().split("-")]
@@ -79,5 +79,5 @@ def number(text: str) -> float | None:
 
 
 def is_value(word: str) -> bool:
-    """Tell whether a stem is a number, a month or a weekday: what changes when a fact does."""
+    """Return whether a stem is a number, a month or a weekday: the words that change when a fact does."""
     return any(letter.isdigit() for letter in word) or word in _CHANGING

@@ -1,1 +1,1 @@
-"""Calls over HTTP: the client, its connections and endpoints, retries, and when an endpoint counts as dead."""
+"""Calls over HTTP: the client, its connections and endpoints, retries, and the circuit breaker."""

@@ -1,4 +1,4 @@
-"""The batch endpoints of a provider, through LiteLLM's own client: a file of requests in, a file of replies out."""
+"""Batch endpoints of a provider, through LiteLLM's own client: a file of requests in, a file of replies out."""
 
 import asyncio
 import functools
@@ -27,12 +27,12 @@ from longmemeval.llm.providers import split_spec
 T = TypeVar("T")
 
 _FILE_TIMEOUT_S = 600.0
-"""For files of up to 200 MB."""
+"""Seconds for files of up to 200 MB."""
 _PAGES, _PAGE = 10, 100
-"""Of batches looked through for one whose creation was not answered, newest first."""
+"""Pages of batches, newest first, searched for one whose creation was not answered."""
 _WITHOUT_LIMIT = 1_000_000
 _NAME = "longmemeval"
-"""Of the key of a batch's metadata, and the beginning of a file's name."""
+"""Key of a batch's metadata, and start of a file's name."""
 
 
 class _Counts(Struct, frozen=True):
@@ -51,11 +51,11 @@ class _Faults(Struct, frozen=True):
 
 
 class BatchStatus(Struct, frozen=True):
-    """The part of a provider's record of a batch that is read."""
+    """The fields we read of a provider's record of a batch."""
 
     id: str
     status: str
-    """validating, in_progress, finalizing, or how it ended: completed, expired, cancelled, failed."""
+    """One of validating, in_progress, finalizing; at its end completed, expired, cancelled, failed."""
     output_file_id: str | None = None
     error_file_id: str | None = None
     metadata: dict[str, Any] | None = None
@@ -64,17 +64,17 @@ class BatchStatus(Struct, frozen=True):
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing more will come of it."""
+        """True if it has reached a final status."""
         return self.status in ("completed", "expired", "cancelled", "failed")
 
     @property
     def counts(self) -> _Counts:
-        """How many of its requests are done."""
+        """Numbers of its requests, in total and done."""
         return self.request_counts or _Counts()
 
     @property
     def fault(self) -> _Fault:
-        """Why the provider refused it."""
+        """The provider's reason for refusing it."""
         data = (self.errors.data if self.errors else None) or (_Fault(),)
         return data[0]
 
@@ -85,16 +85,16 @@ class _Named(Struct, frozen=True):
 
 
 class BatchEndpoint:
-    """Where the batches of one model go.
+    """Endpoint for the batches of one model.
 
-    Calls are tried again until nothing has succeeded for `options.give_up_after_s` seconds. Creating a batch is never
-    repeated blindly: what the provider has is looked up first.
+    Calls are repeated until nothing has succeeded for `options.give_up_after_s` seconds. Creating a batch is never
+    repeated blindly: existing batches are checked first.
 
     Args:
         spec: the model, known to be well-formed.
         options: endpoint, time-out and patience.
         api_key: sent with each call; None leaves it to LiteLLM and the environment.
-        address: where calls go; None leaves that to LiteLLM and the environment.
+        address: destination of calls; None leaves that to LiteLLM and the environment.
 
     Raises:
         FatalModelError: LiteLLM knows no batches of this provider.
@@ -113,93 +113,95 @@ class BatchEndpoint:
         self._breaker = Breaker(self.name, options.give_up_after_s)
 
     async def upload(self, name: str, path: Path, *, fresh: bool) -> str:
-        """The provider's id of the file of requests at `path`, called after the batch `name`.
+        """Upload the file of requests at `path`, named after the batch `name`, and return the provider's id.
 
         Args:
-            name: of the batch, unlike any other.
+            name: unique name of the batch.
             path: the file.
-            fresh: whether it is known that no upload has been tried before.
+            fresh: whether certainly no upload has been tried before.
         """
 
         def send(litellm: ModuleType, untried: bool) -> str:
             if not (fresh and untried) and (found := self._found_file(litellm, name)):
                 return found
             with path.open("rb") as file:
-                made = litellm.create_file(
-                    file=(_filename(name), file, "application/jsonl"), purpose="batch", **self._told(_FILE_TIMEOUT_S)
+                created = litellm.create_file(
+                    file=(_filename(name), file, "application/jsonl"),
+                    purpose="batch",
+                    **self._common_arguments(_FILE_TIMEOUT_S),
                 )
-            return convert(made, _Named, from_attributes=True).id
+            return convert(created, _Named, from_attributes=True).id
 
         return await self._call(send)
 
     async def create(self, name: str, file_id: str, *, fresh: bool) -> BatchStatus:
-        """Have an uploaded file worked off as the batch `name`; the one that is there already, if it is.
+        """Create the batch `name` from an uploaded file, or return the existing one.
 
         Args:
-            name: of the batch; kept in its metadata.
+            name: name of the batch; stored in its metadata.
             file_id: from `upload`.
-            fresh: whether it is known that no creation has been tried before.
+            fresh: whether certainly no creation has been tried before.
         """
 
         def send(litellm: ModuleType, untried: bool) -> BatchStatus:
             if not (fresh and untried) and (found := self._found_batch(litellm, name)):
                 return found
-            made = litellm.create_batch(
+            created = litellm.create_batch(
                 completion_window="24h",
                 endpoint="/v1/chat/completions",
                 input_file_id=file_id,
                 metadata={_NAME: name},
                 model=self.spec,
-                **self._told(),
+                **self._common_arguments(),
             )
-            return convert(made, BatchStatus, from_attributes=True)
+            return convert(created, BatchStatus, from_attributes=True)
 
         return await self._call(send)
 
     async def find(self, name: str) -> BatchStatus | None:
-        """The batch `name` where the provider has it and can list what it has."""
+        """Return the batch `name` if the provider has it and can list its batches."""
         return await self._call(lambda litellm, untried: self._found_batch(litellm, name))
 
     async def status(self, batch_id: str) -> BatchStatus:
-        """How far a batch has come."""
+        """Return the state of a batch."""
 
         def send(litellm: ModuleType, untried: bool) -> BatchStatus:
             # LiteLLM would fetch the replies for a log of its own.
             unlogged = {"litellm_metadata": {"batch_ignore_default_logging": True}}
-            found = litellm.retrieve_batch(batch_id, model=self.spec, **unlogged, **self._told())
+            found = litellm.retrieve_batch(batch_id, model=self.spec, **unlogged, **self._common_arguments())
             return convert(found, BatchStatus, from_attributes=True)
 
         return await self._call(send)
 
     async def content(self, file_id: str) -> bytes:
-        """The bytes of a file."""
+        """Return the bytes of a file."""
 
         def send(litellm: ModuleType, untried: bool) -> bytes:
-            found = litellm.file_content(file_id, **self._told(_FILE_TIMEOUT_S))
+            found = litellm.file_content(file_id, **self._common_arguments(_FILE_TIMEOUT_S))
             return bytes(found.content)
 
         return await self._call(send)
 
     def _found_file(self, litellm: ModuleType, name: str) -> str | None:
         try:
-            page = litellm.file_list(purpose="batch", **self._told())
+            page = litellm.file_list(purpose="batch", **self._common_arguments())
         except Exception as error:
             if _cannot_be_listed(error):
                 return None
             raise
-        files = (convert(one, _Named, from_attributes=True) for one in _data(page))
+        files = (convert(entry, _Named, from_attributes=True) for entry in _data(page))
         return next((file.id for file in files if file.filename == _filename(name)), None)
 
     def _found_batch(self, litellm: ModuleType, name: str) -> BatchStatus | None:
         after = None
         for _ in range(_PAGES):
             try:
-                page = litellm.list_batches(after=after, limit=_PAGE, **self._told())
+                page = litellm.list_batches(after=after, limit=_PAGE, **self._common_arguments())
             except Exception as error:
                 if _cannot_be_listed(error):
                     return None
                 raise
-            listed = [convert(one, BatchStatus, from_attributes=True) for one in _data(page)]
+            listed = [convert(entry, BatchStatus, from_attributes=True) for entry in _data(page)]
             for batch in listed:
                 if (batch.metadata or {}).get(_NAME) == name:
                     return batch
@@ -208,18 +210,18 @@ class BatchEndpoint:
             after = listed[-1].id
         return None
 
-    def _told(self, seconds: float = 0.0) -> dict[str, Any]:
-        """What LiteLLM is told with each call."""
+    def _common_arguments(self, seconds: float = 0.0) -> dict[str, Any]:
+        """Return the arguments of every LiteLLM call."""
         chosen = {name: self._arguments[name] for name in ("api_base", "api_key", "extra_headers", "max_retries")}
         timeout = max(seconds, self._options.timeout_s)
         return chosen | {"timeout": timeout, "custom_llm_provider": self.provider}
 
     async def _call(self, send: Callable[[ModuleType, bool], T]) -> T:
-        """Send until it succeeds; `send` is told whether it is the first time.
+        """Send until it succeeds; `send` gets whether it is the first attempt.
 
         Raises:
             FatalModelError: no call can succeed.
-            EndpointDownError: no call has succeeded for too long. What the provider has, it keeps.
+            EndpointDownError: no call has succeeded for too long. The provider keeps what it has.
         """
         litellm = load_litellm()
         untried = True
@@ -260,17 +262,16 @@ class BatchEndpoint:
 
 @functools.lru_cache
 def request_parameters(spec: str, temperature: float, max_tokens: int) -> Mapping[str, Any]:
-    """What the body of a request holds besides its messages: what a direct call sends.
+    """Return the body of a request besides its messages: the same as a direct call sends.
 
     Args:
-        spec: the model.
-        temperature: of the call; left out for a model that takes none, as in direct calls.
-        max_tokens: of the reply.
+        temperature: left out for a model that takes none, as in direct calls.
+        max_tokens: longest reply.
     """
     litellm = load_litellm()
     provider, name = split_spec(spec)
     parameters: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "n": 1}
-    # For the others LiteLLM brings the lines into the provider's own shape when it uploads them.
+    # For the others LiteLLM converts the lines to the provider's own form when it uploads them.
     if batch_provider(spec) not in ("vertex_ai", "bedrock"):
         parameters = litellm.get_optional_params(
             model=name, custom_llm_provider=provider, drop_params=True, **parameters
@@ -279,7 +280,7 @@ def request_parameters(spec: str, temperature: float, max_tokens: int) -> Mappin
 
 
 def request_line(custom_id: str, body: bytes) -> bytes:
-    """A request as a line of the file that is uploaded."""
+    """Return a request as a line of the file to upload."""
     line = {"custom_id": custom_id, "method": "POST", "url": "/v1/chat/completions", "body": msgspec.Raw(body)}
     return msgspec.json.encode(line) + b"\n"
 
@@ -298,17 +299,17 @@ class BatchLine(Struct, frozen=True):
 
     @property
     def body(self) -> dict[str, Any] | None:
-        """The completion, where there is one."""
+        """The completion, if there is one."""
         return self.response.body if self.response and self.response.status_code == 200 else None
 
     @property
     def status(self) -> int:
-        """The HTTP status of the request; 0 where it was never tried."""
+        """The HTTP status of the request; 0 if it was never tried."""
         return self.response.status_code if self.response else 0
 
     @property
-    def said(self) -> dict[str, Any]:
-        """What was wrong, in the shape of OpenAI's error."""
+    def error_body(self) -> dict[str, Any]:
+        """The error, in the form of OpenAI's."""
         error = (self.response.body or {}).get("error") if self.response else None
         if isinstance(error, dict):
             return error
@@ -316,17 +317,20 @@ class BatchLine(Struct, frozen=True):
         return {"code": fault.code, "message": fault.message or fault.code or "no reason given"}
 
 
-def refusal(status: int, said: dict[str, Any], where: str) -> HarnessError:
-    """What a failed request of a batch means: what it would in a direct call; to try again where it was not tried."""
+def refusal(status: int, error_body: dict[str, Any], where: str) -> HarnessError:
+    """Return the meaning of a failed request of a batch: the same as in a direct call.
+
+    A request that was never tried may be repeated.
+    """
     if not status:
-        return TransientModelError(f"The batch has no reply to this request: {said.get('message')}", where=where)
+        return TransientModelError(f"The batch has no reply to this request: {error_body.get('message')}", where=where)
     request = httpx.Request("POST", "https://batch")
-    response = httpx.Response(status, json={"error": said}, request=request)
-    return meaning_of(httpx.HTTPStatusError(str(said.get("message")), request=request, response=response), where)
+    response = httpx.Response(status, json={"error": error_body}, request=request)
+    return meaning_of(httpx.HTTPStatusError(str(error_body.get("message")), request=request, response=response), where)
 
 
 def batch_provider(spec: str) -> str:
-    """The name by which LiteLLM's batch calls know the provider."""
+    """Return the name of the provider in LiteLLM's batch calls."""
     litellm = load_litellm()
     offered = get_args(inspect.signature(litellm.create_batch).parameters["custom_llm_provider"].annotation)
     provider, _ = split_spec(spec)
@@ -344,9 +348,9 @@ def _filename(name: str) -> str:
 
 
 async def _beside(work: Callable[[], T]) -> T:
-    """`work()` in a thread that nobody waits for once this is cancelled.
+    """Run `work()` in a thread that is abandoned once this is cancelled.
 
-    LiteLLM's asynchronous batch calls make a client each and leave its connections to whichever loop runs later.
+    LiteLLM's asynchronous batch calls create a client each and leave its connections to whichever loop runs later.
     """
     done = Future[T]()
 
@@ -362,11 +366,11 @@ async def _beside(work: Callable[[], T]) -> T:
 
 
 def _data(page: object) -> Iterable[object]:
-    """What is on a page of a list, whose shape differs between providers."""
+    """Return the entries on a page of a list, whose form differs between providers."""
     found: Iterable[object] | None = page.get("data") if isinstance(page, dict) else getattr(page, "data", None)
     return found or ()
 
 
 def _cannot_be_listed(error: Exception) -> bool:
-    """Whether a provider does not list what it has; nothing is found then."""
+    """Return whether a provider does not list what it has; nothing is found then."""
     return getattr(error, "status_code", None) in (400, 404, 405, 501)

@@ -1,4 +1,4 @@
-"""A circuit breaker: what all calls to one endpoint know of it, so that a dead one is not asked thousands of times."""
+"""A circuit breaker: state of an endpoint shared by all calls, so that a dead one does not get thousands of calls."""
 
 import asyncio
 import math
@@ -11,27 +11,27 @@ from longmemeval.core.retry_after import LONGEST_REQUESTED_WAIT_S
 from longmemeval.errors import EndpointDownError, ModelError, TransientModelError
 
 OPENS_AFTER = 10
-"""Failed attempts in a row, of at least two calls, after which only one attempt at a time is made."""
+"""Consecutive failed attempts, of at least two calls, after which only one attempt at a time is made."""
 
 FIRST_CONTACT_S = 5.0
-"""Seconds after which an endpoint is given up to which no connection could be made from the first call on: nothing was
-begun there that could be lost."""
+"""Seconds after which an endpoint is given up if no connection could be made from the first call on: nothing was
+started there that could be lost."""
 
 _PARTS = 10
-"""Of the time until giving up: a probe gets at least one part, and pauses between probes grow up to one."""
+"""Divisor of the time until giving up: a probe gets at least one part, and pauses between probes grow up to one."""
 
 
 class Breaker:
     """Lets attempts through while the endpoint answers; one at a time, as probes, while it does not.
 
-    A failure is what may pass: 429, 5xx, a time-out, a lost connection, a reply that is not JSON. Anything else shows
-    that the endpoint is alive. Failures of one call alone may be the fault of its request: they end no more than that
-    call.
+    Only transient errors count as failures: 429, 5xx, a time-out, a lost connection, a reply that is not JSON. Anything
+    else shows that the endpoint is alive. Failures of one call alone may be the fault of its request: they end only
+    that call.
 
     Args:
         where: the endpoint, for messages.
-        give_up_after_s: seconds of failures without a success after which nothing more is sent. A longer wait that the
-            server asks for (`Retry-After`) is kept. Where no connection could be made so far, it is FIRST_CONTACT_S.
+        give_up_after_s: seconds of failures without a success after which no more requests are sent. A longer wait that
+            the server asks for (`Retry-After`) is honoured. FIRST_CONTACT_S if no connection could be made so far.
     """
 
     def __init__(self, where: str, give_up_after_s: float) -> None:
@@ -51,41 +51,41 @@ class Breaker:
         self._failing_calls: set[object] = set()
         self._probes = 0
         self._next_probe_at = 0.0
-        self._asked_until = 0.0
-        self._said = ""
+        self._paused_until = 0.0
+        self._last_failure = ""
         self._sent = 0
         self._held = 0
         self._held_since = 0.0
 
     @property
     def is_open(self) -> bool:
-        """Whether only probes are made."""
+        """True if only probes are made."""
         return self._failures >= OPENS_AFTER and len(self._failing_calls) > 1
 
     @property
     def ends_call(self) -> bool:
-        """Whether one call alone has failed for too long; where several have, the endpoint is given up instead."""
+        """True if one call alone has failed for too long; if several have, the endpoint is given up instead."""
         return self._waited_enough and len(self._failing_calls) == 1
 
     @property
     def _is_hopeless(self) -> bool:
-        """Whether so much time has passed without a success that no call should be tried again."""
+        """True if there was no success for so long that no call should be tried again."""
         now = time.monotonic()
-        return now >= self._failing_since + self._patience_s and now >= self._asked_until
+        return now >= self._failing_since + self._patience_s and now >= self._paused_until
 
     @property
     def _patience_s(self) -> float:
-        """Seconds of failures after which nothing more is sent."""
+        """Seconds of failures after which no more requests are sent."""
         return self._give_up_after_s if self._is_known else min(self._give_up_after_s, FIRST_CONTACT_S)
 
     @contextmanager
     def held_back(self) -> Iterator[None]:
-        """Enclose a wait that a limit of our own makes: while nothing else is under way, no time passes here.
+        """Enclose a wait caused by our own limit: while no request is in progress, its time does not count here.
 
-        Once only probes are made, it does: however few of them a limit allows, they come to an end.
+        Once only probes are made, it counts: however few of them a limit allows, they come to an end.
 
         Raises:
-            EndpointDownError: the endpoint is given up; nobody has to wait for a turn.
+            EndpointDownError: the endpoint is given up; no call needs to wait for a turn.
         """
         if self._down:
             raise self._down
@@ -96,7 +96,7 @@ class Breaker:
             self._moved(held=-1)
 
     def _moved(self, *, held: int = 0, sent: int = 0) -> None:
-        """A call waits for a turn or is sent, or no longer."""
+        """Count a call that starts or stops waiting for a turn or being sent."""
         with self._lock:
             now = time.monotonic()
             if self._held and not self._sent and not self.is_open:
@@ -107,10 +107,10 @@ class Breaker:
 
     @asynccontextmanager
     async def passage(self, call: object) -> AsyncIterator[float]:
-        """Around one attempt: waits for its turn, and learns from how it ends.
+        """Enclose one attempt: wait for its turn, and learn from its outcome.
 
         Args:
-            call: which call the attempt belongs to; compared by identity.
+            call: call the attempt belongs to; compared by identity.
 
         Yields:
             The most seconds the attempt may take; infinite while the endpoint answers.
@@ -147,7 +147,7 @@ class Breaker:
             self._waiting.discard(call)
 
     def _allowed(self, call: object) -> float | None:
-        """Seconds for an attempt that may be made now; None: it has to wait."""
+        """Return the seconds for an attempt that may be made now; None if it has to wait."""
         with self._lock:
             now = time.monotonic()
             if self._down:
@@ -156,16 +156,16 @@ class Breaker:
                 return math.inf
             if self._probe is not None:
                 return None
-            # After a wait that was asked for there is one more attempt.
-            if self._is_hopeless and self._failed_at >= self._asked_until:
+            # After a requested wait there is one more attempt.
+            if self._is_hopeless and self._failed_at >= self._paused_until:
                 raise self._given_up()
-            # Each probe is another call's, where there is another: one request may be at fault by itself.
+            # Each probe is for another call, if there is one: a single request may itself be at fault.
             others = len(self._waiting) > 1
-            if now < max(self._next_probe_at, self._asked_until) or (others and call is self._last_probe):
+            if now < max(self._next_probe_at, self._paused_until) or (others and call is self._last_probe):
                 return None
             self._probe = self._last_probe = call
             self._probes += 1
-            # Half of what is left: should the endpoint come back while a probe hangs, the next one finds out.
+            # Half of the remaining time: if the endpoint recovers while a probe hangs, the next one notices.
             left = self._failing_since + self._give_up_after_s - now
             return max(left / 2, self._give_up_after_s / _PARTS)
 
@@ -179,35 +179,36 @@ class Breaker:
             self._failing_calls.clear()
 
     def _failed(self, call: object, begun: float, error: TransientModelError) -> EndpointDownError | None:
-        """Count a failure; what to raise where it was one too many."""
+        """Count a failure; return the error to raise if it was one too many."""
         with self._lock:
             self._failed_at = now = time.monotonic()
             self._failing_since = min(self._failing_since, max(begun, self._succeeded_at))
             self._failures += 1
             self._failing_calls.add(call)
             self._is_known |= not error.unreachable
-            self._said = error.what
-            # Before the next wait that this failure asks for.
+            self._last_failure = error.what
+            # Before the next wait that this failure requests.
             self._waited_enough = self._is_hopeless
             if self._waited_enough and len(self._failing_calls) > 1:
                 return self._given_up()
             pause = min(2.0**self._probes, self._give_up_after_s / _PARTS)
             self._next_probe_at = now + pause
-            asked = min(error.retry_after or 0.0, LONGEST_REQUESTED_WAIT_S)
-            self._asked_until = max(self._asked_until, now + asked)
+            requested = min(error.retry_after or 0.0, LONGEST_REQUESTED_WAIT_S)
+            self._paused_until = max(self._paused_until, now + requested)
             return None
 
     def _given_up(self) -> EndpointDownError:
         seconds = time.monotonic() - self._failing_since
         if not self._is_known and self._give_up_after_s > FIRST_CONTACT_S:
             self._down = EndpointDownError(
-                f"{self._where} cannot be reached: {self._failures} attempts, {seconds:,.0f} s. The last: {self._said}",
+                f"{self._where} cannot be reached: {self._failures} attempts, {seconds:,.0f} s. "
+                f"The last: {self._last_failure}",
                 fix="Check the network, the address (--api-base) and that the server runs, and rerun the same command",
             )
             return self._down
         self._down = EndpointDownError(
             f"{self._where} has answered nothing but failures for {seconds:,.0f} s ({self._failures} attempts in a "
-            f"row). The last: {self._said}",
+            f"row). The last: {self._last_failure}",
             fix="Rerun the same command when it answers again; --give-up-after SECONDS waits longer",
         )
         return self._down

@@ -1,4 +1,4 @@
-"""One call of a model: its turn, its place in the account, and attempts until it is answered."""
+"""One call of a model: its turn, its account entry, and attempts until it is answered."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -20,26 +20,26 @@ from longmemeval.llm.rates.gate import Permit
 from longmemeval.records import Usage
 
 _SELDOM_ELSE = frozenset({"length", "content_filter"})
-"""Finish reasons of empty replies that the same request gets again, as a rule, paid in full each time."""
+"""Finish reasons of empty replies that the same request usually gets again, paid in full each time."""
 _ATTEMPTS_WHERE_SELDOM_ELSE = 2
 
 
 class Answered(Protocol):
-    """What an attempt gives."""
+    """The result of an attempt."""
 
     @property
     def usage(self) -> Usage:
-        """What it cost."""
+        """Tokens and cost."""
         ...
 
     @property
     def finish_reason(self) -> str:
-        """Why the reply ended."""
+        """Reason why the reply ended."""
         ...
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing in it."""
+        """True if it has no content."""
         ...
 
 
@@ -47,13 +47,12 @@ R = TypeVar("R", bound=Answered)
 
 
 class Caller:
-    """Makes the calls of one model; all of them share what is known of the endpoint (`Breaker`).
+    """Makes the calls of one model, which share the state of the endpoint (`Breaker`).
 
     Args:
-        spec: the model.
-        destination: where calls go.
+        destination: endpoint of the calls.
         options: time-out and retries.
-        account: where attempts are written down; None: nowhere.
+        account: records attempts; None: they are not recorded.
     """
 
     def __init__(self, spec: str, destination: Destination, options: ModelOptions, account: Account | None) -> None:
@@ -63,17 +62,17 @@ class Caller:
 
     @property
     def counts_tokens(self) -> bool:
-        """Whether the size of a call has to be known."""
+        """True if the size of a call must be known."""
         return self._account is not None or self._gate.counts_tokens
 
     async def call(self, send: Callable[[float, Permit], Awaitable[R]], size: TokenEstimate) -> "Called[R]":
-        """Send until there is an answer or there is no sense in trying again.
+        """Send until there is an answer or another attempt is useless.
 
-        An empty reply is tried again like a failure. What stays empty is returned; the usage is that of all replies.
+        An empty reply is retried like a failure. One that stays empty is returned; the usage is that of all replies.
 
         Args:
-            send: makes one attempt that takes no longer than so many seconds, in a turn that is told the headers.
-            size: tokens, where they count.
+            send: makes one attempt of at most so many seconds, and passes the headers to the permit.
+            size: tokens, if they are needed.
 
         Raises:
             TransientModelError: all attempts failed in a way that might have passed.
@@ -93,7 +92,7 @@ class Caller:
         return Called(reply, call.usage, attempts, call.milliseconds)
 
     async def _attempt(self, send: Callable[[float, Permit], Awaitable[R]], call: "_Call") -> R:
-        """One attempt, when it is its turn and there is money for it."""
+        """Make one attempt, once it has its turn and its cost is reserved."""
         arrived = time.perf_counter()
         turn = await self._gate.turn(call.size, self._breaker.held_back)
         reserved = await self._account.reserve(call.most, self._spec) if self._account else ""
@@ -125,13 +124,13 @@ class Caller:
 
 
 class Called(Generic[R]):
-    """A call that was answered.
+    """An answered call.
 
     Attributes:
-        reply: the last one.
-        usage: of all replies.
-        attempts: how many there were.
-        latency_ms: since the first attempt was sent, without waiting for one's turn.
+        reply: the last reply.
+        usage: usage of all replies.
+        attempts: number of attempts.
+        latency_ms: time since the first attempt was sent, without waiting for turns.
     """
 
     def __init__(self, reply: R, usage: Usage, attempts: int, latency_ms: float) -> None:
@@ -139,11 +138,11 @@ class Called(Generic[R]):
 
 
 class _Call:
-    """One call under way: what its replies cost, and since when they are waited for.
+    """A call in progress: cost of its replies, and start of waiting for them.
 
     Args:
         size: tokens of one attempt.
-        most: US dollars that one attempt may cost.
+        most: upper bound of the cost of one attempt, US dollars.
     """
 
     def __init__(self, size: TokenEstimate, most: float) -> None:
@@ -153,23 +152,26 @@ class _Call:
         self._begun = 0.0
 
     def begin(self, arrived: float) -> None:
-        """An attempt is sent now that could have been sent at `arrived`; that wait is not the endpoint's."""
+        """Record that an attempt is sent now that was ready at `arrived`; the wait between is not the endpoint's."""
         self._begun = now = time.perf_counter()
         self._sent = now if self._sent is None else self._sent + (now - arrived)
 
     def ended(self, wire: Wire) -> None:
-        """An attempt is over; what was computed before its request left and after its reply is not the endpoint's."""
+        """Record that an attempt is over.
+
+        Our own computing before its request left and after its reply arrived is not the endpoint's time.
+        """
         if self._sent is not None and wire.sent is not None:
             self._sent += wire.sent - self._begun
             self._sent += 0.0 if wire.replied is None else time.perf_counter() - wire.replied
 
     @property
     def milliseconds(self) -> float:
-        """From the first request to the last reply; without waiting for one's turn, and without our own computing."""
+        """Time from the first request to the last reply, without waiting for turns and our own computing."""
         return 0.0 if self._sent is None else (time.perf_counter() - self._sent) * 1000
 
 
 def is_worth_another(reply: Answered, attempts: int) -> bool:
-    """Whether a reply is empty, and another may not be."""
+    """Return whether a reply is empty, and another one may not be."""
     hopeless = reply.finish_reason in _SELDOM_ELSE and attempts >= _ATTEMPTS_WHERE_SELDOM_ELSE
     return reply.is_empty and not hopeless

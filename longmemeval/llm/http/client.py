@@ -27,7 +27,7 @@ from longmemeval.llm.tokens import TokenCounter, framing_tokens, token_counter
 from longmemeval.records import Usage
 
 _COST_BY_PROXY = "llm_provider-x-litellm-response-cost"
-"""The header, as LiteLLM keeps it, by which a proxy says what a call cost."""
+"""Header, as LiteLLM keeps it, in which a proxy states the cost of a call."""
 
 _HALF_SIGN = re.compile("[\ud800-\udfff]")
 
@@ -47,7 +47,7 @@ class _Tokens(Struct, frozen=True):
 
 
 class Completion(Struct, frozen=True):
-    """The part of a response that is read."""
+    """The fields we read of a response."""
 
     choices: tuple[_Choice, ...] = ()
     usage: _Tokens | None = None
@@ -55,16 +55,17 @@ class Completion(Struct, frozen=True):
 
 
 class LiteLLMChatModel:
-    """A model of one of LiteLLM's providers; any number of calls may be under way, in any number of event loops.
+    """A model of one of LiteLLM's providers.
 
-    All calls share what is known of the endpoint (`Breaker`).
+    Supports any number of concurrent calls, in any number of event loops. All calls share the state of the endpoint
+    (`Breaker`).
 
     Args:
-        spec: the model, known to be well-formed.
+        spec: the model, already validated.
         options: endpoint, time-out and retries.
         api_key: sent with each call; None leaves it to LiteLLM and the environment.
-        address: where calls go; None leaves that to LiteLLM and the environment.
-        account: where attempts are written down; None: nowhere. The model's price is known.
+        address: destination of calls; None leaves that to LiteLLM and the environment.
+        account: records attempts; None: they are not recorded. The model's price is known.
     """
 
     def __init__(
@@ -91,9 +92,9 @@ class LiteLLMChatModel:
         return self._spec
 
     async def complete(self, request: ChatRequest) -> ChatReply:
-        """Send `request` until it is answered or there is no sense in trying again.
+        """Send `request` until it is answered or another attempt is useless.
 
-        An empty reply is tried again like a failure. What stays empty is returned; `usage` is that of all replies.
+        An empty reply is retried like a failure. One that stays empty is returned; `usage` is that of all replies.
 
         Raises:
             TransientModelError: all attempts failed in a way that might have passed.
@@ -110,7 +111,7 @@ class LiteLLMChatModel:
         return structs.replace(called.reply, usage=called.usage, attempts=called.attempts, latency_ms=called.latency_ms)
 
     async def _size(self, request: ChatRequest) -> TokenEstimate:
-        """Tokens of a call: of the prompt with what the protocol adds to it, and of the longest reply."""
+        """Return the tokens of a call: the prompt with the protocol's additions, and the longest reply."""
         tokens = request.prompt_tokens
         if tokens is None:
             tokens = await in_thread(self._tokens_of, request)
@@ -125,8 +126,8 @@ class LiteLLMChatModel:
 
     async def _send(self, litellm: ModuleType, request: ChatRequest, seconds: float, turn: Permit) -> ChatReply:
         try:
-            # LiteLLM's own time-out is for the gap between two bytes; a gateway that sends blanks to keep the line
-            # open would never run into it.
+            # LiteLLM's own time-out is for the gap between two bytes; a gateway that sends blanks to keep the
+            # connection open would never reach it.
             async with asyncio.timeout(seconds):
                 response = await litellm.acompletion(
                     messages=[{"role": message.role, "content": message.content} for message in request.messages],
@@ -137,24 +138,24 @@ class LiteLLMChatModel:
                 )
             completion = convert(response, Completion, from_attributes=True)
         except Exception as error:
-            # The cause is left out on purpose: a traceback of it may print the key.
+            # The cause is omitted on purpose: its traceback may print the key.
             raise meaning_of(error, self._destination.name) from None
-        turn.told(headers_of(response))
+        turn.learn(headers_of(response))
         return reply_of(completion, cost_of(litellm, response, self._spec) if self._priced else None, self._provider)
 
 
 def reply_of(completion: Completion, cost: float | None, provider: str) -> ChatReply:
-    """A response as a reply; `cost` in US dollars, None where it is not known."""
+    """Turn a response into a reply; `cost` in US dollars, None if it is not known."""
     choice = completion.choices[0] if completion.choices else _Choice(_Message())
     tokens = completion.usage or _Tokens()
     served = without_secrets(completion.model or "")
-    # JSON can spell half of a surrogate pair, which no file and no request can hold.
-    said = _HALF_SIGN.sub("\N{REPLACEMENT CHARACTER}", choice.message.content or "")
-    # A server may repeat what it was sent, the headers too.
-    text = without_secrets(said)
+    # JSON can encode half of a surrogate pair, which no file and no request can hold.
+    content = _HALF_SIGN.sub("\N{REPLACEMENT CHARACTER}", choice.message.content or "")
+    # A server may echo what it was sent, headers included.
+    text = without_secrets(content)
     return ChatReply(
         text=text,
-        redacted=text != said,
+        redacted=text != content,
         finish_reason=choice.finish_reason or "",
         usage=Usage(
             calls=1,
@@ -169,21 +170,21 @@ def reply_of(completion: Completion, cost: float | None, provider: str) -> ChatR
 
 
 def headers_of(response: object) -> Mapping[str, object]:
-    """The headers a response came with, by LiteLLM's names."""
-    told = getattr(response, "_hidden_params", None)
-    return (told.get("additional_headers") or {}) if isinstance(told, dict) else {}
+    """Return the headers of a response, by LiteLLM's names."""
+    hidden = getattr(response, "_hidden_params", None)
+    return (hidden.get("additional_headers") or {}) if isinstance(hidden, dict) else {}
 
 
 def cost_of(litellm: ModuleType, response: object, spec: str) -> float | None:
-    """US dollars of a response by LiteLLM's table; None when that cannot be made out."""
-    # LiteLLM has worked it out already, but takes a proxy's word for it where there is one.
-    told = getattr(response, "_hidden_params", None)
-    if isinstance(told, dict) and _COST_BY_PROXY not in headers_of(response):
-        cost = told.get("response_cost")
+    """Return the US dollars of a response by LiteLLM's table; None when they cannot be determined."""
+    # LiteLLM has already computed it, but relies on a proxy's figure if there is one.
+    hidden = getattr(response, "_hidden_params", None)
+    if isinstance(hidden, dict) and _COST_BY_PROXY not in headers_of(response):
+        cost = hidden.get("response_cost")
         if isinstance(cost, float):
             return cost
     try:
         return float(litellm.completion_cost(completion_response=response, model=spec))
     except Exception:
-        # An answer that was paid for is not thrown away because its bill cannot be made out.
+        # A paid answer is not discarded because its cost cannot be determined.
         return None

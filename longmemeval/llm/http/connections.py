@@ -1,4 +1,4 @@
-"""How LiteLLM's calls share an event loop: its connections end with it, and no two calls begin at the same moment."""
+"""LiteLLM's calls in an event loop: its connections end with the loop, and no two calls start at the same moment."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -11,10 +11,10 @@ _open_connections: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[N
 
 
 async def close_connections_with_the_loop(litellm: ModuleType) -> None:
-    """See to it that LiteLLM's connections of the running event loop are closed when it ends.
+    """Ensure that LiteLLM's connections of the running event loop are closed when it ends.
 
-    LiteLLM keeps them under the address of the loop for as long as the process lives; a later loop may get the same
-    address. `asyncio.run` finishes every async generator that was started, which is the one moment to close them.
+    LiteLLM keeps them by the memory address of the loop as long as the process lives; a later loop may get the same
+    address. `asyncio.run` finishes every started async generator, which is the only moment to close them.
     """
     loop = asyncio.get_running_loop()
     if loop not in _open_connections:
@@ -38,10 +38,10 @@ _beginnings: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKe
 
 
 async def one_at_a_time() -> None:
-    """Return when this call may begin: one per round of the event loop.
+    """Return when this call may start: one per round of the event loop.
 
-    Beginning a call takes LiteLLM some milliseconds, reading its reply some more. Where many begin in one round, and
-    are answered in one, each waits for all the others, and that wait would be measured as the model's.
+    Starting a call takes LiteLLM some milliseconds, reading its reply some more. If many start in one round, and are
+    answered in one, each waits for all the others, and that wait would be measured as the model's.
     """
     async with _beginnings.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Where the calls of a model go, and how LiteLLM is told."""
+"""Endpoint of a model's calls, and the matching arguments of LiteLLM."""
 
 from typing import Any
 
@@ -18,15 +18,14 @@ class Destination:
     """The endpoint of a model.
 
     Args:
-        spec: the model.
         options: endpoint and time-out.
         api_key: sent with each call; None leaves it to LiteLLM and the environment.
-        address: where calls go; None leaves that to LiteLLM and the environment.
+        address: destination of calls; None leaves that to LiteLLM and the environment.
 
     Attributes:
         name: the model and its address, for messages.
-        served_at: the address that connections are made to beforehand; None: not known.
-        gate: the turns of its calls under the provider's limits.
+        served_at: address to connect to in advance; None: not known.
+        gate: limiter of its calls under the provider's limits.
     """
 
     def __init__(self, spec: str, options: ModelOptions, api_key: str | None, address: Address | None) -> None:
@@ -36,10 +35,10 @@ class Destination:
         self.gate = gate_for(spec, self.served_at or "", api_key or key_in_environment(spec), options.rates)
 
     def arguments(self, seconds: float) -> dict[str, Any]:
-        """What LiteLLM is told besides the request, for one attempt that takes no longer than so many seconds."""
+        """Return LiteLLM's arguments besides the request, for one attempt of at most so many seconds."""
         return {
             "model": self._spec,
-            # A dead address shows long before a model that takes its time.
+            # A dead address shows much sooner than a slow model.
             "timeout": httpx.Timeout(self._timeout_s, connect=min(seconds / 4, CONNECT_S)),
             "api_base": self._address.url if self._address else None,
             "extra_headers": self._address.headers if self._address else None,

@@ -1,6 +1,6 @@
-"""Where a chat model is served: by its provider, or wherever an option or the environment sends its calls.
+"""Addresses of chat models: the provider's own, or one set by an option or the environment.
 
-A judge is also where it is served: labels given at one address say nothing about another.
+The address is part of a judge's identity: labels given at one say nothing about another.
 """
 
 import os
@@ -14,47 +14,47 @@ from longmemeval.llm.options import ModelOptions, check_endpoint, is_offline
 from longmemeval.llm.providers import split_spec
 
 OWN_ENDPOINT = "provider's own"
-"""The address of a model whose calls nothing sends elsewhere."""
+"""Address of a model whose calls are not redirected."""
 
 OWN_ADDRESSES = {
     "openai": "https://api.openai.com/v1",
     "anthropic": "https://api.anthropic.com",
     "gemini": "https://generativelanguage.googleapis.com",
 }
-"""What `--api-base` may name without sending calls elsewhere; LiteLLM tells those of OpenAI-compatible providers."""
+"""Addresses that `--api-base` may name without redirecting calls; LiteLLM knows those of OpenAI-compatible
+providers."""
 _VARIABLE = re.compile(r"([A-Z0-9_]{3,}?)_(?:API_BASE|BASE_URL)")
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 
 def endpoint(spec: str, options: ModelOptions = ModelOptions()) -> str | None:
-    """The address that `--api-base` or the environment sends calls of a model to; None: neither does.
+    """Return the address that `--api-base` or the environment redirects a model's calls to; None: neither does.
 
     Args:
-        spec: the model.
-        options: how it is reached.
+        options: connection options.
 
     Raises:
-        FatalModelError: LiteLLM knows no such provider, or the address is none.
+        FatalModelError: LiteLLM knows no such provider, or the address is invalid.
     """
     if options.api_base is not None:
         check_endpoint(options.api_base)
         return options.api_base
     if is_offline(spec):
         return None
-    # Asked first: LiteLLM reads a `.env` file into the environment when it is loaded.
+    # Before the environment: LiteLLM reads a `.env` file into it when it is loaded.
     provider, _ = split_spec(spec)
     return next((os.environ[name] for name in _variables(provider) if os.environ.get(name)), None)
 
 
 def served_at(spec: str, options: ModelOptions = ModelOptions()) -> str | None:
-    """The address a model is served at, without user, password and query; `OWN_ENDPOINT` for its provider's own.
+    """Return a model's address without user, password and query; `OWN_ENDPOINT` for its provider's own.
 
     Args:
-        spec: the model; one of the harness itself is served nowhere: None.
-        options: how it is reached.
+        spec: the model; for an offline model the result is None.
+        options: connection options.
 
     Raises:
-        FatalModelError: LiteLLM knows no such provider, or the address is none.
+        FatalModelError: LiteLLM knows no such provider, or the address is invalid.
     """
     if is_offline(spec):
         return None
@@ -66,17 +66,16 @@ def served_at(spec: str, options: ModelOptions = ModelOptions()) -> str | None:
 
 
 def cache_addresses(spec: str, options: ModelOptions = ModelOptions()) -> list[str]:
-    """What stands for a model's address in the keys of its replies: now, and before it was normalised.
+    """Return the forms of a model's address in the keys of its replies: current, and before normalisation.
 
-    Empty is the provider's own. Replies that an earlier version kept are found where their key says the same address:
-    under no address at all it kept those of addresses in the environment too, which are taken for the provider's own.
+    Empty means the provider's own. Replies stored by an earlier version are found if their key has the same address; it
+    also stored those of addresses from the environment under no address, which count as the provider's own.
 
     Args:
-        spec: the model.
-        options: how it is reached.
+        options: connection options.
 
     Raises:
-        FatalModelError: as `endpoint`.
+        FatalModelError: as by `endpoint`.
     """
     served = served_at(spec, options)
     now = "" if served in (None, OWN_ENDPOINT) else str(served)
@@ -85,10 +84,10 @@ def cache_addresses(spec: str, options: ModelOptions = ModelOptions()) -> list[s
 
 
 def _variables(provider: str) -> list[str]:
-    """Environment variables from which LiteLLM takes a provider's address, the first that is set counts."""
+    """Return the environment variables for a provider's address in LiteLLM; the first one set counts."""
     if provider == "openai":
         return ["OPENAI_BASE_URL", "OPENAI_API_BASE"]
-    # One rule for the many: COHERE_API_BASE goes for `cohere_chat` too, the longest name first.
+    # One rule for all others: COHERE_API_BASE also applies to `cohere_chat`, the longest name first.
     flat = re.sub("[^a-z0-9]", "", provider.lower())
     named = {name: match[1].replace("_", "").lower() for name in os.environ if (match := _VARIABLE.fullmatch(name))}
     fitting = [name for name, start in named.items() if flat.startswith(start)]
@@ -96,7 +95,7 @@ def _variables(provider: str) -> list[str]:
 
 
 def own_addresses(spec: str) -> set[str]:
-    """The addresses of the model's own provider, as far as they are known."""
+    """Return the known addresses of the model's own provider."""
     provider, _ = split_spec(spec)
     own = {OWN_ADDRESSES[provider]} if provider in OWN_ADDRESSES else set()
     if not any(os.environ.get(name) for name in _variables(provider)):
@@ -106,7 +105,7 @@ def own_addresses(spec: str) -> set[str]:
 
 
 def _normal(url: str) -> str:
-    """One spelling for one address: host in lower case, no default port, no final slash."""
+    """Normalise an address: host in lower case, no default port, no final slash."""
     parts = urlsplit(public_url(url))
     host = parts.netloc.lower().removesuffix(_DEFAULT_PORTS.get(parts.scheme, ""))
     return urlunsplit((parts.scheme, host, parts.path, "", ""))

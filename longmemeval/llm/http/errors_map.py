@@ -1,4 +1,4 @@
-"""From what goes wrong in a call to what it means for the run: try again, give up the question, or stop."""
+"""Mapping failures of a call to their meaning for the run: try again, give up the question, or stop."""
 
 import json
 import re
@@ -25,7 +25,7 @@ _FATAL_FIX = {
     404: "Check the model's name and --api-base",
 }
 _EMPTY_ACCOUNT = frozenset({"insufficient_quota", "billing_not_active", "billing_hard_limit_reached"})
-"""Codes that come as 429 or 400 although no waiting helps."""
+"""Codes that come as 429 or 400 although waiting does not help."""
 
 _TOO_LATE: tuple[type[Exception], ...] = (TimeoutError, httpx.TimeoutException)
 _CONNECTION_LOST: tuple[type[Exception], ...] = (ConnectionError, httpx.TransportError)
@@ -37,19 +37,19 @@ _LONGEST_MESSAGE = 500
 
 
 def meaning_of(error: Exception, where: str) -> HarnessError:
-    """What a failed attempt means.
+    """Return the meaning of a failed attempt.
 
     Args:
-        error: what LiteLLM raised, or a `TimeoutError` of our own.
+        error: exception of LiteLLM, or a `TimeoutError` of our own.
         where: the model and its endpoint, for the message.
 
     Returns:
         `TransientModelError` for 408, 409, 429, 5xx, time-outs, lost connections and replies that are not JSON;
         `FatalModelError` for 401, 402, 403, 404 and an empty account; `ContextOverflowError` where the server says that
-        the prompt is too long; `ModelError` for everything else, the unknown included. No text holds a key.
+        the prompt is too long; `ModelError` for everything else, unknown errors included. No text contains a key.
 
-        What the server refused, with a status below 500, and what never reached it is not billed. Anything else may
-        have been: a time-out, a connection that was cut, a 5xx, a reply that cannot be read.
+        A request that the server refused with a status below 500, or that never reached it, is not billed. Others may
+        have been: a time-out, a lost connection, a 5xx, an unreadable reply.
     """
     where = redact(where)
     response = next((link.response for link in _chain(error) if isinstance(link, httpx.HTTPStatusError)), None)
@@ -69,12 +69,12 @@ def meaning_of(error: Exception, where: str) -> HarnessError:
     if status is None and _caused_by(error, (json.JSONDecodeError, UnicodeDecodeError)):
         return TransientModelError("The server's reply is not JSON", where=where, may_be_billed=True)
     if status is not None and (status in _TRANSIENT_STATUS or status >= 500):
-        asked = retry_after_seconds(response.headers.get("retry-after")) if response is not None else None
+        requested = retry_after_seconds(response.headers.get("retry-after")) if response is not None else None
         return TransientModelError(
             f"The server is busy or failed, {status}: {message}",
             where=where,
             may_be_billed=status >= 500,
-            retry_after=asked,
+            retry_after=requested,
             too_many=status == 429,
         )
     what = f"The call failed{f', {status}' if status else ''}: {message}"
@@ -84,13 +84,16 @@ def meaning_of(error: Exception, where: str) -> HarnessError:
 
 
 def _is_too_long(error: Exception, detail: dict[str, Any]) -> bool:
-    """Whether the server says that the prompt exceeds the model's window; LiteLLM knows how each provider says it."""
+    """Return whether the server says that the prompt exceeds the model's window.
+
+    LiteLLM knows how each provider reports it.
+    """
     by_litellm = any(type(link).__name__ == "ContextWindowExceededError" for link in _chain(error))
     return by_litellm or _TOO_LONG in (detail.get("code"), detail.get("type"))
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """`error` and what caused it, outermost first."""
+    """Iterate over `error` and its causes, outermost first."""
     link: BaseException | None = error
     while link is not None:
         yield link
@@ -98,16 +101,16 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _cause(error: Exception) -> str:
-    """What the operating system said of a connection that was not made."""
+    """Return the operating system's message about a connection that failed."""
     causes = [link for link in _chain(error) if isinstance(link, OSError)]
     return _message(causes[-1] if causes else error, {})
 
 
 def _status(error: Exception, response: httpx.Response | None) -> int | None:
-    """The HTTP status of the failure; None when no server gave one.
+    """Return the HTTP status of the failure; None when no server gave one.
 
-    LiteLLM's own status is believed in two cases only: 401, because some providers report a bad key as 400, and where
-    there is no reply to look at; but not 500, its word for whatever it does not know.
+    LiteLLM's own status is used in two cases only: 401, because some providers report a bad key as 400, and if there is
+    no reply to examine; but never 500, which it gives for anything unknown.
     """
     declared = getattr(error, "status_code", None)
     if declared == 401:
@@ -124,7 +127,7 @@ def _caused_by(error: Exception, kinds: tuple[type[Exception], ...]) -> bool:
 
 
 def _details(response: httpx.Response | None) -> dict[str, Any]:
-    """The `error` object of the reply in OpenAI's shape; empty when the reply has another."""
+    """Return the `error` object of the reply in OpenAI's form; empty when the reply has another."""
     try:
         body = response.json() if response is not None else None
     except (ValueError, httpx.ResponseNotRead):

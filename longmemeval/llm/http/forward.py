@@ -1,6 +1,6 @@
-"""Requests of other programs, passed on to a model as they are: chat completions of the OpenAI API.
+"""Requests of other programs, forwarded to a model unchanged: chat completions of the OpenAI API.
 
-What a request says stays: tools, forms of the reply, temperature. Only the model is the one that was configured.
+The content of a request stays: tools, reply formats, temperature. Only the model is replaced by the configured one.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ _UNSENT = frozenset((
     "model", "stream", "stream_options", "user", "metadata", "store", "background", "service_tier",
     "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "extra_headers", "extra_query", "timeout"
 ))
-"""What changes no reply, or is ours to decide."""
+"""Fields that do not change the reply, or that the harness decides."""
 _KNOWN = frozenset((
     "messages", "temperature", "top_p", "n", "stop", "max_tokens", "max_completion_tokens",
     "response_format", "seed", "tools", "tool_choice", "parallel_tool_calls", "functions",
@@ -43,13 +43,13 @@ _KNOWN = frozenset((
 ))
 # fmt: on
 _ALLOWED = ["tools", "tool_choice", "parallel_tool_calls", "response_format", "seed"]
-"""LiteLLM would leave these out for models it does not know; a reply in another form would be a silent fault."""
+"""LiteLLM would leave these out for models it does not know; a reply in another form would be a silent error."""
 _LONGEST_REPLY = 16_384
-"""Tokens of a reply, where neither the request nor the price table says how many there can be."""
+"""Tokens of a reply, if neither the request nor the price table gives a maximum."""
 
 
 class Forwarded(Struct, frozen=True):
-    """A reply as the other program gets it."""
+    """A reply as the other program receives it."""
 
     document: Raw
     """JSON in the form of the OpenAI API."""
@@ -61,14 +61,14 @@ class Forwarded(Struct, frozen=True):
 
 
 class ForwardedModel:
-    """A model for requests of other programs; made by `registry.load_forwarded`.
+    """A model for requests of other programs; created by `registry.load_forwarded`.
 
     Args:
         spec: the model.
         options: endpoint, time-out and retries.
         api_key: sent with each call; None leaves it to LiteLLM and the environment.
-        address: where calls go; None leaves that to LiteLLM and the environment.
-        account: where attempts are written down; None: nowhere.
+        address: destination of calls; None leaves that to LiteLLM and the environment.
+        account: records attempts; None: they are not recorded.
     """
 
     def __init__(
@@ -83,12 +83,12 @@ class ForwardedModel:
         self._caller = Caller(spec, self._destination, options, account)
 
     async def get_ready(self) -> None:
-        """Load what the first call would have to wait for."""
+        """Load what the first call would otherwise have to wait for."""
         litellm = await asyncio.to_thread(load_litellm)
         await warm_up(litellm, self._destination.served_at)
 
     async def forward(self, body: Mapping[str, Any]) -> Forwarded:
-        """The reply to a request; tried again as every call is.
+        """Return the reply to a request, retried like every call.
 
         Raises:
             ModelError: this request cannot be answered.
@@ -104,9 +104,9 @@ class ForwardedModel:
         return msgspec.structs.replace(called.reply, usage=called.usage, latency_ms=called.latency_ms)
 
     def _size(self, request: Mapping[str, Any]) -> TokenEstimate:
-        """Tokens of one attempt; JSON around the texts is counted too."""
-        asked = [request.get(name) for name in ("max_tokens", "max_completion_tokens")]
-        longest = max((int(one) for one in asked if one), default=self._longest) * int(request.get("n") or 1)
+        """Return the tokens of one attempt, including the JSON around the texts."""
+        limits = [request.get(name) for name in ("max_tokens", "max_completion_tokens")]
+        longest = max((int(limit) for limit in limits if limit), default=self._longest) * int(request.get("n") or 1)
         return TokenEstimate(self._counter.count(msgspec.json.encode(request).decode()), longest)
 
     @cached_property
@@ -115,7 +115,7 @@ class ForwardedModel:
 
     async def _send(self, litellm: ModuleType, request: Mapping[str, Any], seconds: float, turn: Permit) -> Forwarded:
         sent = {name: value for name, value in request.items() if name in _KNOWN}
-        # What only this server knows (a chat template's arguments, say) goes along where that is the custom.
+        # Fields that only this server knows (a chat template's arguments, say) are passed on where that is customary.
         if self._extends and (more := {name: value for name, value in request.items() if name not in _KNOWN}):
             sent["extra_body"] = more
         if "tools" in sent:
@@ -129,9 +129,9 @@ class ForwardedModel:
                 )
             document: dict[str, Any] = response.model_dump(mode="json", exclude_none=True)
         except Exception as error:
-            # The cause is left out on purpose: a traceback of it may print the key.
+            # The cause is omitted on purpose: its traceback may print the key.
             raise meaning_of(error, self._destination.name) from None
-        turn.told(headers_of(response))
+        turn.learn(headers_of(response))
         return self._read(document, cost_of(litellm, response, self.spec) if self._priced else None)
 
     def _read(self, document: dict[str, Any], cost: float | None) -> Forwarded:
@@ -139,7 +139,7 @@ class ForwardedModel:
         prompt, completion = (int(usage.get(key) or 0) for key in ("prompt_tokens", "completion_tokens"))
         if self._priced and cost is None:
             cost = price(self.spec, prompt, completion)
-        text, finish = _said(document)
+        text, finish = _reply_content(document)
         clean = without_secrets(msgspec.json.encode(document).decode())
         return Forwarded(
             document=Raw(clean.encode()),
@@ -157,18 +157,18 @@ class ForwardedModel:
 
 
 def relevant(body: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a request can change the reply."""
+    """Return the fields of a request that can change the reply."""
     return {name: value for name, value in body.items() if name not in _UNSENT and value is not None}
 
 
-def _said(document: dict[str, Any]) -> tuple[str, str]:
-    """All that stands in the choices, calls of tools too, and how the first one ended."""
+def _reply_content(document: dict[str, Any]) -> tuple[str, str]:
+    """Return the content of all choices, tool calls included, and the finish reason of the first one."""
     choices: Sequence[dict[str, Any]] = document.get("choices") or ()
     for choice in choices:
-        # Clients of other languages expect the key.
+        # Clients in other languages expect the key.
         choice.setdefault("message", {}).setdefault("content", None)
-    said = [str(choice["message"][key]) for choice in choices for key in _SAYING if choice["message"].get(key)]
-    return "".join(said), str(choices[0].get("finish_reason") or "") if choices else ""
+    texts = [str(choice["message"][key]) for choice in choices for key in _SAYING if choice["message"].get(key)]
+    return "".join(texts), str(choices[0].get("finish_reason") or "") if choices else ""
 
 
 _SAYING = ("content", "tool_calls", "function_call", "refusal", "audio")

@@ -1,4 +1,4 @@
-"""Replies to requests of other programs, kept on disk beside those of our own."""
+"""Replies to forwarded requests of other programs, cached on disk next to those of our own."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -26,15 +26,15 @@ class _Entry(Struct, frozen=True):
 
 
 class CachedForwarding:
-    """Answers from the cache what was answered before; so many calls under way at once, and no two alike.
+    """Answers repeated requests from the cache; limits concurrent calls, and never makes two identical ones at once.
 
     All methods are called in one event loop.
 
     Args:
-        model: answers what is not kept.
-        cache_path: the SQLite file; None: nothing is kept.
-        endpoints: where the model is served, as `cache_addresses` says; the first is the one to keep replies under.
-        concurrency: calls under way at one time.
+        model: answers requests that are not cached.
+        cache_path: the SQLite file; None: nothing is cached.
+        endpoints: addresses of the model, as by `cache_addresses`; replies are stored under the first.
+        concurrency: maximum number of concurrent calls.
     """
 
     def __init__(
@@ -49,19 +49,19 @@ class CachedForwarding:
         self._under_way: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()
 
     async def get_ready(self) -> None:
-        """Load what the first call would have to wait for."""
+        """Load what the first call would otherwise have to wait for."""
         await self._model.get_ready()
 
     def canonical(self, body: Mapping[str, Any]) -> bytes:
-        """Everything that can change the reply, as JSON with sorted keys."""
+        """Return everything that can change the reply, as JSON with sorted keys."""
         return self._canonicals(body)[0]
 
     def _canonicals(self, body: Mapping[str, Any]) -> list[bytes]:
-        asked = {"schema": _SCHEMA, "spec": self.spec, "body": relevant(body)}
-        return [msgspec.json.encode(asked | {"endpoint": one}, order="sorted") for one in self._endpoints]
+        request = {"schema": _SCHEMA, "spec": self.spec, "body": relevant(body)}
+        return [msgspec.json.encode(request | {"endpoint": address}, order="sorted") for address in self._endpoints]
 
     async def forward(self, body: Mapping[str, Any], receipts: Receipts | None) -> tuple[Forwarded, bool]:
-        """The reply, and whether it was kept from before.
+        """Return the reply, and whether it came from the cache.
 
         Raises:
             HarnessError: there is none; see `ForwardedModel.forward`.
@@ -70,23 +70,23 @@ class CachedForwarding:
         key, *earlier = (cache_key("forwarded", canonical.decode()) for canonical in canonicals)
         lock = self._under_way.setdefault(key, asyncio.Lock())
         async with lock:
-            if kept := await asyncio.to_thread(self._kept, [key, *earlier]):
-                return kept, True
-            return await self._made(body, key, canonicals[0], receipts)
+            if cached := await asyncio.to_thread(self._cached, [key, *earlier]):
+                return cached, True
+            return await self._call_model(body, key, canonicals[0], receipts)
 
-    async def _made(
+    async def _call_model(
         self, body: Mapping[str, Any], key: bytes, canonical: bytes, receipts: Receipts | None
     ) -> tuple[Forwarded, bool]:
         async with only_maker(self._cache, key):
-            # Another process may have made it just now.
-            if kept := await asyncio.to_thread(self._kept, [key]):
-                return kept, True
+            # Another process may just have stored it.
+            if cached := await asyncio.to_thread(self._cached, [key]):
+                return cached, True
             async with self._places:
                 reply = await self._model.forward(body)
             await asyncio.to_thread(self._keep, key, canonical, reply, receipts)
             return reply, False
 
-    def _kept(self, keys: Sequence[bytes]) -> Forwarded | None:
+    def _cached(self, keys: Sequence[bytes]) -> Forwarded | None:
         if self._cache is None:
             return None
         with self._writing:
@@ -97,7 +97,7 @@ class CachedForwarding:
     def _keep(self, key: bytes, canonical: bytes, reply: Forwarded, receipts: Receipts | None) -> None:
         if self._cache is None:
             return
-        # An empty reply is paid for all the same.
+        # An empty reply is paid for too.
         entry = {} if reply.is_empty else {key: msgspec.json.encode(_Entry(sha256_bytes(canonical), reply))}
         with self._writing:
             if receipts:

@@ -1,4 +1,4 @@
-"""Repeating a call that failed in a way that may pass."""
+"""Repeating a call that failed in a transient way."""
 
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 class _Wait(wait_base):
     """Exponential back-off with full jitter, never shorter than the server asked for.
 
-    Full jitter spreads the retries of many calls under way at once: the wait is uniform between 0 and the smaller of
+    Full jitter spreads the retries of many concurrent calls: the wait is uniform between 0 and the smaller of
     `max_wait_s` and 2^(attempt - 1) seconds.
     """
 
@@ -29,7 +29,7 @@ class _Wait(wait_base):
 
     def __call__(self, retry_state: RetryCallState) -> float:
         if self._breaker and self._breaker.is_open:
-            return 0.0  # It says when it is whose turn.
+            return 0.0  # The breaker itself assigns the turns.
         error = retry_state.outcome.exception() if retry_state.outcome else None
         requested = error.retry_after if isinstance(error, TransientModelError) else None
         return max(self._jitter(retry_state), min(requested or 0.0, LONGEST_REQUESTED_WAIT_S))
@@ -49,15 +49,15 @@ async def call_with_retries(
         call: starts one attempt.
         max_attempts: attempts in all, the first included. Attempts while the circuit is open do not end a call.
         max_wait_s: longest wait of our own choosing between two attempts, seconds.
-        again: whether a result is worth another attempt, from it and the number of attempts so far; the last one
-            counts where none are left.
-        breaker: what is known of the endpoint.
+        again: decides by a result and the number of attempts so far whether to make another; the last result counts
+            if no attempts are left.
+        breaker: state of the endpoint.
 
     Returns:
         The result and the number of attempts it took.
 
     Raises:
-        TransientModelError: the last attempt failed too; says how many there were.
+        TransientModelError: the last attempt failed too; states how many there were.
     """
     attempts = 0
 

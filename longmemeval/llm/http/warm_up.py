@@ -1,7 +1,7 @@
-"""What a process does before its first timed call, so that the call takes no longer than those that follow.
+"""Preparation before a process's first timed call, so that it takes no longer than those that follow.
 
 LiteLLM loads much of itself, and the client behind it, with the first call: a second or two that would count as the
-model's. So one call is rehearsed with a server of our own on the loopback, which gets no key and no question, and one
+model's. So one call is rehearsed against our own server on the loopback, which gets no key and no question, and one
 connection to the model's own address is opened and closed: name look-up and TLS, not a byte of a request.
 """
 
@@ -18,7 +18,7 @@ from longmemeval.llm.costs.prices import without_collector
 from longmemeval.llm.http.connections import close_connections_with_the_loop
 
 _PATIENCE_S = 5.0
-"""Seconds for the connection; a call then tells what is wrong."""
+"""Seconds to wait for the connection; after that, the first call reports what is wrong."""
 _MODEL = "openai/rehearsal"
 _REPLY = {
     "id": "rehearsal",
@@ -30,16 +30,15 @@ _REPLY = {
 }
 
 _rehearsed: set[str] = set()
-"""`done` once this process has rehearsed a call."""
+"""Contains `done` once this process has rehearsed a call."""
 _warming: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Task[None]]] = WeakKeyDictionary()
 
 
 async def warm_up(litellm: ModuleType, address: str | None) -> None:
-    """Return when calls to `address` are ready to be timed; calls that come at once wait for one warm-up.
+    """Return when calls to `address` are ready to be timed; concurrent calls share one warm-up.
 
     Args:
-        litellm: the library, loaded.
-        address: where the model is served; None: not known, no connection is made.
+        address: address the model is served at; None: not known, no connection is made.
     """
     under_way = _warming.setdefault(asyncio.get_running_loop(), {})
     key = address or ""
@@ -52,7 +51,7 @@ async def warm_up(litellm: ModuleType, address: str | None) -> None:
 async def _warm_up(litellm: ModuleType, address: str | None) -> None:
     if not _rehearsed:
         _rehearsed.add("done")
-        # Whatever keeps the rehearsal from working (a proxy for the loopback, say) is no concern of the calls.
+        # Anything that makes the rehearsal fail (for example a proxy for the loopback) does not matter to the calls.
         with suppress(Exception), without_collector():
             # In a thread: loading is work, and other calls may be under way in this loop.
             await asyncio.to_thread(lambda: asyncio.run(_rehearse(litellm)))

@@ -1,6 +1,6 @@
-"""When a request left and when its reply was there: what LiteLLM computes before and after is not the model's time.
+"""Times at which a request left and its reply arrived: LiteLLM's own computing is not the model's time.
 
-For a prompt of half a megabyte that is ten milliseconds, and three times that where 64 calls share a loop.
+For a prompt of half a megabyte that is ten milliseconds, and three times as much when 64 calls share a loop.
 """
 
 import time
@@ -19,9 +19,9 @@ class Wire:
 
     def __init__(self) -> None:
         self.sent: float | None = None
-        """When its first request was handed to a connection."""
+        """Time at which its first request was handed to a connection."""
         self.replied: float | None = None
-        """When the last byte of the last reply was read."""
+        """Time at which the last byte of the last reply was read."""
 
 
 _watched: ContextVar[Wire | None] = ContextVar("wire", default=None)
@@ -29,7 +29,7 @@ _watched: ContextVar[Wire | None] = ContextVar("wire", default=None)
 
 @contextmanager
 def watched() -> Iterator[Wire]:
-    """Watch the requests that are made inside."""
+    """Record the times of requests made inside."""
     wire = Wire()
     token = _watched.set(wire)
     try:
@@ -39,9 +39,9 @@ def watched() -> Iterator[Wire]:
 
 
 def watch_requests(litellm: ModuleType) -> None:
-    """Have the connections that LiteLLM makes from now on say when they send and have read.
+    """Make LiteLLM's future connections record when they send and when they have read.
 
-    A LiteLLM that makes them in another way is left alone; its calls are timed from outside then.
+    A LiteLLM that creates them in another way is left alone; its calls are then timed from outside.
     """
     handler: Any = getattr(
         import_module(f"{litellm.__name__}.llms.custom_httpx.http_handler"), "AsyncHTTPHandler", None
@@ -50,14 +50,14 @@ def watch_requests(litellm: ModuleType) -> None:
     if make is None or getattr(make, "is_watched", False):
         return
 
-    def made(*arguments: object, **named: object) -> httpx.AsyncBaseTransport | None:
+    def create_watched(*arguments: object, **named: object) -> httpx.AsyncBaseTransport | None:
         transport: httpx.AsyncBaseTransport | None = make(*arguments, **named)
         if transport is not None:
             vars(transport)["handle_async_request"] = _timed(transport.handle_async_request)
         return transport
 
-    vars(made)["is_watched"] = True
-    handler.create_async_transport = staticmethod(made)
+    vars(create_watched)["is_watched"] = True
+    handler.create_async_transport = staticmethod(create_watched)
 
 
 _Handle = Callable[[httpx.Request], Awaitable[httpx.Response]]
@@ -77,7 +77,7 @@ def _timed(handle: _Handle) -> _Handle:
 
 
 class _Timed(httpx.AsyncByteStream):
-    """The bytes of a reply; notes when the last were read."""
+    """The bytes of a reply; records when the last were read."""
 
     def __init__(self, stream: httpx.AsyncByteStream, wire: Wire) -> None:
         self._stream, self._wire = stream, wire

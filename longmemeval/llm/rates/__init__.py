@@ -1,1 +1,1 @@
-"""How many requests and tokens a minute a provider takes: limits, and turns under them for all calls by one key."""
+"""Rate limits of providers in requests and tokens per minute, and turns under them for all calls with one key."""

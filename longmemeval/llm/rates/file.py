@@ -14,7 +14,7 @@ class _Section(BaseModel):
 
 
 class ModelSection(_Section):
-    """The limits of one model, or of all whose names fit a pattern; see `Rate`."""
+    """Limits of one model, or of all whose names match a pattern; see `Rate`."""
 
     rpm: PositiveFloat | None = None
     tpm: PositiveFloat | None = None
@@ -23,29 +23,29 @@ class ModelSection(_Section):
 
 
 class ConcurrencySection(_Section):
-    """Calls under way at one time, by stage; None: as --concurrency says."""
+    """Concurrent calls by stage; None: as --concurrency says."""
 
     answers: PositiveInt | None = None
     judge: PositiveInt | None = None
     questions: PositiveInt | None = None
-    """Analysing them."""
+    """Calls that analyse questions."""
     memory: PositiveInt | None = None
-    """What memory systems from outside ask while they are searched."""
+    """Calls of external memory systems while they are searched."""
 
 
 class LimitsFile(_Section):
-    """All of it."""
+    """The whole file."""
 
     models: dict[str, ModelSection] = {}
-    """By name as options name it, or by pattern, such as `openai/*`; the first that fits counts."""
+    """Limits by name as options name it, or by pattern, such as `openai/*`; the first match counts."""
     concurrency: ConcurrencySection = ConcurrencySection()
 
 
 def read_limits(path: Path) -> LimitsFile:
-    """The content of a file of limits.
+    """Read a file of limits.
 
     Raises:
-        HarnessError: it cannot be read, or holds what it should not: with the field and the nearest valid name.
+        HarnessError: it cannot be read or is invalid; names the field and the nearest valid name.
     """
     try:
         document = load_yaml(read_text(path))
@@ -71,13 +71,12 @@ def read_limits(path: Path) -> LimitsFile:
 
 
 def rate_limits(content: LimitsFile, *, rpm: float | None, tpm: float | None, folder: Path | None) -> RateLimits:
-    """The limits of a file and of options, which hold for models that the file does not name.
+    """Combine the limits of a file with those of options, which apply to models that the file does not name.
 
     Args:
-        content: of the file.
         rpm: requests per minute.
         tpm: tokens per minute.
-        folder: where processes share what was used.
+        folder: folder in which processes share their usage.
     """
     models = tuple((name, Rate(**section.model_dump())) for name, section in content.models.items())
     return RateLimits(models, Rate(rpm=rpm, tpm=tpm), folder)

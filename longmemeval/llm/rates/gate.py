@@ -1,4 +1,4 @@
-"""Turns under a provider's limits: every call of a model by one key waits for its own, in all processes."""
+"""Turns under a provider's limits: every call of a model with one key waits for its own, in all processes."""
 
 import asyncio
 import os
@@ -16,23 +16,23 @@ from longmemeval.core.files import sha256_text
 from longmemeval.core.locks import locked
 from longmemeval.errors import HarnessError
 from longmemeval.llm.rates.book import RateState, TokenEstimate
-from longmemeval.llm.rates.headers import told
+from longmemeval.llm.rates.headers import reported_limits
 from longmemeval.llm.rates.limits import Rate, RateLimits
 
 _LOOK_S = 0.1
-"""Between two looks of who waits, at most: others may have used less than was thought."""
+"""Longest time between two checks of a waiting call: others may have used less than expected."""
 _POLITE_S = 0.005
-"""How long whoever had the last turn leaves the next one to others."""
+"""Seconds for which the caller with the last turn leaves the next one to others."""
 
 
 class RateLimiter:
-    """The turns of one model under one key. Safe in several threads, event loops and processes.
+    """Turns of one model under one key. Safe across threads, event loops and processes.
 
     Made by `gate_for`, so that all calls of a process share one.
 
     Args:
-        rate: the limits that were given.
-        path: the file that processes share; None: this process counts by itself.
+        rate: limits given by the user.
+        path: file that processes share; None: this process counts by itself.
     """
 
     def __init__(self, rate: Rate, path: Path | None) -> None:
@@ -44,17 +44,17 @@ class RateLimiter:
 
     @property
     def counts_tokens(self) -> bool:
-        """Whether a call's tokens have to be known beforehand."""
+        """True if the tokens of a call must be known in advance."""
         return self._book.allowance("tokens", self._rate) is not None
 
     async def turn(
         self, size: TokenEstimate = TokenEstimate(), held_back: Callable[[], AbstractContextManager[None]] = nullcontext
     ) -> "Permit":
-        """Wait until a call may be sent; those of one event loop are sent in the order they came.
+        """Wait until a call may be sent; calls of one event loop are sent in order of arrival.
 
         Args:
-            size: of the call.
-            held_back: entered while a limit makes the call wait, and not while the provider asks to be left alone
+            size: estimated size of the call.
+            held_back: entered while a limit makes the call wait, but not during a pause that the provider requested
                 (`Retry-After`).
 
         Raises:
@@ -71,7 +71,7 @@ class RateLimiter:
         return attempt.turn
 
     def turn_blocking(self, size: TokenEstimate = TokenEstimate()) -> "Permit":
-        """`turn` for ordinary code."""
+        """Wait until a call may be sent, in synchronous code; see `turn`."""
         if not self._is_limited():
             return self._at_once(size)
         attempt = _Attempt(f"{os.getpid()}-{threading.get_ident()}-thread")
@@ -83,21 +83,21 @@ class RateLimiter:
         return attempt.turn
 
     def answered(self, turn: "Permit", used: tuple[int, int]) -> None:
-        """A call took so many tokens, of its prompt and of its reply."""
+        """Record the tokens a call used, of its prompt and of its reply."""
         self._change(lambda book, now: book.answered(turn.sent_at, turn.size, turn.tokens, used, self._rate))
 
     def learn(self, turn: "Permit", headers: Mapping[str, object]) -> None:
-        """A reply came with these headers."""
-        if found := told(headers):
+        """Update the limits from the headers of a reply."""
+        if found := reported_limits(headers):
             self._change(lambda book, now: book.learn(now, turn.sent_at, found, self._rate))
 
     def refuse(self, retry_after: float | None) -> None:
-        """The provider refused a call with 429, and asks to be left alone for so many seconds."""
+        """Record that the provider refused a call with 429 and asked for a pause of so many seconds."""
         self._change(lambda book, now: book.refuse(now, retry_after, self._rate))
 
     def _is_limited(self) -> bool:
         if self._path and not self._is_shared and self._path.exists():
-            self._change(lambda book, now: None)  # Another process may have been told of limits.
+            self._change(lambda book, now: None)  # Another process may have learned of limits.
         with self._lock:
             return self._book.is_limited(self._rate, time.time())
 
@@ -109,7 +109,7 @@ class RateLimiter:
         return Permit(self, now, amounts["tokens"], size)
 
     def _look(self, attempt: "_Attempt", size: TokenEstimate) -> float:
-        """How long to wait before the next look; 0: the turn is there, and used."""
+        """Return the seconds to wait until the next check; 0: the turn is granted, and used."""
         with self._open() as book:
             now, amounts = time.time(), book.expected(size)
             wait = book.wait(now, amounts, self._rate)
@@ -130,7 +130,7 @@ class RateLimiter:
 
     @contextmanager
     def _open(self) -> Iterator[RateState]:
-        """The book, held against other threads and processes, and kept where they find it."""
+        """Yield the state, locked against other threads and processes, and save it for them."""
         with self._lock:
             if self._path is None:
                 yield self._book
@@ -154,7 +154,7 @@ class RateLimiter:
 
 
 class _Attempt:
-    """Somebody waits for a turn."""
+    """A caller waiting for a turn."""
 
     turn: "Permit"
 
@@ -162,48 +162,47 @@ class _Attempt:
         self.who = who
         self.was_polite = False
         self.is_limited = False
-        """Whether a limit has it wait longer than the provider asked for."""
+        """True if a limit makes it wait longer than the provider asked for."""
 
 
 class Permit:
-    """One call that may be sent now.
+    """One call that may now be sent.
 
     Args:
-        gate: who gave it.
+        gate: the limiter that granted it.
         sent_at: seconds since 1970.
-        tokens: what it was taken to use.
-        size: of the call.
+        tokens: expected usage.
+        size: estimated size of the call.
 
     Attributes:
-        held_back_s: seconds that a limit made ordinary code wait for it.
+        held_back_s: seconds that a limit made synchronous code wait for it.
     """
 
     def __init__(self, gate: RateLimiter, sent_at: float, tokens: float, size: TokenEstimate) -> None:
         self._gate, self.sent_at, self.tokens, self.size = gate, sent_at, tokens, size
         self.held_back_s = 0.0
 
-    def told(self, headers: Mapping[str, object]) -> None:
-        """The reply came with these headers."""
+    def learn(self, headers: Mapping[str, object]) -> None:
+        """Update the limits from the headers of the reply."""
         self._gate.learn(self, headers)
 
     def answered(self, prompt_tokens: int, completion_tokens: int) -> None:
-        """What the call took, by its reply."""
+        """Record the tokens that the call used, by its reply."""
         if self._gate.counts_tokens and prompt_tokens + completion_tokens:
             self._gate.answered(self, (prompt_tokens, completion_tokens))
 
     def refused(self, retry_after: float | None) -> None:
-        """The provider refused it with 429."""
+        """Record that the provider refused it with 429."""
         self._gate.refuse(retry_after)
 
 
 def gate_for(spec: str, address: str, key: str, limits: RateLimits) -> RateLimiter:
-    """The gate that all calls of a model at an address by one key share.
+    """Return the limiter shared by all calls of a model at an address with one key.
 
     Args:
-        spec: the model.
-        address: where it is served.
-        key: told apart by a hash only.
-        limits: of all models.
+        address: address it is served at.
+        key: distinguished by its hash only.
+        limits: limits of all models.
     """
     name = sha256_text(f"{spec}\n{address}\n{key}")[:24]
     return _gate(name, limits.of(spec), limits.folder.absolute() / f"{name}.json" if limits.folder else None)
@@ -215,7 +214,7 @@ def _gate(name: str, rate: Rate, path: Path | None) -> RateLimiter:
 
 
 def _read(path: Path) -> RateState:
-    """The book in a file; a new one where none is there, or a process was killed while it wrote."""
+    """Read the state from a file; a new one if it is missing, or was damaged by a killed process."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=RateState)
     except (FileNotFoundError, msgspec.DecodeError):

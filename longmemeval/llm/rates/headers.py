@@ -1,4 +1,4 @@
-"""What the headers of a reply say of a provider's limits.
+"""Limits of a provider, read from the headers of a reply.
 
 OpenAI's names (`x-ratelimit-limit-requests`, `-remaining-`, `-tokens`), which many providers use, and Anthropic's.
 Limits count per window, a minute unless the user says otherwise.
@@ -13,18 +13,18 @@ _NAMES = {
     "tokens": ("x-ratelimit-{}-tokens", "anthropic-ratelimit-tokens-{}"),
 }
 _FORWARDED = "llm_provider-"
-"""LiteLLM's prefix for headers as they came."""
+"""LiteLLM's prefix for headers passed on unchanged."""
 
 
-class Told(Struct, frozen=True):
-    """Of one kind: a limit and what is left of it in the window; None: not told."""
+class ReportedLimit(Struct, frozen=True):
+    """A limit of one kind and the rest of it in the window; None: not given."""
 
     limit: float | None = None
     remaining: float | None = None
 
 
-def told(headers: Mapping[str, object]) -> dict[str, Told]:
-    """What headers say of `requests` and of `tokens`; kinds they do not speak of are left out."""
+def reported_limits(headers: Mapping[str, object]) -> dict[str, ReportedLimit]:
+    """Return the limits that headers give on `requests` and `tokens`; kinds they do not mention are left out."""
     plain = {str(name).lower().removeprefix(_FORWARDED): value for name, value in headers.items()}
     found = {}
     for kind, names in _NAMES.items():
@@ -33,7 +33,7 @@ def told(headers: Mapping[str, object]) -> dict[str, Told]:
             for what in ("limit", "remaining")
         )
         if limit is not None or remaining is not None:
-            found[kind] = Told(limit, remaining)
+            found[kind] = ReportedLimit(limit, remaining)
     return found
 
 

@@ -1,4 +1,4 @@
-"""The limits a user gives: requests and tokens per minute, for all models or by name."""
+"""Limits given by the user: requests and tokens per minute, for all models or by name."""
 
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -10,16 +10,16 @@ class Rate(Struct, frozen=True):
     """The limits of one model under one key."""
 
     rpm: float | None = None
-    """Requests per minute; None: none, unless the provider's headers tell."""
+    """Requests per minute; None: no limit, unless the provider's headers give one."""
     tpm: float | None = None
     """Tokens per minute, of prompts and replies."""
     window: float = 60.0
-    """Over how many seconds the provider counts: 60 requests per minute over 1 second are one in each second."""
+    """Seconds over which the provider counts: 60 requests per minute over 1 second are one in each second."""
     headers: bool = True
-    """Whether limits that the provider's headers tell are kept too, where they are lower."""
+    """True to keep limits from the provider's headers too, where they are lower."""
 
     def seconds(self, requests: float, tokens: float) -> float:
-        """The least that so many requests and tokens take; 0 where there is no limit."""
+        """Return the least time that so many requests and tokens take; 0 if there is no limit."""
         return max(
             60.0 * requests / self.rpm if self.rpm else 0.0,
             60.0 * tokens / self.tpm if self.tpm else 0.0,
@@ -30,12 +30,12 @@ class RateLimits(Struct, frozen=True):
     """The limits of all models; can be hashed and pickled."""
 
     models: tuple[tuple[str, Rate], ...] = ()
-    """By name or pattern (`openai/*`), the first that fits counts."""
+    """Limits by name or pattern (`openai/*`); the first match counts."""
     otherwise: Rate = Rate()
-    """For models that fit none."""
+    """Limits of all other models."""
     folder: Path | None = None
-    """Where processes share what was used; None: each process counts by itself."""
+    """Folder in which processes share their usage; None: each process counts by itself."""
 
     def of(self, spec: str) -> Rate:
-        """The limits of a model."""
+        """Return the limits of a model."""
         return next((rate for pattern, rate in self.models if fnmatchcase(spec, pattern)), self.otherwise)

@@ -1,16 +1,16 @@
-"""What was used of a limit, and how long to wait before more may be used; no clock, no file, no waiting."""
+"""Usage of a limit, and how long to wait before using more; no clock, no file, no waiting."""
 
 from msgspec import Struct, field
 
 _MARGIN, _LONGEST_MARGIN_S = 0.015, 0.5
-"""By so much longer than the provider's window is ours: requests do not arrive as evenly as they were sent."""
+"""Share and maximum by which our window is longer than the provider's: requests arrive less evenly than sent."""
 _BINS = 240
-"""Into so many a window is divided."""
+"""Number of bins a window is divided into."""
 _NOTED = 0.02
-"""Of a window; what others use is taken note of from there."""
+"""Share of a window from which usage by others is recorded."""
 _SLACK, _SLACK_S, _MOST_SLACK = 1 / 60, 0.5, 1 / 4
-"""What may be made up for after a pause: a sixtieth of a window, or half a second where that is more, but no more than
-a quarter. Nothing is saved up beyond that, so there are no bursts."""
+"""Time that may be caught up after a pause: a sixtieth of a window, or half a second if that is more, but at most a
+quarter. Nothing is saved up beyond that, so there are no bursts."""
 
 
 class Allowance(Struct, frozen=True):
@@ -18,9 +18,9 @@ class Allowance(Struct, frozen=True):
 
     per_minute: float
     window_s: float = 60.0
-    """Over how many seconds the provider counts."""
+    """Seconds over which the provider counts."""
     factor: float = 1.0
-    """The share of it to use."""
+    """Share of the limit to use."""
 
     @property
     def each_s(self) -> float:
@@ -29,69 +29,68 @@ class Allowance(Struct, frozen=True):
 
     @property
     def span_s(self) -> float:
-        """The window as it is kept."""
+        """Seconds of our own, slightly longer window."""
         return self.window_s + min(_MARGIN * self.window_s, _LONGEST_MARGIN_S)
 
     @property
     def slack_s(self) -> float:
-        """Seconds that may be made up for."""
+        """Seconds that may be caught up after a pause."""
         return max(self.window_s * _SLACK, min(_SLACK_S, self.window_s * _MOST_SLACK))
 
     @property
     def in_window(self) -> float:
-        """What may be used in one window."""
+        """Amount that may be used in one window."""
         return self.per_minute * self.factor * self.window_s / 60.0
 
 
 class Meter(Struct):
-    """What was used of one limit. Times are seconds of any one clock.
+    """Usage of one limit. Times are seconds of any one clock.
 
     Two rules hold at once. The pace: each use is followed by a pause as long as it takes at the allowed rate (the
-    generic cell rate algorithm, ITU-T I.371), which suits providers that refill a bucket all the time or count over
-    seconds. The window: what was used within one never exceeds the limit, which suits those that count over a minute.
+    generic cell rate algorithm, ITU-T I.371), which suits providers that refill a bucket continuously or count over
+    seconds. The window: usage within one never exceeds the limit, which suits those that count over a minute.
     """
 
     paid_until: float = 0.0
-    """When the pauses after everything used so far are over."""
+    """End of the pauses after everything used so far."""
     used: dict[int, float] = field(default_factory=dict)
-    """By bin of time: what was used through us."""
+    """Our own usage, by bin of time."""
     others: dict[int, float] = field(default_factory=dict)
-    """Likewise: what the provider says was used beyond that, by others with the same key."""
+    """Additional usage reported by the provider, by others with the same key, by bin of time."""
 
     def wait(self, now: float, amount: float, allowance: Allowance) -> float:
-        """Seconds until `amount` may be used; 0: now."""
+        """Return the seconds until `amount` may be used; 0: now."""
         return max(0.0, self.paid_until - now, self._until_room(now, amount, allowance))
 
     def use(self, now: float, amount: float, allowance: Allowance) -> None:
-        """Take note of a use."""
+        """Record a use."""
         begun = max(self.paid_until, now - allowance.slack_s)
         self.paid_until = begun + amount * allowance.each_s
         self._add(self.used, now, amount, allowance)
 
     def correct(self, then: float, difference: float, allowance: Allowance) -> None:
-        """What was used at `then` was more than was thought, or less."""
+        """Correct the usage recorded at `then` by a difference."""
         self.paid_until += difference * allowance.each_s
         self._add(self.used, then, difference, allowance)
 
     def merge(self, other: "Meter") -> None:
-        """Take in what was counted apart."""
+        """Add usage that was counted separately."""
         self.paid_until = max(self.paid_until, other.paid_until)
         for mine, theirs in ((self.used, other.used), (self.others, other.others)):
             for bin, amount in theirs.items():
                 mine[bin] = mine.get(bin, 0.0) + amount
 
-    def told(self, now: float, then: float, used: float, spare: float, allowance: Allowance) -> bool:
-        """The provider says how much was used in all.
+    def record_reported(self, now: float, then: float, used: float, spare: float, allowance: Allowance) -> bool:
+        """Record the total usage reported by the provider.
 
         Args:
-            now: the reply has come.
-            then: its request was sent; what was sent later is not in the figure.
-            used: by the provider's count.
-            spare: by how much its limit is above ours.
-            allowance: the limit.
+            now: arrival of the reply.
+            then: time its request was sent; later requests are not in the figure.
+            used: usage by the provider's count.
+            spare: difference of its limit to ours.
 
         Returns:
-            Whether that is more than is known here.
+            True if that is more than is known here.
         """
         width = _width(allowance)
         known = sum(amount for bin, amount in self.used.items() if bin * width <= then) + sum(self.others.values())
@@ -108,7 +107,7 @@ class Meter(Struct):
                 del kind[bin]
         excess = sum(self.used.values()) + sum(self.others.values()) + amount - allowance.in_window
         wait = 0.0
-        # What is larger than a window by itself goes when nothing else is in it.
+        # A use larger than a whole window goes ahead when nothing else is in it.
         for bin in sorted({*self.used, *self.others}):
             if excess <= 1e-6:
                 break

@@ -107,7 +107,7 @@ class LeanEngram:
             order, scores = self._search.order(question, fixture)
             messages = Ranked(scores, order)
         if until is not None:
-            said = fixture.kept("engram said", lambda: moments(one.created_at for one in fixture.memory.messages))
+            said = fixture.cached("engram said", lambda: moments(one.created_at for one in fixture.memory.messages))
             known = said[messages.order] <= np.datetime64(until, "us")
             messages = Ranked(messages.scores, messages.order[known])
         return _Found(fixture, view, self._facts.rank(question, view), messages)
@@ -150,7 +150,7 @@ def _fitting(found: _Found, numbers: Numbers, budget: Budget) -> tuple[dict[int,
                 taken[place] = item
         else:
             return taken, []
-    ids = found.fixture.kept("engram ids", lambda: np.array([one.message_id for one in store.messages], dtype=object))
+    ids = found.fixture.cached("engram ids", lambda: np.array([one.message_id for one in store.messages], dtype=object))
     if not sessions:
         return taken, ids[single[len(taken) :]].tolist()
     wanted = dict.fromkeys([place for session in sessions for place in session] + single.tolist())

@@ -152,7 +152,7 @@ class Engram(Engine):
             view = OpenedParts(store, opened, self._counted)
             self._vectors = open_vectors(self._names[1], self.place)
             fill_vectors(self._vectors, versions, self._embedded("facts", facts).rows()[1])
-            view.kept(stores_key(*self._names), lambda: Stores(self.fact_store, self._vectors))
+            view.cached(stores_key(*self._names), lambda: Stores(self.fact_store, self._vectors))
             self._view = (self.changes, view)
         return self._view[1]
 

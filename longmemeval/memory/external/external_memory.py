@@ -155,7 +155,7 @@ class ServiceMemory:
         )
 
     def _history(self, fixture: Fixture) -> OpenedHistory:
-        return fixture.kept(("service", self._part.name), partial(self._opened, fixture))
+        return fixture.cached(("service", self._part.name), partial(self._opened, fixture))
 
     def _opened(self, fixture: Fixture) -> OpenedHistory:
         ingested = fixture.part(self._part)

@@ -66,7 +66,7 @@ class EntrySearch:
 
     def ranked(self, question: Question, fixture: Fixture) -> tuple[list[FoundEntry], tuple[str, ...]]:
         """All entries that the time of the question leaves, best first; and what could not be used of the question."""
-        index = fixture.kept(("nodes", self._nodes.name), lambda: self._index(fixture))
+        index = fixture.cached(("nodes", self._nodes.name), lambda: self._index(fixture))
         if not index.entries:
             return [], ()
         scores = self._scores(question.text, index, fixture.memory)

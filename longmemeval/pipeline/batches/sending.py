@@ -244,7 +244,7 @@ class Sender:
 
     def _result(self, line: BatchLine) -> Result:
         if line.body is None:
-            return Result(line.custom_id, status=line.status, said=line.said)
+            return Result(line.custom_id, status=line.status, said=line.error_body)
         completion = convert(line.body, Completion)
         usage = line.body.get("usage") or {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
         cost = batch_price(self._endpoint.spec, usage)

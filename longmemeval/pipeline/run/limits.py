@@ -33,7 +33,7 @@ def non_binding_limits(
     if not (limits or recalled) or not fixture.has_messages:
         return ()
     store = fixture.memory
-    found = fixture.kept(("loose limits", *limits.items(), counter.name), lambda: _at_size(limits, store, counter))
+    found = fixture.cached(("loose limits", *limits.items(), counter.name), lambda: _at_size(limits, store, counter))
     return (*found, _WHOLE) if recalled >= store.positions.keys() > set() else found
 
 

@@ -1,4 +1,4 @@
-"""Key expansion: texts made from a session or a turn at prepare, by which retrieval finds it besides its own words.
+"""Key expansion: texts made from a session or a turn during prepare, as additional keys for retrieval.
 
 Method: Wu et al. 2025 (ICLR), section 5.3, "index expansion".
 """

@@ -1,4 +1,4 @@
-"""The maker that asks a chat model: one call a unit, and one more when the reply cannot be read."""
+"""An expansion maker using a chat model: one call per unit, and one more if the reply is unreadable."""
 
 import asyncio
 from dataclasses import dataclass
@@ -31,20 +31,20 @@ TEMPERATURE = 0.0
 MAX_TOKENS = 2000
 
 _MOST_CALLS = 8
-"""Calls under way at one time."""
+"""Maximum number of concurrent calls."""
 
 
 def chat_maker(model: ChatModel, kind: ExpansionKind, level: ExpansionLevel) -> ExpansionMaker:
-    """The maker that asks `model` what each unit is to be found by.
+    """Return a maker that asks `model` for the keys of each unit.
 
-    The model sees what people said in the unit and the date, never an id, a question or the assistant's words. Units
-    without a turn cost no call. A reply that cannot be read is asked for once more, then the unit has no keys and the
-    notes say so. `make` runs an event loop of its own, so it must not be called from inside a running one.
+    The model sees the people's messages in the unit and the date, never an id, a question or the assistant's words.
+    Units without a turn need no call. An unreadable reply is requested once more; then the unit has no keys and the
+    notes say so. `make` runs its own event loop, so it must not be called from inside a running one.
 
     Args:
         model: answers the calls; its errors pass through `make`.
-        kind: what to make.
-        level: for sessions or for turns.
+        kind: kind of keys.
+        level: sessions or turns.
     """
     return _ChatMaker(model, kind, level, {name: _prompt(name) for name in ("system", kind, "user", "repair")})
 
@@ -78,11 +78,11 @@ class _ChatMaker:
 
     async def _make(self, units: list[ExpansionUnit]) -> MadeExpansions:
         model = LimitedChatModel(self.model, _MOST_CALLS)
-        made = await asyncio.gather(*(self._expand(model, unit) for unit in units))
+        expansions = await asyncio.gather(*(self._expand(model, unit) for unit in units))
         return MadeExpansions(
-            tuple(item for one in made for item in one.items),
-            sum((one.usage for one in made), Usage()),
-            tuple(note for one in made for note in one.notes),
+            tuple(item for of_unit in expansions for item in of_unit.items),
+            sum((of_unit.usage for of_unit in expansions), Usage()),
+            tuple(note for of_unit in expansions for note in of_unit.notes),
         )
 
     async def _expand(self, model: ChatModel, unit: ExpansionUnit) -> MadeExpansions:
@@ -107,7 +107,7 @@ class _ChatMaker:
 
     def _question(self, unit: ExpansionUnit) -> tuple[ChatMessage, ...]:
         text = "\n\n".join(map(_shown, unit.messages))
-        # The last line of a task says what the reply looks like.
+        # The last line of a task describes the form of the reply.
         task, _, shape = self.prompts[self.kind].rpartition("\n")
         day = unit.said_on
         return (
@@ -117,7 +117,7 @@ class _ChatMaker:
                 Template(self.prompts["user"]).substitute(
                     date=f"{day.date().isoformat()} ({weekday_of(day)})",
                     text=text,
-                    # No text can hold the hash of itself, so none can forge the end of its own block.
+                    # No text can contain its own hash, so none can forge the end of its own block.
                     mark=sha256_text(text)[:16],
                 ),
             ),

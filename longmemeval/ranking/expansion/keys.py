@@ -1,4 +1,4 @@
-"""What an expansion is, what makes expansions, and the units they are made for."""
+"""Expansions, their makers, and the units they are made for."""
 
 from datetime import date, datetime
 from typing import Any, Literal, Protocol
@@ -13,13 +13,13 @@ ExpansionLevel = Literal["session", "turn"]
 
 
 class Expansion(Struct, frozen=True, rename={"unit_id": "id"}):
-    """The keys made for one unit; none for a unit that told nothing."""
+    """Keys made for one unit; none for a unit that states nothing."""
 
     unit_id: str
     """Message id of a turn, thread id of a session."""
     texts: tuple[str, ...]
     dates: tuple[date | None, ...] = ()
-    """For events, the day of each text; None where the day is not known."""
+    """For events, the day of each text; None if the day is not known."""
 
     def __post_init__(self) -> None:
         if self.dates and len(self.dates) != len(self.texts):
@@ -27,7 +27,7 @@ class Expansion(Struct, frozen=True, rename={"unit_id": "id"}):
 
 
 class MadeExpansions(Struct, frozen=True):
-    """The expansions of one history, one for every unit in the history's order, and what they took."""
+    """The expansions of one history, one for every unit in the history's order, and their cost."""
 
     items: tuple[Expansion, ...]
     usage: Usage = Usage()
@@ -39,11 +39,11 @@ class ExpansionMaker(Protocol):
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """All that can change an expansion."""
+        """Everything that can change an expansion."""
         ...
 
     def make(self, store: MemoryStore) -> MadeExpansions:
-        """The expansions of all units of `store`.
+        """Make the expansions of all units of `store`.
 
         Raises:
             ModelError: a model call failed for good.
@@ -53,7 +53,7 @@ class ExpansionMaker(Protocol):
 
 
 class ExpansionUnit(Struct, frozen=True):
-    """A turn or a session, with what people said in it: an assistant's words become no key."""
+    """A turn or a session, with the messages of people: an assistant's words become no key."""
 
     unit_id: str
     said_on: datetime
@@ -61,7 +61,7 @@ class ExpansionUnit(Struct, frozen=True):
 
 
 def expansion_units(store: MemoryStore, level: ExpansionLevel) -> list[ExpansionUnit]:
-    """Every message or every thread of `store` as a unit, in order; those without turns have no messages."""
+    """Return every message or every thread of `store` as a unit, in order; empty ones have no messages."""
     if level == "turn":
         return [
             ExpansionUnit(message.message_id, message.created_at, _peoples([message])) for message in store.messages
@@ -72,7 +72,7 @@ def expansion_units(store: MemoryStore, level: ExpansionLevel) -> list[Expansion
 
 
 def speaker_name(message: Message) -> str:
-    """The name of who speaks; empty where the data knows roles only."""
+    """Return the name of the speaker; empty if the data has roles only."""
     return "" if message.speaker in ("user", "assistant") else message.speaker
 
 

@@ -15,17 +15,17 @@ from longmemeval.storage.memory_store import MemoryStore
 from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, Stored
 
 _KEY_BYTES = 250
-"""A key with its id; about one for each message."""
+"""Bytes of a key with its id; about one for each message."""
 
 
 class ExpansionPart(Struct, frozen=True):
-    """The file's content."""
+    """Content of the file."""
 
     format: int
     kind: ExpansionKind
     level: ExpansionLevel
     items: tuple[Expansion, ...]
-    """One for every unit, in the history's order."""
+    """One item for every unit, in the history's order."""
 
     def __post_init__(self) -> None:
         seen: set[str] = set()
@@ -38,25 +38,25 @@ class ExpansionPart(Struct, frozen=True):
 
     @property
     def texts(self) -> dict[str, tuple[str, ...]]:
-        """Unit id to its texts, as joining takes them."""
+        """Texts by unit id, as joining expects them."""
         return {item.unit_id: item.texts for item in self.items}
 
 
 def encode(kind: ExpansionKind, level: ExpansionLevel, items: Sequence[Expansion]) -> bytes:
-    """The part's bytes: indented JSON, the same for the same items.
+    """Return the part's bytes: indented JSON, the same for the same items.
 
     Raises:
-        ValueError: a unit is there twice, or its dates do not fit its kind and texts.
+        ValueError: a unit occurs twice, or its dates do not fit its kind and texts.
     """
     part = ExpansionPart(FORMAT, kind, level, tuple(items))
     return msgspec.json.format(msgspec.json.encode(part), indent=2) + b"\n"
 
 
 def decode(data: bytes, where: str) -> ExpansionPart:
-    """The part that `encode` wrote.
+    """Read the part that `encode` wrote.
 
     Args:
-        data: the file's bytes.
+        data: bytes of the file.
         where: the file, for errors.
 
     Raises:
@@ -76,20 +76,20 @@ class ExpansionKeys(Part[ExpansionPart]):
         self.name = f"expansions-{kind}-{level}"
 
     def models(self, options: PartOptions) -> tuple[str, ...]:
-        """The one that makes the keys."""
+        """Return the model that makes the keys."""
         return (options.expansion_model,) if options.expansion_model else ()
 
     def recipe(self, tools: PartTools) -> dict[str, Any]:
-        """Model, prompts and their version."""
+        """Return model, prompts and their version."""
         return self._maker(tools).recipe
 
     def make(self, source: PartInput, tools: PartTools) -> PartOutput:
-        """The keys of all units."""
-        made = self._maker(tools).make(MemoryStore.from_haystack(source.haystack))
-        return PartOutput(encode(self.kind, self.level, made.items), notes=made.notes)
+        """Make the keys of all units."""
+        expansions = self._maker(tools).make(MemoryStore.from_haystack(source.haystack))
+        return PartOutput(encode(self.kind, self.level, expansions.items), notes=expansions.notes)
 
     def open(self, stored: Stored) -> ExpansionPart:
-        """The keys.
+        """Return the keys.
 
         Raises:
             FixtureError: the part is damaged.
@@ -97,11 +97,11 @@ class ExpansionKeys(Part[ExpansionPart]):
         return decode(stored.data(), stored.where)
 
     def size(self, source: PartInput, options: PartOptions, dimension: int) -> float:
-        """About a key for each message."""
+        """Estimate one key per message."""
         return _KEY_BYTES * len(source.messages)
 
     def flags(self, stored: Stored | None) -> dict[str, str]:
-        """The model has to be named."""
+        """Return the model, which must be named."""
         recipe = stored.info.recipe if stored and stored.info else {}
         return {"expansion_model": str(recipe.get("model", "MODEL"))}
 
@@ -125,5 +125,5 @@ ALL_KEYS = tuple(_KEYS.values())
 
 
 def keys_part(kind: ExpansionKind, level: ExpansionLevel) -> ExpansionKeys:
-    """The part with the keys of one kind at one level."""
+    """Return the part with the keys of one kind at one level."""
     return _KEYS[kind, level]

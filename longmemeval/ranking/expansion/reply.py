@@ -1,4 +1,4 @@
-"""Reading the items of a model's reply."""
+"""Parsing the items of a model's reply."""
 
 from datetime import date
 from typing import Any
@@ -17,15 +17,15 @@ class ReplyItem(Struct, frozen=True):
 
 
 def checked_items(raw: list[Any], kind: ExpansionKind) -> tuple[list[ReplyItem], list[str]]:
-    """The valid ones of the items of a reply, each once; and for each that is not, why.
+    """Return the valid items of a reply, each once, and the reason for each invalid one.
 
     Every text is put on one line; blank ones are left out. An event whose date is not a day keeps its text.
     """
     items: dict[ReplyItem, None] = {}
     problems = []
-    for number, one in enumerate(raw, start=1):
+    for number, entry in enumerate(raw, start=1):
         try:
-            item = _event(one) if kind == "event" else ReplyItem(_one_line(msgspec.convert(one, str)))
+            item = _event(entry) if kind == "event" else ReplyItem(_one_line(msgspec.convert(entry, str)))
         except msgspec.ValidationError as error:
             problems.append(f"item {number} left out: {error}")
             continue

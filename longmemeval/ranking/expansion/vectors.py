@@ -1,7 +1,7 @@
-"""The parts with the vectors of key expansions: `expansions-<kind>-<level>-vectors.json`.
+"""Parts with the vectors of key expansions: `expansions-<kind>-<level>-vectors.json`.
 
-They have the format of `vector.json`, without a graph, and one item per key: its id is that of the unit with the key's
-number behind.
+They have the format of `vector.json`, without a graph, and one item per key: its id is that of the unit followed by
+the key's number.
 """
 
 from typing import Any
@@ -25,11 +25,11 @@ class KeyVectors(VectorsPart):
         self.name = f"{keys.name}-vectors"
 
     def entries(self, source: PartInput, options: PartOptions) -> tuple[list[VectorItem], list[str]]:
-        """Each of a unit's keys once, and no blank one."""
+        """Return each of a unit's keys once, without blank ones."""
         return keys_to_embed(source.part(self.keys))
 
     def dependency_key(self, need: Part[Any]) -> str:
-        """As recipes have always named it."""
+        """Return the key that recipes have always used."""
         return "keys_sha256"
 
 
@@ -39,12 +39,12 @@ ALL_KEY_VECTORS = tuple(_VECTORS.values())
 
 
 def key_vectors_part(kind: ExpansionKind, level: ExpansionLevel) -> KeyVectors:
-    """The part with the vectors of the keys of one kind at one level."""
+    """Return the part with the vectors of the keys of one kind at one level."""
     return _VECTORS[kind, level]
 
 
 def keys_to_embed(part: ExpansionPart) -> tuple[list[VectorItem], list[str]]:
-    """The keys that get a vector, each of a unit's keys once and no blank one: what they are, and their texts."""
+    """Return items and texts of the keys to embed: each of a unit's keys once, without blank ones."""
     items: list[VectorItem] = []
     texts: list[str] = []
     for expansion in part.items:
@@ -56,5 +56,5 @@ def keys_to_embed(part: ExpansionPart) -> tuple[list[VectorItem], list[str]]:
 
 
 def key_owners(opened: OpenVectors) -> list[str]:
-    """For every key, in the order of the rows, the id of its unit."""
+    """Return the unit id of every key, in the order of the rows."""
     return [item.id.removesuffix(f"#{item.index}") for item in opened.rows()[0]]

@@ -1,1 +1,1 @@
-"""What is looked for in a question: its parts, and the time it is about."""
+"""Analysis of a question for the search: its parts, and the time it is about."""

@@ -1,4 +1,4 @@
-"""What a question is searched by: its parts, which a chat model names, and its time, found by rules or by a model."""
+"""Parts of a question, named by a chat model, and its time, found by rules or by a model."""
 
 from typing import Literal
 
@@ -15,19 +15,19 @@ Analyst = Literal["rules", "model"]
 
 
 class AnalysisMethod(Struct, frozen=True):
-    """Who looks for what in a question; None: it is not looked for."""
+    """Method for each aspect of a question; None: it is not analysed."""
 
     parts: Literal["model"] | None = None
     time: Analyst | None = None
 
     @property
     def asks_model(self) -> bool:
-        """Whether a chat model is asked."""
+        """True if a chat model is called."""
         return "model" in (self.parts, self.time)
 
     @property
     def templates(self) -> dict[str, str]:
-        """The hashes of the prompts a chat model is asked with, by what is looked for."""
+        """Hashes of the prompts for the chat model, by aspect."""
         prompts = {}
         if self.parts == "model":
             prompts["decompose"] = decompose.shipped_prompt()
@@ -37,42 +37,40 @@ class AnalysisMethod(Struct, frozen=True):
 
 
 class QuestionAnalysis(Struct, frozen=True):
-    """A question as it is searched for."""
+    """A question as prepared for the search."""
 
     queries: tuple[str, ...]
     """The question, then its parts."""
     range: TimeRange | None = None
-    """The days it is about; None: no time is named, or times are not looked at."""
+    """Days it is about; None: no time is named, or times are not analysed."""
     notes: tuple[str, ...] = ()
-    """What of it could not be used, and why."""
+    """Results that could not be used, and why."""
     usage: Usage = Usage()
-    """What asking a chat model cost."""
+    """Cost of calling a chat model."""
     fell_back: bool = False
-    """Whether a chat model was of no use: the rules stand in for the time, the whole question for its parts."""
+    """True if a chat model failed: the rules are used for the time, the whole question for its parts."""
 
 
 def analyse_by_rules(question: Question, method: AnalysisMethod) -> QuestionAnalysis:
-    """The time by rules if `method` looks for it, whoever it names; no parts."""
+    """Find the time by rules if `method` analyses it at all; no parts."""
     found = resolve_range(question.text, question.date) if method.time else Resolution(None)
     return QuestionAnalysis((question.text,), found.range, (found.note,) if found.note else ())
 
 
 async def analyse_by_model(model: ChatModel, question: Question, method: AnalysisMethod) -> QuestionAnalysis:
-    """What `model` finds where `method` names it, one call for each; a time it is not asked for, the rules find.
+    """Analyse with `model` the aspects that `method` assigns to it, one call each; other times by rules.
 
-    Where a call fails or its reply cannot be read, the rules find the time and the whole question is searched alone;
-    a note says so.
+    If a call fails or its reply is unreadable, the rules find the time and the whole question is searched alone; a note
+    says so.
 
     Args:
         model: sees the question and, for the time, its date; nothing else.
-        question: what is asked.
-        method: who looks for what.
 
     Raises:
         FatalModelError: no call can succeed.
     """
     analysis = analyse_by_rules(question, method)
-    # The time first: until then the only notes are those of the rules on it.
+    # The time first: at this point the only notes are those of the rules about it.
     if method.time == "model":
         analysis = await _with_range(model, question, analysis)
     if method.parts == "model":
@@ -101,5 +99,5 @@ async def _with_parts(model: ChatModel, question: Question, analysis: QuestionAn
 
 
 def _fallen_back(analysis: QuestionAnalysis, note: str, usage: Usage) -> QuestionAnalysis:
-    """`analysis` as it is, with why it is no better."""
+    """Return `analysis` with a note on why it is no better."""
     return structs.replace(analysis, notes=(*analysis.notes, note), usage=analysis.usage + usage, fell_back=True)

@@ -1,6 +1,6 @@
-"""A question that asks about several things, as several queries: by one call of a chat model.
+"""Splitting a question about several things into several queries, by one call of a chat model.
 
-Rules that did the same offline were removed: they lowered what was found (docs/results.md).
+Rules that did the same offline were removed: they lowered recall (docs/results.md).
 """
 
 import json
@@ -19,29 +19,28 @@ from longmemeval.ranking.history import Scores
 from longmemeval.records import Usage
 
 MAX_QUERIES = 6
-"""The question and its parts together."""
+"""Maximum number of queries, the question included."""
 MAX_TOKENS = 300
-"""Of a model's reply."""
+"""Maximum tokens of a model's reply."""
 
 
 class Decomposition(Struct, frozen=True):
-    """What a model made of a question."""
+    """A model's decomposition of a question."""
 
     queries: list[str]
     """The question, then its parts."""
     usage: Usage
     problem: str = ""
-    """What is wrong with a reply that could not be read; there are no parts then."""
+    """Error in an unreadable reply; there are no parts then."""
 
 
 async def decompose_by_model(model: ChatModel, question: str, prompt: str | None = None) -> Decomposition:
-    """The question and, if it asks about several things, a query for each of them, by one call of `model`.
+    """Split the question into queries if it asks about several things, by one call of `model`.
 
     The model sees nothing but the question.
 
     Args:
         model: answers the call; its errors pass through.
-        question: what is asked.
         prompt: text with `$question` and `$limit`; None for the shipped one.
 
     Returns:
@@ -57,20 +56,20 @@ async def decompose_by_model(model: ChatModel, question: str, prompt: str | None
 
 
 def shipped_prompt() -> str:
-    """The prompt of `decompose_by_model`."""
+    """Return the prompt of `decompose_by_model`."""
     return resources.files("longmemeval.ranking").joinpath("prompts", "decompose.txt").read_text(encoding="utf-8")
 
 
 def fuse_parts(scores: Sequence[Scores], weight: float = 0.5) -> Scores:
-    """The scores of all queries of a question in one: m(question) + weight * max over the parts of m(part).
+    """Combine the scores of a question's queries: m(question) + weight * max over the parts of m(part).
 
-    m is `min_max`: each query's scores moved and stretched to [0, 1].
+    m is `min_max`: each query's scores scaled to [0, 1].
 
     Args:
-        scores: for each query the score of every unit, the whole question first; all of one shape, (units,).
-        weight: what a part counts, the question having 1.
+        scores: scores of every unit by query, the whole question first; all of one shape, (units,).
+        weight: weight of a part; that of the question is 1.
     """
-    whole, *parts = (min_max(one) for one in scores)
+    whole, *parts = (min_max(of_query) for of_query in scores)
     if not parts:
         return whole
     best: Scores = np.max(parts, axis=0)
@@ -78,14 +77,14 @@ def fuse_parts(scores: Sequence[Scores], weight: float = 0.5) -> Scores:
 
 
 def _queries(question: str, parts: Iterable[str]) -> list[str]:
-    """The question, then its distinct parts; alone when they are fewer than two."""
+    """Return the question, then its distinct parts; alone when they are fewer than two."""
     distinct = {" ".join(part.casefold().split()): " ".join(part.split()) for part in parts if content_words(part)}
     distinct.pop(" ".join(question.casefold().split()), None)
     return [question, *distinct.values()][:MAX_QUERIES] if len(distinct) > 1 else [question]
 
 
 def _texts_in(reply: str) -> list[str] | None:
-    """The first JSON list of texts in `reply`, whatever is around it."""
+    """Return the first JSON list of texts in `reply`, ignoring its surroundings."""
     decoder = json.JSONDecoder()
     for found in re.finditer(r"\[", reply):
         try:

@@ -1,7 +1,7 @@
-"""The time a question is about, and what it does to a ranked list.
+"""The time a question is about, and its effect on a ranked list.
 
-A range is found by rules (offline) or by a chat model. Documents with a date inside it move up or are all that is left,
-as in the official `temp_query_search_pruning.py`, whose margin is 2 days and which only moves up.
+A range is found by rules (offline) or by a chat model. Documents with a date inside it move up or are the only ones
+left, as in the official `temp_query_search_pruning.py`, whose margin is 2 days and which only moves up.
 """
 
 import re
@@ -27,25 +27,25 @@ class _Reply(Struct, forbid_unknown_fields=True):
     end: date | None
 
 
-async def range_by_model(model: ChatModel, question: str, asked: datetime) -> Resolution:
-    """The range a question names, by one call of `model`.
+async def range_by_model(model: ChatModel, question: str, asked_on: datetime) -> Resolution:
+    """Return the range a question names, by one call of `model`.
 
     A reply that is not a range or ends before it begins gives no range and a note. The model's errors pass through.
 
     Args:
         model: answers the call; sees the question and its date, nothing else.
-        question: its text.
-        asked: when it is asked, naive.
+        question: text of the question.
+        asked_on: date of the question, naive.
     """
     prompt = Template(shipped_prompt()).substitute(
-        asked=asked.date().isoformat(), weekday=weekday_of(asked), question=question
+        asked=asked_on.date().isoformat(), weekday=weekday_of(asked_on), question=question
     )
     reply = await model.complete(ChatRequest((ChatMessage("user", prompt),), max_tokens=MAX_TOKENS))
     return msgspec.structs.replace(_read_reply(reply.text), usage=reply.usage)
 
 
 def shipped_prompt() -> str:
-    """The prompt of `range_by_model`."""
+    """Return the prompt of `range_by_model`."""
     return (resources.files("longmemeval.ranking") / "prompts" / "time_range.txt").read_text(encoding="utf-8").strip()
 
 
@@ -63,7 +63,7 @@ def _read_reply(text: str) -> Resolution:
 
 
 def in_range(dates: Sequence[Days], range: TimeRange, margin_days: int) -> bool:
-    """Whether any of the intervals `dates` (first and last day, included) touches `range` widened by the margin."""
+    """Return whether any interval of `dates` (first and last day, included) touches `range` with the margin."""
     first = range.start.toordinal() - margin_days if range.start else None
     last = range.end.toordinal() + margin_days if range.end else None
     return any(
@@ -73,11 +73,11 @@ def in_range(dates: Sequence[Days], range: TimeRange, margin_days: int) -> bool:
 
 
 def apply_range(order: Sequence[int], inside: Sequence[bool], mode: Literal["boost", "filter"]) -> list[int]:
-    """A ranked list with the documents inside the range first, or with no others.
+    """Return a ranked list with the documents inside the range first, or only those.
 
     Args:
         order: document numbers, best first.
-        inside: for each document number whether it is in the range.
+        inside: whether the document is in the range, by its number.
         mode: "boost" moves those inside up and keeps the rest behind them, both in their order (the official stable
             partition); "filter" drops the rest, unless nothing would be left: then the order stays as it is.
     """

@@ -50,11 +50,11 @@ def test_what_grows_while_it_is_kept_is_weighed_again() -> None:
     for key, value in values.items():
         value += [0] * 4
         cache.weigh(key)
-    assert [key for key in values if cache.kept(key)] == [2, 3]
+    assert [key for key in values if cache.peek(key)] == [2, 3]
     values[2] += [0] * 20
     cache.weigh(2)
     cache.weigh(0)
-    assert [key for key in values if cache.kept(key)] == [2]
+    assert [key for key in values if cache.peek(key)] == [2]
 
 
 def test_what_could_not_be_made_is_tried_again() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from longmemeval.llm.rates.book import RateState, TokenEstimate
-from longmemeval.llm.rates.headers import Told
+from longmemeval.llm.rates.headers import ReportedLimit
 from longmemeval.llm.rates.limits import Rate
 
 
@@ -126,7 +126,7 @@ def simulate(
             at(now + 0.5 + chance.random(), lambda later: waiting.append(call))
             return
         outcome.let_through.append((now - begin, amounts["tokens"]))
-        told = {kind: Told(server.limit, server.limit - server.used) for kind, server in servers.items()}
+        told = {kind: ReportedLimit(server.limit, server.limit - server.used) for kind, server in servers.items()}
 
         def answered(later: float) -> None:
             book.answered(sent_at, TokenEstimate(prompt, longest), expected, (prompt, reply), rate)

@@ -17,7 +17,7 @@ from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
 from longmemeval.llm.rates.book import RateState, TokenEstimate
 from longmemeval.llm.rates.file import rate_limits, read_limits
 from longmemeval.llm.rates.gate import gate_for
-from longmemeval.llm.rates.headers import Told, told
+from longmemeval.llm.rates.headers import ReportedLimit, reported_limits
 from longmemeval.llm.rates.limits import Rate, RateLimits
 from longmemeval.llm.registry import load_chat_model
 from tests.forking import start_forked
@@ -184,20 +184,20 @@ def test_tokens_are_expected_as_replies_have_been() -> None:
 @pytest.mark.parametrize(
     ("headers", "found"),
     [
-        ({"x-ratelimit-limit-requests": "500"}, {"requests": Told(500)}),
+        ({"x-ratelimit-limit-requests": "500"}, {"requests": ReportedLimit(500)}),
         (
             {"llm_provider-X-RateLimit-Limit-Tokens": "30000", "llm_provider-x-ratelimit-remaining-tokens": "12"},
-            {"tokens": Told(30000, 12)},
+            {"tokens": ReportedLimit(30000, 12)},
         ),
         (
             {"anthropic-ratelimit-requests-limit": "50", "anthropic-ratelimit-requests-remaining": "49"},
-            {"requests": Told(50, 49)},
+            {"requests": ReportedLimit(50, 49)},
         ),
         ({"x-ratelimit-limit-requests": "many", "retry-after": "1"}, {}),
     ],
 )
-def test_headers(headers: dict[str, str], found: dict[str, Told]) -> None:
-    assert told(headers) == found
+def test_headers(headers: dict[str, str], found: dict[str, ReportedLimit]) -> None:
+    assert reported_limits(headers) == found
 
 
 def test_file(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ Days = tuple[date, date]
 
 WEEKDAYS = tuple(name.lower() for name in calendar_names.WEEKDAYS)
 SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
-"""The month each begins with."""
+"""First month of each season."""
 
 HOLIDAYS: dict[str, Callable[[int], date]] = {
     r"new\s+year'?s\s+eve": lambda year: date(year, 12, 31),
@@ -54,55 +54,56 @@ HOLIDAYS: dict[str, Callable[[int], date]] = {
     r"christmas(?:\s+day)?": lambda year: date(year, 12, 25),
     r"boxing\s+day": lambda year: date(year, 12, 26),
 }
-"""By regular expression of the name, in small letters: the day in each year."""
+"""Day of each holiday in a given year, by regular expression of its lower-case name."""
 
 Choice = Literal["latest", "coming", "last", "this", "next"]
-"""Of what comes yearly: the latest to begin, the first not yet over, the last over, this year's, the next to begin."""
+"""Choice among yearly occurrences: the latest to begin, the first not yet over, the last over, this year's, the next to
+begin."""
 
 _THIRDS = {"early": 0, "beginning": 0, "start": 0, "mid": 1, "middle": 1, "late": 2, "end": 2}
 _MONTHS_IN = {"month": 1, "year": 12, "decade": 120}
 _WIDTH_DAYS = {"day": 0, "week": 3, "fortnight": 3, "month": 10}
-"""How far off "three weeks ago" may be, to either side."""
+"""Tolerance of "three weeks ago" to either side, in days by unit."""
 
 _YEARS = 9
-"""How far an occurrence is sought: 29 February can be eight years away."""
+"""Years to search for an occurrence: 29 February can be eight years away."""
 
 
 def week_of(day: date) -> Days:
-    """Monday to Sunday around `day`."""
+    """Return Monday to Sunday around `day`."""
     monday = day - timedelta(day.weekday())
     return monday, monday + timedelta(6)
 
 
 def month_of(year: int, month: int) -> Days:
-    """The whole month, `month` from 1."""
+    """Return the whole month, `month` from 1."""
     first = date(year, month, 1)
     return first, first + relativedelta(day=31)
 
 
 def year_of(year: int) -> Days:
-    """The whole year."""
+    """Return the whole year."""
     return date(year, 1, 1), date(year, 12, 31)
 
 
 def season_of(name: str, year: int) -> Days:
-    """The three months of the season that begins in `year`."""
+    """Return the three months of the season that begins in `year`."""
     first = date(year, SEASONS[name], 1)
     return first, first + relativedelta(months=2, day=31)
 
 
 def previous_weekday(day: date, weekday: int) -> date:
-    """The last such weekday (Monday is 0) before `day`, never `day` itself."""
+    """Return the last such weekday (Monday is 0) before `day`, never `day` itself."""
     return day - timedelta((day.weekday() - weekday - 1) % 7 + 1)
 
 
 def following_weekday(day: date, weekday: int) -> date:
-    """The first such weekday (Monday is 0) after `day`, never `day` itself."""
+    """Return the first such weekday (Monday is 0) after `day`, never `day` itself."""
     return day + timedelta((weekday - day.weekday() - 1) % 7 + 1)
 
 
 def moved(moment: datetime, number: int, unit: str) -> date:
-    """The day `number` units (`minute`, `hours`, `day`, `weeks`, …) from `moment`; raises as `shifted` does."""
+    """Return the day `number` units (`minute`, `hours`, `day`, `weeks`, …) from `moment`; raises as `shifted` does."""
     unit = unit.removesuffix("s")
     if unit in _MONTHS_IN:
         return moment.date() + relativedelta(months=number * _MONTHS_IN[unit])
@@ -113,7 +114,7 @@ def moved(moment: datetime, number: int, unit: str) -> date:
 
 
 def shifted(moment: datetime, count: tuple[int, int], unit: str, sign: int) -> Days:
-    """What "three weeks ago" (`sign` -1) or "three weeks from now" (1) names.
+    """Return the days meant by "three weeks ago" (`sign` -1) or "three weeks from now" (1).
 
     Days are exact, weeks leave 3 days to either side, months 10, years are whole years, decades leave two; a vague
     count ("a few") stretches from its least to its most.
@@ -132,7 +133,7 @@ def shifted(moment: datetime, count: tuple[int, int], unit: str, sign: int) -> D
 
 
 def named_days(what: str, day: date, offset: int) -> Days:
-    """The week, weekend, month, year or weekday so many away: -1 the last one, 0 this week's (month's), 1 the next."""
+    """Return the week, weekend, month, year or weekday `offset` away: -1 the last one, 0 the current, 1 the next."""
     match what:
         case "week":
             return week_of(day + timedelta(7 * offset))
@@ -155,12 +156,12 @@ def named_days(what: str, day: date, offset: int) -> Days:
 
 
 def occurrence(in_year: Callable[[int], Days], day: date, choice: Choice) -> Days:
-    """One of the intervals that come every year.
+    """Return one of the intervals that come every year.
 
     Args:
         in_year: the interval that begins in a year; raises ValueError in a year that has none.
         day: the current one.
-        choice: which one is meant.
+        choice: the occurrence that is meant.
 
     Raises:
         ValueError: there is none within the next or the last eight years.
@@ -186,25 +187,25 @@ def occurrence(in_year: Callable[[int], Days], day: date, choice: Choice) -> Day
 
 
 def part_of(days: Days, part: str) -> Days:
-    """A third of `days` ("early", "beginning", "mid", "end", …); the middle one takes what does not divide."""
+    """Return a third of `days` ("early", "beginning", "mid", "end", …); the middle one takes the remainder."""
     first, last = days
-    third, one = timedelta(((last - first).days + 1) // 3), timedelta(1)
-    thirds = ((first, first + third - one), (first + third, last - third), (last - third + one, last))
+    third, day = timedelta(((last - first).days + 1) // 3), timedelta(1)
+    thirds = ((first, first + third - day), (first + third, last - third), (last - third + day, last))
     return thirds[_THIRDS[part]]
 
 
 def half_of(days: Days, second: bool) -> Days:
-    """The first or the second half of `days`, which takes what does not divide."""
+    """Return the first or the second half of `days`; the second takes the remainder."""
     first, last = days
     middle = first + timedelta(((last - first).days + 1) // 2)
     return (middle, last) if second else (first, middle - timedelta(1))
 
 
 def nth_of(days: Days, number: int, what: str) -> Days:
-    """The `number`-th (from 1; -1 for the last) day, week, weekend or weekday; weeks count from the first day.
+    """Return the `number`-th (from 1; -1: the last) day, week, weekend or weekday; weeks count from the first day.
 
     Raises:
-        ValueError: `days` hold no such thing.
+        ValueError: `days` do not contain it.
     """
     first, last = days
     if what == "day":

@@ -1,4 +1,4 @@
-"""What the phrases of `rules` mean: from the words caught and the current day to an interval of days.
+"""Meanings of the phrases of `rules`: from the matched words and the current day to an interval of days.
 
 All raise ValueError or OverflowError for days that do not exist.
 """
@@ -25,7 +25,10 @@ from longmemeval.core.text.dates_in_text.vocabulary import count_of, month_numbe
 
 
 class Context(Struct, frozen=True):
-    """The current day. `ahead`: of what comes again and again, the next one is meant, not the latest."""
+    """The current day.
+
+    `ahead`: of a recurring day the next one is meant, not the latest.
+    """
 
     moment: datetime
     ahead: bool = False
@@ -37,19 +40,19 @@ class Context(Struct, frozen=True):
 
     @staticmethod
     def on(day: date, *, ahead: bool = False) -> "Context":
-        """With `day` as the current day."""
+        """Return a context with `day` as the current day."""
         return Context(datetime.combine(day, time()), ahead)
 
 
 class Point(Struct, frozen=True):
-    """Days a phrase names. `repeats`: they come every week or year, and the context chose which."""
+    """Days named by a phrase. `repeats`: they come every week or year, and the context selected which."""
 
     days: Days
     repeats: bool = False
 
 
 Groups = Mapping[str, str]
-"""What the named groups of a rule's pattern caught, in small letters."""
+"""Text matched by the named groups of a rule's pattern, in lower case."""
 
 _UNITS = ("week", "weekend", "month", "year")
 _OFFSETS: dict[str, tuple[int, Choice]] = {
@@ -65,7 +68,7 @@ _OFFSETS: dict[str, tuple[int, Choice]] = {
 
 
 def ago(groups: Groups, context: Context) -> Point:
-    """Such as "two weeks ago", "three days from now", "the Sunday two weeks ago", "two Fridays ago"."""
+    """Read "two weeks ago", "three days from now", "the Sunday two weeks ago", "two Fridays ago"."""
     count, unit = count_of(groups["count"]), groups["unit"].removesuffix("s")
     sign = -1 if groups["way"] in ("ago", "back") else 1
     if "exact" in groups:
@@ -82,7 +85,7 @@ def ago(groups: Groups, context: Context) -> Point:
 
 
 def half(groups: Groups, context: Context) -> Point:
-    """Such as "half a year ago", "a year and a half ago", "two and a half months ago"."""
+    """Read "half a year ago", "a year and a half ago", "two and a half months ago"."""
     whole = 0 if groups.get("count") is None else count_of(groups["count"])[1]
     if groups["unit"].startswith("year"):
         return Point(shifted(context.moment, (12 * whole + 6,) * 2, "month", -1))
@@ -91,14 +94,14 @@ def half(groups: Groups, context: Context) -> Point:
 
 
 def later(groups: Groups, context: Context) -> Point:
-    """Such as "in two weeks", where the sentence looks ahead; else it says how long something took."""
+    """Read "in two weeks" where the sentence looks ahead; elsewhere it says how long something took."""
     if not context.ahead and "time" not in groups:
         raise ValueError("how long, not when")
     return Point(shifted(context.moment, count_of(groups["count"]), groups["unit"], 1))
 
 
 def from_weekday(groups: Groups, context: Context) -> Point:
-    """Such as "a week from Friday"."""
+    """Read "a week from Friday"."""
     what = groups["what"]
     tomorrow = context.day + timedelta(1)
     pivot = tomorrow if what == "tomorrow" else following_weekday(context.day, WEEKDAYS.index(what))
@@ -107,27 +110,27 @@ def from_weekday(groups: Groups, context: Context) -> Point:
 
 
 def same_time(groups: Groups, context: Context) -> Point:
-    """Such as "this time last year": the same day of another year with two weeks to either side, of a month with 3."""
+    """Read "this time last year": the same day, give or take two weeks for a year and 3 days for a month."""
     day = moved(context.moment, -1 if groups["which"] == "last" else 1, groups["unit"])
     width = timedelta({"year": 14, "month": 3}.get(groups["unit"], 0))
     return Point((day - width, day + width))
 
 
 def decade(groups: Groups, context: Context) -> Point:
-    """Such as "the 1990s"."""
+    """Read "the 1990s"."""
     first = int(groups["decade"])
     return Point((date(first, 1, 1), date(first + 9, 12, 31)))
 
 
 def quarter(groups: Groups, context: Context) -> Point:
-    """Such as "Q1 2023"."""
+    """Read "Q1 2023"."""
     number = {"first": 1, "second": 2, "third": 3, "fourth": 4}.get(groups["quarter"]) or int(groups["quarter"])
     year = year_number(groups["year"])
     return Point((date(year, 3 * number - 2, 1), month_of(year, 3 * number)[1]))
 
 
 def day_of_this(groups: Groups, context: Context) -> Point:
-    """Such as "the 3rd of next month", or "on the 15th" of the month that suits."""
+    """Read "the 3rd of next month", or "on the 15th" of the month that fits."""
     day = int(re.sub(r"\D", "", groups["day"]))
     if "which" in groups:
         first = named_days("month", context.day, {"last": -1, "this": 0, "next": 1}[groups["which"]])[0]
@@ -142,21 +145,21 @@ def day_of_this(groups: Groups, context: Context) -> Point:
 
 
 def window(groups: Groups, context: Context) -> Point:
-    """The last or next so many units, today included."""
+    """Return the last or next so many units, today included."""
     sign = 1 if groups["which"] in ("next", "coming") else -1
     edge = moved(context.moment, sign * count_of(groups.get("count"))[1], groups["unit"])
     return Point((min(edge, context.day), max(edge, context.day)))
 
 
 def near_day(groups: Groups, context: Context) -> Point:
-    """Today and the two days to either side."""
+    """Return today or one of the two days to either side."""
     distance = {"yesterday": -1, "last": -1, "night": -2, "tomorrow": 1}.get(groups["word"].split()[0], 0)
     day = context.day + timedelta(2 * distance if "twice" in groups else distance)
     return Point((day, day))
 
 
 def named(groups: Groups, context: Context) -> Point:
-    """Such as "last week", "this Friday", "next summer", "the week before last"."""
+    """Read "last week", "this Friday", "next summer", "the week before last"."""
     which = groups["which"].split()
     offset, choice = _OFFSETS["before" if which[0] == "before" else which[-1]]
     what = groups["what"]
@@ -166,12 +169,12 @@ def named(groups: Groups, context: Context) -> Point:
 
 
 def recurring(groups: Groups, context: Context) -> Point:
-    """A month, season or holiday, of a year if one is named."""
+    """Return a month, season or holiday, of a year if one is named."""
     return _in_year(yearly(groups["what"]), groups, context)
 
 
 def weekday(groups: Groups, context: Context) -> Point:
-    """Such as "on Friday", "over the weekend"."""
+    """Read "on Friday", "over the weekend"."""
     what = groups["what"]
     # Ahead of every day of a week is the weekend of the same week.
     ahead = 0 if what == "weekend" else 1
@@ -179,12 +182,12 @@ def weekday(groups: Groups, context: Context) -> Point:
 
 
 def year(groups: Groups, context: Context) -> Point:
-    """Such as "in 2021"."""
+    """Read "in 2021"."""
     return Point(year_of(int(groups["year"])))
 
 
 def day_of_month(groups: Groups, context: Context) -> Point:
-    """A day, or the first to the last of several, of a year if one is named."""
+    """Return a day, or the first to the last of several, of a year if one is named."""
     month = month_number(groups["month"])
     first, last = (int(re.sub(r"\D", "", text)) for text in (groups["day"], groups.get("to", groups["day"])))
     if first > last:
@@ -199,7 +202,10 @@ def _in_year(in_year: Callable[[int], Days], groups: Groups, context: Context) -
 
 
 def numeric(groups: Groups, context: Context) -> Point:
-    """Year first, or month first as in the United States unless that cannot be; day first between dots."""
+    """Read a numeric date.
+
+    Year first, or month first as in the United States unless that is impossible; day first between dots.
+    """
     one, two, three = (int(number) for number in re.findall(r"\d+", groups["numbers"]))
     if "." in groups["numbers"]:
         return Point((date(three, two, one),) * 2)

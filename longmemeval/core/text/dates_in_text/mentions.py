@@ -1,4 +1,4 @@
-"""The dates a message mentions, made absolute against the day it was said."""
+"""Dates mentioned in a message, made absolute relative to the day it was said."""
 
 import re
 from datetime import date, datetime, timedelta
@@ -9,7 +9,7 @@ from longmemeval.core.text.dates_in_text.phrases import find_phrases
 
 
 class MentionedDate(Struct, frozen=True):
-    """Days a message mentions, both ends included, and the words that do it."""
+    """Days a message mentions, both ends included, and the phrase that names them."""
 
     phrase: str
     start: date
@@ -47,16 +47,16 @@ _PAST = re.compile(
 _IS = re.compile(r"(?:\b(?:is|are)|\w's)\s+(?:also\s+|only\s+)?$", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[.!?]\s|\n")
 _SENTENCE = 200
-"""Characters of a sentence looked at, to either side of a date."""
+"""Characters of a sentence examined to either side of a date."""
 
 
 def mentioned_dates(text: str, said_on: datetime) -> list[MentionedDate]:
-    """The days that `text` mentions, in order of appearance.
+    """Return the days that `text` mentions, in order of appearance.
 
     Rules, offline and independent of locale and time zone; precise rather than many. A date without a year is the
     latest, or the next one when its sentence looks ahead ("planning", "will", "we're having a party"). Two kinds of
-    stretch date no event and are left out: more than a month that comes every year ("in the summer"), and more than two
-    weeks around the day itself ("this year", "the past few months").
+    interval date no event and are left out: more than a month that comes every year ("in the summer"), and more than
+    two weeks around the day itself ("this year", "the past few months").
 
     Args:
         text: the message.
@@ -82,7 +82,7 @@ def _looks_ahead(text: str, begin: int, end: int) -> bool:
         return True
     if re.match(r"(?:un)?till?\s", text[begin:end], re.IGNORECASE) and not _PAST.search(before):
         return True
-    arranged = [one.end() for one in _ARRANGED.finditer(before)]
+    arranged = [arrangement.end() for arrangement in _ARRANGED.finditer(before)]
     if (arranged and not _PAST.search(before, arranged[-1])) or _IS.search(before):
         return True
     return _AHEAD.search(before) is not None or _AHEAD.search(after) is not None

@@ -1,4 +1,4 @@
-"""What comes before a phrase that names days and changes what it means.
+"""Words before a phrase that names days and change its meaning.
 
 It narrows the phrase ("the first week of June"), moves it ("two days before Christmas"), or makes it a time at all ("in
 June").
@@ -26,7 +26,7 @@ from longmemeval.core.text.dates_in_text.vocabulary import COUNT, UNIT, WEEKDAY,
 
 _NTH = {"first": 1, "second": 2, "third": 3, "fourth": 4, "last": -1}
 _BEFORE = 60
-"""Characters looked at before a phrase."""
+"""Characters examined before a phrase."""
 _PART = re.compile(
     r"\b(?:the\s+)?(?:(?P<when>earlier|later)|(?P<edge>early|mid|late)|"
     rf"(?:(?P<side>beginning|start|middle|end)|(?P<nth>first|second|third|fourth|last)\s+"
@@ -46,9 +46,9 @@ _WORD = re.compile(
 
 
 class Found(Struct, frozen=True):
-    """A rule's match with what comes before it.
+    """A rule's match together with the words before it.
 
-    `part` narrows its days, `anchor` moves them, `word` is the preposition before all this. `begin` is where the whole
+    `part` narrows its days, `anchor` moves them, `word` is the preposition in front of both. `begin` is where the whole
     begins, `inner` where it begins without `word`.
     """
 
@@ -60,13 +60,13 @@ class Found(Struct, frozen=True):
     inner: int
 
     def stands(self) -> bool:
-        """Whether it names days by itself."""
+        """Return whether it names days by itself."""
         after = RULES[self.match.rule].after
         nearest = self.anchor["side"].lower() if self.anchor else self.word
         return not after or self.part is not None or re.fullmatch(after, nearest) is not None
 
     def read(self, context: Context) -> Point | None:
-        """The days, None if there are none such."""
+        """Return the days, None if there are none such."""
         try:
             point = self.match.read(context)
             days = point.days
@@ -80,7 +80,7 @@ class Found(Struct, frozen=True):
 
 
 def look_before(text: str, match: Match) -> Found:
-    """`match` with what comes before it in `text`."""
+    """Return `match` with the words before it in `text`."""
     begin = match.begin
 
     def before(pattern: re.Pattern[str]) -> re.Match[str] | None:
@@ -98,7 +98,7 @@ def look_before(text: str, match: Match) -> Found:
 
 
 def _narrowed(days: Days, part: re.Match[str], today: date) -> Days:
-    """The part of `days` that the words before them name; a part that would be empty is all of them."""
+    """Return the part of `days` named by the words before them; all of them if that part would be empty."""
     if part["when"]:
         narrowed = (days[0], today) if part["when"].lower() == "earlier" else (today, days[1])
     elif (what := (part["what"] or "").lower()) == "half":
@@ -111,7 +111,7 @@ def _narrowed(days: Days, part: re.Match[str], today: date) -> Days:
 
 
 def _moved_from(days: Days, anchor: re.Match[str]) -> Days:
-    """Such as "two weeks before" `days`, or the stretch beside them: "the week before", "the two weeks before"."""
+    """Return days such as "two weeks before" `days`, or those next to them ("the week before")."""
     earlier = anchor["side"].lower() != "after"
     pivot, sign = (days[0], -1) if earlier else (days[1], 1)
     unit, count = anchor["unit"].lower(), count_of(anchor["count"])

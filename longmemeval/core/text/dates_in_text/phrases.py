@@ -16,14 +16,14 @@ from longmemeval.core.text.dates_in_text.modifiers import Found, look_before
 from longmemeval.core.text.dates_in_text.rules import RULES, find_matches
 
 Looks = Callable[[str, int, int], bool]
-"""Of a text and a phrase's begin and end: does the phrase look ahead?"""
+"""From a text and a phrase's begin and end to whether the phrase looks ahead."""
 
 
 class Phrase(Struct, frozen=True):
     """A phrase found in a text, from character `begin` to `end`.
 
-    `days` is None when there are no such days. `word` is what comes before: "since", "in", "" and so on. `repeats`:
-    the days come every week or year. `found` is the match behind the phrase, None when there are two.
+    `days` is None when there are no such days. `word` is the preposition before it: "since", "in", "" and so on.
+    `repeats`: the days come every week or year. `found` is the match behind the phrase, None when there are two.
     """
 
     begin: int
@@ -46,16 +46,15 @@ _TO = re.compile(r"\s*(?:\bto\b|\buntil\b|\btill\b|\bthrough\b|-)\s*(?:the\s+)?"
 _TOUCHING = re.compile(r",?\s{1,3}(?:(?:of|in|on)\s)?", re.IGNORECASE)
 _ONWARD = re.compile(r"\s+(?:on|onwards?|forward)\b", re.IGNORECASE)
 _STRAY = {"at", "from", "over", "around"}
-"""Words that say nothing about a phrase on its own: "the cake from last week"."""
+"""Words that carry no meaning before a phrase on its own: "the cake from last week"."""
 _JOINED_DATES = {"month_first", "day_first", "numeric", "of_year"}
 
 
 def find_phrases(text: str, moment: datetime, looks_ahead: Looks = lambda text, begin, end: False) -> list[Phrase]:
-    """All phrases of `text` that name days, in order of appearance, none overlapping another.
+    """Return all phrases of `text` that name days, in order of appearance, not overlapping.
 
     Args:
-        text: any text.
-        moment: when it was said, naive.
+        moment: date and time of the text, naive.
         looks_ahead: decides whether "in June" is the next June or the latest.
     """
     text = text.translate(_PLAIN)
@@ -63,14 +62,14 @@ def find_phrases(text: str, moment: datetime, looks_ahead: Looks = lambda text, 
     phrases: list[Phrase] = []
     position = 0
     while position < len(found):
-        one, *rest = found[position : position + 2]
-        context = Context(moment, looks_ahead(text, one.begin, one.match.end))
+        first, *rest = found[position : position + 2]
+        context = Context(moment, looks_ahead(text, first.begin, first.match.end))
         position += 1
-        if rest and _joined(text, one, rest[0]):
-            phrase = _join(one, rest[0], context)
+        if rest and _joined(text, first, rest[0]):
+            phrase = _join(first, rest[0], context)
             position += 1
-        elif one.stands() or (phrases and _listed(text, phrases[-1], one)):
-            phrase = _alone(text, one, context)
+        elif first.stands() or (phrases and _listed(text, phrases[-1], first)):
+            phrase = _alone(text, first, context)
         else:
             continue
         while phrases and phrase.begin < phrases[-1].end:
@@ -95,39 +94,39 @@ def _alone(text: str, found: Found, context: Context) -> Phrase:
 
 
 def _listed(text: str, last: Phrase, found: Found) -> bool:
-    """Whether `found` goes on a list: "in March and May"."""
+    """Return whether `found` continues a list: "in March and May"."""
     same = last.found is not None and last.found.match.rule == found.match.rule
     return same and _OR.fullmatch(text, last.end, found.match.begin) is not None
 
 
-def _joined(text: str, one: Found, other: Found) -> bool:
-    gap = text[one.match.end : other.inner]
-    if one.word == "between":
+def _joined(text: str, first: Found, second: Found) -> bool:
+    gap = text[first.match.end : second.inner]
+    if first.word == "between":
         return _AND.fullmatch(gap) is not None
-    dates = one.match.rule in _JOINED_DATES and other.match.rule in _JOINED_DATES
-    return (dates or one.word == "from") and one.match.rule != "weekday" and _TO.fullmatch(gap) is not None
+    dates = first.match.rule in _JOINED_DATES and second.match.rule in _JOINED_DATES
+    return (dates or first.word == "from") and first.match.rule != "weekday" and _TO.fullmatch(gap) is not None
 
 
-def _join(one: Found, other: Found, context: Context) -> Phrase:
-    """From the first day of the one to the last of the other, each chosen to suit the other where it repeats."""
-    left, right = one.read(context), other.read(context)
+def _join(first: Found, second: Found, context: Context) -> Phrase:
+    """Return the days from the first of one to the last of the other, each chosen to suit the other if it repeats."""
+    left, right = first.read(context), second.read(context)
     if left and right and left.repeats and not right.repeats:
-        left = one.read(Context.on(right.days[1]))
+        left = first.read(Context.on(right.days[1]))
     if left and right and right.repeats:
-        right = other.read(Context.on(left.days[0], ahead=True))
+        right = second.read(Context.on(left.days[0], ahead=True))
     if left is None or right is None or left.days[0] > right.days[1]:
-        return Phrase(one.begin, other.match.end, "", None)
-    return Phrase(one.begin, other.match.end, "", (left.days[0], right.days[1]), left.repeats and right.repeats)
+        return Phrase(first.begin, second.match.end, "", None)
+    return Phrase(first.begin, second.match.end, "", (left.days[0], right.days[1]), left.repeats and right.repeats)
 
 
-def _merged(text: str, one: Phrase, other: Phrase) -> Phrase | None:
-    """Two side by side, "on Monday" and "last week", as one phrase; None when they are two."""
-    if not _TOUCHING.fullmatch(text, one.end, other.begin) or one.repeats == other.repeats:
+def _merged(text: str, first: Phrase, second: Phrase) -> Phrase | None:
+    """Return two adjacent phrases, "on Monday" and "last week", as one; None when they are separate."""
+    if not _TOUCHING.fullmatch(text, first.end, second.begin) or first.repeats == second.repeats:
         return None
-    found, fixed = (one.found, other.days) if one.repeats else (other.found, one.days)
+    found, fixed = (first.found, second.days) if first.repeats else (second.found, first.days)
     if found is None or fixed is None:
         return None
     point = found.read(Context.on(min(fixed[1], date.max - timedelta(1)) + timedelta(1)))
     if point is None or not fixed[0] <= point.days[0] <= point.days[1] <= fixed[1]:
         return None
-    return Phrase(one.begin, other.end, one.word or other.word, point.days)
+    return Phrase(first.begin, second.end, first.word or second.word, point.days)

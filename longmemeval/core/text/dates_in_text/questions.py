@@ -10,7 +10,10 @@ from longmemeval.records import Usage
 
 
 class TimeRange(Struct, frozen=True):
-    """Days from `start` to `end`, both included; None is open. `phrase`: the words it was taken from."""
+    """Days from `start` to `end`, both included; None is open.
+
+    `phrase` holds the words it was taken from.
+    """
 
     start: date | None
     end: date | None
@@ -23,7 +26,7 @@ class Resolution(Struct, frozen=True):
     range: TimeRange | None
     note: str = ""
     usage: Usage = Usage()
-    """What the model call cost; nothing when rules resolved the range."""
+    """Cost of the model call; zero when rules resolved the range."""
 
 
 # "How long between A and B" names days to count from, not days to look in.
@@ -35,8 +38,8 @@ _ASKS_LENGTH = re.compile(
 )
 
 
-def resolve_range(question: str, asked: datetime) -> Resolution:
-    """The range a question names, by rules: offline, deterministic, independent of locale and time zone.
+def resolve_range(question: str, asked_on: datetime) -> Resolution:
+    """Return the range a question names, by rules: offline, deterministic, independent of locale and time zone.
 
     "two weeks ago" leaves 3 days to either side, "two months ago" 10; "last week" is Monday to Sunday, "the past week"
     seven days up to the question; "in June" and "on Friday" are the latest there were; "since", "before" and "after"
@@ -44,10 +47,9 @@ def resolve_range(question: str, asked: datetime) -> Resolution:
     one is within the other.
 
     Args:
-        question: its text.
-        asked: when it is asked, naive.
+        asked_on: date of the question, naive.
     """
-    phrases = find_phrases(question, asked)
+    phrases = find_phrases(question, asked_on)
     if not phrases:
         return Resolution(None)
     named = ", ".join(f'"{question[phrase.begin : phrase.end]}"' for phrase in phrases)
@@ -65,7 +67,7 @@ def resolve_range(question: str, asked: datetime) -> Resolution:
 
 
 def _opened(phrase: Phrase, question: str) -> TimeRange | None:
-    """The phrase's days, open on the side that the word before them opens."""
+    """Return the phrase's days, open on the side that the word before them opens."""
     if phrase.days is None:
         return None
     text = question[phrase.begin : phrase.end]
@@ -87,18 +89,18 @@ def _day_from(day: date, step: int) -> date:
 
 
 def _combined(ranges: list[TimeRange]) -> TimeRange | None:
-    """The one range that all of them name together, None if they name several."""
-    for one in ranges:
-        if all(_within(one, other) for other in ranges):
-            return one
-    starts = [one for one in ranges if one.end is None]
-    ends = [one for one in ranges if one.start is None]
+    """Return the one range that all of them name together, None if they name several."""
+    for candidate in ranges:
+        if all(_within(candidate, other) for other in ranges):
+            return candidate
+    starts = [candidate for candidate in ranges if candidate.end is None]
+    ends = [candidate for candidate in ranges if candidate.start is None]
     if len(ranges) == 2 and starts and ends:
         return TimeRange(starts[0].start, ends[0].end, f"{ranges[0].phrase} … {ranges[1].phrase}")
     return None
 
 
-def _within(one: TimeRange, other: TimeRange) -> bool:
-    starts_later = other.start is None or (one.start is not None and one.start >= other.start)
-    ends_earlier = other.end is None or (one.end is not None and one.end <= other.end)
+def _within(inner: TimeRange, outer: TimeRange) -> bool:
+    starts_later = outer.start is None or (inner.start is not None and inner.start >= outer.start)
+    ends_earlier = outer.end is None or (inner.end is not None and inner.end <= outer.end)
     return starts_later and ends_earlier

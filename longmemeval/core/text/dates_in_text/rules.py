@@ -50,9 +50,9 @@ class Rule(Struct, frozen=True):
     """One kind of phrase.
 
     Args:
-        pattern: a regular expression, case does not matter; its named groups are what `meaning` gets.
-        meaning: from the groups to the days; raises ValueError or OverflowError for days that do not exist.
-        after: the words of which one must come before the phrase, as alternatives of a regular expression; empty for
+        pattern: a regular expression, case does not matter; its named groups are passed to `meaning`.
+        meaning: maps the groups to the days; raises ValueError or OverflowError for days that do not exist.
+        after: words one of which must come before the phrase, as alternatives of a regular expression; empty for
             a phrase on its own.
     """
 
@@ -62,7 +62,7 @@ class Rule(Struct, frozen=True):
 
 
 class Match(Struct, frozen=True):
-    """Where a rule fits in a text."""
+    """A rule's match in a text."""
 
     rule: str
     begin: int
@@ -70,7 +70,7 @@ class Match(Struct, frozen=True):
     groups: Groups
 
     def read(self, context: Context) -> Point:
-        """The days.
+        """Return the days.
 
         Raises:
             ValueError: there are no such days.
@@ -80,7 +80,7 @@ class Match(Struct, frozen=True):
 
 
 NEVER = "never"
-"""For `after`: never alone; only behind "the start of" and its like, or joined to another phrase."""
+"""For `after`: never on its own; only behind "the start of" and the like, or joined to another phrase."""
 _EDGES = r"since|until|till|up\s+to|before|after|prior\s+to|as\s+of"
 _ON_WEEKDAY = rf"(?:{WEEKDAY},?\s+(?:the\s+)?)?"
 _OF_YEAR = rf",?\s*(?:of\s+)?(?P<year>{YEAR}|(?<=\s)'\d\d\b)"
@@ -160,7 +160,7 @@ RULES: dict[str, Rule] = {
     "year": Rule(rf"(?P<year>{YEAR})", year, rf"in|during|throughout|by|{_EDGES}"),
 }
 
-# Every phrase holds one of these words: lines without them, most of all lines, are passed over quickly.
+# Every phrase contains one of these words: lines without them, the majority, are skipped quickly.
 _TRIGGER = re.compile(
     r"\b(?:ago|back|from\s+(?:now|today)|in\s+(?:an?\s|\d|couple|few|several|[a-z]+\s+(?:days|weeks|months|years))|last|past|previous|next|coming|yesterday|today|tomorrow|tonight|now|this\s|"
     rf"the\s+(?:year|month)\b|{WEEKDAY}|weekend|{MONTH_SURE}|{SEASON}|{HOLIDAY}|\d\d?[/.]\d|\d{{4}}s?\b|\d{{4}}'s|the\s+\d\d?(?:st|nd|rd|th)\b)",
@@ -177,7 +177,7 @@ _LINE = re.compile(r"[^\n]+")
 
 
 def find_matches(text: str) -> Iterator[Match]:
-    """Where rules fit in `text`, in order, not overlapping; what must come before a phrase is not looked at."""
+    """Iterate over the matches of rules in `text`, in order, not overlapping; the words before them are not checked."""
     for line in _LINE.finditer(text):
         if not _TRIGGER.search(text, line.start(), line.end()):
             continue

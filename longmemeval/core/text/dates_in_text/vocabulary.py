@@ -1,4 +1,4 @@
-"""The words dates are made of, as pieces of regular expressions (case does not matter), and what they mean."""
+"""Pieces of regular expressions (case does not matter) for the words dates are made of, and their meanings."""
 
 import re
 from collections.abc import Callable
@@ -27,7 +27,7 @@ _NUMBERS |= {
 }
 _NUMBERS |= _TENS | {"dozen": 12}
 _VAGUE = {"a": (1, 1), "an": (1, 1), "couple": (2, 2), "few": (2, 5), "several": (3, 7)}
-# "a year and two months ago", "half a year ago" and "forty-five days ago" are not what their last words say.
+# "a year and two months ago", "half a year ago" and "forty-five days ago" mean more than their last words.
 _WHOLE_COUNT = r"(?<![-\w.,/])(?<!\byear\sand\s)(?<!\bmonth\sand\s)(?<!\bweek\sand\s)(?<!s\sand\s)(?<!\bhalf\s)"
 _LONGER_FIRST = "|".join(sorted(_NUMBERS, key=len, reverse=True))
 COUNT = rf"{_WHOLE_COUNT}(?:\d{{1,4}}|(?:a\s+)?(?:couple|dozen)(?:\s+of)?|(?:a\s+)?few|several|an?|{_LONGER_FIRST})"
@@ -42,7 +42,7 @@ _OTHER_MONTHS = (
 MONTH = rf"(?:{_OTHER_MONTHS}|(?-i:March|MARCH|May|MAY))"
 """A month that is not a verb: "may" and "march" only with a capital letter."""
 MONTH_SURE = rf"(?:{_OTHER_MONTHS}|march|may)"
-"""For places where no verb can stand."""
+"""A month in a position where no verb can be."""
 
 SEASON = (
     r"(?:spring(?!\s+(?:rolls?|onions?|mix|water|greens?|cleaning)\b)|summer|autumn|"
@@ -61,11 +61,11 @@ _DAY_NUMBER = r"(?:[12]\d|3[01]|0?[1-9])(?!\d)"
 ORDINAL_DAY = rf"(?:{_DAY_NUMBER}(?:st|nd|rd|th)\b)"
 DAY = rf"(?:{_DAY_NUMBER}(?:st|nd|rd|th)?\b{_NO_QUANTITY})"
 NO_NAME = r"(?!'s\b|\s+(?:says?|said|told|asked|thinks|thought)\b)"
-"""Behind a month: "since June said so" is about a person."""
+"""After a month: "since June said so" is about a person."""
 
 
 def count_of(text: str | None) -> tuple[int, int]:
-    """The least and the most that a count can mean: "two" (2, 2), "a few" (2, 5), nothing (1, 1)."""
+    """Return the least and the most that a count can mean: "two" (2, 2), "a few" (2, 5), nothing (1, 1)."""
     words = (text or "one").lower().split()
     words = words[1:] if words[0] == "a" and len(words) > 1 else words
     word, both = words[0], " ".join(words)
@@ -74,18 +74,18 @@ def count_of(text: str | None) -> tuple[int, int]:
 
 
 def year_number(text: str) -> int:
-    """A year of four digits, or of two: '49 is 2049, '50 is 1950."""
+    """Return a year written with four digits, or with two: '49 is 2049, '50 is 1950."""
     number = int(text.removeprefix("'"))
     return number if number > 99 else number + (2000 if number < 50 else 1900)
 
 
 def month_number(text: str) -> int:
-    """1 to 12, from a month's name, its abbreviation or its number."""
+    """Return 1 to 12 for a month's name, abbreviation or number."""
     return int(text) if text.isdigit() else _SHORT_MONTHS.index(text[:3].lower()) + 1
 
 
 def yearly(name: str) -> Callable[[int], Days]:
-    """What the name of a season, a month or a holiday, in small letters, means in each year."""
+    """Return a function from a year to the days of a season, month or holiday (lower-case name) in it."""
     if name in SEASONS:
         return partial(season_of, name)
     holiday = next((day for pattern, day in HOLIDAYS.items() if re.fullmatch(pattern, name)), None)

@@ -208,11 +208,11 @@ def believed(
         vectors: where their vectors are searched.
     """
     versions = fixture.part(FACTS).facts
-    learned = fixture.kept("engram learned", lambda: sorted(fact.created_at for fact in versions))
+    learned = fixture.cached("engram learned", lambda: sorted(fact.created_at for fact in versions))
     before = len(learned) if until is None else bisect_right(learned, until)
     last = learned[before - 1] if before and until is not None else None
     stores = stores_of(fixture, store, vectors)
-    views = fixture.kept(
+    views = fixture.cached(
         ("engram views", store, vectors), lambda: SingleFlightCache[tuple[bool, datetime | None], FactView](_VIEWS)
     )
     return views.get(

@@ -32,7 +32,7 @@ def stores_of(fixture: Fixture, store: FactStoreName, vectors: VectorStoreName) 
     Raises:
         HarnessError: a store cannot be opened.
     """
-    return fixture.kept(stores_key(store, vectors), lambda: _filled(fixture, store, vectors))
+    return fixture.cached(stores_key(store, vectors), lambda: _filled(fixture, store, vectors))
 
 
 def _filled(fixture: Fixture, store: FactStoreName, vectors: VectorStoreName) -> Stores:

@@ -1,4 +1,4 @@
-"""What a question asks for, by its wording: a kind of value, of whom, whether to add up."""
+"""Parsing a question by its wording: the kind of value, about whom, whether to add up."""
 
 import re
 from functools import lru_cache
@@ -71,7 +71,7 @@ _LIGHT = frozenset(
         "actually exactly like"
     )
 )
-"""Words that say little of what a question is about."""
+"""Words that say little about the question's subject."""
 _PERIODS = frozenset(content_words("year season spring summer autumn fall winter month week " + " ".join(MONTHS)))
 _OF_KIND: dict[Kind, frozenset[str]] = {
     "money": frozenset(content_words("pay cost price charge spend money")),
@@ -89,33 +89,33 @@ _OF_KIND: dict[Kind, frozenset[str]] = {
 """Words that ask for the kind of value, and for nothing else."""
 
 
-class Asked(Struct, frozen=True):
-    """A question taken apart."""
+class ParsedQuestion(Struct, frozen=True):
+    """A parsed question."""
 
     text: str
     words: frozenset[str]
-    """Stems of what it is about."""
+    """Stems of the words about its subject."""
     kind: Kind | None
-    """The kind of value that answers it; None where the wording does not say."""
+    """Kind of value that answers it; None if the wording does not say."""
     of_assistant: bool
-    """Asks what the assistant said."""
+    """Asks about statements of the assistant."""
     of_user: bool
-    """Asks about the one who asks."""
+    """Asks about the user who asks."""
     advice: bool
-    """Asks for a suggestion, which the user's tastes decide."""
+    """Asks for a suggestion, which depends on the user's tastes."""
     total: bool
     """Asks for a sum or a count over several statements."""
     past: bool
-    """Asks about what was, so that a later statement brings nothing up to date."""
+    """Asks about the past, so that later statements are not updates."""
     rate: str
-    """The unit of "a month", "per hour" and the like where it asks for money; empty where it names none."""
+    """Unit of "a month", "per hour" and the like if it asks for money; empty if it names none."""
     counted: str
-    """What "how many" counts, as it stands there."""
+    """Noun counted by "how many", verbatim."""
 
 
 @lru_cache(maxsize=1024)
-def take_apart(question: str) -> Asked:
-    """Say what `question` asks for."""
+def take_apart(question: str) -> ParsedQuestion:
+    """Parse `question`."""
     low = question.lower().replace("\u2019", "'")
     advice = _ADVICE.search(low) is not None
     kind = None if advice else next((kind for kind, pattern in _KIND_PATTERNS if pattern.search(low)), None)
@@ -126,7 +126,7 @@ def take_apart(question: str) -> Asked:
         words = words - _PERIODS or words
     rate = _RATE.search(low) if kind == "money" else None
     counted = _COUNTED.search(low)
-    return Asked(
+    return ParsedQuestion(
         text=question,
         words=words or every,
         kind=kind or ("figure" if total else None),

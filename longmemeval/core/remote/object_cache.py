@@ -1,4 +1,4 @@
-"""What is kept on this machine of a store: the objects used last, up to a bound."""
+"""Local copies of objects in a store: the most recently used, up to a limit."""
 
 import io
 import os
@@ -16,15 +16,15 @@ _OBJECTS = ".objects"
 _FOLDER = ".folder"
 
 
-class KeptObjects:
-    """Copies of objects under `.objects` of the folder that stands for a bucket.
+class ObjectCache:
+    """Copies of objects, in `.objects` of the folder that stands for a bucket.
 
-    They are looked up by names that tell what is in them, so that none is ever out of date. Beyond the bound those go
-    that were used longest ago. Any number of processes may share them.
+    They are looked up by names derived from their content, so that none is ever out of date. Beyond the limit, the
+    least recently used are removed. Any number of processes may share them.
 
     Args:
-        here: the folder that stands for the bucket.
-        limit: bytes that are kept, of all buckets that lie beside it; None: as the environment says.
+        here: folder that stands for the bucket.
+        limit: bytes to keep, of all buckets next to it; None: as the environment says.
     """
 
     def __init__(self, here: Path, limit: int | None = None) -> None:
@@ -33,21 +33,21 @@ class KeptObjects:
         self._limit = cache_bytes() if limit is None else limit
         self._lock = threading.Lock()
         self._held: int | None = None
-        """Bytes, about: other processes add and remove too."""
+        """Approximate bytes: other processes add and remove too."""
         self._in_use = set[Path]()
-        """Directories, which are read at any time as long as this process is there."""
+        """Directories, which this process may read at any time until it ends."""
 
     @property
     def limit(self) -> int:
-        """Bytes that are kept."""
+        """Bytes to keep."""
         return self._limit
 
     def has(self, name: str) -> bool:
-        """Whether there is a copy."""
+        """Return whether there is a copy."""
         return (self._root / name).is_file()
 
     def read(self, name: str) -> bytes | None:
-        """A copy; None where there is none."""
+        """Return a copy; None if there is none."""
         path = self._root / name
         try:
             data = path.read_bytes()
@@ -57,7 +57,7 @@ class KeptObjects:
         return data
 
     def write(self, name: str, data: bytes) -> None:
-        """Keep a copy. A disk that is full is no reason to fail."""
+        """Keep a copy. A full disk is not an error."""
         path = self._root / name
         with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -72,7 +72,7 @@ class KeptObjects:
         self._grew(len(data), path)
 
     def folder(self, name: str) -> Path | None:
-        """The copy of a directory; None where there is none."""
+        """Return the copy of a directory; None if there is none."""
         path = self._root / (name + _FOLDER)
         with suppress(OSError):
             os.utime(path)
@@ -81,7 +81,7 @@ class KeptObjects:
         return None
 
     def put_folder(self, name: str, fill: Callable[[Path], None]) -> Path:
-        """Keep a directory, which `fill` makes in the empty one it is given, in place of what is there."""
+        """Keep a directory, created by `fill` in an empty one, in place of any existing one."""
         path = self._root / (name + _FOLDER)
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(suffix=".tmp", dir=path.parent, ignore_cleanup_errors=True) as workplace:
@@ -89,7 +89,7 @@ class KeptObjects:
             new.mkdir()
             fill(new)
             with suppress(FileNotFoundError):
-                # Not removed where it stands: another process may be reading it.
+                # Not removed in place: another process may be reading it.
                 path.replace(Path(workplace, "old"))
             new.replace(path)
         self._in_use.add(path)
@@ -106,7 +106,7 @@ class KeptObjects:
         return sum(size for _, size, _ in self._copies())
 
     def _trim(self, newest: Path) -> int:
-        """Remove what was used longest ago; the bytes that are left."""
+        """Remove the least recently used; return the bytes that are left."""
         copies = sorted(self._copies())
         held = sum(size for _, size, _ in copies)
         for _, size, path in copies:
@@ -114,7 +114,7 @@ class KeptObjects:
                 break
             if path == newest or path in self._in_use:
                 continue
-            # Who reads it at this moment fetches it again.
+            # A process reading it at this moment fetches it again.
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
             else:
@@ -123,10 +123,10 @@ class KeptObjects:
         return held
 
     def _copies(self) -> Iterator[tuple[float, int, Path]]:
-        """When each was used last, its size, and where it is."""
+        """Iterate over the copies: time of last use, size and path."""
         for root in self._all.glob(f"*/{_OBJECTS}"):
             for folder, folders, files in os.walk(root):
-                for name in [one for one in folders if one.endswith(_FOLDER)]:
+                for name in [folder for folder in folders if folder.endswith(_FOLDER)]:
                     folders.remove(name)
                     path = Path(folder, name)
                     with suppress(OSError):
@@ -134,8 +134,8 @@ class KeptObjects:
                 for name in files:
                     path = Path(folder, name)
                     with suppress(OSError):
-                        told = path.stat()
-                        yield told.st_mtime, told.st_size, path
+                        status = path.stat()
+                        yield status.st_mtime, status.st_size, path
 
 
 def _size(folder: Path) -> int:
@@ -143,7 +143,7 @@ def _size(folder: Path) -> int:
 
 
 def packed(folder: Path) -> bytes:
-    """A directory as the bytes of a tar file."""
+    """Return a directory as the bytes of a tar file."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for path in sorted(folder.rglob("*")):
@@ -152,10 +152,10 @@ def packed(folder: Path) -> bytes:
 
 
 def unpack(data: bytes, folder: Path) -> None:
-    """Fill a directory from such a file.
+    """Fill a directory from the bytes of `packed`.
 
     Raises:
-        OSError, tarfile.TarError: it is damaged, or would write elsewhere.
+        OSError, tarfile.TarError: the archive is damaged, or would write elsewhere.
     """
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         archive.extractall(folder, filter="data")
