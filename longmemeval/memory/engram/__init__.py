@@ -1,7 +1,8 @@
 """The bi-temporal engine: facts with the time they hold in the world and the time they were believed.
 
-`claims` are what episodes say. `timeline` makes of the claims on one slot the facts that follow, `ledger` keeps every
-version of them, `stores` holds the rows. `extraction` reads claims by rules, `reading` finds what a question needs.
+A `Claim` is what an episode says. `timeline` resolves the claims on one slot into facts, `ledger` keeps every version
+of them, `stores` holds the rows. `extraction` reads claims by rules or a chat model, `recall` finds what a question
+needs.
 """
 
 from longmemeval.memory.engram.engine import Forgotten

@@ -1,4 +1,4 @@
-"""What a chat model makes of episodes that wait to be read: claims by session, and a word on what contradicts them."""
+"""Consolidation: a chat model reads waiting episodes into claims, session by session, and judges contradictions."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,31 +16,31 @@ from longmemeval.memory.engram.ledger import Ledger
 from longmemeval.memory.engram.records import Claim, Episode
 
 MAX_VERDICTS = 60
-"""Asked for in one consolidation; further contradictions stay side by side, marked."""
+"""Most verdicts in one consolidation; further contradictions stay side by side, marked."""
 
 
 class Consolidated(Struct, frozen=True):
-    """What came of one consolidation."""
+    """The outcome of one consolidation."""
 
     sessions: int = 0
     claims: int = 0
     dropped: dict[str, int] = {}
-    """Facts that were not kept, by reason; `reply`: calls whose replies nobody could read; `verdict`: replies that are
-    no verdict; `date`: facts that were kept, but are dated by their session."""
+    """Facts that were dropped, by reason; `reply`: calls with unreadable replies; `verdict`: replies without a verdict;
+    `date`: facts that were kept, but are dated by their session."""
     verdicts: dict[str, int] = {}
-    """Contradictions the model was asked about, by its word."""
+    """Contradictions that the model judged, by verdict."""
     notes: tuple[str, ...] = ()
 
 
 class Learned(Struct, frozen=True):
-    """A claim, and when it is learned."""
+    """A claim, and the moment it is learned."""
 
     claim: Claim
     now: datetime
 
 
 class Unit(Struct, frozen=True):
-    """What is read with one call: episodes of one session."""
+    """The input of one call: episodes of one session."""
 
     before: Episode | None
     episodes: tuple[Episode, ...]
@@ -50,8 +50,8 @@ class Consolidation:
     """Reads sessions with a chat model.
 
     Args:
-        model: answers the calls; its errors pass through, and what was read until then is not asked for again.
-        task: what is asked for, in place of the shipped text.
+        model: answers the calls; its errors pass through, and what was read before is not asked for again.
+        task: the instruction to the model in place of the shipped text.
     """
 
     def __init__(self, model: ChatModel, task: str | None = None) -> None:
@@ -62,63 +62,66 @@ class Consolidation:
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """What decides the facts, but for the ledger."""
+        """The recipe of the facts, without the ledger's version."""
         return {**self._reader.recipe, **self._judge.recipe}
 
     async def read(
         self, units: Sequence[Unit], episodes: Mapping[str, Episode], ledger: Ledger, decisions: Decisions
     ) -> tuple[list[Learned], Consolidated]:
-        """The claims of `units`, as the ledger is to learn them.
+        """Read `units` and return their claims, in the order in which the ledger learns them.
 
         Args:
             units: one for each session.
-            episodes: all there are, by id, in order.
-            ledger: what is known; it is not changed.
-            decisions: what was decided; the model's are added.
+            episodes: all episodes by id, in order.
+            ledger: the present knowledge; it is not changed.
+            decisions: the decisions so far; the model's are added.
         """
-        await gather_limited([partial(self._of_unit, unit) for unit in units if unit not in self._read])
+        await gather_limited([partial(self._read_unit, unit) for unit in units if unit not in self._read])
         read = [self._read[unit] for unit in units]
-        learned = in_order((claim for one in read for claim in one.claims), episodes, ledger)
-        answered = await self._settled(learned, episodes, ledger, decisions)
+        learned = in_order((claim for result in read for claim in result.claims), episodes, ledger)
+        answered = await self._settle(learned, episodes, ledger, decisions)
         self._read.clear()
-        unreadable = [one for one in answered if one.notes]
-        dropped = sum((Counter(one.dropped) for one in read), Counter(verdict=len(unreadable)))
+        unreadable = [answer for answer in answered if answer.notes]
+        dropped = sum((Counter(result.dropped) for result in read), Counter(verdict=len(unreadable)))
         return learned, Consolidated(
             len(units),
             len(learned),
             dict(sorted((+dropped).items())),
-            dict(sorted(Counter(one.verdict for one in answered).items())),
-            (*(note for one in read for note in one.notes), *(note for one in unreadable for note in one.notes)),
+            dict(sorted(Counter(answer.verdict for answer in answered).items())),
+            (
+                *(note for result in read for note in result.notes),
+                *(note for answer in unreadable for note in answer.notes),
+            ),
         )
 
-    async def _of_unit(self, unit: Unit) -> None:
+    async def _read_unit(self, unit: Unit) -> None:
         self._read[unit] = await self._reader.read(unit.episodes, unit.before)
 
-    async def _settled(
+    async def _settle(
         self, learned: Sequence[Learned], episodes: Mapping[str, Episode], ledger: Ledger, decisions: Decisions
     ) -> list[Answered]:
-        """Ask about contradictions until a trial, which takes each verdict into account, finds none that is new."""
+        """Ask about contradictions until a trial, which takes each verdict into account, finds no new one."""
         answered: list[Answered] = []
         while True:
             decisions.begin()
             trial = Ledger(decide=decisions)
             trial.restore(ledger.claims, ledger.store.versions())
-            for one in learned:
-                trial.add(one.claim, one.now)
+            for step in learned:
+                trial.add(step.claim, step.now)
             most = MAX_VERDICTS - len(answered)
-            fresh = await self._judge.answer(decisions, most, lambda claim: _said(claim, episodes))
+            fresh = await self._judge.answer(decisions, most, lambda claim: _transcript(claim, episodes))
             if not fresh:
                 return answered
             answered += fresh
 
 
 def in_order(claims: Iterable[Claim], episodes: Mapping[str, Episode], ledger: Ledger) -> list[Learned]:
-    """Claims in the order of the episodes that complete them, each learned with its episode or later.
+    """Return claims in the order of the episodes that complete them, each learned with its episode or later.
 
     Args:
-        claims: those of one episode in their order.
+        claims: claims of the same episode are in their order.
         episodes: by id, in order.
-        ledger: what is known; nothing is learned before what it learned last.
+        ledger: the present knowledge; nothing is learned before the last moment it learned something.
     """
     places = {episode_id: place for place, episode_id in enumerate(episodes)}
     versions = ledger.store.versions()
@@ -131,19 +134,19 @@ def in_order(claims: Iterable[Claim], episodes: Mapping[str, Episode], ledger: L
 
 
 def units_of(waiting: Sequence[str], episodes: Mapping[str, Episode]) -> list[Unit]:
-    """What is to be read with one call each: the waiting episodes of each session, and the one before them."""
+    """Return the units to read: the waiting episodes of each session, with the one before them."""
     last: dict[str, Episode] = {}
     before: dict[str, Episode | None] = {}
     wanted: dict[str, list[Episode]] = {}
     left = set(waiting)
-    for one in episodes.values():
-        if one.episode_id in left:
-            before.setdefault(one.session_id, last.get(one.session_id))
-            wanted.setdefault(one.session_id, []).append(one)
-        last[one.session_id] = one
+    for episode in episodes.values():
+        if episode.episode_id in left:
+            before.setdefault(episode.session_id, last.get(episode.session_id))
+            wanted.setdefault(episode.session_id, []).append(episode)
+        last[episode.session_id] = episode
     return [Unit(before[session_id], tuple(found)) for session_id, found in wanted.items()]
 
 
-def _said(claim: Claim, episodes: Mapping[str, Episode]) -> str:
-    said = (episodes[one] for one in claim.episode_ids)
-    return "\n\n".join(f"{one.speaker or one.role}, {one.event_at:%Y-%m-%d}: {one.text}" for one in said)
+def _transcript(claim: Claim, episodes: Mapping[str, Episode]) -> str:
+    said = (episodes[episode_id] for episode_id in claim.episode_ids)
+    return "\n\n".join(f"{turn.speaker or turn.role}, {turn.event_at:%Y-%m-%d}: {turn.text}" for turn in said)

@@ -1,4 +1,4 @@
-"""A timeline of facts, drawn: SVG and Mermaid, the same bytes for the same facts."""
+"""Draw a timeline of facts as SVG or Mermaid, the same bytes for the same facts."""
 
 import re
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ _STYLE = (
 
 
 def svg(facts: Sequence[Fact], end: datetime) -> str:
-    """One bar for each fact from when it began to hold to when it stopped; those that still hold reach the end.
+    """Draw a bar for each fact from when it began to hold to when it stopped, or to the end if it still holds.
 
     Args:
         facts: in the order they are drawn, from top to bottom.
-        end: the right end, the last moment that is known of.
+        end: the moment at the right edge, the last that is known of.
     """
     start = min((fact.valid_at for fact in facts), default=end - timedelta(1))
     span = max((max(end, start) - start).total_seconds(), 1.0)
@@ -46,17 +46,17 @@ def svg(facts: Sequence[Fact], end: datetime) -> str:
         drawn.append(f'<text x="{_LABEL - 8}" y="{top + 14}" text-anchor="end">{escape(_label(fact))}</text>')
         drawn.append(
             f'<rect class="{kind}" x="{left}" y="{top + 4}" width="{max(3.0, round(right - left, 1))}" '
-            f'height="{_ROW - 8}"><title>{escape(_told(fact))}</title></rect>'
+            f'height="{_ROW - 8}"><title>{escape(_tooltip(fact))}</title></rect>'
         )
     return "\n".join([*drawn, "</svg>"]) + "\n"
 
 
 def mermaid(facts: Sequence[Fact], end: datetime) -> str:
-    """A Mermaid Gantt chart, a section for each predicate.
+    """Draw a Mermaid Gantt chart with a section for each predicate.
 
     Args:
         facts: sorted by predicate.
-        end: when those that still hold are drawn to.
+        end: the end of the bars of facts that still hold.
     """
     lines = ["gantt", "    dateFormat YYYY-MM-DD", "    axisFormat %Y-%m-%d"]
     section = ""
@@ -75,11 +75,11 @@ def _label(fact: Fact) -> str:
     return text if len(text) <= 38 else text[:37] + "…"
 
 
-def _told(fact: Fact) -> str:
+def _tooltip(fact: Fact) -> str:
     until = f"{fact.invalid_at:%Y-%m-%d}" if fact.invalid_at else "now"
     return f"{fact.text}, {fact.valid_at:%Y-%m-%d} to {until}"
 
 
 def _plain(text: str) -> str:
-    """Without what Mermaid reads as syntax."""
+    """Return `text` without the characters that are syntax in Mermaid."""
     return re.sub(r"[:;,#%\n]+", " ", text).strip() or "-"

@@ -1,4 +1,4 @@
-"""The engine: add what was said, ask what holds, what held, and what was believed."""
+"""The engine: add messages, then ask what holds, what held, and what was believed."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -30,44 +30,50 @@ class Extractor(Protocol):
     """Reads claims out of episodes."""
 
     def __call__(self, episode: Episode, before: Episode | None, known: Ledger) -> Iterable[Claim]:
-        """The claims that `episode` makes; `before` is the one before it in its session, `known` what was learned."""
+        """Return the claims that `episode` makes.
+
+        Args:
+            episode: the episode to read.
+            before: the one before it in its session.
+            known: everything learned so far.
+        """
         ...
 
 
 class Forgotten(Struct, frozen=True):
-    """What `Engine.forget` removed."""
+    """The episodes and facts that `Engine.forget` removed."""
 
     episode_ids: tuple[str, ...]
     facts: int
-    """Facts of which no version is left."""
+    """Facts with no version left."""
     waiting: int = 0
-    """Messages that a chat model has to read (`Engine.consolidate`), those of sessions that lost some again."""
+    """Messages that a chat model has to read (`Engine.consolidate`), those of sessions that lost some included."""
 
 
 class EngramFile(Struct, frozen=True, omit_defaults=True):
-    """All of an engine, as it is stored."""
+    """The complete state of an engine, as stored."""
 
     format: int
     episodes: list[Episode]
     claims: list[Claim]
     facts: list[Fact]
     waiting: list[str] = []
-    """The episodes that a chat model has not read yet."""
+    """Episodes that a chat model has not read yet."""
     read_by: str = ""
-    """The chat model that read the others; empty: rules did."""
+    """The chat model that read the others; empty if rules did."""
     verdicts: dict[str, Verdict] = {}
-    """What it said of contradictions, by a hash of the two claims."""
+    """Its verdicts on contradictions, by a hash of the two claims."""
 
 
 class Engine:
-    """Episodes of one person, or of people who talk to each other, and the facts that follow.
+    """The episodes of one person, or of people who talk to each other, and the facts that follow.
 
     Args:
-        path: the file it is kept in, read if it exists; None: in memory alone.
+        path: the file of the engine, read if it exists; None: in memory only.
         extractor: reads claims; the rules unless given.
-        decide: asked of contradictions that nothing else can settle.
-        chat: reads in place of the extractor what `consolidate` finds waiting, and decides, unless `decide` is given.
-        store: where facts are asked for; None: in memory. It follows what is added and forgotten.
+        decide: called for contradictions that nothing else can settle.
+        chat: reads waiting episodes at `consolidate` in place of the extractor; decides, unless `decide` is given.
+        store: the store that queries use; None: in memory. It follows additions and removals.
 
     Raises:
         FixtureError: the file is damaged or of a newer format.
@@ -88,7 +94,7 @@ class Engine:
         self._decide: Decide = decide or self._decisions
         self._followed = FollowedFacts(store) if store else None
         self.changes = 0
-        """Goes up with everything that is added or forgotten."""
+        """A counter that increases with every addition and removal."""
         self._clear()
         if self._path and self._path.exists():
             self._read(self._path.read_bytes(), str(self._path))
@@ -100,20 +106,20 @@ class Engine:
         self.waiting: list[str] = []
         """Ids of the episodes that the chat model has not read yet."""
         self.read_by = ""
-        """The chat model that read the others; empty: the extractor did."""
+        """The chat model that read the others; empty if the extractor did."""
         self._last: dict[str, Episode] = {}
         self._counts: dict[str, int] = {}
         self._now: datetime | None = None
         self.latest: datetime | None = None
-        """The last moment anything was said or learned."""
+        """The last moment at which anything was said or learned."""
 
     def add(self, session: Session, learned_at: datetime | None = None) -> None:
-        """Take in the turns of a session, or more turns of one that is known.
+        """Add the turns of a session, or more turns of a known one.
 
         Args:
-            session: what was said, with its date.
-            learned_at: when the engine learns it; by default the date of the session. Learning never goes back: of a
-                session that arrives late it is the last moment anything was learned.
+            session: the turns and their date.
+            learned_at: when the engine learns it; by default the date of the session. Learning never goes back in time:
+                a session that arrives late is learned at the last moment anything was learned.
         """
         for turn in session.turns:
             number = self._counts.get(session.session_id, 0)
@@ -121,12 +127,12 @@ class Engine:
             self.take(Episode(f"{session.session_id}:{number}", *known, learned_at or session.date))
 
     def tell(self, text: str, date: datetime, speaker: str = "", session_id: str | None = None) -> None:
-        """Take in one message of the user; by default one session a day."""
+        """Add one message of the user; by default all messages of a day are one session."""
         turn = Turn("user", text, speaker)
         self.add(Session(session_id or f"{date:%Y-%m-%d}", date, f"{date:%Y-%m-%d}", (turn,)))
 
     def take(self, episode: Episode) -> None:
-        """Take in one episode; for a chat model it waits until `consolidate`."""
+        """Add one episode; with a chat model it waits until `consolidate`."""
         now = max(episode.ingested_at, self._now or episode.ingested_at)
         episode = msgspec.structs.replace(episode, ingested_at=now)
         before = self._last.get(episode.session_id)
@@ -138,23 +144,23 @@ class Engine:
             self.ledger.add(claim, now)
 
     def consolidate(self) -> Consolidated:
-        """Have the chat model read what was added since the last time, one call for each session.
+        """Have the chat model read everything added since the last time, one call for each session.
 
         Raises:
-            ModelError, FatalModelError: a call failed. What was read until then is not asked for again.
+            ModelError, FatalModelError: a call failed. What was read before is not asked for again.
         """
         return complete(self.consolidation())
 
     async def consolidation(self) -> Consolidated:
-        """`consolidate`, for an event loop that is running."""
+        """Run `consolidate` in an event loop that is already running."""
         if not self._chat or not self.waiting:
             return Consolidated()
-        episodes = {one.episode_id: one for one in self.episodes}
+        episodes = {episode.episode_id: episode for episode in self.episodes}
         learned, outcome = await self._chat.read(
             units_of(self.waiting, episodes), episodes, self.ledger, self._decisions
         )
-        for one in learned:
-            self.ledger.add(one.claim, one.now)
+        for step in learned:
+            self.ledger.add(step.claim, step.now)
         self.waiting.clear()
         self.read_by = self._chat.model
         self.changes += 1
@@ -169,7 +175,7 @@ class Engine:
 
     @property
     def fact_store(self) -> FactStore:
-        """Where facts are asked for, with all that was learned.
+        """The store that queries use, up to date with everything learned.
 
         Raises:
             RecallError: a database does not answer.
@@ -187,13 +193,13 @@ class Engine:
         as_of: datetime | None = None,
         believed_at: datetime | None = None,
     ) -> list[Fact]:
-        """The facts that hold, oldest first.
+        """Return the facts that hold, oldest first.
 
         Args:
-            subject: whose; any of its names; None: everybody's.
-            predicate: or an alias of it; None: all.
+            subject: any name of the subject; None: all subjects.
+            predicate: the predicate or an alias of it; None: all.
             as_of: the moment in the world; None: now, facts that still hold.
-            believed_at: by what was believed then; None: by all that was learned.
+            believed_at: use what was believed at this moment; None: everything learned.
         """
         names = None if subject is None else self.ledger.aliases_of(subject)
         wanted = canonical(predicate) if predicate else None
@@ -204,7 +210,7 @@ class Engine:
     def timeline(
         self, subject: str | None = None, predicate: str | None = None, *, believed_at: datetime | None = None
     ) -> list[Fact]:
-        """All facts on a subject by what is (or was) believed, those that ended included, by the time they began."""
+        """Return all facts on a subject as believed, including those that ended, by the time they began."""
         wanted = canonical(predicate) if predicate else None
         names = None if subject is None else self.ledger.aliases_of(subject)
         found = self.fact_store.facts(names, wanted, When(None, believed_at))
@@ -213,25 +219,26 @@ class Engine:
     def near(
         self, name: str, hops: int = 2, *, as_of: datetime | None = None, believed_at: datetime | None = None
     ) -> dict[str, int]:
-        """Who and what facts connect with a person or thing, nearest first, each with its distance.
+        """Return everybody and everything that facts connect with a person or thing, nearest first, with the distance.
 
         Args:
-            name: whose; any of its names.
-            hops: how far the graph of facts is followed.
-            as_of: by the facts that hold at this moment in the world; None: also by those that ended.
-            believed_at: by what was believed then; None: by all that was learned.
+            name: any name of the person or thing.
+            hops: the largest distance in the graph of facts.
+            as_of: use the facts that hold at this moment in the world; None: also those that ended.
+            believed_at: use what was believed at this moment; None: everything learned.
         """
         names = self.ledger.aliases_of(name)
         found = self.fact_store.distances(names, hops, When(as_of, believed_at))
-        return dict(sorted(((one, far) for one, far in found.items() if one not in names), key=lambda one: one[::-1]))
+        distances = ((other, far) for other, far in found.items() if other not in names)
+        return dict(sorted(distances, key=lambda distance: distance[::-1]))
 
     def profile(self, subject: str, *, as_of: datetime | None = None, believed_at: datetime | None = None) -> Profile:
-        """What holds of a person, grouped by predicate.
+        """Return the facts that hold of a person, grouped by predicate.
 
         Args:
-            subject: who; any of its names.
+            subject: any name of the person.
             as_of: the moment in the world; None: now.
-            believed_at: by what was believed then; None: by all that was learned.
+            believed_at: use what was believed at this moment; None: everything learned.
         """
         return profile_of(subject, self.facts(subject, as_of=as_of, believed_at=believed_at))
 
@@ -243,28 +250,28 @@ class Engine:
         as_of: datetime | None = None,
         believed_at: datetime | None = None,
     ) -> list[Profile]:
-        """The profiles of all of whom something holds; arguments as those of `facts`, each narrows them."""
+        """Return the profiles of all subjects of which a fact holds; the arguments narrow them as in `facts`."""
         held: dict[str, list[Fact]] = {}
         for fact in self.facts(subject, predicate, as_of=as_of, believed_at=believed_at):
             held.setdefault(subject or fact.subject, []).append(fact)
         return [profile_of(name, facts) for name, facts in held.items()]
 
     def history(self, fact_id: str) -> list[Fact]:
-        """All versions of one fact, as they were believed one after the other."""
+        """Return all versions of one fact, in the order in which they were believed."""
         return [fact for fact in self.fact_store.versions() if fact.fact_id == fact_id]
 
     def forget(
         self, *, subject: str | None = None, session_id: str | None = None, before: datetime | None = None
     ) -> Forgotten:
-        """Remove episodes and all that follows from them, from file and stores too, as if they had never been said.
+        """Remove episodes and all that follows from them, also from file and stores, as if they had never been said.
 
         Args:
-            subject: every episode from which a fact on it follows, or that mentions one of its names.
-            session_id: every episode of the session.
-            before: every episode said before.
+            subject: removes every episode from which a fact on it follows, or that mentions one of its names.
+            session_id: removes every episode of the session.
+            before: removes every episode said before.
 
         Raises:
-            HarnessError: nothing says what is to be forgotten.
+            HarnessError: no argument is given.
         """
         if subject is None and session_id is None and before is None:
             raise HarnessError("Nothing says what to forget", fix="Give a subject, a session_id or a date (before=)")
@@ -275,36 +282,39 @@ class Engine:
             if episode.session_id == session_id or (before is not None and episode.event_at < before):
                 gone.add(episode.episode_id)
         facts = {fact.fact_id for fact in self.ledger.store.versions()}
-        kept = [episode for episode in self.episodes if episode.episode_id not in gone]
+        remaining = [episode for episode in self.episodes if episode.episode_id not in gone]
         removed = tuple(episode.episode_id for episode in self.episodes if episode.episode_id in gone)
         if self._chat or self.read_by:
-            self._learn_again(kept, {one.session_id for one in self.episodes if one.episode_id in gone})
+            self._learn_again(
+                remaining, {episode.session_id for episode in self.episodes if episode.episode_id in gone}
+            )
         else:
             self._clear()
-            for episode in kept:
+            for episode in remaining:
                 self.take(episode)
         if self._path:
             self.save()
-        # What was forgotten leaves a database now, not before the next question.
+        # Databases drop what was forgotten now, not at the next question.
         self._follow()
         left = {fact.fact_id for fact in self.ledger.store.versions()}
         return Forgotten(removed, len(facts - left), len(self.waiting))
 
-    def _learn_again(self, kept: Sequence[Episode], torn: set[str]) -> None:
-        """Make the ledger again from what a chat model has read, without asking it.
+    def _learn_again(self, remaining: Sequence[Episode], torn: set[str]) -> None:
+        """Rebuild the ledger from what a chat model has read, without asking it.
 
-        Of sessions that lost a message nothing is kept that was read: it may come from what is gone. They wait again.
+        Sessions that lost a message (`torn`) lose all their claims, which may stem from it, and wait to be read again.
         """
         claims, waiting, read_by = self.ledger.claims, set(self.waiting), self.read_by
-        whole = {one.episode_id: one for one in kept if one.session_id not in torn}
+        whole = {episode.episode_id: episode for episode in remaining if episode.session_id not in torn}
         self._clear()
-        for episode in kept:
+        for episode in remaining:
             self._note(episode)
         self.read_by = read_by
-        self.waiting = [one.episode_id for one in kept if one.episode_id in waiting or one.episode_id not in whole]
+        ids = [episode.episode_id for episode in remaining]
+        self.waiting = [episode_id for episode_id in ids if episode_id in waiting or episode_id not in whole]
         self._decisions.begin()
-        for one in in_order((claim for claim in claims if whole.keys() >= {*claim.episode_ids}), whole, self.ledger):
-            self.ledger.add(one.claim, one.now)
+        for step in in_order((claim for claim in claims if whole.keys() >= {*claim.episode_ids}), whole, self.ledger):
+            self.ledger.add(step.claim, step.now)
         self._decisions.known = dict(self._decisions.used)
 
     def _about(self, names: Sequence[str]) -> set[str]:
@@ -316,20 +326,20 @@ class Engine:
             for episode_id in fact.episode_ids
         }
         named = re.compile("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in names), re.IGNORECASE)
-        told = (one.episode_id for one in self.episodes if named.search(f"{one.speaker} {one.text}"))
-        return found | set(told)
+        mentions = (turn.episode_id for turn in self.episodes if named.search(f"{turn.speaker} {turn.text}"))
+        return found | set(mentions)
 
     def persist(self) -> bytes:
-        """All of it as indented JSON; the same bytes for the same episodes in the same order."""
+        """Return the complete state as indented JSON; the same bytes for the same episodes in the same order."""
         read = self.waiting, self.read_by, dict(sorted(self._decisions.known.items()))
         file = EngramFile(FORMAT, self.episodes, self.ledger.claims, self.ledger.store.versions(), *read)
         return msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n"
 
     def save(self) -> None:
-        """Write the file, and bring the store to it.
+        """Write the file and bring the store up to date.
 
         Raises:
-            HarnessError: it has none.
+            HarnessError: the engine has no file.
             RecallError: a database does not answer; the file is written.
         """
         if self._path is None:
@@ -347,14 +357,14 @@ class Engine:
 
 
 def replayed(messages: Iterable[Message], chat: Consolidation | None = None) -> Engine:
-    """The engine after the messages of a history, each learned when it was said; episodes have the messages' ids."""
+    """Replay a history, each message learned when it was said; episodes of the engine have the messages' ids."""
     engine = Engine(chat=chat)
-    for one in messages:
-        engine.take(episode_of(one))
+    for message in messages:
+        engine.take(episode_of(message))
     return engine
 
 
-def episode_of(one: Message) -> Episode:
-    """A message of a history, learned when it was said."""
-    known = (one.message_id, one.thread_id, one.role, one.speaker, one.content, one.created_at)
-    return Episode(*known, one.created_at)
+def episode_of(message: Message) -> Episode:
+    """Return a message of a history as an episode that is learned when it was said."""
+    speech = (message.role, message.speaker, message.content)
+    return Episode(message.message_id, message.thread_id, *speech, message.created_at, message.created_at)

@@ -1,4 +1,4 @@
-"""The memory systems `engram-lean` and `engram-full`: what the engine recalls for a question."""
+"""The memory systems `engram-lean` and `engram-full`, which recall facts and messages for a question."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from longmemeval.storage.fixture import Fixture
 
 @dataclass(frozen=True)
 class _Found:
-    """What was found for one question, nothing cut."""
+    """The facts and messages found for one question, before any cut."""
 
     fixture: Fixture
     view: FactView
@@ -38,11 +38,11 @@ class _Found:
 
     @cached_property
     def ranks(self) -> dict[int, int]:
-        """The rank of each message that was found, by its place."""
+        """The rank of each message that was found, by its position."""
         return {place: rank for rank, place in enumerate(self.messages.order.tolist(), start=1)}
 
     def threads(self) -> Iterator[str]:
-        """The sessions of the best messages, best first."""
+        """Yield the sessions of the best messages, best first."""
         messages, found = self.fixture.memory.messages, set[str]()
         for place in self.messages.order:
             thread_id = messages[place].thread_id
@@ -51,7 +51,7 @@ class _Found:
                 yield thread_id
 
     def item(self, place: int, rank: int | None) -> RecalledItem:
-        """A message."""
+        """Return the message at a position as an item."""
         hit = Hit(rank, float(self.messages.scores[place])) if rank else None
         return message_item(self.fixture.memory.messages[place], hit)
 
@@ -60,8 +60,8 @@ class LeanEngram:
     """Facts, raw messages and summaries within a budget.
 
     Args:
-        parameters: what is recalled.
-        tools: the run's.
+        parameters: kinds, numbers and budget of what is recalled.
+        tools: from the run.
     """
 
     def __init__(self, parameters: LeanParameters, tools: MemoryTools) -> None:
@@ -72,15 +72,15 @@ class LeanEngram:
         self._search = RankedSearch("hybrid", hybrid, tools.embed_query)
 
     def texts_to_embed(self, question: Question, names: Sequence[str]) -> Sequence[str]:
-        """The question, as it is embedded."""
+        """Return the question as it is embedded."""
         return [text_to_embed(question.text, names)]
 
     async def recall(self, question: Question, fixture: Fixture) -> Recall:
-        """What fits the budget: facts first, then messages, then summaries; shown in the order of time."""
+        """Return what fits the budget: facts first, then messages, then summaries; shown in the order of time."""
         return await in_thread(self.recalled, question, fixture)
 
     def recalled(self, question: Question, fixture: Fixture) -> Recall:
-        """The same, without an event loop."""
+        """Return the same as `recall`, without an event loop."""
         parameters = self._parameters
         found = self._find(question, fixture)
         best = max(found.messages.best, found.facts.best)
@@ -107,27 +107,32 @@ class LeanEngram:
             order, scores = self._search.order(question, fixture)
             messages = Ranked(scores, order)
         if until is not None:
-            said = fixture.cached("engram said", lambda: moments(one.created_at for one in fixture.memory.messages))
-            known = said[messages.order] <= np.datetime64(until, "us")
+            times = fixture.cached(
+                "engram said", lambda: moments(message.created_at for message in fixture.memory.messages)
+            )
+            known = times[messages.order] <= np.datetime64(until, "us")
             messages = Ranked(messages.scores, messages.order[known])
         return _Found(fixture, view, self._facts.rank(question, view), messages)
 
     def _fact_items(self, question: Question, found: _Found) -> list[RecalledItem]:
-        """The best facts; where the question is not about what is so now, only those whose messages lack the room."""
+        """Return the best facts.
+
+        Unless the question asks for the present state, facts are left out whose messages fit the budget by themselves.
+        """
         numbers = self._parameters.numbers()
         shown = None
         if self._parameters.fusion == "scores" and not asks_now(question.text) and found.view.facts and numbers.facts:
-            alone = Budget(self._parameters.budget, self._tools.count_tokens)
+            budget = Budget(self._parameters.budget, self._tools.count_tokens)
             shown = np.zeros(len(found.fixture.memory.messages), np.bool_)
-            shown[list(_fitting(found, numbers, alone)[0])] = True
+            shown[list(_fitting(found, numbers, budget)[0])] = True
         return fact_items(found.view, found.facts, found.fixture, numbers.facts, shown)
 
 
 def _fitting(found: _Found, numbers: Numbers, budget: Budget) -> tuple[dict[int, RecalledItem], list[str]]:
-    """What fits a budget, whole sessions first, then single messages, best first.
+    """Return what fits a budget: whole sessions first, then single messages, best first.
 
     Returns:
-        The messages that fit, by place, and the ids of those that do not.
+        The messages that fit, by position, and the ids of those that do not.
     """
     store = found.fixture.memory
     sessions = [
@@ -150,7 +155,9 @@ def _fitting(found: _Found, numbers: Numbers, budget: Budget) -> tuple[dict[int,
                 taken[place] = item
         else:
             return taken, []
-    ids = found.fixture.cached("engram ids", lambda: np.array([one.message_id for one in store.messages], dtype=object))
+    ids = found.fixture.cached(
+        "engram ids", lambda: np.array([message.message_id for message in store.messages], dtype=object)
+    )
     if not sessions:
         return taken, ids[single[len(taken) :]].tolist()
     wanted = dict.fromkeys([place for session in sessions for place in session] + single.tolist())
@@ -158,7 +165,7 @@ def _fitting(found: _Found, numbers: Numbers, budget: Budget) -> tuple[dict[int,
 
 
 def _summaries(found: _Found, most: int) -> list[RecalledItem]:
-    """Of the sessions with the best messages, best first."""
+    """Return summaries of the sessions with the best messages, best first."""
     if not most:
         return []
     by_thread = {summary.thread_id: summary for summary in found.fixture.part(FACTS).summaries}
@@ -170,11 +177,11 @@ def _summaries(found: _Found, most: int) -> list[RecalledItem]:
 
 
 class FullEngram:
-    """The best facts above the whole history.
+    """The best facts, then the whole history.
 
     Args:
-        parameters: which facts.
-        tools: the run's.
+        parameters: store, fusion and number of the facts.
+        tools: from the run.
     """
 
     def __init__(self, parameters: EngramParameters, tools: MemoryTools) -> None:
@@ -182,7 +189,7 @@ class FullEngram:
         self._facts = FactRanker(parameters, tools.embed_query)
 
     async def recall(self, question: Question, fixture: Fixture) -> Recall:
-        """Facts, and every message, oldest first."""
+        """Return facts, then every message, oldest first."""
         return await in_thread(self._recall, question, fixture)
 
     def _recall(self, question: Question, fixture: Fixture) -> Recall:
@@ -192,32 +199,32 @@ class FullEngram:
         return Recall((*facts, *(message_item(message) for message in fixture.memory.messages)))
 
     def known_tokens(self, counter: TokenCounter, fixture: Fixture, recall: Recall) -> Sequence[Counted] | None:
-        """The tokens of the messages, as they were counted at prepare, behind those of the facts."""
+        """Return the tokens of the facts, counted now, and those of the messages, counted at prepare."""
         messages = message_tokens(counter, fixture)
         facts = [item for item in recall.items if item.kind == "fact"]
         return None if messages is None else [*(counter.counted(fact.text) for fact in facts), *messages]
 
 
 def end_of_day(moment: datetime) -> datetime:
-    """The last moment of a day: what is said on the day of the question counts as said before it."""
+    """Return the last moment of a day: anything said on the day of the question counts as said before it."""
     return datetime.combine(moment.date(), time()) + timedelta(days=1, microseconds=-1)
 
 
 def fact_items(
     view: FactView, found: Ranked, fixture: Fixture, most: int, shown: NDArray[np.bool_] | None = None
 ) -> list[RecalledItem]:
-    """The best facts as lines, best first, each text once.
+    """Return the best facts as lines, best first, each text once.
 
     Args:
         view: the facts.
-        found: their order.
-        fixture: of the haystack.
-        most: how many.
-        shown: facts with no other messages than these are left out, shape (messages,); None: none is.
+        found: their ranking.
+        fixture: the haystack's.
+        most: the largest number of facts.
+        shown: mask of messages shown anyway, shape (messages,); facts from these alone are left out. None: none is.
     """
     order = view.distinct(found.order)
     if shown is not None:
-        order = order[~view.told_in(shown)[order]]
+        order = order[~view.covered_by(shown)[order]]
     ranks = np.empty(len(found.order), np.int64)
     ranks[found.order] = np.arange(1, len(ranks) + 1)
     return [

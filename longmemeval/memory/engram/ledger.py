@@ -1,4 +1,4 @@
-"""What is believed, and what was: claims in, versions of facts out."""
+"""The ledger of facts: claims in, versions of facts out."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -14,31 +14,31 @@ from longmemeval.memory.engram.timeline import Decide, NumberedClaim, ValidityIn
 class Ledger:
     """The claims of one history and the versions of the facts that follow.
 
-    After each claim the slot's facts are made again from all its claims (`timeline.resolve_intervals`). Where they
+    After each claim the slot's facts are derived again from all its claims (`timeline.resolve_intervals`). Where they
     differ from what is believed, the old version is closed and a new one added. The same claims in the same order
     give the same versions.
 
     Args:
-        decide: asked of contradictions that nothing else can settle.
+        decide: called for contradictions that nothing else can settle.
     """
 
     def __init__(self, decide: Decide = unclear) -> None:
         self.store = EmbeddedFacts()
-        """The versions: the record that other stores are filled from."""
+        """The versions, from which other stores are filled."""
         self.claims: list[Claim] = []
         self._decide = decide
         self._slots: dict[Slot, list[NumberedClaim]] = {}
         self._open: dict[Slot, dict[str, Fact]] = {}
         self._versions: dict[str, int] = {}
         self._current: dict[tuple[str, str], dict[str, Fact]] = {}
-        """The facts that are believed, by subject and predicate, each by its id."""
+        """The facts that are believed, by subject and predicate, then by id."""
 
     def add(self, claim: Claim, now: datetime) -> None:
-        """Take a claim in.
+        """Add a claim.
 
         Args:
-            claim: what was said, with at least one episode.
-            now: when the engine learns it; not before what it learned last.
+            claim: has at least one episode.
+            now: when the engine learns it; not before the last claim it learned.
 
         Raises:
             ValueError: the claim has no episode.
@@ -51,7 +51,7 @@ class Ledger:
         self._rewrite(slot, now)
 
     def restore(self, claims: Iterable[Claim], versions: Iterable[Fact]) -> None:
-        """Take in what was stored: an empty ledger goes on where another one was."""
+        """Load a stored state into an empty ledger, which continues from there."""
         for claim in claims:
             self._remember(claim)
             slot = slot_of(claim.subject, claim.predicate, claim.object)
@@ -64,7 +64,7 @@ class Ledger:
                 self._hold(slot_of(fact.subject, fact.predicate, fact.object), fact)
 
     def current(self, subject: str, predicate: str) -> list[Fact]:
-        """The facts that are believed of a subject under one predicate."""
+        """Return the facts that are believed of a subject under one predicate."""
         return list(self._current.get((subject, predicate), {}).values())
 
     def _remember(self, claim: Claim) -> None:
@@ -75,18 +75,18 @@ class Ledger:
     def _rewrite(self, slot: Slot, now: datetime) -> None:
         held = self._open.setdefault(slot, {})
         wanted = resolve_intervals(self._slots[slot], self._decide)
-        ids = {stretch.fact_id for stretch in wanted}
+        ids = {interval.fact_id for interval in wanted}
         for gone in [fact_id for fact_id in held if fact_id not in ids]:
             self._close(held.pop(gone), now)
-        for stretch in wanted:
-            before = held.get(stretch.fact_id)
-            if before is not None and _says(before, stretch):
+        for interval in wanted:
+            before = held.get(interval.fact_id)
+            if before is not None and _says(before, interval):
                 continue
             if before is not None:
                 self._close(before, now)
-            number = self._versions[stretch.fact_id] = self._versions.get(stretch.fact_id, 0) + 1
-            replaced = held.get(stretch.supersedes) if stretch.supersedes else None
-            fact = _version(stretch, number, replaced, now)
+            number = self._versions[interval.fact_id] = self._versions.get(interval.fact_id, 0) + 1
+            replaced = held.get(interval.supersedes) if interval.supersedes else None
+            fact = _version(interval, number, replaced, now)
             self._hold(slot, fact)
             self.store.append([fact], len(self.store))
 
@@ -99,7 +99,7 @@ class Ledger:
         self.store.expire([msgspec.structs.replace(fact, expired_at=now)])
 
     def entities(self) -> list[Entity]:
-        """Everybody and everything facts are about, in the order they were first told of."""
+        """Return everybody and everything that facts are about, in the order in which they were first mentioned."""
         found: dict[str, Entity] = {}
         for fact in self.store.versions():
             known = found.get(fact.subject) or Entity(fact.subject, (), fact.created_at, ())
@@ -118,45 +118,46 @@ class Ledger:
         return list(found.values())
 
     def relations(self) -> list[Relation]:
-        """The edges between entities, each version one."""
+        """Return the edges between entities, one for each version of a fact."""
         names = {entity.name for entity in self.entities()}
         facts = [fact for fact in self.store.versions() if fact.object in names]
         return [Relation(fact.subject, fact.predicate, fact.object, fact) for fact in facts]
 
     def aliases_of(self, name: str) -> list[str]:
-        """All names of the entity that `name` is one of, small and capital letters alike."""
+        """Return all names of the entity that has the name `name`, which is compared without regard to case."""
         wanted = name.casefold()
         for entity in self.entities():
             names = (entity.name, *entity.aliases)
-            if wanted in (one.casefold() for one in names):
+            if wanted in (known.casefold() for known in names):
                 return list(names)
         return [name]
 
 
-def _says(fact: Fact, stretch: ValidityInterval) -> bool:
+def _says(fact: Fact, interval: ValidityInterval) -> bool:
     replaced = fact.supersedes.rpartition(".")[0] if fact.supersedes else None
     return (
-        (fact.object, fact.text, fact.episode_ids) == (stretch.claim.object, stretch.claim.text, stretch.episode_ids)
-        and (fact.valid_at, fact.invalid_at, fact.disputed) == (stretch.valid_at, stretch.invalid_at, stretch.disputed)
-        and replaced == stretch.supersedes
-        and fact.salience == stretch.told
+        (fact.object, fact.text, fact.episode_ids) == (interval.claim.object, interval.claim.text, interval.episode_ids)
+        and (fact.valid_at, fact.invalid_at, fact.disputed)
+        == (interval.valid_at, interval.invalid_at, interval.disputed)
+        and replaced == interval.supersedes
+        and fact.salience == interval.claim_count
     )
 
 
-def _version(stretch: ValidityInterval, number: int, replaced: Fact | None, now: datetime) -> Fact:
-    claim = stretch.claim
+def _version(interval: ValidityInterval, number: int, replaced: Fact | None, now: datetime) -> Fact:
+    claim = interval.claim
     return Fact(
-        version_id=f"{stretch.fact_id}.{number}",
+        version_id=f"{interval.fact_id}.{number}",
         subject=claim.subject,
         predicate=claim.predicate,
         object=claim.object,
         text=claim.text,
-        episode_ids=stretch.episode_ids,
-        valid_at=stretch.valid_at,
-        invalid_at=stretch.invalid_at,
+        episode_ids=interval.episode_ids,
+        valid_at=interval.valid_at,
+        invalid_at=interval.invalid_at,
         created_at=now,
         supersedes=replaced.version_id if replaced else None,
-        disputed=stretch.disputed,
-        salience=float(stretch.told),
+        disputed=interval.disputed,
+        salience=float(interval.claim_count),
         confidence=claim.confidence,
     )

@@ -1,4 +1,4 @@
-"""What can be set on the presets of the engine."""
+"""The parameters of the engine's presets."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ from longmemeval.memory.parameters import Parameters
 
 
 class Weights(Struct, frozen=True):
-    """What the five signals count. The defaults are the published ones (arXiv 2606.09900)."""
+    """Weights of the five signals. The defaults are the published ones (arXiv 2606.09900)."""
 
     semantic: float = 1.0
     lexical: float = 0.6
@@ -20,7 +20,7 @@ class Weights(Struct, frozen=True):
 
 
 class Numbers(Struct, frozen=True):
-    """How many of each kind are recalled at most."""
+    """The largest number of each kind that is recalled."""
 
     facts: int
     top_k: int
@@ -29,7 +29,7 @@ class Numbers(Struct, frozen=True):
 
 
 NUMBERS = {"scores": Numbers(4, 1_000_000), "published": Numbers(8, 15, 2, 28)}
-"""By profile."""
+"""The numbers by profile."""
 
 
 class EngramParameters(Parameters):
@@ -61,7 +61,7 @@ class EngramParameters(Parameters):
         return NUMBERS[self.fusion].facts if self.facts is None else self.facts
 
     def weights(self) -> Weights:
-        """Of the five signals."""
+        """Return the weights of the five signals."""
         return Weights()
 
 
@@ -80,7 +80,7 @@ class LeanParameters(EngramParameters):
     """Recall nothing where no message and no fact has a better score; 0 switches it off."""
 
     def numbers(self) -> Numbers:
-        """How much of each kind is recalled: what is set, else what the profile says."""
+        """Return how much of each kind is recalled, as set or by the profile."""
         usual = NUMBERS[self.fusion]
         return Numbers(
             self.most_facts,

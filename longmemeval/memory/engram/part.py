@@ -29,47 +29,47 @@ _SHARE = 0.5
 
 
 class FactsFile(Struct, frozen=True, omit_defaults=True):
-    """`engram.json`."""
+    """The contents of `engram.json`."""
 
     format: int
     facts: list[Fact]
-    """All versions, as they were learned; their episodes are messages."""
+    """All versions, in the order in which they were learned; their episodes are messages."""
     summaries: list[Summary]
-    """Of each session."""
+    """One for each session."""
     dropped: dict[str, int] = {}
-    """What a chat model replied that is no fact, by reason; see `Consolidated.dropped`."""
+    """Items of the chat model's replies that were dropped, by reason; see `Consolidated.dropped`."""
     verdicts: dict[str, int] = {}
-    """The contradictions it was asked about, by its word."""
+    """The contradictions that it judged, by verdict."""
 
 
 class FactsPart(Part[FactsFile]):
-    """The facts, by rules or by a chat model."""
+    """The facts, read by rules or by a chat model."""
 
     name = "engram"
     calls_models = True
 
     def models(self, options: PartOptions) -> tuple[str, ...]:
-        """The one that reads, unless rules do."""
+        """Return the chat model that reads the sessions, unless rules do."""
         return () if options.fact_model == "rules" else (options.fact_model,)
 
     def recipe(self, tools: PartTools) -> dict[str, Any]:
-        """Extractor and versions."""
+        """Return extractor and versions."""
         if tools.options.fact_model == "rules":
             return {"version": _VERSION, **RuleExtractor().recipe}
         return {"engine": _VERSION, **_consolidation(tools).recipe}
 
     def make(self, source: PartInput, tools: PartTools) -> PartOutput | Awaitable[PartOutput]:
-        """All messages, oldest first, replayed."""
+        """Replay all messages, oldest first."""
         if tools.options.fact_model == "rules":
-            return _made(source, replayed(source.messages), Consolidated())
+            return _output(source, replayed(source.messages), Consolidated())
         return self._read(source, tools)
 
     async def _read(self, source: PartInput, tools: PartTools) -> PartOutput:
         engine = replayed(source.messages, _consolidation(tools))
-        return _made(source, engine, await engine.consolidation())
+        return _output(source, engine, await engine.consolidation())
 
     def open(self, stored: Stored) -> FactsFile:
-        """The facts.
+        """Return the facts.
 
         Raises:
             FixtureError: the part is damaged.
@@ -77,7 +77,7 @@ class FactsPart(Part[FactsFile]):
         return decode_versioned(stored.data(), FactsFile, stored.where)
 
     def expected(self, source: PartInput, options: PartOptions) -> Expected | None:
-        """A call for each session; how much contradicts itself is not known."""
+        """Estimate the calls: one for each session. The number of contradictions to judge is unknown."""
         if not self.models(options):
             return None
         sessions = len(source.haystack.sessions)
@@ -93,16 +93,16 @@ class FactsPart(Part[FactsFile]):
         )
 
     def size(self, source: PartInput, options: PartOptions, dimension: int) -> float:
-        """A share of what was said."""
+        """Estimate the size: a share of the history."""
         return _SHARE * source.characters
 
     def flags(self, stored: Stored | None) -> dict[str, str]:
-        """The chat model that reads, if one does."""
+        """Return the chat model that reads the sessions as an option, if one does."""
         recipe = stored.info.recipe if stored and stored.info else {}
         return {"fact_model": str(recipe["model"])} if "model" in recipe else {}
 
     def shown(self, stored: Stored) -> str:
-        """What is believed at the end, when it holds and what took its place; what was not kept of replies."""
+        """Show the final facts, when they hold and what superseded them, and how many items of replies were dropped."""
         file = stored.part(self)
         lines = list(_chains(facts_at(file.facts)))
         for what, counts in (("not kept", file.dropped), ("contradictions decided", file.verdicts)):
@@ -111,15 +111,15 @@ class FactsPart(Part[FactsFile]):
         return "\n".join(lines) + "\n"
 
     def contradictions(self, stored: Stored) -> Iterator[str]:
-        """Facts from messages that the fixture does not hold."""
+        """Yield a complaint for each fact from a message that the fixture does not hold."""
         store = stored.part(MESSAGES)
         for fact in stored.part(self).facts:
-            if not all(one in store.positions for one in fact.episode_ids):
+            if not all(episode_id in store.positions for episode_id in fact.episode_ids):
                 yield f"holds fact {fact.version_id}, which is from a message that db.json does not hold"
 
 
 def _chains(facts: Sequence[Fact]) -> Iterator[str]:
-    """A line for each fact; what superseded it follows, indented."""
+    """Yield a line for each fact, followed by those that superseded it, indented."""
     after: dict[str, list[Fact]] = {}
     for fact in facts:
         after.setdefault(fact.supersedes.rpartition(".")[0] if fact.supersedes else "", []).append(fact)
@@ -131,21 +131,21 @@ def _chains(facts: Sequence[Fact]) -> Iterator[str]:
         begin = "  then " if depth else ""
         disputed = "  (disputed)" if fact.disputed else ""
         yield f"{begin}{fact.text}  [{fact.valid_at:%Y-%m-%d} to {until}]{disputed}"
-        waiting += [(one, depth + 1) for one in reversed(after.get(fact.fact_id, []))]
+        waiting += [(later, depth + 1) for later in reversed(after.get(fact.fact_id, []))]
 
 
 def _consolidation(tools: PartTools) -> Consolidation:
     return Consolidation(tools.chat_model(tools.options.fact_model), task_in(tools.options.fact_prompt))
 
 
-def _made(source: PartInput, engine: Engine, read: Consolidated) -> PartOutput:
+def _output(source: PartInput, engine: Engine, read: Consolidated) -> PartOutput:
     versions = engine.ledger.store.versions()
     found = summaries(source.messages, versions)
     file = FactsFile(FORMAT, versions, found, read.dropped, read.verdicts)
-    told = {"facts": len(versions)}
-    told |= {f"contradictions_{word}": number for word, number in read.verdicts.items()}
+    stats = {"facts": len(versions)}
+    stats |= {f"contradictions_{word}": number for word, number in read.verdicts.items()}
     data = msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n"
-    return PartOutput(data, notes=read.notes, stats=told, dropped=read.dropped)
+    return PartOutput(data, notes=read.notes, stats=stats, dropped=read.dropped)
 
 
 FACTS = FactsPart()
@@ -159,7 +159,7 @@ class FactVectors(VectorsPart):
     index_name = "facts"
 
     def entries(self, source: PartInput, options: PartOptions) -> tuple[list[VectorItem], list[str]]:
-        """The texts of the facts."""
+        """Return the facts and their texts."""
         facts = source.part(FACTS).facts
         items = [VectorItem(fact.version_id, thread_of(fact), number) for number, fact in enumerate(facts)]
         return items, [fact.text for fact in facts]
@@ -169,5 +169,5 @@ FACT_VECTORS = FactVectors()
 
 
 def thread_of(fact: Fact) -> str:
-    """The session in which a fact was said last."""
+    """Return the session in which a fact was said last."""
     return fact.episode_ids[-1].rpartition(":")[0]

@@ -1,4 +1,4 @@
-"""What is known of predicates, from `predicates.toml`: which have one value at a time, and how they are said."""
+"""The list of predicates in `predicates.toml`: which have one value at a time, and how they are worded."""
 
 import re
 import tomllib
@@ -16,20 +16,20 @@ class Predicate(Struct, frozen=True):
     functional: bool = False
     shares: str = ""
     exact: bool = False
-    """Whether values are compared as they stand: 3 and 13 are no elaboration of each other."""
+    """If set, values are compared exactly: 3 and 13 are no elaboration of each other."""
     aliases: tuple[str, ...] = ()
     said: str = "{subject} {predicate} {object}"
 
 
 Slot = tuple[str, str, str]
-"""Subject, predicate, and for what accumulates the object: what one timeline is about."""
+"""Subject, predicate and, for a predicate that accumulates values, the object: the key of one timeline."""
 
 _OTHER = Predicate()
 
 
 @cache
 def predicates() -> dict[str, Predicate]:
-    """The list, by name."""
+    """Return the list, by name."""
     import msgspec
 
     text = (resources.files("longmemeval.memory.engram") / "predicates.toml").read_text(encoding="utf-8")
@@ -37,12 +37,12 @@ def predicates() -> dict[str, Predicate]:
 
 
 def definition(predicate: str) -> Predicate:
-    """What the list says of it; of an unknown one that it accumulates."""
+    """Return the definition of a predicate; an unknown one accumulates values."""
     return predicates().get(predicate.partition(":")[0], _OTHER)
 
 
 def slot_of(subject: str, predicate: str, value: str) -> Slot:
-    """The slot a claim belongs to."""
+    """Return the slot that a claim belongs to."""
     known = definition(predicate)
     if known.functional:
         return subject, predicate, ""
@@ -50,22 +50,22 @@ def slot_of(subject: str, predicate: str, value: str) -> Slot:
 
 
 def value_of(predicate: str, value: str) -> str:
-    """What two claims on one slot are compared by."""
+    """Return the form in which the values of two claims on one slot are compared."""
     shares = definition(predicate).shares
     return f"{predicate} {normalised(value)}" if shares else normalised(value)
 
 
 @lru_cache(maxsize=1 << 16)
 def normalised(value: str) -> str:
-    """Small letters, no article, single spaces."""
+    """Return `value` in lower case, without an article and with single spaces."""
     words = re.findall(r"[\w'.$%&+-]+", value.lower())
     return " ".join(words[1:] if len(words) > 1 and words[0] in ("a", "an", "the", "my") else words)
 
 
 def is_elaboration(predicate: str, one: str, other: str) -> bool:
-    """Whether two values differ in details alone: all content words of one are in the other.
+    """Tell whether two values differ only in detail: all content words of one are in the other.
 
-    "Boston" and "Boston, Massachusetts"; never values of another predicate, nor numbers.
+    Holds for "Boston" and "Boston, Massachusetts"; never for values of different predicates, nor for numbers.
     """
     if definition(predicate).exact or definition(predicate).shares:
         return False
@@ -74,28 +74,28 @@ def is_elaboration(predicate: str, one: str, other: str) -> bool:
 
 
 def said(subject: str, predicate: str, value: str) -> str:
-    """A fact as a sentence."""
+    """Return a fact as a sentence."""
     name, _, about = predicate.partition(":")
     return definition(predicate).said.format(subject=subject, predicate=name, about=about, object=value)
 
 
 def canonical(predicate: str) -> str:
-    """The listed name of an attribute, by its aliases; what stands behind a colon is kept."""
+    """Return the listed name of a predicate, found by its aliases; what follows a colon is kept."""
     name, colon, about = predicate.partition(":")
     return f"{_listed().get(_plain(name), name)}{colon}{about}"
 
 
 def named(predicate: str) -> str | None:
-    """A predicate as somebody who does not know the list named it, as a fact has it; None: it is none.
+    """Map a free-text predicate to the form that facts use; None if it is not a predicate.
 
-    Of a listed one that says of what it is one ("count:bikes") that has to be told, of others it is left out. Any other
-    name is one of its own.
+    A listed predicate that needs a topic ("count:bikes") must have one, and the others lose theirs. Any other name is
+    taken as it is.
     """
     name, _, about = (" ".join(part.split()).lower() for part in predicate.partition(":"))
     listed = _listed().get(_plain(name))
     if listed is None:
         own = f"{name} {about}".strip()
-        return own if any(sign.isalpha() for sign in own) else None
+        return own if any(character.isalpha() for character in own) else None
     if "{about}" not in definition(listed).said:
         return listed
     return f"{listed}:{about}" if about else None
@@ -103,8 +103,8 @@ def named(predicate: str) -> str | None:
 
 @cache
 def _listed() -> dict[str, str]:
-    """Every name and alias of the list, as `_plain` has it, to the listed name."""
-    names = ((listed, (listed, *one.aliases)) for listed, one in predicates().items())
+    """Map every name and alias of the list, normalised by `_plain`, to the listed name."""
+    names = ((listed, (listed, *predicate.aliases)) for listed, predicate in predicates().items())
     return {_plain(alias): listed for listed, aliases in names for alias in aliases}
 
 

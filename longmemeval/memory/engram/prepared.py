@@ -1,4 +1,4 @@
-"""The engine as a fixture holds it."""
+"""The engine as prepared in a fixture."""
 
 from longmemeval.memory.engram.engine import Engine, episode_of
 from longmemeval.memory.engram.part import FACTS
@@ -6,12 +6,12 @@ from longmemeval.storage.fixture import Fixture
 
 
 def prepared_engine(fixture: Fixture) -> Engine:
-    """The engine that came to the facts of a fixture, to be asked; it has no claims to learn more from.
+    """Return the engine that holds the facts of a fixture, for queries; without claims it cannot learn more.
 
     Raises:
         FixtureError: the fixture has no facts.
     """
     engine = Engine()
-    engine.episodes = [episode_of(one) for one in fixture.memory.messages]
+    engine.episodes = [episode_of(message) for message in fixture.memory.messages]
     engine.ledger.restore((), fixture.part(FACTS).facts)
     return engine

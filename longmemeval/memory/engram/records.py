@@ -2,7 +2,7 @@
 
 Two axes of time. In the world a fact holds from `valid_at` until just before `invalid_at`. In the engine a version of
 it is believed from `created_at` until just before `expired_at`. Nothing is deleted when it is contradicted: its version
-is closed, and another one says until when it held.
+is closed, and a new version says until when the fact held.
 """
 
 from collections.abc import Iterable
@@ -22,36 +22,36 @@ class Episode(Struct, frozen=True):
     session_id: str
     role: str
     speaker: str
-    """The speaker's name; empty where only the role is known."""
+    """The speaker's name; empty if only the role is known."""
     text: str
     event_at: datetime
-    """When it was said."""
+    """The moment it was said."""
     ingested_at: datetime
-    """When the engine learned it, never before what it learned earlier. A replayed history is learned as it happens."""
+    """The moment the engine learned it, never before earlier ones. A replayed history is learned as it happens."""
 
 
 class Claim(Struct, frozen=True):
-    """What one episode says of a subject, before it is held against anything else."""
+    """A statement of one episode about a subject, not yet compared with others."""
 
     kind: ClaimKind
     """`assert`: it holds from `valid_at`. `end`: it holds no longer. `retract`: it never held."""
     subject: str
     predicate: str
     object: str
-    """The value; of `end` and `retract` empty where any value is meant."""
+    """The value; empty for an `end` or `retract` of any value."""
     text: str
-    """As a sentence that is understood alone."""
+    """The statement as a sentence that can be understood alone."""
     episode_ids: tuple[str, ...]
     """The episodes that say so, one or more (a question and its answer)."""
     valid_at: datetime
     until: datetime | None = None
-    """When it ended, where the episode says so."""
+    """The moment it ended, if the episode names one."""
     said_at: datetime | None = None
-    """When it was said; None: at `valid_at`."""
+    """The moment it was said; None: `valid_at`."""
     latest: datetime | None = None
-    """The latest it may have begun, where the words leave that open ("last month")."""
+    """The latest moment it may have begun, if the words leave that open ("last month")."""
     force: Force = "plain"
-    """Whether the words announce a change ("just moved"), or a correction of what was said before ("actually")."""
+    """The force of the words: `change` ("just moved"), or `correction` of an earlier claim ("actually")."""
     confidence: float = 1.0
 
 
@@ -59,48 +59,48 @@ class Fact(Struct, frozen=True):
     """One version of a fact."""
 
     version_id: str
-    """`<fact id>.<number of the version>`."""
+    """The id, `<fact id>.<number of the version>`."""
     subject: str
     predicate: str
     object: str
     text: str
     episode_ids: tuple[str, ...]
-    """All episodes it was made from, in the order they were learned; never empty."""
+    """All episodes it follows from, in the order in which they were learned; never empty."""
     valid_at: datetime
     invalid_at: datetime | None
-    """When it stopped to hold in the world; None: it still does."""
+    """The moment it stopped holding in the world; None: it still holds."""
     created_at: datetime
     expired_at: datetime | None = None
-    """When this version stopped to be believed; None: it still is."""
+    """The moment this version stopped being believed; None: it still is."""
     supersedes: str | None = None
     """The version it replaced as the value of its slot."""
     disputed: bool = False
-    """Whether it contradicts another fact of the same moment, and nothing tells which one is right."""
+    """If set, it contradicts another fact of the same moment, and nothing says which one is right."""
     salience: float = 1.0
-    """Grows with every episode that says it again."""
+    """A weight that grows with every episode that repeats the fact."""
     confidence: float = 1.0
 
     @property
     def fact_id(self) -> str:
-        """What all its versions share."""
+        """The id that all versions of the fact share."""
         return self.version_id.rpartition(".")[0]
 
     def holds(self, at: datetime) -> bool:
-        """Whether it holds in the world at that moment."""
+        """Tell whether it holds in the world at that moment."""
         return self.valid_at <= at and (self.invalid_at is None or at < self.invalid_at)
 
     def believed(self, at: datetime) -> bool:
-        """Whether this version is believed at that moment."""
+        """Tell whether this version is believed at that moment."""
         return self.created_at <= at and (self.expired_at is None or at < self.expired_at)
 
 
 def facts_at(facts: Iterable[Fact], as_of: datetime | None = None, believed_at: datetime | None = None) -> list[Fact]:
-    """The facts that hold at a moment, by what was believed at another.
+    """Return the facts that hold at one moment, as believed at another.
 
     Args:
         facts: versions.
-        as_of: in the world; None: whenever they hold.
-        believed_at: None: as believed now, by all that was learned.
+        as_of: the moment in the world; None: any.
+        believed_at: None: as believed now, by everything learned.
     """
     return [
         fact
@@ -111,20 +111,20 @@ def facts_at(facts: Iterable[Fact], as_of: datetime | None = None, believed_at: 
 
 
 class Entity(Struct, frozen=True):
-    """Somebody or something facts are about."""
+    """A person or thing that facts are about."""
 
     name: str
     aliases: tuple[str, ...]
-    """What it was called before its name was known ("Anna's sister")."""
+    """Names used before the proper one was known ("Anna's sister")."""
     created_at: datetime
     episode_ids: tuple[str, ...]
 
 
 class Relation(Struct, frozen=True):
-    """An edge between two entities: a fact whose object is one."""
+    """An edge between two entities: a fact whose object is an entity."""
 
     source: str
     predicate: str
     target: str
     fact: Fact
-    """With the stamps of the edge."""
+    """The fact, with the time stamps of the edge."""

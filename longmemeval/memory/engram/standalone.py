@@ -1,4 +1,4 @@
-"""The engine with a search of its own: a memory to use from Python, without the harness."""
+"""The engine with its own search: a memory to use from Python, without the harness."""
 
 import platform
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ from longmemeval.storage.vectors_part import OpenVectors
 
 
 class _ReadText(NamedTuple):
-    """What a search needs of a text."""
+    """A text's vector and words, as the search needs them."""
 
     vector: Vector
     words: TextWords
@@ -56,21 +56,21 @@ class Engram(Engine):
     """Episodes of one person, or of people who talk to each other, the facts that follow, and a search over both.
 
     Args:
-        path: the file it is kept in, read if it exists; None: in memory alone.
+        path: the file of the engine, read if it exists; None: in memory only.
         extractor: reads claims; the rules unless given.
-        decide: asked of contradictions that nothing else can settle; the chat model unless given.
-        embedder: for the search; the hashing embedder unless given. Vectors are kept as long as this is, not stored.
-        chat_model: reads facts in place of the extractor, when `consolidate` is called; its name will do. None: rules
-            read at once.
-        fact_prompt: what the chat model is to write down, in place of the shipped text.
-        store: where facts are asked for: `embedded`, `falkordb`, `ladybug` or `postgres`. A database is filled from the
-            file, follows what is added and forgotten, and needs a path.
+        decide: called for contradictions that nothing else can settle; by default the chat model.
+        embedder: for the search; by default the hashing embedder. Vectors live as long as this object, unstored.
+        chat_model: reads facts in place of the extractor at `consolidate`; may be given by name. None: rules read at
+            once.
+        fact_prompt: the instruction to the chat model in place of the shipped text.
+        store: where facts are looked up: `embedded`, `falkordb`, `ladybug` or `postgres`. A database is filled from the
+            file, follows additions and removals, and needs a path.
         vectors: where their vectors are searched: `embedded`, `postgres`, `qdrant` or `lancedb`.
 
     Raises:
         FixtureError: the file is damaged or of a newer format.
         FatalModelError: the chat model cannot be called.
-        HarnessError: a store is not installed or not there, or has no path.
+        HarnessError: a store is not installed or not reachable, or has no path.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Engram(Engine):
         chat = Consolidation(self.chat_model, fact_prompt) if self.chat_model else None
         self._names = (store, vectors)
         self.place = _place_of(path, self._names)
-        """Its namespace in a database."""
+        """The namespace in a database."""
         database = None if store == "embedded" else open_facts(store, self.place)
         super().__init__(path, extractor, decide, chat, database)
         self._embedder: Embedder = embedder or HashingEmbedder()
@@ -102,30 +102,30 @@ class Engram(Engine):
         self._read_texts: dict[str, _ReadText] = {}
 
     def add(self, session: Session, learned_at: datetime | None = None) -> None:
-        """As `Engine.add`; what a search needs of the turns is read now, their vectors together."""
+        """Add a session as `Engine.add` does; its turns are embedded and counted at once."""
         super().add(session, learned_at)
         self._texts([turn.content for turn in session.turns])
 
     def close(self) -> None:
-        """Let go of databases that are files, so that another process may open them; the next question opens them."""
+        """Close databases that are files, so that another process may open them; the next question reopens them."""
         self.fact_store.close()
         self._vectors.close()
 
     def forget(
         self, *, subject: str | None = None, session_id: str | None = None, before: datetime | None = None
     ) -> Forgotten:
-        """As `Engine.forget`; the vectors are removed, and stored again by the next search."""
+        """Forget as `Engine.forget` does; the vectors are removed, and stored again by the next search."""
         gone = super().forget(subject=subject, session_id=session_id, before=before)
         self._vectors.remove()
         return gone
 
     def search(self, query: str, *, as_of: datetime | None = None, budget: int = 1000) -> list[RecalledItem]:
-        """What a model should see to answer: facts, then messages in the order of time, as `engram-lean` recalls them.
+        """Return facts, then messages in the order of time, for a model to answer from, as `engram-lean` recalls them.
 
         Args:
             query: the question.
-            as_of: the day it is asked; nothing said or learned later is found. None: by all that is known.
-            budget: most tokens, by rule of thumb four characters each.
+            as_of: the day it is asked; nothing said or learned later is found. None: by everything known.
+            budget: most tokens, estimated as four characters each.
         """
         if self.latest is None:
             return []
@@ -139,12 +139,16 @@ class Engram(Engine):
         return list(memory.recalled(question, self._opened()).items)
 
     def _opened(self) -> OpenedParts:
-        """What the search reads, made again when something was added or forgotten."""
+        """Return the parts that the search reads, rebuilt after additions and removals."""
         if self._view is None or self._view[0] != self.changes:
             store, versions = _stored(self), self.ledger.store.versions()
             facts = [(fact.version_id, thread_of(fact), fact.text) for fact in versions]
             self._texts([text for _, _, text in facts])
-            messages = [(one.message_id, one.thread_id, one.content) for one in store.messages if one.content.strip()]
+            messages = [
+                (message.message_id, message.thread_id, message.content)
+                for message in store.messages
+                if message.content.strip()
+            ]
             opened = {
                 VECTORS.name: self._embedded("messages", messages),
                 FACTS.name: FactsFile(FORMAT, versions, summaries(store.messages, versions)),
@@ -157,13 +161,13 @@ class Engram(Engine):
         return self._view[1]
 
     def _counted(self, texts: Sequence[str]) -> WordCounts:
-        return self._vocabulary.counts([one.words for one in self._texts(texts)])
+        return self._vocabulary.counts([read.words for read in self._texts(texts)])
 
     def _texts(self, texts: Sequence[str]) -> list[_ReadText]:
-        """What is read of texts; those that are new, and not blank, are embedded together."""
+        """Return vectors and words of texts; new ones that are not blank are embedded in one batch."""
         fresh = [text for text in dict.fromkeys(texts) if text not in self._read_texts]
-        told = [text for text in fresh if text.strip()]
-        vectors = dict(zip(told, self._embedder.embed(told), strict=True)) if told else {}
+        filled = [text for text in fresh if text.strip()]
+        vectors = dict(zip(filled, self._embedder.embed(filled), strict=True)) if filled else {}
         nothing = np.zeros(self._embedder.dimension, np.float32)
         for text in fresh:
             self._read_texts[text] = _ReadText(vectors.get(text, nothing), self._vocabulary.read(text))
@@ -172,41 +176,43 @@ class Engram(Engine):
     def _embedded(self, name: str, texts: Sequence[tuple[str, str, str]]) -> OpenVectors:
         store = VectorStore()
         store.create(name, self._embedder.dimension, engine="exact")
-        items = [VectorItem(one, thread_id, number) for number, (one, thread_id, _) in enumerate(texts)]
+        items = [VectorItem(text_id, thread_id, number) for number, (text_id, thread_id, _) in enumerate(texts)]
         if items:
-            store.upsert(name, items, np.stack([one.vector for one in self._texts([text for _, _, text in texts])]))
+            store.upsert(name, items, np.stack([read.vector for read in self._texts([text for _, _, text in texts])]))
         return OpenVectors(store, name, EmbedderIdentity(self._embedder.spec, self._embedder.fingerprint))
 
 
 def _place_of(path: Path | str | None, names: tuple[str, str]) -> Namespace:
-    """Named after the file, on this machine; files of databases lie beside it."""
+    """Return the namespace of a file, unique on this machine; files of databases lie beside it."""
     if path is None:
         if names != ("embedded", "embedded"):
-            raise HarnessError("A memory without a path cannot have a database", fix="Give it a path when you begin it")
+            raise HarnessError(
+                "A memory without a path cannot have a database", fix="Give it a path when you create it"
+            )
         return namespace("memory", "", Path())
     file = Path(path).resolve()
     return namespace(file.stem, f"{platform.node()}:{file}", file.with_name(f"{file.name}.stores"))
 
 
 def _stored(engine: Engine) -> MemoryStore:
-    """The episodes as messages, oldest session first."""
+    """Return the episodes as messages, oldest session first."""
     store = MemoryStore("memory")
     starts: dict[str, datetime] = {}
     for episode in engine.episodes:
         starts.setdefault(episode.session_id, episode.event_at)
     for session_id in sorted(starts, key=starts.__getitem__):
         store.add_thread(Thread(session_id, store.resource.id, starts[session_id], starts[session_id]))
-    in_order = sorted(engine.episodes, key=lambda one: starts[one.session_id])
+    in_order = sorted(engine.episodes, key=lambda episode: starts[episode.session_id])
     store.add_messages(
         Message(
-            one.episode_id,
-            one.session_id,
-            "assistant" if one.role == "assistant" else "user",
-            one.speaker,
-            one.text,
-            one.event_at,
-            int(one.episode_id.rpartition(":")[2]),
+            episode.episode_id,
+            episode.session_id,
+            "assistant" if episode.role == "assistant" else "user",
+            episode.speaker,
+            episode.text,
+            episode.event_at,
+            int(episode.episode_id.rpartition(":")[2]),
         )
-        for one in in_order
+        for episode in in_order
     )
     return store

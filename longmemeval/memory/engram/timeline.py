@@ -1,18 +1,18 @@
-"""From the claims on one slot to the facts that follow from them: the conflict cascade.
+"""Resolve the claims on one slot into the facts that follow from them: the conflict cascade.
 
-What is believed of a slot is a function of the claims made so far, taken in the order of the time they speak of. So a
-claim that arrives late finds its place in the past and ends nothing that came after it, a mistake that is taken back
-leaves no trace in what is believed, and for a slot with one value at a time the resolve_intervals never overlap.
+What is believed of a slot is a function of the claims made so far, ordered by the time they speak of. So a claim that
+arrives late is inserted in the past and ends nothing that came after it, a retracted mistake leaves no trace in what is
+believed, and for a slot with one value at a time the intervals never overlap.
 
 The cascade, cheapest step first:
 
 1. the same value, or the same with more or fewer details: no conflict, the fact gains an episode;
-2. another value of another moment: the earlier one ends when the later one begins; only a correction in so many words
-   ("actually, …") makes void what it finds in its way, which then never held. One that gives a known value another date
-   moves the beginning of that stretch, and leaves what came after it alone;
-3. another value of the same moment: the later claim wins where its words announce a change, else both are kept side by
-   side and the newer one is marked, unless somebody can tell: it replaces the older one, says the same, or holds beside
-   it.
+2. another value at another moment: the earlier one ends when the later one begins; only an explicit correction
+   ("actually, …") voids what it contradicts, which then never held. Correcting the date of a known value moves the
+   beginning of its interval, and leaves what came after it alone;
+3. another value at the same moment: the later claim wins if its words announce a change, else both are kept side by
+   side and the newer one is marked as disputed, unless `decide` can tell: it replaces the older one, says the same, or
+   holds beside it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,8 +28,8 @@ from longmemeval.memory.engram.records import Claim
 
 Verdict = Literal["update", "same", "both", "unclear"]
 Decide = Callable[[Claim, Claim], Verdict]
-"""Of an older and a newer claim on one slot and moment: does the newer one replace the older one, say the same, or hold
-beside it? Who cannot tell says "unclear"; both are then kept side by side as well."""
+"""Decides of an older and a newer claim on one slot and moment whether the newer one replaces the older one, says the
+same or holds beside it. "unclear" if that cannot be told; both are then kept side by side as well."""
 
 
 class NumberedClaim(Struct, frozen=True):
@@ -40,50 +40,50 @@ class NumberedClaim(Struct, frozen=True):
 
 
 class ValidityInterval(Struct, frozen=True):
-    """A fact without stamps of belief: what one slot says from one moment to another."""
+    """A fact without stamps of belief: the value of one slot from one moment to another."""
 
     fact_id: str
     claim: Claim
-    """The one whose words are shown: the most detailed."""
+    """The claim whose words are shown: the most detailed one."""
     episode_ids: tuple[str, ...]
     valid_at: datetime
     invalid_at: datetime | None
     supersedes: str | None
-    """The fact it replaced."""
+    """The id of the fact it replaced."""
     disputed: bool
-    told: int
-    """How many claims say so."""
+    claim_count: int
+    """The number of claims that say so."""
 
 
 def unclear(older: Claim, newer: Claim) -> Verdict:
-    """Who cannot tell."""
+    """Return "unclear": the `Decide` that never decides."""
     return "unclear"
 
 
 @dataclass
 class _Open:
-    """A stretch under construction."""
+    """An interval under construction."""
 
     claims: list[NumberedClaim]
     valid_at: datetime
     invalid_at: datetime | None = None
     supersedes: "_Open | None" = None
     beside: bool = False
-    """Whether it stands side by side with the value of its slot."""
+    """If set, it holds side by side with the value of its slot."""
     disputed: bool = False
-    """Of one that does: whether nothing tells that it may."""
+    """If `beside`: set if no evidence says that both may hold."""
     ended: bool = False
     shown: Claim = field(init=False)
 
     def __post_init__(self) -> None:
         self.shown = self.claims[0].claim
 
-    def join(self, one: NumberedClaim) -> None:
-        self.claims.append(one)
-        if len(one.claim.object) > len(self.shown.object):
-            self.shown = one.claim
-        if one.claim.until is not None:
-            self.end(one.claim.until)
+    def join(self, numbered: NumberedClaim) -> None:
+        self.claims.append(numbered)
+        if len(numbered.claim.object) > len(self.shown.object):
+            self.shown = numbered.claim
+        if numbered.claim.until is not None:
+            self.end(numbered.claim.until)
 
     def end(self, at: datetime) -> None:
         self.invalid_at = max(self.valid_at, at if self.invalid_at is None else min(at, self.invalid_at))
@@ -91,7 +91,7 @@ class _Open:
 
     @property
     def fact_id(self) -> str:
-        return f"f{min(one.number for one in self.claims)}"
+        return f"f{min(numbered.number for numbered in self.claims)}"
 
     def reaches(self, claim: Claim) -> bool:
         return self.invalid_at is None or claim.valid_at < self.invalid_at
@@ -100,8 +100,8 @@ class _Open:
         return _same(self.shown, claim)
 
     def close(self) -> ValidityInterval:
-        in_order = sorted(self.claims, key=lambda one: one.number)
-        episodes = dict.fromkeys(episode for one in in_order for episode in one.claim.episode_ids)
+        in_order = sorted(self.claims, key=lambda numbered: numbered.number)
+        episodes = dict.fromkeys(episode for numbered in in_order for episode in numbered.claim.episode_ids)
         return ValidityInterval(
             self.fact_id,
             self.shown,
@@ -115,39 +115,40 @@ class _Open:
 
 
 def resolve_intervals(claims: Sequence[NumberedClaim], decide: Decide = unclear) -> list[ValidityInterval]:
-    """What follows from the claims on one slot, in the order of the time they speak of.
+    """Return the facts that follow from the claims on one slot, in the order of the time they speak of.
 
     Args:
         claims: in the order of learning.
-        decide: asked where two values are claimed of the same moment and no word tells which one is right.
+        decide: called if two values are claimed of the same moment and no word tells which one is right.
     """
-    left, wrong_dates = _moved(claims)
+    left, wrong_dates = _without_wrong_dates(claims)
     standing, void = _corrected(_placed(_not_retracted(left)), wrong_dates)
-    made: list[_Open] = []
+    intervals: list[_Open] = []
     current: _Open | None = None
-    for one in sorted(standing, key=lambda one: (one.claim.valid_at, one.number)):
-        claim = one.claim
+    for numbered in sorted(standing, key=lambda numbered: (numbered.claim.valid_at, numbered.number)):
+        claim = numbered.claim
         if claim.kind == "end":
-            _end(made, claim)
+            _end(intervals, claim)
             continue
-        beside = next((held for held in made if held.beside and not held.ended and held.says(claim)), None)
+        beside = next((held for held in intervals if held.beside and not held.ended and held.says(claim)), None)
         if current is None:
-            current = _begin(made, one, None)
+            current = _begin(intervals, numbered, None)
         elif current.reaches(claim) and current.says(claim):
-            current.join(one)
+            current.join(numbered)
         elif beside and beside.claims[-1].claim.valid_at == claim.valid_at:
-            beside.join(one)
+            beside.join(numbered)
         elif not current.ended and current.claims[-1].claim.valid_at == claim.valid_at and claim.force == "plain":
             verdict = decide(current.shown, claim)
             if verdict == "same":
-                current.join(one)
+                current.join(numbered)
             elif verdict == "update":
-                current = _begin(made, one, current)
+                current = _begin(intervals, numbered, current)
             else:
-                _begin(made, one, None, beside=True).disputed = verdict == "unclear"
+                _begin(intervals, numbered, None, beside=True).disputed = verdict == "unclear"
         else:
-            current = _begin(made, one, current)
-    return [held.close() for held in (*(_Open([one], one.claim.valid_at, one.claim.valid_at) for one in void), *made)]
+            current = _begin(intervals, numbered, current)
+    voided = [_Open([numbered], numbered.claim.valid_at, numbered.claim.valid_at) for numbered in void]
+    return [interval.close() for interval in (*voided, *intervals)]
 
 
 def _said_at(claim: Claim) -> datetime:
@@ -155,13 +156,13 @@ def _said_at(claim: Claim) -> datetime:
 
 
 def _placed(claims: Sequence[NumberedClaim]) -> list[NumberedClaim]:
-    """The claims, those whose words leave open when they began placed behind what was said of another value before.
+    """Move claims that leave open when they began behind what was said before of another value.
 
     "I moved last month" said in March, after "I live here" said in mid-February: the move was after that.
     """
     placed = []
-    for one in claims:
-        claim = one.claim
+    for numbered in claims:
+        claim = numbered.claim
         if claim.kind == "assert" and claim.latest and claim.force != "correction":
             in_the_way = [
                 other.claim.valid_at
@@ -173,33 +174,33 @@ def _placed(claims: Sequence[NumberedClaim]) -> list[NumberedClaim]:
             ]
             if in_the_way:
                 claim = msgspec.structs.replace(claim, valid_at=claim.latest)
-        placed.append(NumberedClaim(one.number, claim))
+        placed.append(NumberedClaim(numbered.number, claim))
     return placed
 
 
-def _moved(claims: Sequence[NumberedClaim]) -> tuple[list[NumberedClaim], dict[int, datetime]]:
+def _without_wrong_dates(claims: Sequence[NumberedClaim]) -> tuple[list[NumberedClaim], dict[int, datetime]]:
     """Take out the claims whose date a correction says was wrong, and the retractions that said so.
 
     "Actually, I moved to Lisbon in February" after "I moved to Lisbon in March": of several stays the nearest is meant,
-    and the others stand. What is said of today ("actually, I live in Lisbon") is no such correction.
+    and the others stand. A statement about today ("actually, I live in Lisbon") is no such correction.
 
     Returns:
-        The claims that are left, and the wrong date by the number of each correction.
+        The remaining claims, and the wrong date by the number of each correction.
     """
     left, wrong_dates = list(claims), dict[int, datetime]()
-    for one in claims:
-        claim = one.claim
+    for numbered in claims:
+        claim = numbered.claim
         if claim.kind != "assert" or claim.force != "correction" or claim.valid_at >= _said_at(claim):
             continue
-        before = [other for other in left if other.number < one.number and _same(other.claim, claim)]
+        before = [other for other in left if other.number < numbered.number and _same(other.claim, claim)]
         known = [other for other in before if other.claim.kind == "assert" and other.claim.valid_at != claim.valid_at]
         if not known:
             continue
-        # Who says when it began is corrected, rather than who mentions it on the way.
+        # Correct the claim that says when it began, rather than one that only mentions it.
         wrong = min(
             known, key=lambda other: (other.claim.force == "plain", abs(other.claim.valid_at - claim.valid_at))
         ).claim.valid_at
-        wrong_dates[one.number] = wrong
+        wrong_dates[numbered.number] = wrong
         gone = {
             other.number
             for other in before
@@ -214,13 +215,13 @@ def _moved(claims: Sequence[NumberedClaim]) -> tuple[list[NumberedClaim], dict[i
 def _corrected(
     claims: Sequence[NumberedClaim], wrong_dates: Mapping[int, datetime]
 ) -> tuple[list[NumberedClaim], list[NumberedClaim]]:
-    """Return the claims that stand, and those that a correction said later leaves no room for."""
-    corrections = [one for one in claims if one.claim.kind == "assert" and one.claim.force == "correction"]
+    """Return the claims that stand, and those that a later correction voids."""
+    corrections = [other for other in claims if other.claim.kind == "assert" and other.claim.force == "correction"]
 
-    def is_void(one: NumberedClaim) -> bool:
-        claim = one.claim
+    def is_void(numbered: NumberedClaim) -> bool:
+        claim = numbered.claim
         return claim.kind == "assert" and any(
-            other.number > one.number
+            other.number > numbered.number
             and _said_at(other.claim) >= _said_at(claim)
             and other.claim.valid_at <= claim.valid_at
             and claim.valid_at < wrong_dates.get(other.number, datetime.max)
@@ -228,50 +229,50 @@ def _corrected(
             for other in corrections
         )
 
-    void = [one for one in claims if is_void(one)]
-    numbers = {one.number for one in void}
-    return [one for one in claims if one.number not in numbers], void
+    void = [numbered for numbered in claims if is_void(numbered)]
+    numbers = {numbered.number for numbered in void}
+    return [numbered for numbered in claims if numbered.number not in numbers], void
 
 
-def _begin(made: list[_Open], one: NumberedClaim, before: _Open | None, beside: bool = False) -> _Open:
-    """A new stretch, which ends those before it unless it stands beside them."""
-    fresh = _Open([one], one.claim.valid_at, supersedes=before, beside=beside)
+def _begin(intervals: list[_Open], numbered: NumberedClaim, before: _Open | None, beside: bool = False) -> _Open:
+    """Add a new interval, which ends those before it unless it holds beside them."""
+    fresh = _Open([numbered], numbered.claim.valid_at, supersedes=before, beside=beside)
     if not beside:
-        for held in made:
+        for held in intervals:
             if held.invalid_at is None or held.invalid_at > fresh.valid_at:
                 held.invalid_at = max(held.valid_at, fresh.valid_at)
                 held.ended = True
-    made.append(fresh)
-    if one.claim.until is not None:
-        fresh.end(one.claim.until)
+    intervals.append(fresh)
+    if numbered.claim.until is not None:
+        fresh.end(numbered.claim.until)
     return fresh
 
 
-def _end(made: list[_Open], claim: Claim) -> None:
-    for held in reversed(made):
+def _end(intervals: list[_Open], claim: Claim) -> None:
+    for held in reversed(intervals):
         if not held.ended and (not claim.object or held.says(claim)):
             held.end(claim.valid_at)
             return
 
 
 def _not_retracted(claims: Sequence[NumberedClaim]) -> list[NumberedClaim]:
-    """The claims that stand: a retraction takes back what was said before it of its value, or else the newest value."""
+    """Return the claims that stand: a retraction voids earlier claims of its value, or else of the newest value."""
     left: list[NumberedClaim] = []
-    for one in claims:
-        if one.claim.kind != "retract":
-            left.append(one)
+    for numbered in claims:
+        if numbered.claim.kind != "retract":
+            left.append(numbered)
             continue
-        told = [held for held in left if held.claim.kind == "assert"]
-        wrong = one.claim if one.claim.object else (told[-1].claim if told else None)
+        asserted = [held for held in left if held.claim.kind == "assert"]
+        wrong = numbered.claim if numbered.claim.object else (asserted[-1].claim if asserted else None)
         if wrong is not None:
             left = [held for held in left if held.claim.kind != "assert" or not _same(held.claim, wrong)]
     return left
 
 
-def _same(one: Claim, other: Claim) -> bool:
-    values = [value_of(claim.predicate, claim.object) for claim in (one, other)]
+def _same(claim: Claim, other: Claim) -> bool:
+    values = [value_of(compared.predicate, compared.object) for compared in (claim, other)]
     if values[0] == values[1]:
         return True
     if other.force == "change":
         return False  # "promoted to senior editor" is no detail of "editor"
-    return one.predicate == other.predicate and is_elaboration(one.predicate, *values)
+    return claim.predicate == other.predicate and is_elaboration(claim.predicate, *values)

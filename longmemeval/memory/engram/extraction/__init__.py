@@ -1,1 +1,1 @@
-"""Claims read out of episodes by rules, whose patterns are data (`patterns.toml`)."""
+"""Extract claims from episodes: by rules, whose patterns are data (`patterns.toml`), or by a chat model."""

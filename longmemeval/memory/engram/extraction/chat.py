@@ -26,12 +26,12 @@ V = TypeVar("V")
 
 VERSION = 1
 MAX_FACTS = 40
-"""Of one session: so many fit into a reply. What one has beyond is dropped and counted."""
+"""Most facts of one session, since a reply holds no more. Further ones are dropped and counted."""
 UNDATED = "date"
-"""The reason under which facts are counted that lost the words that say when."""
+"""The reason under which facts are counted whose words for their time could not be used."""
 
 _LONGEST = {"subject": 80, "predicate": 60, "object": 200, "when": 120}
-"""Characters."""
+"""Most characters of each field."""
 _KINDS: dict[str, ClaimKind] = {"holds": "assert", "ended": "end", "never": "retract"}
 _FORCES: dict[str, Force] = {"plain": "plain", "change": "change", "correction": "correction"}
 _OF_SELF = re.compile(r"(?:(?:the )?(?:user|speaker)'s|my) (?=\S)", re.IGNORECASE)
@@ -39,13 +39,13 @@ _SELF = ("user", "the user", "i", "me", "myself", "speaker", "the speaker")
 
 
 class Read(Struct, frozen=True):
-    """What came of one session."""
+    """The claims read from one session."""
 
     claims: tuple[Claim, ...] = ()
-    """In the order of the episodes that complete them."""
+    """Claims in the order of the episodes that complete them."""
     dropped: dict[str, int] = {}
-    """How many facts were not kept, by reason; under `reply` the calls whose replies nobody could read, under `date`
-    facts that were kept, but are dated by the session."""
+    """Facts that were dropped, by reason; under `reply` the calls with unreadable replies, under `date` facts that were
+    kept, but are dated by the session."""
     notes: tuple[str, ...] = ()
 
 
@@ -62,7 +62,7 @@ class FactReader:
 
     Args:
         model: answers the calls; its errors pass through.
-        task: what is asked for, in place of the shipped text; the form of the reply is the harness's.
+        task: the instruction in place of the shipped text; the form of the reply is always the harness's.
     """
 
     def __init__(self, model: ChatModel, task: str | None = None) -> None:
@@ -75,27 +75,27 @@ class FactReader:
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """What decides the claims."""
+        """The recipe of the claims."""
         vocabulary = sha256_text("\n".join(_vocabulary()))
         return {"extractor": "chat", "version": VERSION, "predicates_sha256": vocabulary, **self._asker.recipe}
 
     async def read(self, episodes: Sequence[Episode], before: Episode | None = None) -> Read:
-        """The claims of one session.
+        """Return the claims of one session.
 
         Args:
-            episodes: of the session, in order.
-            before: the one before them, where the session was begun earlier: it may ask what they answer.
+            episodes: the episodes of the session to read, in order.
+            before: the episode before them, if the session began earlier: it may ask what they answer.
         """
-        if not any(one.text.strip() for one in episodes):
+        if not any(episode.text.strip() for episode in episodes):
             return Read()
         shown = [*([before] if before else []), *episodes]
-        check = _Check(shown, {one.episode_id for one in episodes})
+        check = _Check(shown, {episode.episode_id for episode in episodes})
         found: Extracted[_Found] = await self._asker.ask(
             self._system, self._question(shown), check, f"{episodes[0].event_at:%Y-%m-%d}"
         )
-        claims = _each_once(one.claim for one in found.items)
-        places = {one.episode_id: place for place, one in enumerate(shown)}
-        undated = sum(one.undated for one in found.items)
+        claims = _each_once(item.claim for item in found.items)
+        places = {episode.episode_id: place for place, episode in enumerate(shown)}
+        undated = sum(item.undated for item in found.items)
         return Read(
             tuple(sorted(claims, key=lambda claim: places[claim.episode_ids[-1]])),
             found.dropped | ({UNDATED: undated} if undated else {}),
@@ -103,7 +103,7 @@ class FactReader:
         )
 
     def _question(self, shown: Sequence[Episode]) -> str:
-        text = "\n\n".join(f"{one.speaker or one.role}: {one.text}" for one in shown)
+        text = "\n\n".join(f"{episode.speaker or episode.role}: {episode.text}" for episode in shown)
         said = shown[-1].event_at
         return Template(self._asker.prompts["user"]).substitute(
             date=f"{said:%Y-%m-%d} ({weekday_of(said)})", text=text, mark=mark_of(text)
@@ -111,7 +111,7 @@ class FactReader:
 
 
 def task_in(path: Path | None) -> str | None:
-    """The user's own task; None for the shipped one.
+    """Return the instruction in the user's file; None for the shipped one.
 
     Raises:
         HarnessError: the file cannot be read, or is empty.
@@ -130,17 +130,17 @@ def task_in(path: Path | None) -> str | None:
 
 
 class _Check:
-    """What an item of a reply is, or why it is none.
+    """Turns an item of a reply into a claim, or says why it is dropped.
 
     Args:
-        shown: what the model saw.
-        fresh: the ids of what is to be read; what is proven by the rest alone is known already.
+        shown: the episodes that the model saw.
+        fresh: ids of the episodes to read; anything proven by the others alone is known already.
     """
 
     def __init__(self, shown: Sequence[Episode], fresh: set[str]) -> None:
-        self._shown = {one.episode_id: one for one in shown}
+        self._shown = {episode.episode_id: episode for episode in shown}
         self._fresh = fresh
-        self._evidence = Evidence((one.episode_id, one.text) for one in shown)
+        self._evidence = Evidence((episode.episode_id, episode.text) for episode in shown)
 
     def __call__(self, raw: object) -> _Found | Drop:
         if not isinstance(raw, dict):
@@ -155,22 +155,22 @@ class _Check:
             return Drop("type", str(error))
 
     def _proof(self, quotation: object) -> list[Episode] | Drop:
-        """The episodes that hold the evidence, in their order."""
+        """Return the episodes that hold the evidence, in their order."""
         ids = self._evidence.message_ids(quotation) if isinstance(quotation, str) else ()
         if not ids or not content_words(str(quotation)):
             return Drop("evidence", f"nobody said {str(quotation)[:60]!r}")
-        proof = [one for one in self._shown.values() if one.episode_id in ids]
-        if all(one.role != "user" and not one.speaker for one in proof):
+        proof = [episode for episode in self._shown.values() if episode.episode_id in ids]
+        if all(episode.role != "user" and not episode.speaker for episode in proof):
             return Drop("assistant", f"only the assistant said {str(quotation)[:60]!r}")
         if proof[-1].episode_id not in self._fresh:
             return Drop("known", f"said earlier: {str(quotation)[:60]!r}")
         return proof
 
     def _found(self, raw: dict[str, object], quotation: str, proof: list[Episode]) -> _Found | Drop:
-        """The claim.
+        """Return the claim of an item with evidence.
 
         Raises:
-            ValueError: a field is not as it has to be.
+            ValueError: a field is invalid.
         """
         kind, force = _chosen(raw, "status", _KINDS, "holds"), _chosen(raw, "force", _FORCES, "plain")
         confidence = 1.0 if raw.get("confidence") is None else number_value(raw["confidence"])
@@ -180,14 +180,14 @@ class _Check:
         predicate = named(given)
         if predicate is None:
             return Drop("predicate", f"{given[:40]!r} does not say of what")
-        speaker = [one for one in proof if one.role == "user" or one.speaker][-1]
+        speaker = [episode for episode in proof if episode.role == "user" or episode.speaker][-1]
         subject = self._subject(_text(raw, "subject"), speaker)
         when = _text(raw, "when", empty=True)
         dated = self._dated(when, quotation, proof, _date_rule(kind, predicate), predicate.startswith("former"))
         claim = claim_of(kind, subject, predicate, value, dated or Dated(speaker.event_at), speaker, force)
-        if claim.object and definition(predicate).exact and not any(sign.isdigit() for sign in claim.object):
+        if claim.object and definition(predicate).exact and not any(character.isdigit() for character in claim.object):
             return Drop("type", f"object: {claim.object[:40]!r} is no figure")
-        ids = tuple(one.episode_id for one in proof)
+        ids = tuple(episode.episode_id for episode in proof)
         claim = msgspec.structs.replace(claim, episode_ids=ids, confidence=confidence)
         return _Found(claim, bool(when) and dated is None)
 
@@ -196,15 +196,15 @@ class _Check:
             return owner(speaker)
         if of_self := _OF_SELF.match(name):
             return f"{owner(speaker)}'s {name[of_self.end() :]}"
-        known = {owner(one).casefold(): owner(one) for one in self._shown.values() if one.role == "user" or one.speaker}
-        return known.get(name.casefold(), name)
+        people = [owner(episode) for episode in self._shown.values() if episode.role == "user" or episode.speaker]
+        return {person.casefold(): person for person in people}.get(name.casefold(), name)
 
     def _dated(self, when: str, quotation: str, proof: list[Episode], rule: DateRule, former: bool) -> Dated | None:
-        """By the words that say when, where somebody said them and they name a day."""
-        for one in reversed(proof):
-            if when and plain(when) in plain(one.text):
-                context = quotation if plain(when) in plain(quotation) and len(proof) == 1 else one.text
-                return dated_by(when, context, one.event_at, rule, former)
+        """Date the claim by the words of `when`, if somebody said them and they name a day; else return None."""
+        for episode in reversed(proof):
+            if when and plain(when) in plain(episode.text):
+                context = quotation if plain(when) in plain(quotation) and len(proof) == 1 else episode.text
+                return dated_by(when, context, episode.event_at, rule, former)
         return None
 
 
@@ -233,10 +233,10 @@ def _text(raw: dict[str, object], field: str, *, empty: bool = False) -> str:
 
 
 def _vocabulary() -> list[str]:
-    """The listed predicates, as the model is told of them: each with what it says."""
+    """Describe the listed predicates for the prompt, each with its sentence."""
     return [
-        f"{name}{':<what>' if '{about}' in one.said else ''} ({_example(name, one.said)})"
-        for name, one in predicates().items()
+        f"{name}{':<what>' if '{about}' in predicate.said else ''} ({_example(name, predicate.said)})"
+        for name, predicate in predicates().items()
     ]
 
 
@@ -246,6 +246,6 @@ def _example(name: str, said: str) -> str:
 
 def _each_once(claims: Iterable[Claim]) -> list[Claim]:
     seen: dict[object, Claim] = {}
-    for one in claims:
-        seen.setdefault((one.kind, one.subject, one.predicate, normalised(one.object), one.valid_at), one)
+    for claim in claims:
+        seen.setdefault((claim.kind, claim.subject, claim.predicate, normalised(claim.object), claim.valid_at), claim)
     return list(seen.values())

@@ -1,4 +1,4 @@
-"""When a claim holds from: the days its sentence names, by the harness's one resolver of dates."""
+"""Date claims by the days their sentences name, with the harness's one resolver of dates."""
 
 import re
 from datetime import date, datetime, time, timedelta
@@ -17,26 +17,26 @@ _FOR = re.compile(
 
 
 class Dated(Struct, frozen=True):
-    """When a claim begins, and what its sentence names."""
+    """The time a claim begins to hold, and the days its sentence names."""
 
     valid_at: datetime
     until: datetime | None = None
     words: str = ""
-    """The named days as words to put behind a fact; empty where none are named."""
+    """The named days as words to put after a fact; empty if none are named."""
     named: bool = False
     latest: datetime | None = None
-    """The end of the days that are named, where they are more than one."""
+    """The end of the days that are named, if there are several."""
 
 
 def dated(sentence: str, start: int, said: datetime, rule: DateRule, former: bool) -> Dated:
-    """When what a sentence claims holds from.
+    """Return when the claim of a sentence begins to hold.
 
     Args:
         sentence: the statement.
-        start: where in it the claim begins.
+        start: index in it where the claim begins.
         said: when it was said.
-        rule: what a named day means for this kind of claim.
-        former: whether the claim is of something that is over, with both ends named perhaps.
+        rule: the meaning of a named day for this kind of claim.
+        former: whether the claim is about something that is over, so that both its ends may be named.
     """
     mention = _nearest(sentence, start, said)
     since = mention is not None and mention.phrase.lower().startswith("since")
@@ -49,11 +49,11 @@ def dated(sentence: str, start: int, said: datetime, rule: DateRule, former: boo
 
 
 def dated_by(words: str, context: str, said: datetime, rule: DateRule, former: bool) -> Dated | None:
-    """When a claim holds from by words that somebody else found to say so; None: they name no day.
+    """Return when a claim begins to hold by words that were found to say so; None if they name no day.
 
     Args:
         words: "last May", "for two years".
-        context: the message they stand in.
+        context: the message that contains them.
         said: when it was said.
         rule: as for `dated`.
         former: as for `dated`.
@@ -66,7 +66,7 @@ def dated_by(words: str, context: str, said: datetime, rule: DateRule, former: b
 
 
 def _placed(mention: MentionedDate, said: datetime, rule: DateRule, former: bool) -> Dated:
-    """What the days that a sentence names mean for its claim."""
+    """Apply the days that a sentence names to its claim."""
     begin = datetime.combine(mention.start, time())
     if mention.start == said.date() == mention.end:
         begin = said
@@ -81,14 +81,14 @@ def _placed(mention: MentionedDate, said: datetime, rule: DateRule, former: bool
 
 
 def _after(day: date) -> datetime:
-    """The moment a day is over."""
+    """Return the moment a day is over."""
     return datetime.combine(day, time()) + timedelta(1) if day < date.max else datetime.max
 
 
 def _nearest(sentence: str, start: int, said: datetime) -> MentionedDate | None:
-    """The first date behind `start`, else the last one before it."""
+    """Return the first date after `start`, else the last one before it."""
     found = mentioned_dates(sentence, said)
-    behind = [one for one in found if sentence.find(one.phrase) >= start]
+    behind = [mention for mention in found if sentence.find(mention.phrase) >= start]
     return behind[0] if behind else found[-1] if found else None
 
 

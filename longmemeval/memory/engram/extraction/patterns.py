@@ -19,7 +19,7 @@ _OWN = {"we did": "<start>[Ww]e(?:'ve|'d| have| had)? <adverbs>"}
 
 
 class _Written(Struct, frozen=True, forbid_unknown_fields=True):
-    """A pattern as the file has it."""
+    """A pattern as written in the file."""
 
     predicate: str
     match: str
@@ -47,11 +47,11 @@ class Pattern(Struct, frozen=True):
     written: _Written
     search: re.Pattern[str]
     answer: re.Pattern[str] | None = None
-    """Of a question: what its answer looks like."""
+    """Matches the answer, for a question."""
 
 
 class Patterns(Struct, frozen=True):
-    """All of them."""
+    """All patterns."""
 
     statements: tuple[Pattern, ...]
     questions: tuple[Pattern, ...]
@@ -60,30 +60,32 @@ class Patterns(Struct, frozen=True):
     yes: re.Pattern[str]
     no: re.Pattern[str]
     numbers: dict[str, int]
-    """The words of numbers."""
+    """Numbers by their words."""
 
 
 def source() -> str:
-    """The file's text; its hash names the rules."""
+    """Return the file's text; its hash identifies the rules."""
     return (resources.files("longmemeval.memory.engram.extraction") / "patterns.toml").read_text(encoding="utf-8")
 
 
 @cache
 def patterns() -> Patterns:
-    """The shipped patterns, compiled."""
+    """Return the shipped patterns, compiled."""
     file = msgspec.convert(tomllib.loads(source()), _File)
     blocks = {**BLOCKS, **_OWN, **file.blocks}
     return Patterns(
-        tuple(Pattern(one, re.compile(_expanded(one.match, blocks))) for one in file.pattern),
+        tuple(Pattern(written, re.compile(_expanded(written.match, blocks))) for written in file.pattern),
         tuple(
             Pattern(
-                one,
-                re.compile(_expanded(one.match, blocks), re.IGNORECASE),
-                re.compile(rf"{_expanded(one.answer, blocks)}(?=$|[.!,;]| (?:and|but|since|because|now|for|with)\b)"),
+                written,
+                re.compile(_expanded(written.match, blocks), re.IGNORECASE),
+                re.compile(
+                    rf"{_expanded(written.answer, blocks)}(?=$|[.!,;]| (?:and|but|since|because|now|for|with)\b)"
+                ),
             )
-            for one in file.question
+            for written in file.question
         ),
-        tuple(Pattern(one, re.compile(_expanded(one.match, blocks))) for one in file.confirmed),
+        tuple(Pattern(written, re.compile(_expanded(written.match, blocks))) for written in file.confirmed),
         re.compile(file.answers["yes"], re.IGNORECASE),
         re.compile(file.answers["no"], re.IGNORECASE),
         file.numbers,
@@ -91,7 +93,7 @@ def patterns() -> Patterns:
 
 
 def _expanded(pattern: str, blocks: Mapping[str, str]) -> str:
-    """`pattern` with the blocks it names, and those they name, in place of their names."""
+    """Return `pattern` with the names of blocks replaced by the blocks, recursively."""
     while (wider := _BLOCK.sub(lambda found: blocks[found[1]], pattern)) != pattern:
         pattern = wider
     return pattern

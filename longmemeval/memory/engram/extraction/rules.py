@@ -1,4 +1,4 @@
-"""The extractor that needs no model: claims by patterns, the same ones every time."""
+"""The extractor that needs no model: claims by patterns, deterministic."""
 
 import re
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from longmemeval.memory.working_memory.statements import (
 )
 
 VERSION = 3
-"""Raise it with every change of what is read; the table of patterns is hashed besides."""
+"""To be raised with every change of what is read; the table of patterns is hashed besides."""
 
 _FIRST_PERSON = re.compile(r"\b(?:I|my|My|me|[Ww]e|[Oo]ur)\b")
 _NOT_MEANT = re.compile(
@@ -49,22 +49,22 @@ _LONGEST = 16
 
 
 class RuleExtractor:
-    """Reads what speakers say of themselves; what an assistant without a name says is left out."""
+    """Reads what speakers say of themselves; messages of an assistant without a name are left out."""
 
     @property
     def recipe(self) -> dict[str, object]:
-        """What decides the claims."""
+        """The recipe of the claims."""
         return {"extractor": "rules", "version": VERSION, "patterns_sha256": sha256_text(source())}
 
     def __call__(self, episode: Episode, before: Episode | None, known: Ledger) -> list[Claim]:
-        """The claims that `episode` makes, in the order of the text."""
+        """Return the claims that `episode` makes, in the order of the text."""
         if episode.role != "user" and not episode.speaker:
             return []
         if is_role_play(episode.text):
             return []
         found = list(_stated(episode, known))
-        told = {claim.predicate for claim in found}
-        found += [claim for claim in _answered(episode, before, known) if claim.predicate not in told]
+        stated = {claim.predicate for claim in found}
+        found += [claim for claim in _answered(episode, before, known) if claim.predicate not in stated]
         seen = dict.fromkeys((claim.kind, claim.subject, claim.predicate, normalised(claim.object)) for claim in found)
         return [
             next(
@@ -77,7 +77,7 @@ class RuleExtractor:
 
 
 def owner(episode: Episode) -> str:
-    """Whom "I" means."""
+    """Return the person that "I" refers to."""
     return episode.speaker or "user"
 
 
@@ -128,7 +128,7 @@ def _claims(
 def claim_of(
     kind: ClaimKind, subject: str, predicate: str, value: str, when: Dated, episode: Episode, force: Force = "plain"
 ) -> Claim:
-    """A claim of one episode, its value as its predicate wants it, put into words with the days it names."""
+    """Return a claim of one episode: its value normalised for the predicate, its text a sentence with the named days."""
     value = _number(value) if definition(predicate).exact or predicate == "age" else value
     text = said(subject, predicate, _of_another(value)) + (
         f" ({when.words})" if when.words and kind == "assert" else ""
@@ -149,13 +149,13 @@ def claim_of(
 
 
 def _of_another(value: str) -> str:
-    """What somebody says of themself as one says it of them."""
-    told = re.sub(r"\b(?:my|our|My|Our)\b", "their", value)
-    return re.sub(r"^been\b", "has been", re.sub(r"\b(?:myself|ourselves)\b", "themselves", told))
+    """Turn a value in the first person into the third."""
+    possessive = re.sub(r"\b(?:my|our|My|Our)\b", "their", value)
+    return re.sub(r"^been\b", "has been", re.sub(r"\b(?:myself|ourselves)\b", "themselves", possessive))
 
 
 def _with_comma(sentence: str, episode: Episode) -> str:
-    """Put a comma behind a date in front, so that a clause begins there: "Last week, I went"."""
+    """Put a comma after a date at the start, so that a clause begins there: "Last week, I went"."""
     for mention in mentioned_dates(sentence, episode.event_at)[:1]:
         end = sentence.find(mention.phrase) + len(mention.phrase)
         if end <= len(mention.phrase) + 4 and re.match(r" (?:I|my|we|I'\w+|we'\w+)\b", sentence[end:]):
@@ -164,7 +164,7 @@ def _with_comma(sentence: str, episode: Episode) -> str:
 
 
 def _listed(value: str) -> list[str]:
-    """The parts of a list of short things; whatever else has an "and" is one."""
+    """Split a list of short items; any other value with an "and" is returned whole."""
     value = re.sub(r"^(?:both|all kinds of|things like|such as) ", "", value)
     parts = [re.sub(r"^(?:some|a little|a bit of|basic|fluent) ", "", part.strip()) for part in _ITEM.split(value)]
     if any(not part or len(part.split()) > 4 for part in parts):
@@ -178,7 +178,7 @@ def _tidy(value: str) -> str:
 
 
 def _whole(value: str) -> str:
-    """A clause without the words it was cut behind; empty where too little is left: "been listening to"."""
+    """Return a clause without words left hanging at its end; empty if too little is left: "been listening to"."""
     words = value.split()
     while words and _HANGING.fullmatch(words[-1]):
         words.pop()
@@ -191,7 +191,7 @@ def _number(value: str) -> str:
 
 
 def _relative(owner: str, kin: str, known: Ledger) -> str:
-    """The name of somebody's relative, or what stands for it until the name is known."""
+    """Return the name of somebody's relative, or a description that stands for it until the name is known."""
     names = {fact.object for fact in known.current(owner, f"relative:{kin}")}
     return names.pop() if len(names) == 1 else f"{owner}'s {kin}"
 
@@ -201,15 +201,15 @@ def _is_known(known: Ledger, subject: str, predicate: str, value: str) -> bool:
 
 
 def _answered(episode: Episode, before: Episode | None, known: Ledger) -> Iterator[Claim]:
-    """Claims that a question and its answer make together."""
+    """Yield the claims that a question and its answer make together."""
     if before is None or (before.speaker, before.role) == (episode.speaker, episode.role):
         return
-    asked = _QUESTION.findall(before.text.replace("\u2019", "'"))[-1:]
+    questions = _QUESTION.findall(before.text.replace("\u2019", "'"))[-1:]
     answer = without_lead_in(episode.text.replace("\u2019", "'").strip())
     both = (before.episode_id, episode.episode_id)
     raw = episode.text.strip()
     denied = patterns().no.match(raw) is not None
-    for question in asked:
+    for question in questions:
         for pattern in patterns().questions if not denied else ():
             match = pattern.search.search(question)
             given = pattern.answer.match(answer) if match and pattern.answer else None

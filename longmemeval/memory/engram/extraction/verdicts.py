@@ -1,4 +1,4 @@
-"""The chat model's word on contradictions that nothing else can settle."""
+"""The chat model's verdicts on contradictions that nothing else can settle."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -18,34 +18,34 @@ _VERDICTS: dict[str, Verdict] = {"update": "update", "elaboration": "same", "bot
 
 
 class Answered(Struct, frozen=True):
-    """What came of one pair."""
+    """The result for one pair."""
 
     verdict: Verdict
     notes: tuple[str, ...] = ()
-    """Where the reply was no verdict: why."""
+    """The reason, if the reply was no verdict."""
 
 
 class Decisions:
-    """What was decided of pairs of claims: a `Decide` that answers "unclear" where nothing was yet.
+    """Verdicts on pairs of claims: a `Decide` that answers "unclear" for pairs without a verdict.
 
     Args:
-        known: by a hash of the two claims.
+        known: verdicts by a hash of the two claims.
     """
 
     def __init__(self, known: Mapping[str, Verdict]) -> None:
         self.known = dict(known)
         self.used: dict[str, Verdict] = {}
-        """Those that were asked for since `begin`."""
+        """Known verdicts that were asked for since `begin`."""
         self.open: dict[str, tuple[Claim, Claim]] = {}
-        """The pairs that were asked for since `begin`, and are not known."""
+        """Pairs that were asked for since `begin` and have no verdict."""
 
     def begin(self) -> None:
-        """Forget what was asked for."""
+        """Forget which pairs were asked for."""
         self.used.clear()
         self.open.clear()
 
     def __call__(self, older: Claim, newer: Claim) -> Verdict:
-        """What was decided of the two."""
+        """Return the verdict on the two claims."""
         key = sha256_bytes(msgspec.json.encode((older, newer)))[:24]
         if key in self.known:
             self.used[key] = self.known[key]
@@ -55,7 +55,7 @@ class Decisions:
 
 
 class Judge:
-    """Asks a chat model what two claims are to each other.
+    """Asks a chat model how two claims relate.
 
     Args:
         model: answers the calls; its errors pass through.
@@ -68,23 +68,23 @@ class Judge:
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """What decides the verdicts, beside the model."""
+        """The recipe of the verdicts, without the model."""
         return {"verdict_prompts_sha256": self._asker.recipe["prompts_sha256"]}
 
     async def answer(self, decisions: Decisions, most: int, said: Callable[[Claim], str]) -> list[Answered]:
         """Have the first open pairs decided.
 
         Args:
-            decisions: which are open, and what is known then.
-            most: pairs.
-            said: the messages that a claim is from, as they are shown.
+            decisions: has the open pairs; receives the verdicts.
+            most: largest number of pairs.
+            said: returns the messages that a claim is from, as they are shown.
         """
         pairs = dict(list(decisions.open.items())[:most])
-        answered = await gather_limited([partial(self._asked, *pair, said) for pair in pairs.values()])
-        decisions.known |= {key: one.verdict for key, one in zip(pairs, answered, strict=True)}
+        answered = await gather_limited([partial(self._decide, *pair, said) for pair in pairs.values()])
+        decisions.known |= {key: answer.verdict for key, answer in zip(pairs, answered, strict=True)}
         return answered
 
-    async def _asked(self, older: Claim, newer: Claim, said: Callable[[Claim], str]) -> Answered:
+    async def _decide(self, older: Claim, newer: Claim, said: Callable[[Claim], str]) -> Answered:
         text = "\n\n".join(dict.fromkeys((said(older), said(newer))))
         user = Template(self._asker.prompts["verdict-user"]).substitute(
             older=one_line(older.text), newer=one_line(newer.text), text=text, mark=mark_of(text)

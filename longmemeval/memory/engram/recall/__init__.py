@@ -1,1 +1,1 @@
-"""What is recalled of the engine's facts."""
+"""Recall of the engine's facts."""

@@ -1,4 +1,4 @@
-"""From ranked facts, messages and summaries to what fits a budget, counted as it will be rendered."""
+"""Select the ranked facts, messages and summaries that fit a budget, counted as they will be rendered."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -18,11 +18,11 @@ _HEADINGS: dict[ItemKind, str] = {
 
 
 class Budget:
-    """Tokens of what is recalled as the history format `nl` renders it: headings, days, speakers and dates included.
+    """Tokens left for a recall in the history format `nl`, with its headings, days, speakers and dates.
 
     Args:
-        tokens: most; None: no bound.
-        count: tokens of a text.
+        tokens: the budget; None: no bound.
+        count: returns the tokens of a text.
     """
 
     def __init__(self, tokens: int | None, count: Callable[[str], int]) -> None:
@@ -31,7 +31,7 @@ class Budget:
         self._shown = set[object]()
 
     def take(self, *items: RecalledItem) -> bool:
-        """Whether all of `items` fit beside what was taken before; if so they are taken."""
+        """Take `items` and return True if all of them fit beside what was taken before."""
         if self._left is None:
             return True
         shown = set(self._shown)
@@ -60,13 +60,13 @@ class Budget:
 
 
 def fact_item(fact: Fact, siblings: int, said: datetime, hit: Hit) -> RecalledItem:
-    """A fact as a line: the day it was said last, what it says, and whether it still holds where its slot has changed.
+    """Return a fact as a line: the day it was last said, its text, and whether it still holds if its slot has changed.
 
     Args:
-        fact: what is shown.
-        siblings: how many facts there are of its slot, itself included.
-        said: when it was said last.
-        hit: its place in the ranking.
+        fact: the version to show.
+        siblings: number of facts of its slot, itself included.
+        said: the moment it was last said.
+        hit: its rank and score.
     """
     mark = ""
     if fact.disputed:
@@ -87,12 +87,12 @@ def fact_item(fact: Fact, siblings: int, said: datetime, hit: Hit) -> RecalledIt
 
 
 def summary_item(summary: Summary, date: datetime) -> RecalledItem:
-    """A summary as a line under the day of its session."""
+    """Return a summary as a line under the day of its session."""
     return RecalledItem("summary", summary.text, date, "", summary.message_ids, (summary.thread_id,))
 
 
 def in_order(items: Iterable[RecalledItem], positions: Callable[[str], int]) -> list[RecalledItem]:
-    """Facts and summaries as they come, then messages in the history's order."""
+    """Return facts and summaries in their order, then messages in the history's order."""
     listed = list(items)
     messages = [item for item in listed if item.kind == "message"]
     messages.sort(key=lambda item: positions(item.message_ids[0]))

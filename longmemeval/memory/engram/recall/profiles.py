@@ -1,4 +1,4 @@
-"""What is known of one person, grouped: made out of the facts that hold."""
+"""Profiles: the facts that hold of one person, grouped by predicate."""
 
 from collections.abc import Iterable
 
@@ -13,7 +13,7 @@ class Trait(Struct, frozen=True):
 
     predicate: str
     facts: tuple[Fact, ...]
-    """Oldest first."""
+    """The facts, oldest first."""
 
     @property
     def text(self) -> str:
@@ -25,33 +25,33 @@ class Trait(Struct, frozen=True):
 
     @property
     def episode_ids(self) -> tuple[str, ...]:
-        """The messages the facts are from, each once."""
-        return tuple(dict.fromkeys(one for fact in self.facts for one in fact.episode_ids))
+        """The messages that the facts are from, each once."""
+        return tuple(dict.fromkeys(episode_id for fact in self.facts for episode_id in fact.episode_ids))
 
 
 class Profile(Struct, frozen=True):
-    """What holds of one subject at a moment."""
+    """The facts that hold of one subject at a moment."""
 
     subject: str
     traits: tuple[Trait, ...]
-    """In the order of the list of predicates, what accumulates behind what has one value."""
+    """Traits in the order of the list of predicates, those with one value before those that accumulate."""
 
     @property
     def text(self) -> str:
-        """In a line for each predicate, with the days from which the facts hold."""
+        """A line for each predicate, with the days from which the facts hold."""
         return "\n".join(f"{trait.predicate}: {trait.text}" for trait in self.traits)
 
 
 def profile_of(subject: str, facts: Iterable[Fact]) -> Profile:
-    """The profile of a subject.
+    """Return the profile of a subject.
 
     Args:
         subject: its name, as shown.
-        facts: those that hold of it, under all its names.
+        facts: facts that hold of it, under all its names.
     """
     listed = list(predicates())
     held: dict[str, list[Fact]] = {}
-    for fact in sorted(facts, key=lambda one: one.valid_at):
+    for fact in sorted(facts, key=lambda fact: fact.valid_at):
         held.setdefault(fact.predicate, []).append(fact)
 
     def place(predicate: str) -> tuple[bool, int]:
@@ -59,7 +59,7 @@ def profile_of(subject: str, facts: Iterable[Fact]) -> Profile:
         known = predicates().get(name)
         return not (known and known.functional), listed.index(name) if known else len(listed)
 
-    return Profile(subject, tuple(Trait(one, tuple(held[one])) for one in sorted(held, key=place)))
+    return Profile(subject, tuple(Trait(predicate, tuple(held[predicate])) for predicate in sorted(held, key=place)))
 
 
 def _since(fact: Fact) -> str:

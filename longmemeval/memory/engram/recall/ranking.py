@@ -34,15 +34,15 @@ _FACTS = RetrieverParameters(lexical=_ALONE, dense_window=(), statement=0)
 
 
 class Ranked(Struct, frozen=True):
-    """Things in the order of the history, each with its score."""
+    """Scores in the order of the history, with the ranking they give."""
 
     scores: Scores
     order: Places
-    """Places, best first, ties in the history's order."""
+    """Positions, best first, ties in the history's order."""
 
     @property
     def best(self) -> float:
-        """The best score; 0 where there is nothing."""
+        """The best score; 0 if there is none."""
         return float(self.scores[self.order[0]]) if len(self.order) else 0.0
 
 
@@ -50,8 +50,8 @@ class FactRanker:
     """Ranks the facts of a history for a question.
 
     Args:
-        parameters: fusion, weights, how far the graph is followed.
-        embed_query: a text to its vector.
+        parameters: fusion, weights and the number of hops in the graph.
+        embed_query: returns the vector of a text.
     """
 
     def __init__(self, parameters: EngramParameters, embed_query: Callable[[str], Vector]) -> None:
@@ -59,19 +59,21 @@ class FactRanker:
         self._embed_query = embed_query
 
     def rank(self, question: Question, view: FactView) -> Ranked:
-        """All facts of the view."""
+        """Rank all facts of the view."""
         if not view.facts:
             return Ranked(np.zeros(0), np.zeros(0, np.int64))
         if self._parameters.fusion == "published":
             weights = self._parameters.weights()
             semantic, lexical = signals(question.text, view, self._embed_query, view.dense)
             matched = [(weights.semantic, semantic), (weights.lexical, lexical)]
-            return ranked(fuse([*matched, *self._of_now(question, view)], "ranks"))
+            return ranked(fuse([*matched, *self._present_signals(question, view)], "ranks"))
         scores = Retriever(view, _FACTS, self._embed_query, dense=view.dense).scores([question.text])
-        return ranked(scores + fuse(self._of_now(question, view), "scores") if asks_now(question.text) else scores)
+        if asks_now(question.text):
+            scores = scores + fuse(self._present_signals(question, view), "scores")
+        return ranked(scores)
 
-    def _of_now(self, question: Question, view: FactView) -> list[tuple[float, Scores]]:
-        """Graph, recency and salience, with their weights."""
+    def _present_signals(self, question: Question, view: FactView) -> list[tuple[float, Scores]]:
+        """Return the signals of graph, recency and salience, with their weights."""
         parameters, weights = self._parameters, self._parameters.weights()
         return [
             (weights.graph, view.proximity(question.text, parameters.hops)),
@@ -81,34 +83,36 @@ class FactRanker:
 
 
 def ranked(scores: Scores) -> Ranked:
-    """Scores with the order they give."""
+    """Return the scores with the order they give."""
     return Ranked(scores, order(scores))
 
 
 def signals(
     text: str, fixture: Fixture, embed_query: Callable[[str], Vector], dense: Callable[[Vector], Scores] | None = None
 ) -> tuple[Scores, Scores]:
-    """The dense and the lexical signal of every message of a fixture: no neighbours, no sessions, no priors.
+    """Return the dense and the lexical signal of every message of a fixture: no neighbours, no sessions, no priors.
 
     Args:
-        text: the question's.
-        fixture: messages, words and vectors.
-        embed_query: a text to its vector.
-        dense: the dense score of each for a vector; None: from the fixture's vectors.
+        text: the question.
+        fixture: has the messages, words and vectors.
+        embed_query: returns the vector of a text.
+        dense: returns the dense scores for a vector; None: computed from the fixture's vectors.
     """
-    semantic, lexical = (Retriever(fixture, one, embed_query, dense=dense).scores([text]) for one in (_DENSE, _LEXICAL))
+    semantic, lexical = (
+        Retriever(fixture, channel, embed_query, dense=dense).scores([text]) for channel in (_DENSE, _LEXICAL)
+    )
     return semantic, lexical
 
 
 def asks_now(question: str) -> bool:
-    """Whether a question asks for what is so now, or was lately."""
+    """Tell whether a question asks for the present or most recent state."""
     return _ASKS_NOW.search(question) is not None
 
 
 def recency(began: Moments, now: datetime, days: float) -> Scores:
-    """exp(-age / days) by event time: the later of when a fact began and when it was last said; never by the clock.
+    """Return exp(-age / days) of each fact, by event time: the later of when it began and when it was last said.
 
-    0 days: 0 for every fact.
+    The clock is never read. With 0 days the result is 0 for every fact.
     """
     if not days:
         return np.zeros(len(began))

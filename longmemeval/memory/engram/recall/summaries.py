@@ -1,4 +1,4 @@
-"""Sessions in a line each, by rules, out of facts."""
+"""Summarise sessions in a line each, by rules, from facts."""
 
 from collections.abc import Iterable, Sequence
 
@@ -13,26 +13,26 @@ _MOST_WORDS = 25
 
 
 class Summary(Struct, frozen=True):
-    """What a session was about."""
+    """A line on what a session was about."""
 
     thread_id: str
     text: str
     message_ids: tuple[str, ...]
-    """The messages it is made of."""
+    """The messages it was made from."""
 
 
 def summaries(messages: Sequence[Message], facts: Iterable[Fact]) -> list[Summary]:
-    """One for each session: the facts first told in it, else its first statement; none where there is neither."""
-    told: dict[str, list[Fact]] = {}
+    """Summarise each session by the facts first said in it, else by its first statement; skip it if it has neither."""
+    first_said: dict[str, list[Fact]] = {}
     for fact in facts:
         if fact.version_id.endswith(".1"):
-            told.setdefault(fact.episode_ids[-1].rpartition(":")[0], []).append(fact)
+            first_said.setdefault(fact.episode_ids[-1].rpartition(":")[0], []).append(fact)
     by_thread: dict[str, list[Message]] = {}
     for message in messages:
         by_thread.setdefault(message.thread_id, []).append(message)
     found = []
     for thread_id, thread in by_thread.items():
-        chosen = told.get(thread_id, [])[:_MOST_FACTS]
+        chosen = first_said.get(thread_id, [])[:_MOST_FACTS]
         if chosen:
             ids = tuple(dict.fromkeys(episode for fact in chosen for episode in fact.episode_ids))
             found.append(Summary(thread_id, "; ".join(fact.text for fact in chosen), ids))

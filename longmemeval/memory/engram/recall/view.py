@@ -1,4 +1,4 @@
-"""What a search reads: the facts believed at one moment with arrays over them, and parts held in memory."""
+"""The inputs of a search: the facts believed at one moment with arrays over them, and parts held in memory."""
 
 import re
 from bisect import bisect_right
@@ -32,25 +32,25 @@ from longmemeval.storage.parts import Part
 
 T = TypeVar("T")
 Places = NDArray[np.int64]
-"""Places in a history, or of facts in a view."""
+"""Positions of messages in a history, or of facts in a view."""
 Moments = NDArray[np.datetime64]
 Count = Callable[[Sequence[str]], WordCounts]
 
 _VIEWS = 4
-"""How many are kept with a fixture: the questions on a history are asked on few days."""
+"""Views cached with a fixture: the questions on a history are asked on few days."""
 
 
 def moments(dates: Iterable[datetime]) -> Moments:
-    """Naive dates as an array, to the microsecond."""
+    """Return naive dates as an array, to the microsecond."""
     return np.array(list(dates), dtype="datetime64[us]")
 
 
 class OpenedParts(Fixture):
-    """Parts in memory, for what reads a fixture.
+    """Parts in memory, in place of a prepared fixture.
 
     Args:
         store: the messages.
-        parts: the others, by name, opened.
+        parts: the other parts, opened, by name.
         count: counts the words of messages and facts.
     """
 
@@ -62,7 +62,7 @@ class OpenedParts(Fixture):
         self._opened = {MESSAGES.name: store, WORDS.name: words, **parts}
 
     def part(self, part: Part[T]) -> T:
-        """One of them."""
+        """Return an opened part."""
         found: T = self._opened[part.name]
         return found
 
@@ -71,9 +71,9 @@ class FactView(OpenedParts):
     """The facts believed at one moment as a history of messages, so that the retrievers of messages rank them.
 
     Args:
-        fixture: of the haystack.
-        facts: versions, of which one for each fact is believed.
-        stores: where they are from.
+        fixture: the haystack's.
+        facts: versions, one for each fact that is believed.
+        stores: the stores that hold them.
         believed_at: the moment; None: the end.
     """
 
@@ -105,7 +105,7 @@ class FactView(OpenedParts):
 
     @cached_property
     def siblings(self) -> Places:
-        """How many facts there are of the slot of each, itself included, shape (facts,)."""
+        """The number of facts of the slot of each, itself included, shape (facts,)."""
         numbers: dict[Slot, int] = {}
         slots = [
             numbers.setdefault(slot_of(fact.subject, fact.predicate, fact.object), len(numbers)) for fact in self.facts
@@ -113,7 +113,7 @@ class FactView(OpenedParts):
         return np.bincount(slots)[slots]
 
     def distinct(self, order: Places) -> Places:
-        """The facts of `order` without those that say what another one before them says."""
+        """Return the facts of `order` without those whose text repeats that of an earlier one."""
         if self._texts.max(initial=-1) == len(self._texts) - 1:
             return order
         return order[np.sort(np.unique(self._texts[order], return_index=True)[1])]
@@ -125,38 +125,38 @@ class FactView(OpenedParts):
             [numbers.setdefault(" ".join(fact.text.lower().split()), len(numbers)) for fact in self.facts], np.int64
         )
 
-    def told_in(self, shown: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which facts have all their episodes among the messages that are shown, shape (facts,)."""
+    def covered_by(self, shown: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return a mask of the facts that have all their episodes among the messages that are shown, shape (facts,)."""
         places, starts = self._episodes
-        told: NDArray[np.bool_] = np.logical_and.reduceat(shown[places], starts)
-        return told
+        covered: NDArray[np.bool_] = np.logical_and.reduceat(shown[places], starts)
+        return covered
 
     @cached_property
     def _episodes(self) -> tuple[Places, Places]:
-        """The places in the history of all episodes of facts, fact after fact, and where those of each begin."""
+        """The positions of all facts' episodes in the history, one fact after another, and each fact's start."""
         places = [self._positions[episode] for fact in self.facts for episode in fact.episode_ids]
         counts = [len(fact.episode_ids) for fact in self.facts]
         return np.array(places, np.int64), np.concatenate(([0], np.cumsum(counts)[:-1]))
 
     def proximity(self, question: str, hops: int) -> Scores:
-        """How near each fact is, in the graph, to what the question names: 1 at it, half for each hop."""
+        """Return how near each fact is, in the graph, to the names in the question: 1 at them, halved with each hop."""
         near = np.zeros(len(self._names))
         named = self._named(question) if hops else []
-        one, other = self._edges
+        left, right = self._edges
         if isinstance(self._stores.facts, EmbeddedFacts):  # These arrays are quicker than any graph.
             near[[self._names[name] for name in named]] = 1.0
             for _ in range(hops):
                 before = near.copy()
-                np.maximum.at(near, one, before[other] / 2)
-                np.maximum.at(near, other, before[one] / 2)
+                np.maximum.at(near, left, before[right] / 2)
+                np.maximum.at(near, right, before[left] / 2)
         else:
             distances = self._stores.facts.distances(named, hops, self._when)
             for name in distances.keys() & self._names.keys():
                 near[self._names[name]] = 0.5 ** distances[name]
-        return np.maximum(near[one], near[other])
+        return np.maximum(near[left], near[right])
 
     def dense(self, query: Vector) -> Scores:
-        """The inner product of each fact's vector with `query`, shape (dimension,); shape (facts,)."""
+        """Return the inner product of each fact's vector with `query`, shape (dimension,); shape (facts,)."""
         if self._rows is not None:
             scores: Scores = (self._rows @ query).astype(np.float64)
             return scores
@@ -165,7 +165,7 @@ class FactView(OpenedParts):
 
     @cached_property
     def _rows(self) -> Vectors | None:
-        """The vectors, where they are in memory, shape (facts, dimension)."""
+        """The vectors if they are in memory, shape (facts, dimension)."""
         held = self._stores.vectors
         return held.rows([fact.version_id for fact in self.facts]) if isinstance(held, EmbeddedVectors) else None
 
@@ -177,15 +177,15 @@ class FactView(OpenedParts):
     @cached_property
     def _edges(self) -> tuple[Places, Places]:
         ends = [(self._names[fact.subject], self._names[fact.object]) for fact in self.facts]
-        one, other = np.array(ends, np.int64).reshape(-1, 2).T
-        return one, other
+        left, right = np.array(ends, np.int64).reshape(-1, 2).T
+        return left, right
 
     @cached_property
     def _known_names(self) -> Names:
         return Names(name for name in self._names if name != "user")
 
     def _named(self, question: str) -> list[str]:
-        """The names that stand in a question; the user's is "I"."""
+        """Return the names that occur in a question; the user's is "I"."""
         named = [
             name
             for name in self._known_names.likely(question)
@@ -199,13 +199,13 @@ class FactView(OpenedParts):
 def believed(
     fixture: Fixture, until: datetime | None, store: FactStoreName = "embedded", vectors: VectorStoreName = "embedded"
 ) -> FactView:
-    """The facts of a fixture as they were believed at a moment; None: at the end. The last views are kept.
+    """Return the facts of a fixture as believed at a moment; None: at the end. The last views are cached.
 
     Args:
-        fixture: of the haystack.
+        fixture: the haystack's.
         until: the moment.
-        store: where facts are asked for.
-        vectors: where their vectors are searched.
+        store: the store that is queried for facts.
+        vectors: the store that is searched for their vectors.
     """
     versions = fixture.part(FACTS).facts
     learned = fixture.cached("engram learned", lambda: sorted(fact.created_at for fact in versions))

@@ -1,5 +1,5 @@
-"""Where facts and their vectors are queried: two protocols, the embedded stores, and databases behind the same methods.
+"""Stores for facts and their vectors: two protocols, the embedded stores, and databases with the same methods.
 
-What is kept of a history is its part, or the file of an `Engram`. A store is filled from it when it is opened
-(`synced`), in a namespace of its own, and can be filled again at any time.
+The record of a history is its fixture part, or the file of an `Engram`. A store is filled from it when it is opened
+(`synced`), in its own namespace, and can be filled again at any time.
 """

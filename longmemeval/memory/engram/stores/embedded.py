@@ -1,4 +1,4 @@
-"""The stores that need nothing: facts in memory with a networkx graph, vectors in one matrix."""
+"""The embedded stores: facts in memory with a networkx graph, vectors in one matrix."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 
 class EmbeddedFacts:
-    """Facts in memory. The ledger keeps its versions in one of these: there they are the record itself."""
+    """Facts in memory. The ledger's own versions are one of these, the record that other stores are filled from."""
 
     def __init__(self) -> None:
         self.remove()
 
     def remove(self) -> None:
-        """Empty it."""
+        """Empty the store."""
         self._rows: dict[str, Fact] = {}
         self._by_subject: dict[str, list[str]] = {}
         self._graph: tuple[When, nx.Graph[str]] | None = None
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is nothing to release."""
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -44,10 +44,10 @@ class EmbeddedFacts:
                 self._by_subject.setdefault(fact.subject, []).append(fact.version_id)
 
     def expire(self, facts: Sequence[Fact]) -> None:
-        """Replace open versions by the same with `expired_at`.
+        """Replace open versions by the same versions with `expired_at`.
 
         Raises:
-            ValueError: one is closed already, or more than its expiry differs.
+            ValueError: one is closed already, or differs in more than its expiry.
         """
         self._graph = None
         for fact in facts:
@@ -56,20 +56,21 @@ class EmbeddedFacts:
             self._rows[fact.version_id] = fact
 
     def versions(self, subjects: Names = None, predicate: str | None = None) -> list[Fact]:
-        """All versions in the order they were added."""
+        """Return all versions in the order they were added."""
         found: Iterable[Fact] = self._rows.values()
         if subjects is not None and len(set(subjects)) == 1:
-            found = (self._rows[one] for one in self._by_subject.get(next(iter(subjects)), ()))
+            only = next(iter(subjects))
+            found = (self._rows[version_id] for version_id in self._by_subject.get(only, ()))
         elif subjects is not None:
             found = (fact for fact in found if fact.subject in subjects)
         return [fact for fact in found if predicate in (None, fact.predicate, fact.predicate.partition(":")[0])]
 
     def facts(self, subjects: Names = None, predicate: str | None = None, when: When = NOW) -> list[Fact]:
-        """The versions that hold and are believed, in the order they were added."""
+        """Return the versions that hold and are believed, in the order they were added."""
         return facts_at(self.versions(subjects, predicate), *when)
 
     def distances(self, names: Iterable[str], hops: int, when: When = NOW) -> dict[str, int]:
-        """Names within `hops` of one of `names`. The graph of the last moments asked for is kept."""
+        """Return the names within `hops` of one of `names`, with distances. The graph of the last moments is cached."""
         import networkx as nx
 
         held = self._graph
@@ -82,20 +83,20 @@ class EmbeddedFacts:
 
 
 class EmbeddedVectors:
-    """Vectors in memory, every one of which is compared."""
+    """Vectors in memory, searched exhaustively."""
 
     def __init__(self) -> None:
         self.remove()
 
     def remove(self) -> None:
-        """Empty it."""
+        """Empty the store."""
         self._facts: list[Fact] = []
         self._places: dict[str, int] = {}
         self._vectors: Vectors | None = None
         self._visible: tuple[When, NDArray[np.int64]] | None = None
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is nothing to release."""
 
     def add(self, facts: Sequence[Fact], vectors: Vectors, first: int) -> None:
         """Add versions."""
@@ -107,24 +108,24 @@ class EmbeddedVectors:
         self._vectors = np.concatenate([*held, vectors[new]])
 
     def expire(self, facts: Sequence[Fact]) -> None:
-        """Note when versions expired."""
+        """Record when versions expired."""
         self._visible = None
         for fact in facts:
             self._facts[self._places[fact.version_id]] = fact
 
     def rows(self, ids: Sequence[str]) -> Vectors:
-        """The vectors of some versions, shape (versions, dimension)."""
+        """Return the vectors of some versions, shape (versions, dimension)."""
         return np.zeros((0, 0), np.float32) if self._vectors is None else self._vectors[[self._places[i] for i in ids]]
 
     def held(self) -> dict[str, tuple[str, datetime | None]]:
-        """What there is."""
+        """Return digest and expiry of each version."""
         if self._vectors is None:
             return {}
         pairs = zip(self._facts, self._vectors, strict=True)
         return {fact.version_id: (digest(fact, row), fact.expired_at) for fact, row in pairs}
 
     def search(self, vector: Vector, limit: int, when: When = NOW, ids: Names = None) -> list[tuple[str, float]]:
-        """The nearest versions that hold and are believed. Those of the last moments asked for are kept."""
+        """Return the nearest versions that hold and are believed. Those visible at the last moments are cached."""
         visible = self._visible
         if self._vectors is None:
             return []
@@ -133,7 +134,7 @@ class EmbeddedVectors:
             visible = self._visible = (when, np.array(there, np.int64))
         places = visible[1]
         if ids is not None:
-            chosen = [self._places[one] for one in ids if one in self._places]
+            chosen = [self._places[version_id] for version_id in ids if version_id in self._places]
             places = places[np.isin(places, chosen)]
         scores = (self._vectors @ vector)[places]
         best = np.argsort(-scores, kind="stable")[:limit]

@@ -1,7 +1,7 @@
 """Facts in FalkorDB, in the schema of bi-temporal memories on property graphs: `vt_`, `tt_`, REPLACES, MENTIONS.
 
-Nodes are `Entity`, `Fact` (each version one), `Session` and `Turn`; docs/engram.md maps them to the engine's records.
-Moments are texts that sort as moments do: FalkorDB's own dates end at seconds.
+Nodes are `Entity`, `Fact` (one for each version), `Session` and `Turn`; docs/engram.md maps them to the engine's
+records. Moments are texts that sort as moments do, because FalkorDB's own dates end at seconds.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ from longmemeval.memory.engram.stores.rows import decoded, encoded, in_batches, 
 
 VARIABLE = "LONGMEMEVAL_FALKORDB_URL"
 _GREETING_S, _QUERY_S = 10.0, 600.0
-"""A server that says nothing for so long is not there, or has failed."""
+"""Time-outs: of connecting, and of a query."""
 
 _ADD = (
     "UNWIND $rows AS row MERGE (subject:Entity {name: row.subject}) ON CREATE SET subject.tt_start = row.tt_start "
@@ -60,7 +60,7 @@ _EDGES = (
 def _client(url: str) -> FalkorDB:
     try:
         FalkorDB.from_url(url, socket_timeout=_GREETING_S, socket_connect_timeout=_GREETING_S).list_graphs()
-        # By itself the client gives up on a large batch after a few seconds.
+        # The client's own default gives up on a large batch after a few seconds.
         return FalkorDB.from_url(url, socket_timeout=_QUERY_S, socket_connect_timeout=_GREETING_S)
     except ResponseError as error:
         if "unknown command" not in str(error).lower():
@@ -95,7 +95,7 @@ class FalkorDBFacts:
             for rows in in_batches([_row(fact, seq) for seq, fact in enumerate(facts, start=first)]):
                 for statement in _ADD:
                     self._graph.query(statement, {"rows": rows})
-            sessions = sorted({plain(one.rpartition(":")[0]) for fact in facts for one in fact.episode_ids})
+            sessions = sorted({plain(turn.rpartition(":")[0]) for fact in facts for turn in fact.episode_ids})
             for statement in (_UNCHAIN, _CHAIN):
                 self._graph.query(statement, {"sessions": sessions})
 
@@ -108,7 +108,7 @@ class FalkorDBFacts:
                     raise
 
     def expire(self, facts: Sequence[Fact]) -> None:
-        """Note when versions expired."""
+        """Record when versions expired."""
         rows = [
             {"id": fact.version_id, "tt_end": text_of(fact.expired_at), "record": encoded(fact)}
             for fact in facts
@@ -119,16 +119,16 @@ class FalkorDBFacts:
                 self._graph.query(_EXPIRE, {"rows": batch})
 
     def versions(self, subjects: Names = None, predicate: str | None = None) -> list[Fact]:
-        """All versions in the order they were added."""
+        """Return all versions in the order they were added."""
         return [decoded(row[0]) for row in self._read(_OF_SLOT + _RECORDS, _slot(subjects, predicate))]
 
     def facts(self, subjects: Names = None, predicate: str | None = None, when: When = NOW) -> list[Fact]:
-        """The versions that hold and are believed, in the order they were added."""
+        """Return the versions that hold and are believed, in the order they were added."""
         given = _slot(subjects, predicate) | _moments(when)
         return [decoded(row[0]) for row in self._read(f"{_OF_SLOT} AND {_VISIBLE}{_RECORDS}", given)]
 
     def distances(self, names: Iterable[str], hops: int, when: When = NOW) -> dict[str, int]:
-        """Names within `hops` of one of `names`."""
+        """Return the names within `hops` of one of `names`, with distances."""
         moments = _moments(when)
         return breadth_first(
             map(plain, names),
@@ -146,7 +146,7 @@ class FalkorDBFacts:
                     raise
 
     def close(self) -> None:
-        """Nothing is held of one history."""
+        """Do nothing: the connection is shared by all histories."""
 
     def _read(self, statement: str, given: dict[str, Any]) -> list[list[Any]]:
         with asking("FalkorDB", RedisError):
@@ -188,7 +188,7 @@ def _row(fact: Fact, seq: int) -> dict[str, Any]:
         "salience": fact.salience,
         "record": encoded(fact),
     }
-    turns = [(one, one.rpartition(":")) for one in map(plain, fact.episode_ids)]
+    turns = [(turn, turn.rpartition(":")) for turn in map(plain, fact.episode_ids)]
     return {
         "id": fact.version_id,
         "subject": properties["subject"],
@@ -197,7 +197,7 @@ def _row(fact: Fact, seq: int) -> dict[str, Any]:
         "supersedes": fact.supersedes or "",
         "properties": {name: value for name, value in properties.items() if value is not None},
         "turns": [
-            {"id": one, "session": session, "index": int(number) if number.isdecimal() else 0}
-            for one, (session, _, number) in turns
+            {"id": turn, "session": session, "index": int(number) if number.isdecimal() else 0}
+            for turn, (session, _, number) in turns
         ],
     }

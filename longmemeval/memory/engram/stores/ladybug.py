@@ -1,7 +1,7 @@
-"""Facts in Ladybug, the successor of Kuzu: a graph database in the process, each history a file of its own.
+"""Facts in Ladybug, the successor of Kuzu: an in-process graph database, with a file for each history.
 
 Entities are nodes, each version of a fact is an edge from its subject to its object. Ladybug lets two processes write
-the same file, which breaks it: a lock beside the file keeps others out.
+the same file, which corrupts it: a lock beside the file keeps others out.
 """
 
 from collections.abc import Iterable, Sequence
@@ -51,7 +51,7 @@ class LadybugFacts:
     """One history as one database.
 
     Raises:
-        HarnessError: another process has it.
+        HarnessError: another process has it open.
     """
 
     def __init__(self, place: Namespace) -> None:
@@ -74,21 +74,21 @@ class LadybugFacts:
             self._ask(_ADD, rows=batch)
 
     def expire(self, facts: Sequence[Fact]) -> None:
-        """Note when versions expired."""
+        """Record when versions expired."""
         for batch in in_batches([_row(fact, 0) for fact in facts]):
             self._ask(_EXPIRE, rows=batch)
 
     def versions(self, subjects: Names = None, predicate: str | None = None) -> list[Fact]:
-        """All versions in the order they were added."""
+        """Return all versions in the order they were added."""
         return [decoded(row[0]) for row in self._ask(_OF_SLOT + _RECORDS, **_slot(subjects, predicate))]
 
     def facts(self, subjects: Names = None, predicate: str | None = None, when: When = NOW) -> list[Fact]:
-        """The versions that hold and are believed, in the order they were added."""
+        """Return the versions that hold and are believed, in the order they were added."""
         given = _slot(subjects, predicate) | _moments(when)
         return [decoded(row[0]) for row in self._ask(f"{_OF_SLOT} AND {_VISIBLE}{_RECORDS}", **given)]
 
     def distances(self, names: Iterable[str], hops: int, when: When = NOW) -> dict[str, int]:
-        """Names within `hops` of one of `names`."""
+        """Return the names within `hops` of one of `names`, with distances."""
         moments = _moments(when)
         return breadth_first(
             map(plain, names),
@@ -106,7 +106,7 @@ class LadybugFacts:
                     file.unlink()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Release the file."""
         with self._using:
             self._let_go()
 
@@ -138,7 +138,7 @@ class LadybugFacts:
         with self._using, asking("Ladybug", RuntimeError):
             self._lock()
             if self._connection is None:
-                # By itself it would take 80 percent of the memory, and eight terabytes of addresses.
+                # By default it would take 80 percent of the memory, and eight terabytes of address space.
                 database = Database(str(self._path), buffer_pool_size=64 << 20, max_db_size=1 << 32, max_num_threads=2)
                 self._connection = Connection(database)
                 for table in _TABLES:

@@ -1,6 +1,6 @@
-"""Vectors in LanceDB, in the process: each history a table in the folder of stores.
+"""Vectors in LanceDB, in the process: a table for each history in the folder of stores.
 
-Without an index a search compares with every vector that passes the filter.
+There is no index, so a search compares with every vector that passes the filter.
 """
 
 from collections.abc import Collection, Sequence
@@ -47,7 +47,7 @@ class LanceDBVectors:
             table.merge_insert("version_id").when_not_matched_insert_all().execute(fresh)
 
     def expire(self, facts: Sequence[Fact]) -> None:
-        """Note when versions expired."""
+        """Record when versions expired."""
         table = self._table()
         if table is None or not facts:
             return
@@ -57,7 +57,7 @@ class LanceDBVectors:
                 table.update(where=f"version_id IN ({_listed(ids)})", values={"expired_at": number_of(expired_at)})
 
     def held(self) -> dict[str, tuple[str, datetime | None]]:
-        """What there is."""
+        """Return digest and expiry of each version, in the order they were added."""
         table = self._table()
         if table is None:
             return {}
@@ -68,7 +68,7 @@ class LanceDBVectors:
         return {row["version_id"]: (row["digest"], moment_of(row["expired_at"])) for row in rows}
 
     def search(self, vector: Vector, limit: int, when: When = NOW, ids: Names = None) -> list[tuple[str, float]]:
-        """The nearest versions that hold and are believed."""
+        """Return the nearest versions that hold and are believed."""
         table = self._table()
         if table is None or not limit or (ids is not None and not ids):
             return []
@@ -91,10 +91,10 @@ class LanceDBVectors:
             self._database.drop_table(self._name, ignore_missing=True)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is nothing to release."""
 
     def _table(self) -> Table | None:
-        """The table as it is now; None before there is one."""
+        """Return the current table; None if there is none yet."""
         with asking("LanceDB", *_ERRORS):
             try:
                 return self._database.open_table(self._name)
@@ -109,4 +109,4 @@ def _between(start: str, end: str, moment: datetime) -> str:
 
 
 def _listed(ids: Collection[str]) -> str:
-    return ", ".join("'" + one.replace("'", "''") + "'" for one in ids)
+    return ", ".join("'" + version_id.replace("'", "''") + "'" for version_id in ids)

@@ -15,19 +15,19 @@ from longmemeval.settings import folders
 from longmemeval.storage.fixture import Fixture
 
 _PATIENCE_S = 30.0
-"""Another run over the same histories goes on to the next one, or has them open until it ends."""
+"""Seconds to wait for another run over the same histories to go on to its next one, or to end."""
 
 
 def stores_key(store: FactStoreName, vectors: VectorStoreName) -> tuple[str, ...]:
-    """What they are kept by, with the fixture."""
+    """Return the key under which the stores are cached with a fixture."""
     return ("engram-stores", store, vectors)
 
 
 def stores_of(fixture: Fixture, store: FactStoreName, vectors: VectorStoreName) -> Stores:
-    """The stores that a fixture's facts are asked for in. Kept with the fixture.
+    """Return the stores in which a fixture's facts are queried. Cached with the fixture.
 
-    Their namespace is named after the bytes of the parts: another state of the history is another namespace, and what
-    one process reads no other one changes.
+    Their namespace is derived from the bytes of the parts: another state of the history has another namespace, so no
+    process changes what another one reads.
 
     Raises:
         HarnessError: a store cannot be opened.

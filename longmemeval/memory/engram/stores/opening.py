@@ -1,4 +1,4 @@
-"""Stores by name: which there are, where they keep what they hold, and who shares one."""
+"""Open stores by name, and share open ones within the process."""
 
 import hashlib
 import importlib
@@ -20,23 +20,23 @@ _HERE = "longmemeval.memory.engram.stores"
 
 
 def namespace(label: str, identity: str, folder: Path, patience_s: float = 0.0) -> Namespace:
-    """A place that no other history has.
+    """Return a namespace that no other history has.
 
     Args:
-        label: what a person knows the history by.
-        identity: what tells it from all others.
-        folder: for files.
-        patience_s: how long to wait for files that another process has open.
+        label: a readable name of the history.
+        identity: a text that is unique to the history.
+        folder: the folder for files.
+        patience_s: seconds to wait for files that another process has open.
     """
     readable = re.sub(r"\W+", "_", label, flags=re.ASCII).strip("_").lower()[:30]
     return Namespace(f"engram_{readable}_{hashlib.sha256(identity.encode()).hexdigest()[:16]}", folder, patience_s)
 
 
 def open_facts(store: FactStoreName, place: Namespace) -> FactStore:
-    """The store of one history, as it was left.
+    """Open the fact store of one history, with its earlier contents.
 
     Raises:
-        HarnessError: its client is not installed, its server is not there, or another process has it.
+        HarnessError: its client is not installed, its server does not answer, or another process has it open.
     """
     if store == "embedded":
         return EmbeddedFacts()
@@ -44,7 +44,7 @@ def open_facts(store: FactStoreName, place: Namespace) -> FactStore:
 
 
 def open_vectors(store: VectorStoreName, place: Namespace) -> FactVectors:
-    """The same for vectors."""
+    """Open the vector store of one history as `open_facts` does."""
     if store == "embedded":
         return EmbeddedVectors()
     return cast(FactVectors, _shared(store, "vectors", place))
@@ -63,7 +63,7 @@ _opening = Lock()
 
 
 def _shared(store: str, kind: str, place: Namespace) -> object:
-    """One object for each history and process: what locks its files is opened once."""
+    """Return one object for each history and process, so that a store that locks its files is opened once."""
     try:
         module = importlib.import_module(f"{_HERE}.{store}")
     except ModuleNotFoundError as error:

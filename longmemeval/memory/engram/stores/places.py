@@ -1,4 +1,4 @@
-"""Where databases are, and the locks on files that one process at a time may open."""
+"""Addresses of databases, and locks on files that one process at a time may open."""
 
 import os
 import time
@@ -15,23 +15,23 @@ _LOOK_S = 0.05
 
 
 class Namespace(NamedTuple):
-    """The place of one history in a store."""
+    """The namespace of one history in a store."""
 
     name: str
-    """Small letters, digits and underscores, at most 54: names a graph, a table or a file."""
+    """Lower-case letters, digits and underscores, at most 54: the name of a graph, a table or a file."""
     folder: Path
-    """Where a store without a server keeps its files."""
+    """The folder of stores without a server."""
     patience_s: float = 0.0
-    """How long to wait for files that another process has open."""
+    """Seconds to wait for files that another process has open."""
 
 
 def address(variable: str, usual: str) -> str:
-    """Of a server, from the environment."""
+    """Return the address of a server from the environment, or the default `usual`."""
     return os.environ.get(variable) or usual
 
 
 def unreachable(server: str, variable: str, error: Exception) -> HarnessError:
-    """For the user, where a server does not answer or refuses."""
+    """Return the error for a server that does not answer or refuses."""
     return HarnessError(
         f"{server} cannot be reached: {' '.join(str(error).split())}",
         where=variable,
@@ -41,7 +41,7 @@ def unreachable(server: str, variable: str, error: Exception) -> HarnessError:
 
 @contextmanager
 def asking(server: str, *errors: type[Exception]) -> Iterator[None]:
-    """Makes of a database's own errors one that says which question could not be answered.
+    """Turn a database's own errors into one that fails the question being answered.
 
     Raises:
         RecallError: one of `errors` was raised.
@@ -58,7 +58,7 @@ class OwnsFiles(Protocol):
     """A store whose files one process at a time may open."""
 
     def let_go_if_idle(self) -> None:
-        """Let go of the files, which the next question opens again, unless a question is under way."""
+        """Release the files, which the next question reopens, unless a question is under way."""
         ...
 
 
@@ -66,17 +66,17 @@ _owners = WeakSet[OwnsFiles]()
 
 
 def locked_files(path: Path, owner: OwnsFiles, patience_s: float) -> AbstractContextManager[None]:
-    """Lock the file or folder of an engine in the process as long as the result is kept.
+    """Lock the file or folder of an in-process database for as long as the result is referenced.
 
-    Who waits lets go of all other files of this process, so that no two processes wait for each other.
+    While it waits, this process releases all its other files, so that no two processes wait for each other.
 
     Args:
         path: the file or folder.
-        owner: the store that is to have it.
+        owner: the store to open.
         patience_s: seconds to wait.
 
     Raises:
-        HarnessError: another process has them.
+        HarnessError: another process has it open.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + patience_s

@@ -1,7 +1,7 @@
-"""Facts in PostgreSQL, and their vectors by pgvector: each history two tables in the schema `longmemeval`.
+"""Facts in PostgreSQL, and their vectors by pgvector: two tables for each history in the schema `longmemeval`.
 
 Searches compare with every vector that passes the filter: an approximate index would look at the nearest first and
-leave out what the filter lets through.
+miss some that pass the filter.
 """
 
 from collections.abc import Iterable, Sequence
@@ -41,7 +41,7 @@ _OF_SLOT = (
 
 
 def _server() -> str:
-    """Its address; where none is given libpq's own variables are in force."""
+    """Return the server's address; if none is given, libpq's own variables apply."""
     url = address(VARIABLE, "")
     _greet(url)
     return url
@@ -57,7 +57,7 @@ def _greet(url: str) -> None:
 
 
 def _make(connection: psycopg.Connection, there: str, statement: str) -> None:
-    """Make what is not there; two processes that make it at once would meet in the catalogue."""
+    """Create what is missing, under a lock: two processes that do so at once would clash in the catalogue."""
     connection.execute("SELECT pg_advisory_xact_lock(hashtext('longmemeval'))")
     if not any(row[0] for row in connection.execute(there).fetchall()):
         connection.execute(statement)
@@ -72,9 +72,9 @@ class _Table:
         self._columns = columns
 
     def add(self, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Rows, those that are there already left as they are; the table is made where it is missing."""
+        """Insert rows and leave existing ones as they are; the table is created if it is missing."""
         with asking("PostgreSQL", psycopg.Error), psycopg.connect(self._url) as connection:
-            # Two processes that make one table at once would meet in the catalogue.
+            # Two processes that create one table at once would clash in the catalogue.
             connection.execute("SELECT pg_advisory_xact_lock(hashtext(%(name)s))", {"name": self._name})
             connection.execute(f"CREATE TABLE IF NOT EXISTS {self._name} ({self._columns})")
             connection.execute(f"CREATE TEMP TABLE fresh (LIKE {self._name}) ON COMMIT DROP")
@@ -91,7 +91,7 @@ class _Table:
                 cursor.executemany(statement, rows)
 
     def read(self, columns: str, rest: str, **given: object) -> list[tuple[Any, ...]]:
-        """What a SELECT gives; nothing where there is no table."""
+        """Return the rows of a SELECT; none if there is no table."""
         with asking("PostgreSQL", psycopg.Error):
             try:
                 return _reading(self._url).execute(f"SELECT {columns} FROM {self._name} {rest}", given).fetchall()
@@ -99,7 +99,7 @@ class _Table:
                 return []
 
     def remove(self) -> None:
-        """Drop it."""
+        """Drop the table."""
         with asking("PostgreSQL", psycopg.Error), psycopg.connect(self._url) as connection:
             connection.execute(f"DROP TABLE IF EXISTS {self._name}")
 
@@ -108,7 +108,7 @@ _connections: dict[str, psycopg.Connection] = {}
 
 
 def _reading(url: str) -> psycopg.Connection:
-    """The one connection of this process that questions go through, made again where it was lost."""
+    """Return this process's connection for queries, reopened if it was lost."""
     held = _connections.get(url)
     if held is None or held.closed:
         held = _connections[url] = psycopg.connect(url, autocommit=True)
@@ -130,7 +130,7 @@ class PostgresFacts:
         self._table.add(_row(fact, seq) for seq, fact in enumerate(facts, start=first))
 
     def expire(self, facts: Sequence[Fact]) -> None:
-        """Note when versions expired."""
+        """Record when versions expired."""
         rows = [
             {"version_id": fact.version_id, "expired_at": fact.expired_at, "record": encoded(fact)} for fact in facts
         ]
@@ -138,18 +138,18 @@ class PostgresFacts:
             self._table.change("expired_at = %(expired_at)s, record = %(record)s", rows)
 
     def versions(self, subjects: Names = None, predicate: str | None = None) -> list[Fact]:
-        """All versions in the order they were added."""
+        """Return all versions in the order they were added."""
         found = self._table.read("record", f"WHERE {_OF_SLOT} ORDER BY seq", **_slot(subjects, predicate))
         return [decoded(row[0]) for row in found]
 
     def facts(self, subjects: Names = None, predicate: str | None = None, when: When = NOW) -> list[Fact]:
-        """The versions that hold and are believed, in the order they were added."""
+        """Return the versions that hold and are believed, in the order they were added."""
         given = _slot(subjects, predicate) | when._asdict()
         found = self._table.read("record", f"WHERE {_OF_SLOT} AND {_VISIBLE} ORDER BY seq", **given)
         return [decoded(row[0]) for row in found]
 
     def distances(self, names: Iterable[str], hops: int, when: When = NOW) -> dict[str, int]:
-        """Names within `hops` of one of `names`."""
+        """Return the names within `hops` of one of `names`, with distances."""
         touching = f"WHERE (subject = ANY(%(names)s) OR object = ANY(%(names)s)) AND {_VISIBLE}"
 
         def edges(frontier: list[str]) -> Iterable[tuple[str, str]]:
@@ -163,7 +163,7 @@ class PostgresFacts:
         self._table.remove()
 
     def close(self) -> None:
-        """Nothing is held of one history."""
+        """Do nothing: the connection is shared by all histories."""
 
 
 class PostgresVectors:
@@ -194,17 +194,17 @@ class PostgresVectors:
         )
 
     def expire(self, facts: Sequence[Fact]) -> None:
-        """Note when versions expired."""
+        """Record when versions expired."""
         if facts:
             rows = [{"version_id": fact.version_id, "expired_at": fact.expired_at} for fact in facts]
             self._table.change("expired_at = %(expired_at)s", rows)
 
     def held(self) -> dict[str, tuple[str, datetime | None]]:
-        """What there is."""
+        """Return digest and expiry of each version, in the order they were added."""
         return {row[0]: (row[1], row[2]) for row in self._table.read("version_id, digest, expired_at", "ORDER BY seq")}
 
     def search(self, vector: Vector, limit: int, when: When = NOW, ids: Names = None) -> list[tuple[str, float]]:
-        """The nearest versions that hold and are believed."""
+        """Return the nearest versions that hold and are believed."""
         found = self._table.read(
             "version_id, -(vector <#> %(vector)s::vector)",
             f"WHERE {_VISIBLE} AND (%(ids)s::text[] IS NULL OR version_id = ANY(%(ids)s::text[])) "
@@ -221,7 +221,7 @@ class PostgresVectors:
         self._table.remove()
 
     def close(self) -> None:
-        """Nothing is held of one history."""
+        """Do nothing: the connection is shared by all histories."""
 
 
 def _slot(subjects: Names, predicate: str | None) -> dict[str, Any]:
@@ -233,12 +233,12 @@ def _stamps(fact: Fact) -> tuple[datetime | None, ...]:
 
 
 def _row(fact: Fact, seq: int) -> tuple[Any, ...]:
-    texts = [plain(one) for one in (fact.subject, fact.predicate, fact.object, fact.text)]
-    episodes = [plain(one) for one in fact.episode_ids]
+    texts = [plain(text) for text in (fact.subject, fact.predicate, fact.object, fact.text)]
+    episodes = [plain(episode_id) for episode_id in fact.episode_ids]
     rest = (fact.supersedes, fact.disputed, *_stamps(fact), encoded(fact))
     return seq, fact.version_id, fact.fact_id, *texts, episodes, *rest
 
 
 def _literal(vector: Vector) -> str:
-    """As pgvector reads it; nine digits are every bit of a 32-bit float."""
+    """Return a vector as pgvector reads it; nine digits keep every bit of a 32-bit float."""
     return "[" + ",".join(f"{value:.9g}" for value in vector.tolist()) + "]"

@@ -1,4 +1,4 @@
-"""Vectors in Qdrant's own engine, in the process (Qdrant Edge): each history a shard of its own.
+"""Vectors in Qdrant's in-process engine (Qdrant Edge): a shard for each history.
 
 Searches compare with every vector that passes the filter.
 """
@@ -36,10 +36,10 @@ from longmemeval.memory.engram.stores.rows import NEVER, digest, moment_of, numb
 
 
 class QdrantVectors:
-    """One history as one shard. Its points are numbered by the place of their versions.
+    """One history as one shard. Its points are numbered by the positions of their versions.
 
     Raises:
-        HarnessError: another process has it.
+        HarnessError: another process has it open.
     """
 
     def __init__(self, place: Namespace) -> None:
@@ -52,7 +52,7 @@ class QdrantVectors:
         self._opened()
 
     def _opened(self) -> EdgeShard | None:
-        """The shard; None before there is one."""
+        """Return the shard; None if there is none yet."""
         if self._files is None:
             self._files = locked_files(self._path, self, self._patience_s)
             if self._path.exists():
@@ -71,7 +71,7 @@ class QdrantVectors:
             if shard is None:
                 self._path.mkdir(parents=True)
                 parameters = EdgeVectorParams(size=vectors.shape[1], distance=Distance.Dot)
-                # Without a log of writes, which would take 64 MB for each history: `flush` makes them last.
+                # Without a write-ahead log, which would take 64 MB for each history: `flush` makes writes durable.
                 shard = EdgeShard.create(str(self._path), EdgeConfig(vectors=parameters, wal_enabled=False))
                 self._shard = shard
             shard.update(UpdateOperation.upsert_points(points, update_mode=UpdateMode.InsertOnly))
@@ -79,7 +79,7 @@ class QdrantVectors:
             self._places |= {fact.version_id: seq for seq, fact in enumerate(facts, start=first)}
 
     def expire(self, facts: Sequence[Fact]) -> None:
-        """Note when versions expired."""
+        """Record when versions expired."""
         with self._using, asking("Qdrant", Exception):
             shard = self._opened()
             if shard is None or not facts:
@@ -90,14 +90,14 @@ class QdrantVectors:
             shard.flush()
 
     def held(self) -> dict[str, tuple[str, datetime | None]]:
-        """What there is."""
+        """Return digest and expiry of each version, in the order they were added."""
         with self._using, asking("Qdrant", Exception):
             shard = self._opened()
             rows = _payloads(shard) if shard else []
         return {row["version_id"]: (row["digest"], moment_of(row["expired_at"])) for row in rows}
 
     def search(self, vector: Vector, limit: int, when: When = NOW, ids: Names = None) -> list[tuple[str, float]]:
-        """The nearest versions that hold and are believed."""
+        """Return the nearest versions that hold and are believed."""
         conditions = _between("valid_at", "invalid_at", when.as_of) if when.as_of else []
         if when.believed_at is None:
             conditions.append(FieldCondition(key="expired_at", range=RangeFloat(gte=NEVER)))
@@ -126,7 +126,7 @@ class QdrantVectors:
             shutil.rmtree(self._path, ignore_errors=True)
 
     def close(self) -> None:
-        """Let go of the folder."""
+        """Release the folder."""
         with self._using, asking("Qdrant", Exception):
             self._close()
 
@@ -151,7 +151,7 @@ class QdrantVectors:
 
 
 def _payloads(shard: EdgeShard) -> list[dict[str, Any]]:
-    """Of all points, in the order they were added."""
+    """Return the payloads of all points, in the order they were added."""
     records, _ = shard.scroll(ScrollRequest(limit=1 << 31, with_payload=True, with_vector=False))
     return [record.payload or {} for record in sorted(records, key=lambda record: record.id)]
 

@@ -1,4 +1,4 @@
-"""A version of a fact as a database has it: columns to search by, and the record itself, word for word."""
+"""Rows of versions of facts: columns to search by, and the complete record."""
 
 import hashlib
 from collections.abc import Sequence
@@ -12,21 +12,21 @@ from longmemeval.errors import RecallError
 from longmemeval.memory.engram.records import Fact
 
 FOREVER = "9999-12-31T23:59:59.999999"
-"""What stands for "still" where a database compares texts."""
+"""The text that stands for "still" in databases that compare texts."""
 
 
 def text_of(moment: datetime) -> str:
-    """A moment as a text that sorts as moments do."""
+    """Return a moment as a text that sorts as moments do."""
     return moment.isoformat(timespec="microseconds")
 
 
 def plain(text: str) -> str:
-    """A text without the zero characters that databases refuse."""
+    """Return a text without the zero characters that databases refuse."""
     return text.replace("\0", "")
 
 
 def number_of(moment: datetime | None) -> int:
-    """A moment as microseconds since 1970, by which engines without dates filter; None: the last there is."""
+    """Return a moment as microseconds since 1970, for engines without dates; None: the last possible moment."""
     age = (moment or datetime.max) - datetime(1970, 1, 1)
     return (age.days * 86_400 + age.seconds) * 1_000_000 + age.microseconds
 
@@ -35,24 +35,24 @@ NEVER = number_of(None)
 
 
 def moment_of(number: int) -> datetime | None:
-    """The moment again."""
+    """Return the moment of a number, the inverse of `number_of`."""
     return None if number == NEVER else datetime(1970, 1, 1) + timedelta(microseconds=number)
 
 
 def encoded(fact: Fact) -> str:
-    """The record as JSON."""
+    """Return the record as JSON."""
     return msgspec.json.encode(fact).decode()
 
 
 class DamagedRecordError(RecallError):
-    """A store holds something that is no record of a fact."""
+    """A stored record cannot be decoded as a fact."""
 
 
 def decoded(record: str) -> Fact:
-    """Return the record again.
+    """Return the fact of a record.
 
     Raises:
-        DamagedRecordError: it is none.
+        DamagedRecordError: the record is invalid.
     """
     try:
         return msgspec.json.decode(record, type=Fact)
@@ -64,11 +64,11 @@ def decoded(record: str) -> Fact:
 
 
 def digest(fact: Fact, vector: Vector) -> str:
-    """What tells whether a store holds this version, and its vector, as they are; its expiry apart."""
+    """Return a hash that tells whether a store holds exactly this version and vector, expiry aside."""
     open_version = msgspec.structs.replace(fact, expired_at=None)
     return hashlib.sha256(msgspec.json.encode(open_version) + vector.astype("<f4").tobytes()).hexdigest()[:32]
 
 
 def in_batches(rows: Sequence[dict[str, Any]], size: int = 1000) -> list[list[dict[str, Any]]]:
-    """The rows, so many at a time."""
+    """Split rows into batches of at most `size`."""
     return [list(rows[start : start + size]) for start in range(0, len(rows), size)]

@@ -1,4 +1,4 @@
-"""Stores brought to what a history's record says: filled the first time, added to afterwards."""
+"""Bring stores up to date with a history's record: filled the first time, added to afterwards."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,19 +12,19 @@ from longmemeval.memory.engram.stores.rows import DamagedRecordError, digest
 
 
 class Stores(NamedTuple):
-    """Where the facts of one history are asked for."""
+    """The stores in which the facts of one history are queried."""
 
     facts: FactStore
     vectors: FactVectors
 
 
 def fill_facts(store: FactStore, wanted: Sequence[Fact]) -> None:
-    """Make `store` hold these versions and no others: what is missing is added.
+    """Make `store` hold exactly these versions, adding those that are missing.
 
-    A store that contradicts, or is damaged, is emptied first.
+    A store that contradicts them, or is damaged, is emptied first.
 
     Args:
-        store: whatever it holds.
+        store: may hold anything.
         wanted: all versions, in the order they were learned.
     """
     held: list[Fact] | None
@@ -40,15 +40,15 @@ def fill_facts(store: FactStore, wanted: Sequence[Fact]) -> None:
 
 
 def fill_vectors(store: FactVectors, wanted: Sequence[Fact], vectors: Vectors) -> None:
-    """The same for vectors.
+    """Make `store` hold the vectors of exactly these versions.
 
     Args:
-        store: whatever it holds.
+        store: may hold anything.
         wanted: all versions, in the order they were learned.
-        vectors: of each, of length 1, shape (versions, dimension).
+        vectors: a vector of length 1 for each version, shape (versions, dimension).
     """
     held = list(store.held().items())
-    open_before = [(one, stamp) for one, (stamp, _) in held]
+    open_before = [(version_id, stamp) for version_id, (stamp, _) in held]
     now = [(fact.version_id, digest(fact, row)) for fact, row in zip(wanted[: len(held)], vectors, strict=False)]
     reopened = any(
         expired is not None and fact.expired_at != expired
@@ -63,7 +63,7 @@ def fill_vectors(store: FactVectors, wanted: Sequence[Fact], vectors: Vectors) -
 
 
 def _begins_with(wanted: Sequence[Fact], held: Sequence[Fact]) -> bool:
-    """Whether `held` is what a store holds that only has to be added to."""
+    """Tell whether a store that holds `held` need only be added to."""
     return len(held) <= len(wanted) and all(
         before in (fact, msgspec.structs.replace(fact, expired_at=None))
         for fact, before in zip(wanted, held, strict=False)
@@ -71,10 +71,10 @@ def _begins_with(wanted: Sequence[Fact], held: Sequence[Fact]) -> bool:
 
 
 class FollowedFacts:
-    """A store that follows a record which grows: what is new since the last look is added before a question.
+    """A store that follows a growing record: new versions are added before each query.
 
     Args:
-        store: where questions are put.
+        store: the store that is queried.
     """
 
     def __init__(self, store: FactStore) -> None:
@@ -82,7 +82,7 @@ class FollowedFacts:
         self._seen: list[Fact] | None = None
 
     def now(self, wanted: list[Fact]) -> FactStore:
-        """The store, with all versions that the record holds now."""
+        """Return the store after adding the versions that are new in the record."""
         if self._seen is None or not _begins_with(wanted, self._seen):
             fill_facts(self._store, wanted)
         elif wanted != self._seen:
