@@ -343,7 +343,7 @@ class Engine:
             RecallError: a database does not answer; the file is written.
         """
         if self._path is None:
-            raise HarnessError("This memory has no file", fix="Give it a path when you begin it")
+            raise HarnessError("This memory has no file", fix="Give it a path when you create it")
         write_atomic(self._path, self.persist())
         self._follow()
 

@@ -1,5 +1,5 @@
 """Typed nodes: memory types that are data, one YAML file each, and the entries that are extracted by them.
 
 A node says what its entries look like (fields, types, choices), how a chat model is asked for them, how rules find them
-where no model is configured, and what of an entry is embedded. `docs/typed-nodes.md` shows how to add one.
+without a model, and which text of an entry is embedded. `docs/typed-nodes.md` shows how to add one.
 """

@@ -1,4 +1,4 @@
-"""What nodes hold: entries, each with the words of the text that prove it."""
+"""Entries of nodes, each with the words of the text that prove it."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
@@ -20,7 +20,7 @@ MAX_ITEMS = 20
 
 
 class EntryDate(Struct, frozen=True):
-    """The days a field names, both ends included, beside the words that do."""
+    """The days that a field names, both ends included, and the words for them."""
 
     phrase: str
     start: date
@@ -33,38 +33,38 @@ class EntryDate(Struct, frozen=True):
 
 
 class Entry(Struct, frozen=True, omit_defaults=True):
-    """One memory of a node."""
+    """One memory, of the type of its node."""
 
     node: str
     values: dict[str, Value]
-    """By field; empty ones are left out. Of a date the words of the text."""
+    """Values by field; empty ones are left out. The value of a date is the words of the text."""
     evidence: str
-    """What was said, word for word."""
+    """The words that prove it, verbatim."""
     message_ids: tuple[str, ...]
-    """Where it was said; more than one only when several turns say the same words."""
+    """The messages that contain the evidence; several only if several turns say the same words."""
     thread_id: str
     said_at: datetime
     dates: dict[str, EntryDate] = {}
-    """By field, those whose words name days."""
+    """Days by field, for fields whose words name days."""
 
 
 class NodesFile(Struct, frozen=True):
-    """A part's content."""
+    """The contents of a part."""
 
     format: int
     entries: tuple[Entry, ...]
     dropped: dict[str, int] = {}
-    """How many entries were not kept, by reason."""
+    """Entries that were dropped, by reason."""
 
 
 def encode_entries(entries: Sequence[Entry], dropped: Mapping[str, int]) -> bytes:
-    """The part's bytes: indented JSON, the same for the same entries."""
+    """Return the part's bytes: indented JSON, the same for the same entries."""
     file = NodesFile(FORMAT, tuple(entries), dict(sorted(dropped.items())))
     return msgspec.json.format(msgspec.json.encode(file, order="deterministic"), indent=2) + b"\n"
 
 
 def decode_entries(data: bytes, where: str) -> NodesFile:
-    """The entries that `encode_entries` wrote.
+    """Return the entries that `encode_entries` wrote.
 
     Raises:
         FixtureError: newer format, or not such a part.
@@ -73,7 +73,7 @@ def decode_entries(data: bytes, where: str) -> NodesFile:
 
 
 def text_of(entry: Entry, template: str) -> str:
-    """An entry by one of its node's templates; a date as days, or in its own words where it names none."""
+    """Render an entry by one of its node's templates; a date as days, or in its own words if it names none."""
     values = {name: _as_text(value) for name, value in entry.values.items()}
     values |= {name: day.shown for name, day in entry.dates.items()}
     return filled(template, values)
@@ -88,9 +88,9 @@ def _as_text(value: Value) -> str:
 
 
 def checked_values(raw: Mapping[str, object], node: NodeType) -> dict[str, Value] | Drop:
-    """The values of an entry as its node wants them, or why it is none.
+    """Return the values of an entry converted to the node's types, or why the entry is dropped.
 
-    A blank value is none; a number may be written as text. Fields the node does not have are left out.
+    Blank values are left out, and so are fields that the node does not have; a number may be written as text.
     """
     values: dict[str, Value] = {}
     for name, field in node.fields.items():
@@ -119,7 +119,7 @@ def _converted(raw: object, kind: str, choices: Sequence[str]) -> Value | None:
         items = raw if isinstance(raw, list) else [raw]
         if len(items) > MAX_ITEMS:
             raise ValueError(f"{len(items)} items, at most {MAX_ITEMS}")
-        return [text for text in (text_value(one, MAX_TEXT) for one in items) if text] or None
+        return [text for text in (text_value(item, MAX_TEXT) for item in items) if text] or None
     text = text_value(raw, MAX_TEXT)
     if kind == "choice" and text:
         chosen = {choice.casefold(): choice for choice in choices}.get(text.casefold())

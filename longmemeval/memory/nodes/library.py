@@ -20,45 +20,45 @@ _MOST_NODES = 32
 
 
 class NodeSet(Struct, frozen=True):
-    """The nodes a memory is made of, in the order of their names."""
+    """The nodes of a memory, in the order of their names."""
 
     nodes: tuple[NodeType, ...]
     hashes: tuple[tuple[str, str], ...]
-    """The name of each node with the hash of all its file says."""
+    """The name of each node with the hash of its resolved file."""
 
     @property
     def key(self) -> str:
-        """Tells one set from another: 8 hexadecimal digits."""
+        """A short identifier of the set: 8 hexadecimal digits."""
         return sha256_text(msgspec.json.encode(self.hashes).decode())[:8]
 
     def node(self, name: str) -> NodeType:
-        """A node by its name."""
+        """Return a node by its name."""
         return next(node for node in self.nodes if node.name == name)
 
 
 @lru_cache(maxsize=1)
 def shipped_nodes() -> NodeSet:
-    """Temporal events, attributes, processes of a life, relationships."""
+    """Return the shipped nodes: temporal events, attributes, processes of a life, relationships."""
     folder = resources.files("longmemeval.memory.nodes") / "shipped"
-    files = [one for one in folder.iterdir() if one.name.endswith(_ENDINGS)]
-    return _node_set((one.name, one.read_bytes()) for one in files)
+    files = [file for file in folder.iterdir() if file.name.endswith(_ENDINGS)]
+    return _node_set((file.name, file.read_bytes()) for file in files)
 
 
 def load_nodes(folder: str | None) -> NodeSet:
-    """The nodes of a folder, one YAML file each; None: the shipped ones.
+    """Return the nodes of a folder, one YAML file each; None: the shipped ones.
 
-    A file `extends: NAME` takes everything from the shipped node of that name that it does not say itself. A file that
-    says `extends: NAME` and no more is that node.
+    A file with `extends: NAME` takes from the shipped node of that name every key that it does not set itself; with no
+    other key it is that node.
 
     Raises:
-        HarnessError: no such folder, no YAML in it, two nodes of one name, or a file that is no node.
+        HarnessError: no such folder, no YAML in it, two nodes of one name, or an invalid file.
     """
     if folder is None:
         return shipped_nodes()
     path = Path(folder).expanduser()
     try:
-        files = sorted(one for one in path.iterdir() if one.suffix in _ENDINGS and not one.name.startswith("."))
-        contents = [(str(one), one.read_bytes()) for one in files]
+        files = sorted(file for file in path.iterdir() if file.suffix in _ENDINGS and not file.name.startswith("."))
+        contents = [(str(file), file.read_bytes()) for file in files]
     except OSError as error:
         raise HarnessError(
             f"The folder of nodes cannot be read: {error.strerror}",
@@ -73,7 +73,7 @@ def _node_set(files: Iterable[tuple[str, bytes]], where: str = "") -> NodeSet:
     for name, data in sorted(files):
         node = parsed_node(data, name)
         if node.name in nodes:
-            raise HarnessError(f"Two files are the node '{node.name}'", where=f"{nodes[node.name][0]}, {name}")
+            raise HarnessError(f"Two files define the node '{node.name}'", where=f"{nodes[node.name][0]}, {name}")
         nodes[node.name] = (name, node)
     if not 0 < len(nodes) <= _MOST_NODES:
         raise HarnessError(
@@ -90,10 +90,10 @@ def _hash(node: NodeType) -> str:
 
 
 def parsed_node(data: bytes, where: str) -> NodeType:
-    """The node that a YAML file describes.
+    """Return the node that a YAML file describes.
 
     Args:
-        data: the file's bytes.
+        data: the bytes of the file.
         where: the file, for errors.
 
     Raises:
@@ -133,10 +133,10 @@ _KEYS = {
 
 
 def _refused(error: ValidationError, where: str) -> HarnessError:
-    """The first thing that is wrong: the file, the key, and the nearest name where a name is wrong."""
-    # A key that is misspelled is told before the one that is missing because of it.
+    """Return an error for the first problem: the file, the key, and the nearest name if a name is wrong."""
+    # A misspelled key is reported before the key that is missing because of it.
     problems = error.errors()
-    problem = next((one for one in problems if one["type"] == "extra_forbidden"), problems[0])
+    problem = next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
     place = [str(part) for part in problem["loc"]]
     at = f"{where}, {'.'.join(place)}" if place else where
     if problem["type"] == "extra_forbidden":

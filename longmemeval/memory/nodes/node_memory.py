@@ -22,7 +22,7 @@ from longmemeval.storage.parts import Part
 
 
 def node_parts(parameters: NodeParameters) -> tuple[Part[Any], ...]:
-    """The messages with what ranks them, the entries and their vectors.
+    """Return the messages with the parts that rank them, the entries and their vectors.
 
     Raises:
         HarnessError: the folder of nodes cannot be used.
@@ -32,11 +32,11 @@ def node_parts(parameters: NodeParameters) -> tuple[Part[Any], ...]:
 
 
 class TypedNodes:
-    """Recalls the best entries, and the best messages in what is left of the budget.
+    """Recalls the best entries, and the best messages in the rest of the budget.
 
     Args:
-        parameters: the knobs.
-        tools: what the run lends.
+        parameters: numbers and weights of the recall.
+        tools: from the run.
     """
 
     def __init__(self, parameters: NodeParameters, tools: MemoryTools) -> None:
@@ -48,18 +48,18 @@ class TypedNodes:
         self._messages = RankedSearch("hybrid", parameters, tools.embed_query, tools.analyse)
 
     def texts_to_embed(self, question: Question, names: Sequence[str]) -> Sequence[str]:
-        """What is embedded of `question`: for the entries the whole of it, for the messages as they are searched."""
+        """Return the texts to embed for `question`: all of it for the entries, then those of the search of messages."""
         return [text_to_embed(question.text, names), *self._messages.texts_to_embed(question, names)]
 
     async def recall(self, question: Question, fixture: Fixture) -> Recall:
-        """Entries first, then messages, both in time order."""
+        """Return entries first, then messages, both in time order."""
         return await in_thread(self._recall, question, fixture)
 
     def _recall(self, question: Question, fixture: Fixture) -> Recall:
         store, share = fixture.memory, self._parameters.entry_share
         budget = RenderedBudget(self._parameters.budget, self._count)
         windows, hits = self._windows(question, fixture)
-        # Messages first, in their share; entries then tell what those do not; what is left goes to messages again.
+        # Messages first, up to their share; then entries that add to them; messages again in what is left.
         fitting = self._fitting(windows, store, budget, 1 - share)
         facts, notes = self._facts(question, fixture, budget, set[int]().union(*windows[:fitting]))
         fitting += self._fitting(windows[fitting:], store, budget, 1.0)
@@ -75,12 +75,15 @@ class TypedNodes:
         )
 
     def _windows(self, question: Question, fixture: Fixture) -> tuple[list[set[int]], dict[int, Hit]]:
-        """The places of the best messages with their neighbours, each once, best first; and why each was found."""
+        """Return windows, best first, and the hit of each message found.
+
+        A window is the positions of a message found and of its neighbours, without those of earlier windows.
+        """
         if self._parameters.entry_share == 1:
             return [], {}
         store = fixture.memory
         found = self._messages.rank(question, fixture, self._parameters.top_k)
-        places = [[store.positions[one] for one in unit.message_ids] for unit in found]
+        places = [[store.positions[message_id] for message_id in unit.message_ids] for unit in found]
         hits = {
             place: Hit(rank, unit.score)
             for rank, (unit, of_unit) in enumerate(zip(found, places, strict=True), start=1)
@@ -95,7 +98,7 @@ class TypedNodes:
         return windows, hits
 
     def _fitting(self, windows: Sequence[set[int]], store: MemoryStore, budget: RenderedBudget, share: float) -> int:
-        """How many of the first `windows` fit `share` of the budget."""
+        """Return how many `windows` in a row fit `share` of the budget."""
         for number, window in enumerate(windows):
             if not budget.take_messages([store.messages[place] for place in sorted(window)], share):
                 return number
@@ -104,27 +107,27 @@ class TypedNodes:
     def _facts(
         self, question: Question, fixture: Fixture, budget: RenderedBudget, shown: set[int]
     ) -> tuple[list[RecalledItem], tuple[str, ...]]:
-        """The best entries that fit, none that says what another one or a message at `shown` says."""
+        """Return the best entries that fit, leaving out those that repeat another one or the messages at `shown`."""
         if not self._parameters.entries or not self._parameters.entry_share:
             return [], ()
         ranked, notes = self._entries.ranked(question, fixture)
         said = {fixture.memory.messages[place].message_id for place in shown}
         facts: list[RecalledItem] = []
-        told: list[Entry] = []
+        recalled: list[Entry] = []
         for rank, found in enumerate(ranked, start=1):
             if len(facts) == self._parameters.entries:
                 break
-            if self._is_said(found.entry, said) or any(_repeats(found.entry, other) for other in told):
+            if self._is_said(found.entry, said) or any(_repeats(found.entry, other) for other in recalled):
                 continue
             item = self._item(found, rank)
             if not budget.take_fact(item):
                 break
             facts.append(item)
-            told.append(found.entry)
+            recalled.append(found.entry)
         return facts, notes
 
     def _is_said(self, entry: Entry, said: set[str]) -> bool:
-        """Whether the messages that are shown say all that an entry does: a day that was worked out is more."""
+        """Tell whether the messages shown say everything that an entry does; a resolved day adds to them."""
         return not entry.dates and said.issuperset(entry.message_ids)
 
     def _item(self, found: FoundEntry, rank: int) -> RecalledItem:
@@ -142,6 +145,7 @@ class TypedNodes:
         )
 
 
-def _repeats(one: Entry, other: Entry) -> bool:
-    """Whether two entries were taken from the same words."""
-    return one.message_ids == other.message_ids and (one.evidence in other.evidence or other.evidence in one.evidence)
+def _repeats(entry: Entry, other: Entry) -> bool:
+    """Tell whether two entries were taken from the same words."""
+    same_words = entry.evidence in other.evidence or other.evidence in entry.evidence
+    return entry.message_ids == other.message_ids and same_words

@@ -1,4 +1,4 @@
-"""What can be set on `typed-nodes`."""
+"""The parameters of `typed-nodes`."""
 
 from typing import Annotated, Literal
 

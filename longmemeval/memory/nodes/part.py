@@ -29,7 +29,7 @@ class NodesPart(Part[NodesFile]):
     """The entries of all nodes of a set.
 
     Args:
-        nodes: the set; the shipped one's part is called `nodes`, another's has the beginning of its hash behind.
+        nodes: the set; the shipped one's part is called `nodes`, that of another set ends in the start of its hash.
     """
 
     calls_models = True
@@ -39,22 +39,22 @@ class NodesPart(Part[NodesFile]):
         self.name = "nodes" if nodes.hashes == shipped_nodes().hashes else f"nodes-{nodes.key}"
 
     def settings(self) -> dict[str, Any]:
-        """The beginning of the hash of each node."""
+        """Return the beginning of the hash of each node."""
         return {"nodes": {name: digest[:12] for name, digest in self.nodes.hashes}}
 
     def models(self, options: PartOptions) -> tuple[str, ...]:
-        """The one that extracts, unless rules do."""
+        """Return the chat model that extracts entries, unless rules do."""
         return () if options.node_model == "rules" else (options.node_model,)
 
     def recipe(self, tools: PartTools) -> dict[str, Any]:
-        """Nodes, extractor and its version."""
+        """Return nodes, extractor and its version."""
         model = tools.options.node_model
         if model == "rules":
             return {"extractor": "rules", "version": VERSION, **self.settings()}
         return {**NodeExtractor(tools.chat_model(model), self.nodes).recipe, **self.settings()}
 
     async def make(self, source: PartInput, tools: PartTools) -> PartOutput:
-        """The entries of all sessions whose evidence was said, each once, in the order of the haystack."""
+        """Extract the entries of all sessions, in the order of the haystack, and drop those without evidence."""
         model = tools.options.node_model
         sessions = _sessions(source.haystack, source.messages)
         if model == "rules":
@@ -65,18 +65,18 @@ class NodesPart(Part[NodesFile]):
             found = await gather_limited([partial(extract, session, messages) for session, messages in sessions])
         entries: list[Entry] = []
         dropped: Counter[str] = Counter()
-        for one, (_, messages) in zip(found, sessions, strict=True):
-            kept, lost = proven(one.items, messages)
-            entries += kept
-            dropped.update(one.dropped)
+        for result, (_, messages) in zip(found, sessions, strict=True):
+            supported, lost = proven(result.items, messages)
+            entries += supported
+            dropped.update(result.dropped)
             dropped.update({"evidence": lost} if lost else {})
-        notes = tuple(note for one in found for note in one.notes)
+        notes = tuple(note for result in found for note in result.notes)
         return PartOutput(
             encode_entries(entries, dropped), notes=notes, stats={"entries": len(entries)}, dropped=dict(dropped)
         )
 
     def open(self, stored: Stored) -> NodesFile:
-        """The entries.
+        """Return the entries.
 
         Raises:
             FixtureError: the part is damaged.
@@ -84,7 +84,7 @@ class NodesPart(Part[NodesFile]):
         return decode_entries(stored.data(), stored.where)
 
     def expected(self, source: PartInput, options: PartOptions) -> Expected | None:
-        """A call for each node and session."""
+        """Estimate the calls: one for each node and session."""
         if not self.models(options):
             return None
         calls = len(source.haystack.sessions) * len(self.nodes.nodes)
@@ -100,16 +100,16 @@ class NodesPart(Part[NodesFile]):
         )
 
     def size(self, source: PartInput, options: PartOptions, dimension: int) -> float:
-        """A share of what was said."""
+        """Estimate the size: a share of the history."""
         return _SHARE * source.characters
 
     def flags(self, stored: Stored | None) -> dict[str, str]:
-        """The chat model that extracts, if one does."""
+        """Return the chat model that extracts entries as an option, if one does."""
         recipe = stored.info.recipe if stored and stored.info else {}
         return {"node_model": str(recipe["model"])} if "model" in recipe else {}
 
     def shown(self, stored: Stored) -> str:
-        """The entries by node, each with its day and the words that prove it."""
+        """Show the entries by node, each with its day and evidence."""
         file = stored.part(self)
         lines = []
         for node in self.nodes.nodes:
@@ -120,22 +120,22 @@ class NodesPart(Part[NodesFile]):
         return "\n".join([*lines, *([f"not kept: {', '.join(lost)}"] if lost else [])])
 
     def contradictions(self, stored: Stored) -> Iterator[str]:
-        """Entries whose evidence is not in the messages they name."""
+        """Yield a complaint for each entry whose evidence is not in the messages it names."""
         store = stored.part(MESSAGES)
         for number, entry in enumerate(stored.part(self).entries):
-            if not all(one in store.positions for one in entry.message_ids):
+            if not all(message_id in store.positions for message_id in entry.message_ids):
                 yield f"holds entry {number}, which is from a message that db.json does not hold"
-            elif not Evidence((one, store.message(one).content) for one in entry.message_ids).message_ids(
-                entry.evidence
-            ):
+            elif not Evidence(
+                (message_id, store.message(message_id).content) for message_id in entry.message_ids
+            ).message_ids(entry.evidence):
                 yield f"holds entry {number}, whose evidence is not in {', '.join(entry.message_ids)}"
 
 
 def proven(entries: Sequence[Entry], messages: Sequence[Message]) -> tuple[list[Entry], int]:
-    """The entries whose evidence stands in `messages`, and how many others there are."""
-    evidence = Evidence((one.message_id, one.content) for one in messages)
-    kept = [entry for entry in entries if evidence.message_ids(entry.evidence)]
-    return kept, len(entries) - len(kept)
+    """Return the entries whose evidence is in `messages`, and the number of the others."""
+    evidence = Evidence((message.message_id, message.content) for message in messages)
+    supported = [entry for entry in entries if evidence.message_ids(entry.evidence)]
+    return supported, len(entries) - len(supported)
 
 
 def _sessions(haystack: Haystack, messages: Sequence[Message]) -> list[tuple[Any, list[Message]]]:
@@ -150,7 +150,7 @@ def _shown_day(entry: Entry) -> str:
 
 
 class NodeVectors(VectorsPart):
-    """The vectors of the entries, by the text of each node's embedding template."""
+    """The vectors of the entries, of the text of each node's embedding template."""
 
     index_name = "nodes"
 
@@ -160,7 +160,7 @@ class NodeVectors(VectorsPart):
         self.name = f"{nodes.name}-vectors"
 
     def entries(self, source: PartInput, options: PartOptions) -> tuple[list[VectorItem], list[str]]:
-        """Each entry by its number."""
+        """Return each entry by its number, and the texts to embed."""
         entries = source.part(self.nodes).entries
         items = [VectorItem(f"entry:{number}", entry.thread_id, number) for number, entry in enumerate(entries)]
         templates = {node.name: node.embed for node in self.nodes.nodes.nodes}

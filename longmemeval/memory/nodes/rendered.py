@@ -9,11 +9,11 @@ _HEADINGS = "# Facts\n\n\n\n# Earlier messages\n\n"
 
 
 class RenderedBudget:
-    """What is left of a budget while a recall is put together.
+    """The rest of a budget while a recall is assembled.
 
     Args:
         tokens: the budget; None: no bound.
-        count: tokens of a text.
+        count: returns the tokens of a text.
     """
 
     def __init__(self, tokens: int | None, count: Callable[[str], int]) -> None:
@@ -22,13 +22,13 @@ class RenderedBudget:
         self._threads: set[str] = set()
 
     def take_fact(self, item: RecalledItem) -> bool:
-        """Whether a fact still fits; if so, it is taken."""
+        """Take a fact if it still fits, and tell whether it does."""
         return self._take(f"- {item.date:%Y-%m-%d}: {item.text}\n", 1.0)
 
     def take_messages(self, messages: Sequence[Message], share: float) -> bool:
-        """Whether messages that are shown together still fit `share` of the budget; if so, they are taken.
+        """Take messages that are shown together if they still fit `share` of the budget, and tell whether they do.
 
-        The first of a session brings the heading of its day.
+        The first message of a session adds the heading of its day.
         """
         begun = {
             message.thread_id: message.created_at for message in messages if message.thread_id not in self._threads

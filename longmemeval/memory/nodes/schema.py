@@ -1,4 +1,4 @@
-"""What a node's YAML file may say. Everything a user can get wrong is refused with the key and the nearest name."""
+"""The schema of a node's YAML file. Every mistake is refused with the key and the nearest name."""
 
 import re
 from collections.abc import Mapping
@@ -14,13 +14,13 @@ from longmemeval.memory.working_memory.vocabulary import BLOCKS
 FieldKind = Literal["text", "list", "choice", "date", "number", "flag"]
 
 BUILT_IN = ("speaker", "other", "clause", "sentence", "caption", "date")
-"""What a rule may put into a field besides the groups of its own pattern."""
+"""Values that a rule may put into a field besides the groups of its own pattern."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _BLOCK = re.compile(r"(?<!\?P)(?<!\?<)<([\w ]+)>")
 _RESERVED = ("evidence",)
 _DEEPEST, _MOST_EXPANDED = 20, 40_000
-"""How deep words may name each other, and characters of a pattern with all of them put in."""
+"""How deep words may refer to each other, and most characters of a pattern with all of them expanded."""
 
 
 class _Strict(BaseModel):
@@ -31,35 +31,35 @@ class FieldType(_Strict):
     """One field of the entries of a node."""
 
     type: FieldKind = "text"
-    """What it holds; a `date` is the words of the text, which become days by the harness's rules."""
+    """The type of its values; a `date` holds the words of the text, which the harness resolves to days."""
     required: bool = False
     choices: tuple[str, ...] = Field(default=(), strict=False)
-    """Of a `choice`: what it may be."""
+    """The allowed values of a `choice`."""
     about: str = ""
-    """What the chat model is told of it."""
+    """A description for the chat model."""
 
     @model_validator(mode="after")
     def _choices_fit(self) -> "FieldType":
         if (self.type == "choice") != bool(self.choices):
-            raise ValueError("`choices` are what a field of `type: choice` has, and no other")
+            raise ValueError("`choices` are required for a field of `type: choice`, and allowed for no other")
         return self
 
 
 class NodeRule(_Strict):
-    """How entries are found without a model: a pattern, and what of it goes into which field."""
+    """A way to find entries without a model: a pattern, and templates that fill fields from its groups."""
 
     match: str
     """A regular expression; `<word>` stands for one of `words`, of this node or of the shipped ones."""
     fields: dict[str, str]
-    """Field to template, of the groups of the pattern and of `speaker`, `other`, `clause`, `sentence`, `caption`."""
+    """Templates by field, of the groups of the pattern and of `speaker`, `other`, `clause`, `sentence`, `caption`."""
     source: Literal["statement", "caption"] = "statement"
-    """Looked for in what people state of themselves, or in the captions of pictures that they share."""
+    """The text that is matched: what people state of themselves, or captions of pictures that they share."""
     split: str = ""
     """A group that may be a list ("hiking, pottery and chess"): each item is an entry."""
 
 
 class Filters(_Strict):
-    """By which fields a search may narrow."""
+    """The fields by which a search may narrow."""
 
     time: str = ""
     """A field of type `date`: a question that names a time finds entries of that time."""
@@ -72,20 +72,20 @@ class NodeType(_Strict):
 
     name: str
     summary: str
-    """One line: what its entries are."""
+    """One line that describes its entries."""
     fields: dict[str, FieldType]
     prompt: str
-    """What a chat model is to extract, in prose; the form of the reply follows from `fields`."""
+    """The instruction to a chat model, in prose; the form of the reply follows from `fields`."""
     embed: str
-    """Template of the text by which an entry is found."""
+    """Template of the text that is embedded and searched."""
     show: str = ""
-    """Template of the line the answering model reads; empty: `embed`."""
+    """Template of the line that the answering model reads; empty: `embed`."""
     filters: Filters = Filters()
     words: dict[str, str] = {}
     """Parts of patterns by name, for `<name>` in `match`."""
     rules: tuple[NodeRule, ...] = Field(default=(), strict=False)
     pick: dict[str, dict[str, str]] = {}
-    """Field of type `choice` to choice to a pattern: the first whose pattern the sentence has; a rule may set it."""
+    """Patterns by choice for each field of type `choice`; the first that matches sets a field that no rule set."""
 
     @field_validator("name")
     @classmethod
@@ -103,12 +103,12 @@ class NodeType(_Strict):
 
     @property
     def shown(self) -> str:
-        """The template of the line the answering model reads."""
+        """The template of the line that the answering model reads."""
         return self.show or self.embed
 
 
 def _problems(node: NodeType) -> list[str]:
-    """What in a node's keys does not fit its fields, each with its key."""
+    """Return the inconsistencies between a node's keys and fields, each with its key."""
     found = [f"fields.{name}: a name has small letters" for name in node.fields if not _NAME.fullmatch(name)]
     found += [f"fields.{name}: the harness fills this one in itself" for name in node.fields if name in _RESERVED]
     if not any(field.required for field in node.fields.values()):
@@ -165,17 +165,17 @@ def _unknown_places(key: str, template: str, valid: Mapping[str, object] | list[
 
 
 def _unknown(names: "Mapping[str, object] | list[str] | tuple[str, ...]", key: str, valid: object) -> list[str]:
-    known = [str(one) for one in valid] if isinstance(valid, (list, tuple, dict)) else []
+    known = [str(name) for name in valid] if isinstance(valid, (list, tuple, dict)) else []
     return [f"{key}: there is no '{name}'. {nearest(name, known)}" for name in names if name not in known]
 
 
 @cache
 def compiled(pattern: str, words: tuple[tuple[str, str], ...]) -> re.Pattern[str]:
-    """A rule's pattern with the words it names, and those they name, put in.
+    """Compile a rule's pattern with the words it refers to expanded, recursively.
 
     Raises:
-        re.error: it is no regular expression.
-        ValueError: it names a word that there is not, or the words name each other in a circle.
+        re.error: it is not a regular expression.
+        ValueError: it refers to an unknown word, or the words refer to each other in a circle.
     """
     blocks = {**BLOCKS, **dict(words)}
     depth = 0
@@ -185,5 +185,5 @@ def compiled(pattern: str, words: tuple[tuple[str, str], ...]) -> re.Pattern[str
         depth += 1
         pattern = _BLOCK.sub(lambda found: blocks.get(found[1], found[0]), pattern)
         if depth > _DEEPEST or len(pattern) > _MOST_EXPANDED:
-            raise ValueError("its words name each other in a circle, or it is too long")
+            raise ValueError("its words refer to each other in a circle, or it is too long")
     return re.compile(pattern)

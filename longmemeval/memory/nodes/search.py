@@ -1,4 +1,4 @@
-"""Searching the entries: words and vectors of their embedding texts, the people and the time the question names."""
+"""Search the entries by words and vectors of their embedding texts, and by the people and time the question names."""
 
 import re
 from collections.abc import Callable
@@ -34,28 +34,28 @@ class FoundEntry(Struct, frozen=True):
 
 
 class _Index(Struct, frozen=True):
-    """What is kept of the entries of one fixture."""
+    """The index of the entries of one fixture."""
 
     entries: tuple[Entry, ...]
     history: HistoryView
-    """The entries as if they were messages: what ranks messages ranks them."""
+    """The entries as if they were messages, so that the ranking of messages ranks them."""
     lexical: LexicalIndex
     dense: DenseIndex
     priors: Priors
     people: tuple[str, ...]
-    """Of each entry, the people it is about, in small letters."""
+    """The people that each entry is about, in lower case."""
     days: tuple[tuple[date, date], ...]
-    """Of each entry, the days it is about: those its node filters by, else that on which it was said."""
+    """The days that each entry is about: those of its node's filter field, else the day on which it was said."""
 
 
 class EntrySearch:
     """Ranks the entries of a fixture.
 
     Args:
-        nodes: the part that holds them.
+        nodes: the part with the entries.
         vectors: the part with their vectors.
-        parameters: the knobs.
-        embed_query: a text to its vector.
+        parameters: weights and filters of the ranking.
+        embed_query: returns the vector of a text.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class EntrySearch:
         self._parameters, self._embed_query = parameters, embed_query
 
     def ranked(self, question: Question, fixture: Fixture) -> tuple[list[FoundEntry], tuple[str, ...]]:
-        """All entries that the time of the question leaves, best first; and what could not be used of the question."""
+        """Return all entries within the time the question names, best first, and notes on what could not be used."""
         index = fixture.cached(("nodes", self._nodes.name), lambda: self._index(fixture))
         if not index.entries:
             return [], ()
@@ -87,9 +87,9 @@ class EntrySearch:
         lexical = index.lexical.scores(without_names(text, names))
         dense = index.dense.scores(self._embed_query(text_to_embed(text, names)))
         scores = fuse([(1.0, lexical), (self._parameters.dense_weight, dense)], self._parameters.fusion)
-        asked = [name.lower() for name in names if re.search(rf"\b{re.escape(name)}\b", text, re.IGNORECASE)]
-        if asked and self._parameters.entry_people:
-            about = np.array([any(name in people for name in asked) for people in index.people], dtype=np.float64)
+        mentioned = [name.lower() for name in names if re.search(rf"\b{re.escape(name)}\b", text, re.IGNORECASE)]
+        if mentioned and self._parameters.entry_people:
+            about = np.array([any(name in people for name in mentioned) for people in index.people], dtype=np.float64)
             scores = scores + self._parameters.entry_people * about
         return scores + self._parameters.date_weight * index.priors.date(text)
 
@@ -116,7 +116,7 @@ class EntrySearch:
 
 
 def _as_messages(entries: tuple[Entry, ...], texts: list[str]) -> MemoryStore:
-    """Entries in the shape of messages, so that the house's ranking serves both."""
+    """Return entries in the shape of messages, so that one ranking serves both."""
     store = MemoryStore("entries")
     for thread, said in dict.fromkeys((entry.thread_id, entry.said_at) for entry in entries):
         store.add_thread(Thread(thread, "entries", said, said))

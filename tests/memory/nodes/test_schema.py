@@ -56,7 +56,7 @@ def test_a_folder_takes_the_place_of_the_shipped_ones(tmp_path: Path) -> None:
             "type: chioce",
             "'chioce' (plant.yaml, fields.place.type). Did you mean 'choice'?",
         ),
-        ("type: date", "type: text, choices: [a]", "`choices` are what a field of `type: choice` has"),
+        ("type: date", "type: text, choices: [a]", "`choices` are required for a field of `type: choice`"),
         ("{plant}[,", "{plnt}[,", "embed: there is no 'plnt' (plant.yaml). Did you mean 'plant'?"),
         ("[, {place}]", "[, {place}", "embed: square brackets must pair"),
         ("<I did>", "<I dit>", "rules[0].match: there is no word 'I dit' (plant.yaml). Did you mean 'I did'?"),
@@ -76,7 +76,7 @@ def test_a_folder_takes_the_place_of_the_shipped_ones(tmp_path: Path) -> None:
         ("\nname:", "\n- name:", "The node is not YAML"),
         ("rules:", "filters: {time: place}\nrules:", "filters.time: 'place' is no field of type date"),
         ("rules:", "filters: {people: [owner]}\nrules:", "filters.people: there is no 'owner'"),
-        ("rules:", "words: {a: <b>, b: <a>}\npick: {place: {indoors: <a>}}\nrules:", "name each other in a circle"),
+        ("rules:", "words: {a: <b>, b: <a>}\npick: {place: {indoors: <a>}}\nrules:", "refer to each other in a circle"),
         ("rules:", "pick: {place: {garden: x}}\nrules:", "pick.place: there is no 'garden'"),
     ],
 )
@@ -95,7 +95,7 @@ def test_a_folder_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
         load_nodes(str(tmp_path))
     (tmp_path / "a.yaml").write_text(PLANT)
     (tmp_path / "b.yaml").write_text(PLANT)
-    with pytest.raises(HarnessError, match="Two files are the node 'plant'"):
+    with pytest.raises(HarnessError, match="Two files define the node 'plant'"):
         load_nodes(str(tmp_path))
     (tmp_path / "b.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(HarnessError, match=r"The node is not YAML.*b\.yaml"):

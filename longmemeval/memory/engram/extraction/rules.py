@@ -128,7 +128,7 @@ def _claims(
 def claim_of(
     kind: ClaimKind, subject: str, predicate: str, value: str, when: Dated, episode: Episode, force: Force = "plain"
 ) -> Claim:
-    """Return a claim of one episode: its value normalised for the predicate, its text a sentence with the named days."""
+    """Return a claim of one episode: its value normalised for the predicate, its text a sentence with named days."""
     value = _number(value) if definition(predicate).exact or predicate == "age" else value
     text = said(subject, predicate, _of_another(value)) + (
         f" ({when.words})" if when.words and kind == "assert" else ""

@@ -1,1 +1,1 @@
-"""Entries out of what is said: by rules, or by a chat model."""
+"""Extract entries from what is said: by rules, or by a chat model."""

@@ -30,7 +30,7 @@ from longmemeval.records import Message, Session
 
 VERSION = 1
 MAX_ENTRIES = 60
-"""Of one node in one session; what a reply has beyond is dropped and counted."""
+"""Most entries of one node in one session; further ones are dropped and counted."""
 
 _SHAPES = {"list": '["…"]', "number": "0", "flag": "false"}
 
@@ -38,12 +38,12 @@ _SHAPES = {"list": '["…"]', "number": "0", "flag": "false"}
 class NodeExtractor:
     """Asks `model` for the entries of every node.
 
-    The model sees what was said and the date, never an id or a question. What it replies is believed only as far as the
-    node's schema and the evidence allow: an entry whose evidence nobody said is dropped.
+    The model sees what was said and the date, never an id or a question. An entry that does not fit the node's schema,
+    or whose evidence nobody said, is dropped.
 
     Args:
         model: answers the calls; its errors pass through.
-        nodes: what is asked for.
+        nodes: the nodes to extract entries of.
     """
 
     def __init__(self, model: ChatModel, nodes: NodeSet) -> None:
@@ -53,28 +53,28 @@ class NodeExtractor:
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """What decides the entries, but for the nodes."""
+        """The recipe of the entries, without the nodes."""
         return {"extractor": "chat", "version": VERSION, **self._asker.recipe}
 
     async def extract(self, session: Session, messages: Sequence[Message]) -> Extracted[Entry]:
-        """The entries of one session, node after node.
+        """Return the entries of one session, node after node.
 
         Args:
-            session: for its date.
-            messages: its stored messages, captions of pictures among them.
+            session: gives the date.
+            messages: its stored messages, which include captions of pictures.
         """
         if not any(message.content.strip() for message in messages):
             return Extracted()
-        evidence = Evidence((one.message_id, one.content) for one in messages)
-        asked = [partial(self._of_node, node, session, messages, evidence) for node in self._nodes.nodes]
-        found = await gather_limited(asked)
+        evidence = Evidence((message.message_id, message.content) for message in messages)
+        works = [partial(self._entries_of, node, session, messages, evidence) for node in self._nodes.nodes]
+        found = await gather_limited(works)
         return Extracted(
-            tuple(entry for one in found for entry in one.items),
-            dict(sum((Counter(one.dropped) for one in found), Counter[str]())),
-            tuple(note for one in found for note in one.notes),
+            tuple(entry for result in found for entry in result.items),
+            dict(sum((Counter(result.dropped) for result in found), Counter[str]())),
+            tuple(note for result in found for note in result.notes),
         )
 
-    async def _of_node(
+    async def _entries_of(
         self, node: NodeType, session: Session, messages: Sequence[Message], evidence: Evidence
     ) -> Extracted[Entry]:
         found = await self._asker.ask(
@@ -112,7 +112,7 @@ def _described(name: str, node: NodeType) -> str:
 
 
 def _checked(raw: object, node: NodeType, messages: Sequence[Message], evidence: Evidence) -> Entry | Drop:
-    """The entry that an item of a reply is, or why it is none."""
+    """Return the entry that an item of a reply describes, or why it is dropped."""
     if not isinstance(raw, dict):
         return Drop("type", "an entry that is no object")
     quotation = raw.get("evidence")
@@ -134,7 +134,7 @@ def _checked(raw: object, node: NodeType, messages: Sequence[Message], evidence:
 
 
 def _dates(values: dict[str, Value], node: NodeType, quotation: str, message: Message) -> dict[str, EntryDate]:
-    """The days of the fields of type date: by the words in what proves the entry, else in its turn."""
+    """Resolve the fields of type date, in the context of the evidence, or of its turn if it lacks the words."""
     found: dict[str, EntryDate] = {}
     for name, value in values.items():
         if node.fields[name].type == "date":

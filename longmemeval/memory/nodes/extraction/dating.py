@@ -1,8 +1,8 @@
-"""The days that a turn names, resolved when it is ingested.
+"""Resolve the days that a turn names when it is ingested.
 
-The anchor is the date of the session: "last week" is counted from there. Only a text that moves the timeline itself
-("back in 2012") has another: what follows in the same turn and depends on it ("the next summer", "in June", "two years
-later") is counted from those days, until the text comes back to the present.
+The anchor is the date of the session: "last week" is counted from there. A text that moves the timeline itself
+("back in 2012") sets another: later phrases of the same turn that depend on it ("the next summer", "in June", "two
+years later") are counted from those days, until the text comes back to the present.
 """
 
 import re
@@ -42,20 +42,20 @@ _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
 
 
 class DatedText(Struct, frozen=True):
-    """A turn with the days its sentences name."""
+    """A turn with the days that its sentences name."""
 
     sentences: tuple[tuple[str, tuple[EntryDate, ...]], ...]
 
     def dates_of(self, sentence: str) -> tuple[EntryDate, ...]:
-        """The days that a sentence of the turn names."""
+        """Return the days that a sentence of the turn names."""
         return next((days for text, days in self.sentences if text == sentence), ())
 
 
 def dated_sentences(sentences: Sequence[str], said: datetime) -> DatedText:
-    """The days each of the sentences of one turn names, in the order of the turn.
+    """Return the days that each sentence of one turn names, in the order of the turn.
 
     Args:
-        sentences: as they follow each other.
+        sentences: in the order of the text.
         said: the date of the session, naive.
     """
     narrative: Days | None = None
@@ -67,7 +67,7 @@ def dated_sentences(sentences: Sequence[str], said: datetime) -> DatedText:
 
 
 def resolved(phrase: str, context: str, said: datetime) -> EntryDate | None:
-    """The days that the words of a text name, as a model quoted them; None: they name none.
+    """Return the days that a model's quotation from a text names; None if it names none.
 
     Args:
         phrase: "last Friday", or a date as `2023-05-07`.
@@ -83,35 +83,34 @@ def resolved(phrase: str, context: str, said: datetime) -> EntryDate | None:
         return EntryDate(phrase.strip(), day, day)
     wanted = phrase.casefold()
     within = _dates_in(context, said, None)[0] if wanted in context.casefold() else ()
-    for one in within:
-        if one.phrase.casefold() in wanted or wanted in one.phrase.casefold():
-            return EntryDate(phrase, one.start, one.end)
+    for mention in within:
+        if mention.phrase.casefold() in wanted or wanted in mention.phrase.casefold():
+            return EntryDate(phrase, mention.start, mention.end)
     alone = _dates_in(phrase, said, None)[0]
     return EntryDate(phrase, alone[0].start, alone[0].end) if alone else None
 
 
 def _dates_in(sentence: str, said: datetime, narrative: Days | None) -> tuple[tuple[EntryDate, ...], Days | None]:
-    """The days of a sentence, and where the narrative stands behind it."""
+    """Return the days of a sentence, and the days at which the narrative stands after it."""
     if narrative and _RETURNS.search(sentence):
         narrative = None
-    found = [(sentence.find(one.phrase), one) for one in mentioned_dates(sentence, said)]
+    found = [(sentence.find(mention.phrase), mention) for mention in mentioned_dates(sentence, said)]
     if narrative:
         found = _moved(found, sentence, said, narrative)
-    for at, one in found:
-        if _MOVES.search(sentence[:at] + _leading_word(one.phrase)) and one.end < said.date():
-            narrative = (one.start, one.end)
+    for at, mention in found:
+        if _MOVES.search(sentence[:at] + _leading_word(mention.phrase)) and mention.end < said.date():
+            narrative = (mention.start, mention.end)
             break
     for begin, end, days in _depending(sentence, narrative) if narrative else ():
-        # "The previous year" of what is told, not of the session.
-        found = [(at, one) for at, one in found if at >= end or at + len(one.phrase) <= begin]
+        # "The previous year" counts from the narrative, not from the session.
+        found = [(at, mention) for at, mention in found if at >= end or at + len(mention.phrase) <= begin]
         found.append((begin, MentionedDate(sentence[begin:end], *days)))
-    return tuple(
-        EntryDate(one.phrase, one.start, one.end) for _, one in sorted(found, key=lambda one: one[0])
-    ), narrative
+    found.sort(key=lambda located: located[0])
+    return tuple(EntryDate(mention.phrase, mention.start, mention.end) for _, mention in found), narrative
 
 
 def _leading_word(phrase: str) -> str:
-    """The preposition that a phrase begins with: "in 2012" stands behind "back"."""
+    """Return the preposition that a phrase begins with: "in 2012" follows "back"."""
     word = re.match(r"(?:in|on|around|during)\s+(?:the\s+)?", phrase, re.I)
     return word[0] if word else ""
 
@@ -119,15 +118,17 @@ def _leading_word(phrase: str) -> str:
 def _moved(
     found: list[tuple[int, MentionedDate]], sentence: str, said: datetime, narrative: Days
 ) -> list[tuple[int, MentionedDate]]:
-    """What comes every week or year ("in June") is that of the narrative; all else stays."""
-    repeating = {sentence[one.begin : one.end] for one in find_phrases(sentence, said) if one.repeats}
+    """Move repeating dates ("in June") to those of the narrative, and keep all others."""
+    repeating = {sentence[phrase.begin : phrase.end] for phrase in find_phrases(sentence, said) if phrase.repeats}
     there = datetime.combine(narrative[1], time())
-    other = {one.phrase: one for one in mentioned_dates(sentence, there)}
-    return [(at, other.get(one.phrase, one) if one.phrase in repeating else one) for at, one in found]
+    moved = {mention.phrase: mention for mention in mentioned_dates(sentence, there)}
+    return [
+        (at, moved.get(mention.phrase, mention) if mention.phrase in repeating else mention) for at, mention in found
+    ]
 
 
 def _depending(sentence: str, narrative: Days) -> list[tuple[int, int, Days]]:
-    """The phrases that name days only beside others: "the next day", "two years later"."""
+    """Return the phrases that name days only relative to others: "the next day", "two years later"."""
     found = []
     for match in _NEXT.finditer(sentence):
         offset = {"same": 0, "previous": -1}.get(match["which"].lower(), 1)
@@ -150,7 +151,7 @@ def _beside(what: str, narrative: Days, offset: int) -> Days | None:
                 return season_of(what, first.year)
             return occurrence(lambda year: season_of(what, year), pivot, "next" if offset > 0 else "last")
         if last - first > timedelta(31):
-            # "The next day" after a whole year is no day.
+            # "The next day" after a whole year names no day.
             return None
         if what == "day":
             day = pivot + timedelta(offset)

@@ -1,4 +1,4 @@
-"""Retelling what somebody says of themself so that it can be understood alone: "I miss my sister" as of Anna."""
+"""Retell what somebody says of themself so that it can be understood alone: "I miss my sister" as said of Anna."""
 
 import re
 from collections.abc import Mapping
@@ -60,33 +60,33 @@ _ANTECEDENT = re.compile(
 
 
 def retold(text: str, speaker: str, other: str) -> str:
-    """`text` with the first and second person put into names.
+    """Return `text` with the first and second person replaced by names.
 
     Args:
         text: a sentence or clause, with single spaces and straight apostrophes.
-        speaker: who says it: a name, or "the user".
-        other: to whom.
+        speaker: the person who says it: a name, or "the user".
+        other: the person addressed.
     """
-    # "John, I had a tough time": who is spoken to takes no part in it.
+    # "John, I had a tough time": the person addressed plays no part in it.
     text = re.sub(rf"^{re.escape(other)}[,!] (?=I\b|[Mm]y\b|[Ww]e\b)", "", text)
-    told = _I.sub(lambda found: _subject(found, speaker, text), text)
-    told = _conjugated(told, speaker)
-    told = _WE.sub(lambda found: _ours(found, speaker), told)
-    told = _WORDS.sub(lambda found: _OWN[found[0].lower()], told)
+    retelling = _I.sub(lambda found: _subject(found, speaker, text), text)
+    retelling = _conjugated(retelling, speaker)
+    retelling = _WE.sub(lambda found: _ours(found, speaker), retelling)
+    retelling = _WORDS.sub(lambda found: _OWN[found[0].lower()], retelling)
     named = [False]
 
     def own(found: re.Match[str]) -> str:
-        # The first of a clause that has no other mention of the speaker before it is by name.
-        before = told[: found.start()]
+        # The first "my" of a clause that does not mention the speaker before it becomes the name.
+        before = retelling[: found.start()]
         if speaker in before or named[0]:
             return "their"
         named[0] = True
         return f"{speaker}'s"
 
-    told = _MY.sub(own, told)
-    told = _ME.sub(speaker, told)
-    told = _YOU.sub(lambda found: _addressed(found, other), told)
-    return _capital(told)
+    retelling = _MY.sub(own, retelling)
+    retelling = _ME.sub(speaker, retelling)
+    retelling = _YOU.sub(lambda found: _addressed(found, other), retelling)
+    return _capital(retelling)
 
 
 def _subject(found: re.Match[str], speaker: str, text: str) -> str:
@@ -135,19 +135,19 @@ def _capital(text: str) -> str:
 
 
 def is_self_sufficient(text: str, speaker: str) -> bool:
-    """Whether every "it", "she" or "that" of `text` has something before it in `text` that it may stand for.
+    """Tell whether every "it", "she" or "that" of `text` has something before it that it may refer to.
 
     Args:
-        text: as it was retold.
-        speaker: who told it, for whom no other pronoun stands.
+        text: a text from `retold`.
+        speaker: its speaker, to whom no other pronoun refers.
     """
     if _POINTING.search(text):
         return False
-    told = re.sub(rf"\b{re.escape(speaker)}\b", "x", text, flags=re.IGNORECASE)
-    person, thing = _PERSON.search(told), _THING.search(told)
-    if person and not _SOMEBODY.search(told[: person.start()]):
+    marked = re.sub(rf"\b{re.escape(speaker)}\b", "x", text, flags=re.IGNORECASE)
+    person, thing = _PERSON.search(marked), _THING.search(marked)
+    if person and not _SOMEBODY.search(marked[: person.start()]):
         return False
     if thing and re.match(r"theirs?\b", thing[0], re.I):
-        # What somebody has is "their" own as soon as they are named.
-        thing = None if "x" in told[: thing.start()].split() else thing
-    return thing is None or _ANTECEDENT.search(told[: thing.start()]) is not None
+        # "their" refers to the speaker once the speaker is named.
+        thing = None if "x" in marked[: thing.start()].split() else thing
+    return thing is None or _ANTECEDENT.search(marked[: thing.start()]) is not None

@@ -1,4 +1,4 @@
-"""The extractor that needs no model: the patterns of the nodes, over what people state of themselves."""
+"""The extractor that needs no model: the patterns of the nodes, applied to what people state of themselves."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -15,13 +15,13 @@ from longmemeval.memory.working_memory.statements import clause, is_claimed, is_
 from longmemeval.records import Message, Session, Turn
 
 VERSION = 3
-"""Raise it with every change of what the rules find; the patterns are hashed besides."""
+"""To be raised with every change of what the rules find; the patterns are hashed besides."""
 
 _FIRST_PERSON = re.compile(r"\b(?:I|my|My|me|[Ww]e|[Oo]ur|us)\b")
 _ITEMS = re.compile(r",? and (?:also )?|, (?:plus )?| & |; ")
 _FINITE = re.compile(r"\b(?:is|are|was|were|has|have|had|brings?|makes?|can|will|would)\b|^not ")
 _LONGEST_ITEM = 5
-"""Words; what is longer is no item of a list of short things."""
+"""Most words of an item in a list of short items."""
 
 
 class Said(Struct, frozen=True):
@@ -30,18 +30,18 @@ class Said(Struct, frozen=True):
     turn: Turn
     message: Message
     speaker: str
-    """Its name, or "the user"."""
+    """The name, or "the user"."""
     other: str
-    """Who is spoken to."""
+    """The person addressed."""
 
 
 def rule_entries(session: Session, messages: Sequence[Message], nodes: Sequence[NodeType]) -> list[Entry]:
-    """The entries that the rules of `nodes` find in a session, turn by turn.
+    """Return the entries that the rules of `nodes` find in a session, turn by turn.
 
     Args:
-        session: whose turns are read; what an assistant without a name says is left out.
+        session: its turns are read, but for those of an assistant without a name.
         messages: its stored messages, one for each turn.
-        nodes: what is looked for.
+        nodes: the nodes to find entries of.
     """
     names = list(dict.fromkeys(turn.speaker for turn in session.turns if turn.speaker))
     found: list[Entry] = []
@@ -57,20 +57,20 @@ def rule_entries(session: Session, messages: Sequence[Message], nodes: Sequence[
 
 
 def _of_turn(said: Said, date: datetime, nodes: Sequence[NodeType]) -> Iterator[Entry]:
-    told = list(statements(said.turn.content, _FIRST_PERSON))
-    dates = dated_sentences(told, date)
+    stated = list(statements(said.turn.content, _FIRST_PERSON))
+    dates = dated_sentences(stated, date)
     seen: set[tuple[str, str]] = set()
     for node in nodes:
-        for entry in _of_node(said, node, told, dates):
+        for entry in _of_node(said, node, stated, dates):
             key = (node.name, repr(sorted(entry.values.items(), key=lambda item: item[0])))
             if key not in seen:
                 seen.add(key)
                 yield entry
 
 
-def _of_node(said: Said, node: NodeType, told: Sequence[str], dates: DatedText) -> Iterator[Entry]:
+def _of_node(said: Said, node: NodeType, stated: Sequence[str], dates: DatedText) -> Iterator[Entry]:
     words = tuple(node.words.items())
-    for sentence in told:
+    for sentence in stated:
         taken: list[tuple[int, int]] = []
         for rule in node.rules:
             if rule.source != "statement":
@@ -81,10 +81,10 @@ def _of_node(said: Said, node: NodeType, told: Sequence[str], dates: DatedText) 
                     continue
                 if not is_claimed(sentence, _first_word(match)):
                     continue
-                made = list(_entries(said, node, rule, match, sentence, dates.dates_of(sentence)))
-                if made:
+                entries = list(_entries(said, node, rule, match, sentence, dates.dates_of(sentence)))
+                if entries:
                     taken.append((begin, stop))
-                yield from made
+                yield from entries
     if said.turn.caption:
         for rule in node.rules:
             if rule.source == "caption" and (shown := compiled(rule.match, words).search(said.turn.caption)):
@@ -113,7 +113,7 @@ def _entries(
             continue
         values = _picked(node, values, around.get("sentence", caption))
         dated = _dated_fields(node, rule, values, day)
-        checked = checked_values({**values, **{name: one.phrase for name, one in dated.items()}}, node)
+        checked = checked_values({**values, **{name: date.phrase for name, date in dated.items()}}, node)
         if isinstance(checked, dict):
             yield _entry(said, node, checked, dated, sentence)
 
@@ -123,7 +123,10 @@ def _first_word(match: re.Match[str]) -> int:
 
 
 def _says(match: re.Match[str]) -> tuple[int, int]:
-    """What of a sentence a match reads: its last group, or all of it. No two rules of a node read the same words."""
+    """Return the span of a sentence that a match reads: its last group, or all of it.
+
+    No two rules of a node read the same words.
+    """
     return match.span(match.lastindex) if match.lastindex else match.span()
 
 
@@ -148,12 +151,12 @@ def _around(sentence: str, match: re.Match[str]) -> dict[str, str]:
 
 
 def _retold(places: dict[str, str], said: Said) -> dict[str, str]:
-    """The places of a rule's templates: whole clauses as of the speaker, pieces with their pronouns named."""
-    told = {}
+    """Retell the values of a rule's places: whole clauses as said of the speaker, pieces with pronouns named."""
+    texts = {}
     for name, text in places.items():
         whole = text if name == "caption" else retold(text, said.speaker, said.other)
-        told[name] = whole if name in ("clause", "sentence") or not text[:1].islower() else _as_began(whole)
-    return told | {"speaker": said.speaker, "other": said.other}
+        texts[name] = whole if name in ("clause", "sentence") or not text[:1].islower() else _as_began(whole)
+    return texts | {"speaker": said.speaker, "other": said.other}
 
 
 def _as_began(text: str) -> str:
@@ -161,7 +164,7 @@ def _as_began(text: str) -> str:
 
 
 def _picked(node: NodeType, values: dict[str, str], sentence: str) -> dict[str, str]:
-    """`values` with the choices that the node's patterns tell from the sentence."""
+    """Return `values` with the choices that the node's patterns find in the sentence."""
     words = tuple(node.words.items())
     picked = dict(values)
     for name, choices in node.pick.items():
@@ -174,19 +177,19 @@ def _picked(node: NodeType, values: dict[str, str], sentence: str) -> dict[str, 
 def _dated_fields(
     node: NodeType, rule: NodeRule, values: dict[str, str], day: EntryDate | None
 ) -> dict[str, EntryDate]:
-    """The fields of type date that a rule does not set get the date of the sentence."""
+    """Give the date of the sentence to the fields of type date that a rule does not set."""
     names = [name for name, field in node.fields.items() if field.type == "date"]
     return {name: day for name in names if day and (name not in rule.fields or values.get(name) == day.phrase)}
 
 
 def _nearest(dates: Sequence[EntryDate], sentence: str, start: int) -> EntryDate | None:
-    """The first date behind `start`, else the last one before it."""
-    behind = [one for one in dates if sentence.find(one.phrase) >= start]
+    """Return the first date after `start`, else the last one before it."""
+    behind = [date for date in dates if sentence.find(date.phrase) >= start]
     return behind[0] if behind else dates[-1] if dates else None
 
 
 def _listed(value: str) -> list[str]:
-    """The items of a list of short things; whatever else has an "and" is one."""
+    """Split a list of short items; any other value with an "and" is returned whole."""
     parts = [part.strip() for part in _ITEMS.split(value) if part and part.strip()]
     if len(parts) < 2 or any(len(part.split()) > _LONGEST_ITEM or _FINITE.search(part) for part in parts):
         return [value]
