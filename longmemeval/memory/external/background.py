@@ -1,7 +1,7 @@
 """Event loops in threads of their own, for everything that talks to memory services.
 
-Connections, child processes and the asynchronous methods of a user's class belong to the loop they began in; the loops
-of `prepare` and `run` come and go. And whatever blocks here blocks no reading of model replies.
+Connections, child processes and the asynchronous methods of a user's class belong to the loop they began in, while the
+loops of `prepare` and `run` come and go. Also, code that blocks here does not delay the reading of model replies.
 """
 
 import asyncio
@@ -15,10 +15,10 @@ T = TypeVar("T")
 
 
 class BackgroundLoop:
-    """One loop; it begins with the first work and ends with the process.
+    """One loop; it starts with the first work and ends with the process.
 
     Args:
-        name: of its thread.
+        name: the name of its thread.
     """
 
     def __init__(self, name: str) -> None:
@@ -37,17 +37,17 @@ class BackgroundLoop:
             return self._begun
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of `work`; cancelling here cancels it there."""
+        """Return the result of `work`; cancelling this call cancels it in the loop."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     def complete(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        """The same from ordinary code, which waits."""
+        """Wait for the result of `work` in synchronous code."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout)
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
     while True:
-        # A task that a memory began may raise either, which ends a loop; the others in it go on.
+        # A task that a memory started may raise either, which stops the loop; its other tasks go on.
         with suppress(SystemExit, KeyboardInterrupt):
             loop.run_forever()
 
@@ -56,10 +56,10 @@ _services = BackgroundLoop("longmemeval-memory-services")
 
 
 async def in_background(work: Coroutine[Any, Any, T]) -> T:
-    """The result of `work`, done in the loop for services; cancelling here cancels it there."""
+    """Return the result of `work`, run in the loop for services; cancelling this call cancels it there."""
     return await _services.run(work)
 
 
 def complete_in_background(work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-    """The same from ordinary code, which waits."""
+    """Wait in synchronous code for the result of `work`, run in the loop for services."""
     return _services.complete(work, timeout)

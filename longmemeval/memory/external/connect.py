@@ -1,4 +1,4 @@
-"""From what stands behind `--memory` to a service: `process:COMMAND`, an address, a class, or an adapter's name."""
+"""Connect to the service that `--memory` names: `process:COMMAND`, an address, a class, or an adapter's name."""
 
 import os
 from collections.abc import Callable
@@ -18,12 +18,12 @@ from longmemeval.plugins import load_object
 
 
 def connect(spec: str, timeouts: Timeouts | None = None, *, keys: bool = True) -> MemoryService:
-    """The service that `spec` names. Nothing is begun before it is asked for something.
+    """Return the service that `spec` names. Nothing is started before the first request.
 
     Args:
         spec: `process:COMMAND`, `http://host:port`, `package.module:Class` or the name of an adapter.
-        timeouts: how long to wait for it; None: as the environment says.
-        keys: whether a child process finds the keys of model providers in its environment.
+        timeouts: how long to wait for it; None: from the environment.
+        keys: if set, a child process has the keys of model providers in its environment.
 
     Raises:
         HarnessError: the class cannot be loaded, there is no such adapter, its product is not installed, or the

@@ -30,7 +30,7 @@ from longmemeval.storage.messages_part import MESSAGES
 
 
 class ServiceParameters(Parameters):
-    """What can be set on every memory from outside; everything else goes to the memory itself."""
+    """Parameters of every memory from outside; any other goes to the memory itself."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -41,7 +41,7 @@ class ServiceParameters(Parameters):
 
     @property
     def configuration(self) -> dict[str, Any]:
-        """What is set on the memory itself."""
+        """The parameters of the memory itself."""
         return dict(self.model_extra or {})
 
 
@@ -53,15 +53,15 @@ def service_definition(
     remark: str = "",
     asks: Collection[str] = MODEL_KINDS,
 ) -> MemoryDefinition[ServiceParameters]:
-    """The definition of a memory from outside.
+    """Return the definition of a memory from outside.
 
     Args:
         spec: see `connect`.
-        label: how tables call it.
-        summary: of it, for help texts.
-        source: of a class, where its code is from and the hash of it.
-        remark: what has to stand under tables.
-        asks: which models it asks at the addresses it is given; see `ServicePart`.
+        label: its name in tables.
+        summary: one line for help texts.
+        source: origin and hash of a class's code.
+        remark: a caveat to show under tables.
+        asks: kinds of models that it calls at the addresses it is given; see `ServicePart`.
     """
 
     def part(parameters: ServiceParameters) -> ServicePart:
@@ -77,11 +77,11 @@ def service_definition(
 
 
 def class_definition(loaded: type) -> MemoryDefinition[ServiceParameters]:
-    """The definition of a class with `add` and `search`."""
+    """Return the definition of a class with `add` and `search`."""
     summary = (loaded.__doc__ or loaded.__name__).strip().splitlines()[0]
     source = {"source_sha256": source_sha256(loaded.__module__)}
     spec = f"{loaded.__module__}:{loaded.__qualname__}"
-    # The hash of what was loaded, for records too: the file may change while this process goes on.
+    # Records too get the hash of what was loaded: the file may change while this process runs.
     definition = service_definition(spec, loaded.__name__, summary, source, asks=_models_of(_parameters(loaded)))
     return replace(definition, origin=source)
 
@@ -94,23 +94,23 @@ def _parameters(loaded: type) -> Collection[str]:
 
 
 def _models_of(names: Collection[str]) -> Collection[str]:
-    """Return the kinds of models whose addresses an `__init__` names: no other reaches the class."""
+    """Return the kinds of models whose addresses an `__init__` names, the only ones that are passed to the class."""
     addresses = {"chat": "chat_base_url", "embeddings": "embedding_base_url"}
     return [kind for kind in MODEL_KINDS if addresses[kind] in names]
 
 
 def address_definition(spec: str) -> MemoryDefinition[ServiceParameters]:
-    """The definition of `process:COMMAND` or an address.
+    """Return the definition of `process:COMMAND` or an address.
 
     Raises:
-        HarnessError: it is neither, or says more than a manifest may hold.
+        HarnessError: it is neither, or it holds more than a manifest may store.
     """
     label, source = label_of(spec), source_of(spec)
     return replace(service_definition(spec, label, f"a memory service: {label}", source), origin=source)
 
 
 def adapter_definition(adapter: Adapter) -> MemoryDefinition[ServiceParameters]:
-    """The definition of somebody else's product. It need not be installed to be known."""
+    """Return the definition of somebody else's product, which need not be installed."""
     origin, described = dict(adapter.origin), adapter.description
     definition = service_definition(
         adapter.spec, adapter.label, described.summary, origin, described.remark, _models_of(adapter.accepts)
@@ -122,21 +122,21 @@ class ServiceMemory:
     """Searches the histories of one memory service.
 
     Args:
-        part: where they are.
+        part: the part of the histories.
         parameters: how much is recalled.
-        tools: count tokens.
+        tools: counts tokens.
     """
 
     def __init__(self, part: ServicePart, parameters: ServiceParameters, tools: MemoryTools) -> None:
         self._part, self._parameters, self._tools = part, parameters, tools
 
     async def recall(self, question: Question, fixture: Fixture) -> Recall:
-        """What the service finds, best first in rank, in time order where everything has a date.
+        """Return what the service finds: ranks best first, items in time order if all have a date.
 
         Raises:
             RecallError: the history could not be ingested, or the service failed.
         """
-        with not_its_own_time():  # Beginning what it needs, processes and models, is no part of a search.
+        with not_its_own_time():  # Starting processes and models is no part of a search.
             history = await in_thread(self._history, fixture)
         limit, budget = self._parameters.limit, self._parameters.budget
         failed_before = len(history.failed_calls)
@@ -146,7 +146,7 @@ class ServiceMemory:
         if undated := sum(item.date is None for item in kept):
             notes.append(f"{UNDATED}{undated} of {len(kept)} items")
         notes += [f"a model call of the memory failed: {why}" for why in history.failed_calls[failed_before:]]
-        left_out = (one for item in found[len(kept) :] for one in item.message_ids)
+        left_out = (message_id for item in found[len(kept) :] for message_id in item.message_ids)
         return Recall(
             items=_in_time(kept),
             notes=tuple(notes),
@@ -171,11 +171,11 @@ class ServiceMemory:
             return OpenedHistory(service, scope, ingested, stack.pop_all())
 
     def _access(self, ingested: Ingested) -> ModelAccess:
-        """The models that a search may call: those by which the history was ingested, where they are served now."""
+        """Return the models that a search may call: those the history was ingested with, at their present address."""
         given, made_by = self._tools.models, ingested.models or OfferedModels(None, DEFAULT_EMBEDDER)
-        if given is None:  # Nobody would pay.
+        if given is None:  # There is nobody to pay for calls.
             return ModelAccess(embedder=made_by.embedder)
-        # A run's own address is that of its answering model; only one that is not the provider's own can have moved.
+        # A run's own address is its answering model's; only models that are not at their provider can have moved.
         base = (given.options.api_base or made_by.api_base) if made_by.api_base else None
         return structs.replace(
             given,
@@ -185,7 +185,7 @@ class ServiceMemory:
         )
 
     def _fitting(self, found: Sequence[RecalledItem]) -> Sequence[RecalledItem]:
-        """The first items that fit the budget."""
+        """Return the first items that fit the budget."""
         left = self._parameters.budget
         if left is None:
             return found
@@ -197,6 +197,6 @@ class ServiceMemory:
 
 
 def _in_time(items: Sequence[RecalledItem]) -> tuple[RecalledItem, ...]:
-    """As the presets show messages: oldest first. Undated items cannot be put among them."""
+    """Return items oldest first, as presets show messages; in rank order if any is undated."""
     dated = [(item.date, place) for place, item in enumerate(items) if item.date]
     return tuple(items[place] for _, place in sorted(dated)) if len(dated) == len(items) else tuple(items)

@@ -1,7 +1,7 @@
-"""Ids that tell nothing: what an external system gets instead of ours, and the way back.
+"""Opaque ids that are sent to external systems instead of ours, and the way back.
 
 Session ids of the benchmarks can say which sessions hold the evidence. Ids that go out are hashes of a scope
-and a place in it, so they are the same for every system and every time, and differ from one history to the next.
+and a position in it, so they are the same for every system and every time, and differ from one history to the next.
 """
 
 from collections.abc import Sequence
@@ -17,35 +17,35 @@ class OpaqueIds:
     """The sessions and messages of one history.
 
     Args:
-        haystack_id: of the history.
+        haystack_id: the history's id.
         messages: all of them, oldest first.
     """
 
     def __init__(self, haystack_id: str, messages: Sequence[Message]) -> None:
         threads = list(dict.fromkeys(message.thread_id for message in messages))
         self.sessions = {thread: _opaque("s", haystack_id, place) for place, thread in enumerate(threads)}
-        """Thread ids to what goes out."""
+        """The ids that go out, by thread id."""
         self.messages = {message.message_id: _opaque("m", haystack_id, place) for place, message in enumerate(messages)}
-        """Message ids to what goes out."""
+        """The ids that go out, by message id."""
         self._back = {sent: own for mapping in (self.sessions, self.messages) for own, sent in mapping.items()}
         self._threads = {message.message_id: message.thread_id for message in messages}
 
     def own_messages(self, sent: Sequence[str]) -> tuple[str, ...]:
-        """Our ids of messages.
+        """Return our ids of messages.
 
         Raises:
-            ServiceError: one was never sent.
+            ServiceError: an id was never sent.
         """
-        return tuple(self._own(one, "m", "message") for one in sent)
+        return tuple(self._own(message_id, "m", "message") for message_id in sent)
 
     def own_sessions(self, sent: Sequence[str], message_ids: Sequence[str] = ()) -> tuple[str, ...]:
-        """The thread ids of sessions, and of the messages with our `message_ids`, each once.
+        """Return the thread ids of sessions, and of the messages with our `message_ids`, each once.
 
         Raises:
-            ServiceError: one was never sent.
+            ServiceError: an id was never sent.
         """
-        named = [self._own(one, "s", "session") for one in sent]
-        return tuple(dict.fromkeys([*(self._threads[one] for one in message_ids), *named]))
+        named = [self._own(session_id, "s", "session") for session_id in sent]
+        return tuple(dict.fromkeys([*(self._threads[message_id] for message_id in message_ids), *named]))
 
     def _own(self, sent: str, sign: str, what: str) -> str:
         own = self._back.get(sent) if sent.startswith(f"{sign}_") else None
@@ -57,7 +57,7 @@ class OpaqueIds:
 
 
 def scope_id(*parts: str) -> str:
-    """The name of a scope, from all that tells it from others."""
+    """Return the name of a scope, hashed from everything that distinguishes it."""
     return _opaque("h", *parts)
 
 

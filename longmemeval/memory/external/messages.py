@@ -1,8 +1,9 @@
 """The messages of the memory protocol, version 1. `docs/memory-protocol.schema.json` is generated from these records.
 
-A client asks, a memory service answers. The envelope belongs to the transport: a child process reads `Request` lines
-and writes `Response` and `Notification` lines; over HTTP the parameters are the body of `POST /v1/<method>`.
-Dates have no time zone. Ids are opaque; they tell nothing and belong to one scope.
+A client sends requests, a memory service answers. The envelope depends on the transport: a child process reads
+`Request` lines and writes `Response` and `Notification` lines; over HTTP the parameters are the body of
+`POST /v1/<method>`.
+Dates have no time zone. Ids are opaque: they carry no information and belong to one scope.
 """
 
 from datetime import datetime
@@ -24,80 +25,80 @@ Method = Literal["hello", "open", "add", "ready", "search", "snapshot", "list", 
 
 
 class _Sent(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the client sends holds these fields and no others."""
+    """A record that the client sends; it has these fields and no others."""
 
 
 class _Replied(Struct, frozen=True, omit_defaults=True):
-    """What a service replies may hold more; the client passes over what it does not know."""
+    """A record that a service replies; it may have further fields, which the client ignores."""
 
 
 class Hello(_Sent, frozen=True):
-    """Who asks, and by which version of the protocol."""
+    """The greeting of the client, with its version of the protocol."""
 
     protocol: int = PROTOCOL
 
 
 class Capabilities(_Replied, frozen=True):
-    """What a service can do; decides what the client asks of it and what tables can show."""
+    """The capabilities of a service; they decide which calls the client makes and what tables can show."""
 
     dates: Literal["native", "text", "none"] = "none"
-    """Dates of sessions are kept as dates, reach the memory inside of texts only, or are lost."""
+    """Dates of sessions are kept as dates, reach the memory only inside texts, or are lost."""
     provenance: Literal["message", "session", "none"] = "none"
-    """What a search item can say about where it is from."""
+    """The level on which a search item names its source."""
     unit: Literal["session", "pair", "turn"] = "session"
-    """What one `add` takes: a whole session, a user message with what follows it, or one message."""
+    """The unit of one `add`: a whole session, a user message with what follows it, or one message."""
     persist: Literal["directory", "service", "none"] = "none"
-    """Where an ingested scope stays: in its directory, at the service under a reference, or nowhere."""
+    """The place where an ingested scope stays: its directory, the service under a reference, or none."""
     max_parallel: Annotated[int, Meta(ge=1)] = 1
-    """How many scopes can be worked on at once."""
+    """The number of scopes that can be worked on at once."""
     list: bool = False
-    """Whether `list` is there."""
+    """If set, the service has the method `list`."""
     signals: tuple[str, ...] = ()
-    """What a search goes by, such as `vectors`, `words`, `graph`; only what is active."""
+    """The active signals of a search, such as `vectors`, `words`, `graph`."""
     telemetry: Literal["off", "on", "unknown"] = "unknown"
-    """Whether the product sends usage data to its maker."""
+    """The state of the product's telemetry to its maker."""
     models: Literal["none", "offered", "own", "unknown"] = "unknown"
-    """Which models it calls: none, those at the addresses in `open` alone, or others, whose cost nobody counts."""
+    """The models it calls: none, only those at the addresses in `open`, or its own, whose cost is not counted."""
 
 
 class HelloResult(_Replied, frozen=True):
-    """Who answers."""
+    """The greeting of the service: its name, versions and capabilities."""
 
     protocol: int
     name: str
     packages: dict[str, str] = {}
-    """Versions of what the results depend on, by package."""
+    """Versions of the packages that the results depend on."""
     capabilities: Capabilities = Capabilities()
 
 
 class Open(_Sent, frozen=True):
-    """Make a scope ready: to be filled (`prepare`), going on with what is there, or to be searched (`read`)."""
+    """Open a scope: to fill it (`prepare`), continuing an earlier attempt, or to search it (`read`)."""
 
     scope: str
-    """One history, apart from all others."""
+    """The name of one history, kept apart from all others."""
     directory: str
-    """A folder of the scope's own, to write to; empty for services that keep their state themselves."""
+    """A folder for this scope alone, to write to; empty for services that keep their state themselves."""
     mode: Literal["prepare", "read"]
     configuration: dict[str, Any] = {}
-    """What the user has set."""
+    """The user's parameters of the memory."""
     reference: str = ""
-    """What `snapshot` returned; in mode `read`, and where batches that failed are tried again."""
+    """The result of `snapshot`; sent in mode `read`, and when failed batches are retried."""
     chat_base_url: str = ""
-    """Where the system is to call chat models, by the OpenAI API; ends in `/v1`. Empty: as it is configured itself."""
+    """The address at which to call chat models by the OpenAI API; ends in `/v1`. Empty: the system's own."""
     chat_model: str = ""
-    """The model that answers there, whatever name is asked for."""
+    """The model that answers there, whatever name a request has."""
     embedding_base_url: str = ""
     """The same for embeddings."""
     embedding_model: str = ""
     embedding_dimension: Annotated[int, Meta(ge=0)] = 0
-    """How long its vectors are; 0: not known."""
+    """The length of its vectors; 0: not known."""
 
 
 class OpenResult(_Replied, frozen=True):
-    """What is there already."""
+    """The batches that are there already."""
 
     batch_ids: tuple[str, ...] = ()
-    """Batches that are kept from an earlier attempt; they are not sent again."""
+    """Batches kept from an earlier attempt, which are not sent again."""
 
 
 class SentMessage(_Sent, frozen=True):
@@ -106,12 +107,12 @@ class SentMessage(_Sent, frozen=True):
     id: str
     role: Literal["user", "assistant"]
     speaker: str
-    """The speaker's name; empty where the data has none."""
+    """The speaker's name; empty if the data has none."""
     content: str
 
 
 class SentSession(_Sent, frozen=True):
-    """A session or, by the unit of the service, a stretch of one."""
+    """A session, or part of one if the service takes smaller units."""
 
     id: str
     date: NaiveDate
@@ -119,7 +120,7 @@ class SentSession(_Sent, frozen=True):
 
 
 class Add(_Sent, frozen=True):
-    """Add a session. A batch id that was added before changes nothing."""
+    """Add a session. A batch id that was added before has no effect."""
 
     scope: str
     batch_id: str
@@ -127,7 +128,7 @@ class Add(_Sent, frozen=True):
 
 
 class ReportedUsage(_Replied, frozen=True):
-    """What a service says that its own model calls took."""
+    """The usage of its own model calls, as a service reports it."""
 
     calls: Annotated[int, Meta(ge=0)] = 0
     prompt_tokens: Annotated[int, Meta(ge=0)] = 0
@@ -135,28 +136,28 @@ class ReportedUsage(_Replied, frozen=True):
 
 
 class AddResult(_Replied, frozen=True):
-    """What became of a batch."""
+    """The result of adding a batch."""
 
     refs: dict[str, tuple[str, ...]] = {}
-    """Names the service gave to what it stored, each with the ids of the messages it was made from."""
+    """Ids of messages, by the service's names for what it made from them."""
     usage: ReportedUsage | None = None
 
 
 class Ready(_Sent, frozen=True):
-    """Ask whether all that was added can be found."""
+    """Ask whether everything that was added can be found."""
 
     scope: str
 
 
 class FailedBatch(_Replied, frozen=True):
-    """A batch that cannot be found, and why."""
+    """A batch that failed, and why."""
 
     batch_id: str
     error: str = ""
 
 
 class ReadyResult(_Replied, frozen=True):
-    """How far the service has come. `failed` is final; `pending` is asked about again."""
+    """The progress of the service. `failed` is final; `pending` is asked about again."""
 
     state: Literal["ready", "pending", "failed"]
     done: Annotated[int, Meta(ge=0)] = 0
@@ -171,22 +172,22 @@ class Search(_Sent, frozen=True):
     scope: str
     query: str
     as_of: NaiveDate
-    """When the question is asked."""
+    """The moment at which the question is asked."""
     limit: Annotated[int, Meta(ge=1)]
     """Most items to return."""
     token_budget: int | None = None
-    """Most tokens to return, for services that work by that."""
+    """Most tokens to return, for services that can limit them."""
 
 
 class SearchItem(_Replied, frozen=True):
-    """One thing that was found, best first."""
+    """One item found, best first."""
 
     text: str
     kind: Literal["message", "fact", "summary"] = "message"
     ref: str = ""
-    """A name given in the result of an `add`; says what it was made from."""
+    """A name from the result of an `add`, which tells the messages it was made from."""
     date: datetime | None = None
-    """When it was said or became true; no time zone, or UTC where the service took the dates for that."""
+    """The moment it was said or became true; no time zone, or UTC if the service took our dates for UTC."""
     valid_from: datetime | None = None
     valid_to: datetime | None = None
     speaker: str = ""
@@ -196,11 +197,11 @@ class SearchItem(_Replied, frozen=True):
 
 
 class SearchResult(_Replied, frozen=True):
-    """What was found."""
+    """The items found."""
 
     items: tuple[SearchItem, ...]
     truncated: bool = False
-    """Whether more was found than is returned."""
+    """If set, more was found than is returned."""
     usage: ReportedUsage | None = None
 
 
@@ -211,20 +212,20 @@ class Snapshot(_Sent, frozen=True):
 
 
 class SnapshotResult(_Replied, frozen=True):
-    """Where the scope is kept."""
+    """The place where the scope is kept."""
 
     reference: str = ""
-    """The scope's name at the service; empty where all is in the directory."""
+    """The scope's name at the service; empty if everything is in the directory."""
 
 
 class List(_Sent, frozen=True):
-    """Show all that a scope holds."""
+    """List everything that a scope holds."""
 
     scope: str
 
 
 class ListResult(_Replied, frozen=True):
-    """All that a scope holds."""
+    """Everything that a scope holds."""
 
     items: tuple[SearchItem, ...]
 
@@ -248,12 +249,12 @@ class ShutdownResult(_Replied, frozen=True):
 
 
 class Fault(_Replied, frozen=True):
-    """Why a method failed."""
+    """The reason why a method failed."""
 
     code: str
     message: str
     retryable: bool = False
-    """Whether the same call may succeed a little later."""
+    """If set, the same call may succeed a little later."""
 
 
 class Request(_Sent, frozen=True):
@@ -273,7 +274,7 @@ class Response(Struct, frozen=True):
 
 
 class Progress(_Replied, frozen=True):
-    """How far a long call has come; while `done` grows, its time does not run out."""
+    """The progress of a long call; while `done` grows, the call does not time out."""
 
     scope: str
     done: Annotated[int, Meta(ge=0)]

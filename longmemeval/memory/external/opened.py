@@ -1,4 +1,4 @@
-"""An ingested history, open at its service on a scratch copy, so that reading it changes nothing."""
+"""An ingested history, open at its service as a scratch copy, so that reading it changes nothing."""
 
 import asyncio
 import shutil
@@ -18,13 +18,13 @@ from longmemeval.records import Question, RecalledItem
 
 
 class OpenedHistory:
-    """One history; opened at the first search, and again when the service had to be begun anew.
+    """One history; opened at the first search, and again after the service was restarted.
 
     Args:
-        service: where it is.
-        scope: of the history; its folder is only read.
-        ingested: what became of it.
-        closing: what is to be closed with it.
+        service: holds the history.
+        scope: the scope of the history; its folder is only read.
+        ingested: the record of its ingestion.
+        closing: closed with this object.
     """
 
     def __init__(self, service: MemoryService, scope: Scope, ingested: Ingested, closing: ExitStack) -> None:
@@ -35,10 +35,10 @@ class OpenedHistory:
         self._scratch: TemporaryDirectory[str] | None = None
 
     async def search(self, question: Question, limit: int, budget: int | None) -> Sequence[RecalledItem]:
-        """What is found, best first, with our ids.
+        """Return what the service finds, best first, with our ids.
 
         Raises:
-            ServiceError: the service failed, or returned what it was never given.
+            ServiceError: the service failed, or returned an id that it was never given.
             SpendingLimitError, EndpointDownError, FatalModelError: no model can be called any more.
         """
         models = self._scope.models
@@ -54,7 +54,7 @@ class OpenedHistory:
 
     @property
     def failed_calls(self) -> Sequence[str]:
-        """What went wrong with model calls so far."""
+        """The errors of model calls so far."""
         return self._scope.models.failures if self._scope.models else ()
 
     async def _open(self) -> None:

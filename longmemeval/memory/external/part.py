@@ -1,4 +1,4 @@
-"""What a fixture keeps of a memory service: its closed directory, or where the service itself keeps the history."""
+"""The fixture part of a memory service: its closed directory, or a reference to where the service keeps the history."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ from longmemeval.memory.external.connect import connect
 from longmemeval.memory.external.ids import OpaqueIds, scope_id
 from longmemeval.memory.external.ingestion import under_way
 from longmemeval.memory.external.ingestion.filling import PLACES, Ingested, Scope, ingest, place, recorded
-from longmemeval.memory.external.ingestion.told import Outcome, made
+from longmemeval.memory.external.ingestion.outcome import Outcome, part_output
 from longmemeval.memory.external.proxy.scope import ProxiedScope
 from longmemeval.memory.external.proxy.server import model_proxy
 from longmemeval.memory.external.specs import is_on_this_machine
@@ -33,16 +33,16 @@ from longmemeval.records import Message
 from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, Stored
 
 _ADAPTER = 1
-"""Version of how histories are handed over; another one makes other parts."""
+"""Version of how histories are handed over; another version makes other parts."""
 
 MODEL_KINDS = ("chat", "embeddings")
 _ADDRESSES = frozenset(("chat_base_url", "embedding_base_url"))
-"""What a class is told by `open`, if the user does not set it."""
+"""Parameters of a class that `open` fills, unless the user sets them."""
 
 
 @cache
 def shared_service(spec: str, *, keys: bool = True) -> MemoryService:
-    """The service of that name in this process, for all who use it; see `connect`."""
+    """Return the service of that name, shared by all users in this process; see `connect`."""
     return connect(spec, keys=keys)
 
 
@@ -50,18 +50,18 @@ class ServicePart(Part[Ingested]):
     """The histories of one memory service under one configuration.
 
     Args:
-        label: what the service is called.
+        label: the name of the service.
         spec: see `connect`.
-        configuration: what the user has set.
-        source: `source_sha256` of the code, and of an adapter what is installed; None where that cannot be told.
-        remark: what has to stand under tables.
-        asks: which models it asks at the addresses it is given, `chat` and `embeddings`; of others none is recorded.
+        configuration: the user's parameters of the memory.
+        source: `source_sha256` of the code, and an adapter's requirements; None if unknown.
+        remark: a caveat to show under tables.
+        asks: kinds of models that it calls at the addresses it is given, `chat` and `embeddings`; no other is recorded.
     """
 
     directory = True
     resumable = True
     reproducible = False
-    """Another attempt may give other bytes: their ids are random, and models are asked."""
+    """Another attempt may give other bytes: services use random ids, and call models."""
     calls_models = True
     exposes_models = True
 
@@ -76,17 +76,17 @@ class ServicePart(Part[Ingested]):
     ) -> None:
         self._remark, self._kinds = remark, asks
         self.label, self.spec, self.configuration, self._source = label, spec, dict(configuration), source
-        told = msgspec.json.encode([spec, self.configuration], order="deterministic").decode()
-        # Differs from one configuration to the next: several may be prepared side by side.
-        self.name = f"{safe_name(label)}-{sha256_text(told)[:8]}"
+        identity = msgspec.json.encode([spec, self.configuration], order="deterministic").decode()
+        # One name for each configuration, because several may be prepared side by side.
+        self.name = f"{safe_name(label)}-{sha256_text(identity)[:8]}"
 
     def settings(self) -> dict[str, Any]:
-        """The spec, what is set, and what is known of the code: a run refuses a part made by other code."""
+        """Return the spec, the configuration and the known source: a run refuses a part made by other code."""
         own = {"version": _ADAPTER, "service": self.spec, "configuration": self.configuration}
         return own | dict(self._source or {})
 
     def recipe(self, tools: PartTools) -> dict[str, Any]:
-        """The settings, and the models where they are not the usual ones.
+        """Return the settings, and the models that are not the default ones.
 
         Raises:
             HarnessError: a model cannot be called.
@@ -101,18 +101,18 @@ class ServicePart(Part[Ingested]):
         return recipe
 
     def models(self, options: PartOptions) -> tuple[str, ...]:
-        """The one that the memory may call."""
+        """Return the chat model that the memory may call."""
         return (options.memory_model,) if options.memory_model and "chat" in self._kinds else ()
 
     def comparable_recipe(self, recipe: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what decides whether a part can be read; models it does not ask, which 0.2 recorded, do not."""
+        """Return what of a recipe decides whether a part can be read: not models it never calls, which 0.2 recorded."""
         unasked = {
             key for key, kind in (("memory_model", "chat"), ("embedder", "embeddings")) if kind not in self._kinds
         }
         return {key: value for key, value in super().comparable_recipe(recipe).items() if key not in unasked}
 
     def flags(self, stored: Stored | None) -> dict[str, str]:
-        """The models it was made with."""
+        """Return the models it was made with as options."""
         recipe = stored.info.recipe if stored and stored.info else {}
         flags = {"memory_model": recipe["memory_model"]} if "memory_model" in recipe else {}
         return flags | ({"embedder": recipe["embedder"]["spec"]} if "embedder" in recipe else {})
@@ -120,47 +120,47 @@ class ServicePart(Part[Ingested]):
     def scope(
         self, haystack_id: str, messages: list[Message], folder: Path, models: ProxiedScope | None = None
     ) -> Scope:
-        """The scope of a history.
+        """Return the scope of a history.
 
         Args:
-            haystack_id: of the history.
+            haystack_id: the history's id.
             messages: all of them, oldest first.
-            folder: the part's.
-            models: what it is offered.
+            folder: the folder of the part.
+            models: the models it is offered.
         """
         ids, name = OpaqueIds(haystack_id, messages), self.scope_name(haystack_id, messages)
         return Scope(name, folder, self.configuration, ids, messages, self.name, models)
 
     def scope_name(self, haystack_id: str, messages: Sequence[Message]) -> str:
-        """What the service calls a history."""
+        """Return the name that the service gets for a history."""
         content = sha256_text("\0".join(message.content for message in messages))
         return scope_id(self.name, haystack_id, content)
 
     def offered(
         self, name: str, stage: Stage, access: ModelAccess, calls: Path | None, haystack_id: str = ""
     ) -> AbstractContextManager[ProxiedScope | None]:
-        """Models for a scope, as long as this lasts; None for a service that cannot reach this machine's loopback.
+        """Offer models to a scope within the context; None for a service that cannot reach this machine's loopback.
 
         Args:
-            name: of the scope.
-            stage: whether it is filled or searched.
-            access: the models.
-            calls: the file where every call is written down.
-            haystack_id: for that file, where no memory system reads it.
+            name: the name of the scope.
+            stage: filling or searching.
+            access: the models to offer.
+            calls: the file in which every call is recorded.
+            haystack_id: recorded in that file, which no memory system reads.
         """
         if not is_on_this_machine(self.spec):
             return nullcontext()
         return model_proxy().offered(name, stage, access, calls, haystack_id)
 
     def under_way(self, preparation: Path, since: float) -> str:
-        """How many batches of how many were added, over all histories that are being filled."""
+        """Return the progress of all histories that are being filled: batches added, of how many."""
         return under_way.shown(preparation / PLACES, self.name, self.label, since)
 
     async def make(self, source: PartInput, tools: PartTools) -> PartOutput:
-        """Hand the history over. What fails fails for this haystack alone.
+        """Hand the history over to the service. A failure concerns this haystack alone.
 
         Raises:
-            SpendingLimitError, EndpointDownError, FatalModelError: the models it is offered cannot be called any more.
+            SpendingLimitError, EndpointDownError, FatalModelError: the offered models cannot be called any more.
         """
         self._check_code()
         haystack_id, calls = source.haystack.haystack_id, source.folder / CALLS
@@ -184,7 +184,7 @@ class ServicePart(Part[Ingested]):
         outcome = Outcome(
             before, ingested, why, models, read_calls(calls), len(source.messages), elsewhere, self._remark
         )
-        return made(outcome)
+        return part_output(outcome)
 
     def _check_code(self) -> None:
         """Refuse to make a part by other code than its recipe names: a worker may have loaded it before it was edited.
@@ -202,5 +202,5 @@ class ServicePart(Part[Ingested]):
             )
 
     def open(self, stored: Stored) -> Ingested:
-        """What became of the history."""
+        """Return the record of the ingestion."""
         return msgspec.json.decode((stored.folder() / "ingested.json").read_bytes(), type=Ingested)

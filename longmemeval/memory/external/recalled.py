@@ -1,4 +1,4 @@
-"""What a memory service found, with our ids again."""
+"""The items that a memory service found, with our ids again."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -12,12 +12,12 @@ from longmemeval.records import Provenance, RecalledItem
 def recalled_items(
     found: Sequence[SearchItem], ids: OpaqueIds, refs: Mapping[str, Sequence[str]]
 ) -> tuple[RecalledItem, ...]:
-    """The items, best first.
+    """Return the items, best first.
 
     Args:
         found: as the service returned them.
-        ids: of the history that was searched.
-        refs: names the service gave at ingestion to the opaque ids of messages.
+        ids: the ids of the history that was searched.
+        refs: opaque ids of messages by the names that the service gave at ingestion.
 
     Raises:
         ServiceError: an id was never given to the service, a ref never by it, or a date has a time zone of its own.
@@ -26,7 +26,7 @@ def recalled_items(
 
 
 def provenance_of(items: Sequence[RecalledItem]) -> Provenance | None:
-    """The finest level on which every item says where it is from; None where there are no items."""
+    """Return the finest level on which every item says where it is from; None if there are no items."""
     if not items:
         return None
     if all(item.message_ids for item in items):
@@ -54,7 +54,7 @@ def _item(rank: int, item: SearchItem, ids: OpaqueIds, refs: Mapping[str, Sequen
 
 
 def _naive(date: datetime | None) -> datetime | None:
-    """A service that takes our dates for UTC gives them back as UTC; another zone would be a guess."""
+    """Remove the zone of a date in UTC, which services may take our dates for; another zone would be a guess."""
     if date is None or date.tzinfo is None:
         return date
     if date.utcoffset() != timedelta(0):

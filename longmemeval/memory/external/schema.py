@@ -23,9 +23,10 @@ _ENVELOPE: dict[str, type[msgspec.Struct]] = {
 
 
 def protocol_schema() -> dict[str, Any]:
-    """The schema; `$defs` has `<method>.params` and `<method>.result` for every method, and the envelope's lines.
+    """Return the schema.
 
-    The document itself accepts the lines of a child process.
+    `$defs` has `<method>.params` and `<method>.result` for every method, and the lines of the envelope. The document
+    itself accepts the lines of a child process.
     """
     named = {f"{method}.params": record for method, record in PARAMETERS.items()}
     named |= {f"{method}.result": record for method, record in RESULTS.items()}

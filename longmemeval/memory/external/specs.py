@@ -1,4 +1,4 @@
-"""How memories from outside are written behind `--memory`; light enough for every command."""
+"""The specs of memories from outside, as given to `--memory`; a module light enough for every command."""
 
 import shlex
 from contextlib import suppress
@@ -13,25 +13,25 @@ HTTP = ("http://", "https://")
 
 
 def is_service(spec: str) -> bool:
-    """Whether `spec` names a child process or an address."""
+    """Tell whether `spec` names a child process or an address."""
     return spec.startswith((PROCESS, *HTTP))
 
 
 def is_on_this_machine(spec: str) -> bool:
-    """Whether what `spec` names can call addresses of the loopback."""
+    """Tell whether the service that `spec` names can call addresses of the loopback."""
     return not spec.startswith(HTTP) or urlsplit(spec).hostname in ("localhost", "127.0.0.1", "::1")
 
 
 def is_memory_class(loaded: object) -> bool:
-    """Whether it is a class with `add` and `search`."""
+    """Tell whether an object is a class with `add` and `search`."""
     return isinstance(loaded, type) and all(callable(getattr(loaded, name, None)) for name in ("add", "search"))
 
 
 def label_of(spec: str) -> str:
-    """What tables call the service: host and port, or the last word of the command without folders and module.
+    """Return the service's name in tables: host and port, or the last word of the command without folders and module.
 
     Raises:
-        HarnessError: there is no command, or the address says more than a manifest may hold.
+        HarnessError: there is no command, or the address holds more than a manifest may store.
     """
     if spec.startswith(HTTP):
         host = spec.partition("://")[2].rstrip("/")
@@ -46,7 +46,7 @@ def label_of(spec: str) -> str:
 
 
 def command_of(spec: str) -> list[str]:
-    """The words of `process:COMMAND`.
+    """Return the words of `process:COMMAND`.
 
     Raises:
         HarnessError: there are none, or a quotation mark is missing.
@@ -62,7 +62,7 @@ def command_of(spec: str) -> list[str]:
 
 
 def source_of(spec: str) -> dict[str, str] | None:
-    """The hash of the files that a command names, so that changed code is noticed; None where it names none."""
+    """Return the hash of the files that a command names, so that changed code is noticed; None if it names none."""
     files = [Path(word) for word in command_of(spec)[1:] if Path(word).is_file()] if spec.startswith(PROCESS) else []
     lines = "".join(f"{file.name}:{sha256_file(file)}\n" for file in files)
     return {"source_sha256": sha256_text(lines)} if files else None

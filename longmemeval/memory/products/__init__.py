@@ -1,1 +1,1 @@
-"""Other people's memory systems, each in a folder of its own and in an environment of its own."""
+"""Other people's memory systems, each in its own folder and its own environment."""

@@ -1,6 +1,6 @@
-"""An adapter: a folder that says how somebody else's memory system is installed and spoken to.
+"""An adapter: a folder that describes how somebody else's memory system is installed and called.
 
-`adapter.toml` says what is installed, `memory.py` has the class that `serve.py` serves from the product's own virtual
+`adapter.toml` lists what is installed, `memory.py` has the class that `serve.py` serves from the product's own virtual
 environment. Neither is imported here.
 """
 
@@ -21,18 +21,18 @@ from longmemeval.plugins import load_object
 
 _DESCRIPTION = "adapter.toml"
 FILE_VARIABLE = "LONGMEMEVAL_ADAPTER_FILE"
-"""Names the adapter's file to the class."""
+"""The environment variable that gives the adapter's file to the class."""
 
 
 class Description(Struct, frozen=True, forbid_unknown_fields=True, rename={"class_name": "class"}):
-    """`adapter.toml`."""
+    """The contents of `adapter.toml`."""
 
     summary: str
-    """What the product is, in a few words."""
+    """A short description of the product."""
     class_name: str
     """The class with `add` and `search`."""
     requirements: tuple[str, ...]
-    """What is installed, each at one version."""
+    """The packages to install, each at one version."""
     megabytes: int
     """Size of the environment, measured."""
     page: str
@@ -40,15 +40,15 @@ class Description(Struct, frozen=True, forbid_unknown_fields=True, rename={"clas
     module: str = "memory.py"
     """The file of the class, from the adapter's folder."""
     shares: tuple[str, ...] = ()
-    """Other files that it is made of, and that lie elsewhere."""
+    """Further files of the adapter that are in other folders."""
     file: str = ""
-    """A file that the class reads, in the adapter's folder. What is not there names what the user has to give."""
+    """A file that the class reads, in the adapter's folder. If it is not there, the user has to give it."""
     check: str = ""
-    """`module:function` of longmemeval that refuses a faulty file by a `ValueError`."""
+    """`module:function` of longmemeval that refuses a faulty file with a `ValueError`."""
     remark: str = ""
-    """What has to be known before its figures are believed; stands in lists and under tables."""
+    """A caveat about its figures, shown in lists and under tables."""
     environment: dict[str, str] = {}
-    """Variables of the process: telemetry off, no downloads."""
+    """Environment variables of the process: telemetry off, no downloads."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,10 @@ class Adapter:
     """One adapter.
 
     Args:
-        name: what it goes by after `--memory`.
-        folder: where its files are.
+        name: its name after `--memory`.
+        folder: the folder of its files.
         description: its `adapter.toml`.
-        given: the file that the user gave to an adapter that calls for one: `--memory NAME:FILE`.
+        given: the user's file, for an adapter that needs one: `--memory NAME:FILE`.
     """
 
     name: str
@@ -69,19 +69,19 @@ class Adapter:
 
     @classmethod
     def read(cls, folder: Path, name: str = "") -> "Adapter":
-        """The adapter in a folder.
+        """Read the adapter in a folder.
 
         Args:
             folder: has `adapter.toml`.
-            name: if it is not that of the folder.
+            name: its name, if not that of the folder.
 
         Raises:
             HarnessError: the description is missing or wrong.
         """
         file = folder / _DESCRIPTION
         try:
-            told: Any = tomllib.loads(file.read_text(encoding="utf-8"))
-            description = msgspec.convert(told, Description)
+            document: Any = tomllib.loads(file.read_text(encoding="utf-8"))
+            description = msgspec.convert(document, Description)
         except (OSError, ValueError, msgspec.ValidationError) as error:
             raise HarnessError(
                 f"The description of a memory adapter cannot be read: {error}", where=str(file)
@@ -100,53 +100,53 @@ class Adapter:
 
     @property
     def spec(self) -> str:
-        """What stands behind `--memory`."""
+        """The value of `--memory` that names it."""
         return f"{self.name}:{self.given}" if self.given else self.name
 
     @property
     def wants_file(self) -> bool:
-        """Whether the user has to give a file."""
+        """If set, the user has to give a file."""
         file = self.description.file
         return bool(file) and not self.given and not self._path(file).is_file()
 
     @property
     def label(self) -> str:
-        """How tables call it."""
+        """The name in tables."""
         return self.given.stem if self.given else self.name
 
     def check_file(self) -> None:
         """Refuse a file that is missing or faulty.
 
         Raises:
-            HarnessError: it is.
+            HarnessError: the file is missing or faulty.
         """
-        file, told = self.file, self.description
+        file, description = self.file, self.description
         if file and not file.is_file():
             raise HarnessError(
                 f"The memory '{self.name}' needs a file, and there is none",
                 where=str(file),
-                fix=f"Write --memory {self.name}:{told.file}; {told.page} says what is in it",
+                fix=f"Write --memory {self.name}:{description.file}; {description.page} says what is in it",
             )
-        if file and told.check:
-            check: Any = load_object(told.check, "check")
+        if file and description.check:
+            check: Any = load_object(description.check, "check")
             try:
                 check(file)
             except ValueError as error:
-                raise HarnessError(str(error).rstrip("."), where=str(file), fix=f"See {told.page}") from error
+                raise HarnessError(str(error).rstrip("."), where=str(file), fix=f"See {description.page}") from error
 
     def _path(self, name: str) -> Path:
         return Path(os.path.normpath(self.folder / name))
 
     @property
     def accepts(self) -> frozenset[str]:
-        """Names that `__init__` of the module's classes takes, read from its source: nothing need be installed."""
+        """The parameter names of the module's `__init__` methods, read from the source: nothing need be installed."""
         nodes = ast.walk(ast.parse(self.module.read_text(encoding="utf-8")))
-        makers = [one.args for one in nodes if isinstance(one, ast.FunctionDef) and one.name == "__init__"]
-        return frozenset(one.arg for make in makers for one in [*make.args, *make.kwonlyargs])
+        makers = [node.args for node in nodes if isinstance(node, ast.FunctionDef) and node.name == "__init__"]
+        return frozenset(parameter.arg for make in makers for parameter in [*make.args, *make.kwonlyargs])
 
     @property
     def origin(self) -> Mapping[str, str]:
-        """What a record tells of it: what is installed, and the hash of its files, so that a change is noticed."""
+        """Its requirements and the hash of its files, for records, so that a change is noticed."""
         own = [file for file in self.folder.iterdir() if file.suffix not in (".pyc", "") and file.is_file()]
         others = [self._path(name) for name in self.description.shares]
         given = [self.given] if self.given and self.given.is_file() else []
@@ -156,5 +156,5 @@ class Adapter:
 
 
 def _hash(file: Path) -> str:
-    """Hash a file with the package under the name it had in 0.2.0: what was ingested by then stays valid."""
+    """Hash a file with the package under the name it had in 0.2.0, so that histories ingested then stay valid."""
     return sha256_bytes(file.read_bytes().replace(b"longmemeval.memory.products", b"longmemeval.memory.adapters"))

@@ -1,6 +1,6 @@
-"""Installing a product into a virtual environment of its own: by uv where there is one, else by pip.
+"""Install a product into its own virtual environment, with uv if it is there, else with pip.
 
-Both look where pip is configured to look: uv does not read pip's configuration, so it is told.
+Both use the indices that pip is configured with: uv does not read pip's configuration, so it is passed on.
 """
 
 import json
@@ -25,25 +25,25 @@ _LISTED = (
 
 
 class InstallError(HarnessError):
-    """A product could not be installed; what was done is kept."""
+    """A product could not be installed; finished steps are kept."""
 
     exit_code = 1
 
 
 def install(place: Place, python: str = "") -> Installed:
-    """Install the product of `place`; what an interrupted attempt left is completed.
+    """Install the product of `place`, completing an interrupted attempt.
 
     Args:
-        place: where to.
-        python: the interpreter to make the environment with; empty: the one that runs this.
+        place: the environment to install into.
+        python: the interpreter to create the environment with; empty: the running one.
 
     Raises:
-        InstallError: the environment cannot be made, or a package not be installed.
+        InstallError: the environment cannot be created, or a package cannot be installed.
     """
     place.folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(place.folder.parent / f".{place.adapter.name}.lock"):
         if (there := place.installed) and not python:
-            return there  # By whoever held the lock before.
+            return there  # Another process installed it while this one waited for the lock.
         place.forget()
         _make_environment(place, python)
         requirements = place.adapter.description.requirements
@@ -61,7 +61,7 @@ def install(place: Place, python: str = "") -> Installed:
 
 
 def _make_environment(place: Place, python: str) -> None:
-    """An environment whose interpreter works is kept, unless another interpreter is wanted."""
+    """Create the environment; keep one whose interpreter works, unless another interpreter is wanted."""
     wanted = shutil.which(python) if python else _this_python()
     if wanted is None:
         raise HarnessError(f"There is no interpreter '{python}'", fix="Name one that can be run, such as python3.12")
@@ -73,17 +73,17 @@ def _make_environment(place: Place, python: str) -> None:
 
 
 def _this_python() -> str:
-    """The interpreter that runs this, outside of its own virtual environment."""
+    """Return the running interpreter, outside of its virtual environment."""
     return getattr(sys, "_base_executable", "") or sys.executable
 
 
 def _works(python: str) -> bool:
-    """Whether something can be installed for an interpreter."""
+    """Tell whether packages can be installed for an interpreter."""
     return bool(_version(python)) and (bool(_uv()) or bool(_printed(python, "import pip; print(pip.__version__)")))
 
 
 def _version(python: str) -> str:
-    """Version of an interpreter; empty where it does not work."""
+    """Return the version of an interpreter; empty if it does not work."""
     return _printed(python, "import sys; print(sys.version)")
 
 
@@ -96,15 +96,15 @@ def _printed(python: str, code: str) -> str:
 
 
 def _uv() -> str | None:
-    """The program uv, beside the interpreter that runs this or on the path."""
+    """Return the path of uv, beside the running interpreter or on the path."""
     return shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv")
 
 
 def _run(place: Place, command: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
-    """What a command prints.
+    """Run a command and return what it prints.
 
     Raises:
-        InstallError: it fails; with the last lines it printed.
+        InstallError: the command fails; the error shows the last lines it printed.
     """
     name = place.adapter.name
     try:
@@ -119,7 +119,7 @@ def _run(place: Place, command: Sequence[str], environment: Mapping[str, str] | 
         raise InstallError(
             f"'{name}' could not be installed. {_program(command)} said last: {last.rstrip('.')}",
             where=str(place.folder),
-            fix=f"Fix this and rerun `longmemeval memory install {name}`; what is there already is kept",
+            fix=f"Fix this and rerun `longmemeval memory install {name}`; finished steps are kept",
         )
     return done.stdout
 

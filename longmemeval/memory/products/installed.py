@@ -1,4 +1,4 @@
-"""Where a product is installed, whether it is, and how its process is begun."""
+"""The place of an installed product: its state, and the command that starts its process."""
 
 import os
 from collections.abc import Mapping
@@ -17,13 +17,13 @@ _RECORD = "installed.json"
 
 
 class Installed(Struct, frozen=True):
-    """`installed.json`, written when everything is there."""
+    """`installed.json`, written when the installation is complete."""
 
     requirements: tuple[str, ...]
     python: str
     """Version of the interpreter."""
     packages: dict[str, str]
-    """Name to version, of all packages."""
+    """Version by name, of all packages."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class Place:
     """The virtual environment of one product.
 
     Args:
-        adapter: of the product.
-        folder: of the environment.
+        adapter: the product's.
+        folder: the folder of the environment.
     """
 
     adapter: Adapter
@@ -40,29 +40,29 @@ class Place:
 
     @property
     def python(self) -> Path:
-        """Its interpreter."""
+        """The interpreter of the environment."""
         return self.folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
     @property
     def installed(self) -> Installed | None:
-        """What is there; None where it is not finished, or not what the adapter calls for."""
+        """The record of the installation; None if it is not complete, or not what the adapter requires."""
         try:
-            told = msgspec.json.decode((self.folder / _RECORD).read_bytes(), type=Installed)
+            recorded = msgspec.json.decode((self.folder / _RECORD).read_bytes(), type=Installed)
         except (OSError, msgspec.DecodeError):
             return None
         wanted = self.adapter.description.requirements
-        return told if told.requirements == wanted and self.python.exists() else None
+        return recorded if recorded.requirements == wanted and self.python.exists() else None
 
     def record(self, installed: Installed) -> None:
-        """Say that everything is there."""
+        """Record that the installation is complete."""
         write_atomic(self.folder / _RECORD, msgspec.json.format(msgspec.json.encode(installed), indent=1) + b"\n")
 
     def forget(self) -> None:
-        """Say that it is not finished."""
+        """Record that the installation is not complete."""
         (self.folder / _RECORD).unlink(missing_ok=True)
 
     def required(self) -> "Place":
-        """This place, if the product is there.
+        """Return this place if the product is installed.
 
         Raises:
             HarnessError: it is not, with the command that installs it; or the adapter's file is missing or faulty.
@@ -83,24 +83,24 @@ class Place:
 
     @property
     def command(self) -> list[str]:
-        """The words that begin its process."""
+        """The command that starts its process."""
         serve = Path(__file__).parents[1] / "external" / "serve.py"
         target = f"{self.adapter.module}:{self.adapter.description.class_name}"
         return [str(self.python), "-I", str(serve), target]
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Of its process: ours, and what the adapter says on top."""
+        """The variables of its process: ours, overridden by the adapter's."""
         file = self.adapter.file
         own = {FILE_VARIABLE: os.path.abspath(file)} if file else {}
         return {**os.environ, **own, **self.adapter.description.environment}
 
 
 def place_of(adapter: Adapter, root: Path | None = None) -> Place:
-    """Where the product of an adapter belongs.
+    """Return the place of an adapter's product.
 
     Args:
-        adapter: of the product.
+        adapter: the product's.
         root: holds the environments of all products; None: `LONGMEMEVAL_MEMORIES_DIR`, else `installed-memories`.
     """
     return Place(adapter, Path(os.path.abspath(root or folders().memories_dir)) / adapter.name)

@@ -21,29 +21,29 @@ _HERE = Path(__file__).parent
 
 @cache
 def shipped_adapters() -> Mapping[str, str]:
-    """Names of the adapters of this package to `module:attribute`, in alphabetical order."""
+    """Map the names of this package's adapters to `module:attribute`, in alphabetical order."""
     folders = sorted(file.parent.name for file in _HERE.glob("*/adapter.toml"))
     return {_name(folder): f"{__name__}:{folder}" for folder in folders}
 
 
 def _name(folder: str) -> str:
-    """What stands after `--memory`: a folder of code has no hyphen in its name."""
+    """Return the name after `--memory`; the folder's has no hyphen, since it holds code."""
     return folder.replace("_", "-")
 
 
 def __getattr__(name: str) -> Adapter:
-    """The adapter of a folder beside this file, as an attribute of that name."""
+    """Return the adapter of a folder beside this file, as an attribute of that name."""
     if not (_HERE / name / "adapter.toml").is_file():
         raise AttributeError(name)
     return Adapter.read(_HERE / name, _name(name))
 
 
 ADAPTERS: Registry[Adapter] = Registry(MEMORY, "memory adapter", Adapter, {}, further=shipped_adapters)
-"""By name; of other packages' memory systems those that are adapters."""
+"""Adapters by name; of other packages' memory systems, those that are adapters."""
 
 
 def adapter_of(spec: str) -> Adapter | None:
-    """The adapter that `NAME` or `NAME:FILE` names; None where it is the name of none, or of one that takes no file."""
+    """Return the adapter of `NAME` or `NAME:FILE`; None if there is none, or it takes no file."""
     name, _, file = spec.partition(":")
     if name not in ADAPTERS.further and (file or name not in ADAPTERS):
         return None

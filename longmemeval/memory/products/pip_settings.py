@@ -1,4 +1,4 @@
-"""How pip is configured, said to uv, which does not read it.
+"""Pass pip's configuration on to uv, which does not read it.
 
 Standard library only: `scripts/install.py` needs it before anything is installed.
 """
@@ -23,7 +23,7 @@ _UV_VARIABLES = {
 
 
 def pip_settings() -> dict[str, str]:
-    """How pip is configured, by files and variables: names of options to values; empty without pip."""
+    """Return pip's configuration from files and variables, values by option; empty without pip."""
     command = [sys.executable, "-m", "pip", "config", "list"]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace")
     found: dict[str, dict[str, str]] = {"global": {}, "install": {}, ":env:": {}}
@@ -36,12 +36,12 @@ def pip_settings() -> dict[str, str]:
 
 
 def uv_variables(settings: Mapping[str, str]) -> dict[str, str]:
-    """The variables of uv that say what pip's `settings` say."""
+    """Return the variables of uv that correspond to pip's `settings`."""
     return {_UV_VARIABLES[key]: value for key, value in settings.items() if key in _UV_VARIABLES}
 
 
 def uv_arguments(settings: Mapping[str, str]) -> list[str]:
-    """The options of uv that say what pip's `settings` say."""
+    """Return the options of uv that correspond to pip's `settings`."""
 
     def options() -> Iterator[str]:
         for key, option in _UV_OPTIONS.items():
@@ -50,5 +50,5 @@ def uv_arguments(settings: Mapping[str, str]) -> list[str]:
         if settings.get("no-index", "").lower() in ("1", "true", "yes", "on"):
             yield "--no-index"
 
-    # pip takes the best version of all indices; uv the first index that has the package.
+    # pip takes the best version of all indices; uv by default only the first index that has the package.
     return [*options(), "--index-strategy", "unsafe-best-match"]

@@ -196,7 +196,7 @@ def test_registered_names_and_configurations_are_tried(tmp_path: Path) -> None:
         assert [one["state"] for one in found] == ["works"] * 14
         assert found[0]["told"].startswith("Mine, ")
     refused = longmemeval("memory", "check", "bm25", cwd=tmp_path, code=2)
-    assert "This memory has no add and search to be tried" in " ".join(refused.stderr.split())
+    assert "This memory cannot be checked: it has no add and search" in " ".join(refused.stderr.split())
     refused = longmemeval("memory", "check", "notebok", cwd=tmp_path, code=2, PYTHONPATH=path)
     assert "notebook" in refused.stderr
 

@@ -82,7 +82,7 @@ FAULTS = {
     "print('loading model …', flush=True); time.sleep(60)": ("wrote what is no message .*loading model …", "garbage"),
     "reply({}, 99); time.sleep(60)": ("answered what was not asked: .*99", "garbage"),
     "reply({'batch_ids': 'all'})": (
-        "result of open is not what the protocol says: .*batch_ids",
+        "result of open does not follow the protocol: .*batch_ids",
         "garbage",
     ),
     "sys.stdout.write('x' * (17 << 20)); sys.stdout.flush(); time.sleep(60)": ("a line of more than 16 MB", "garbage"),
@@ -296,7 +296,7 @@ class Mine:
         ("[3]", "a hit is a text, or has the field 'text' with one; here is a int"),
         ("[{'text': 'x', 'message_ids': 'm_1'}]", "'message_ids' of a hit is a list, not one id"),
         ("[{'text': 'x', 'score': object()}]", "mine.py, line 6|float"),
-        ("[{'text': 'x', 'kind': 'nonsense'}]", "result of search is not what the protocol says: .*kind"),
+        ("[{'text': 'x', 'kind': 'nonsense'}]", "result of search does not follow the protocol: .*kind"),
     ],
 )
 def test_a_users_mistake_is_named(hits: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

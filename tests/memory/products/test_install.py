@@ -74,7 +74,7 @@ def test_what_the_installer_says_stands_in_one_paragraph(
     ) as told:
         install(at)
     assert "\n" not in str(told.value)
-    assert str(told.value).endswith("rerun `longmemeval memory install boxes`; what is there already is kept.")
+    assert str(told.value).endswith("rerun `longmemeval memory install boxes`; finished steps are kept.")
     assert told.value.exit_code == 1
     assert at.installed is None
 

@@ -1,1 +1,1 @@
-"""Trying a memory system in seconds, on two small made-up histories."""
+"""Try a memory system in seconds, on two small made-up histories."""

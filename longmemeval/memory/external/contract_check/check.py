@@ -1,4 +1,4 @@
-"""Trying a memory system: what works, and what tables will not show."""
+"""Try a memory system: what works, and what tables will not show."""
 
 import asyncio
 import shutil
@@ -31,15 +31,15 @@ from longmemeval.storage.messages import haystack_messages
 async def check(
     service: MemoryService, configuration: Mapping[str, Any], folder: Path, models: Mapping[str, Any] | None = None
 ) -> AsyncIterator[Finding]:
-    """Try everything that can be tried, and yield each finding as it is known; what fails early ends it early.
+    """Try everything that can be tried, and yield each finding as it is known; an early failure ends the check.
 
-    Nothing is left at a service.
+    The service is left empty.
 
     Args:
         service: the memory.
-        configuration: what the user has set.
-        folder: empty, for what the memory writes.
-        models: what `open` says of models; see `ProxiedScope.fields`.
+        configuration: the user's parameters of the memory.
+        folder: an empty folder for the memory's files.
+        models: the fields of `open` about models; see `ProxiedScope.fields`.
     """
     trial = _Trial(service, dict(configuration), folder, dict(models or {}))
     try:
@@ -71,22 +71,23 @@ async def _findings(trial: "_Trial") -> AsyncIterator[Finding]:
 
 
 class _Trial:
-    """The two histories at the service, the same memory in two scopes."""
+    """The two histories at the service: one memory with two scopes."""
 
     def __init__(
         self, service: MemoryService, configuration: dict[str, Any], folder: Path, models: dict[str, Any]
     ) -> None:
         self._service, self._configuration, self._folder, self._models = service, configuration, folder, models
-        self.told = HelloResult(0, "")
-        self._histories = {one.haystack_id: haystack_messages(one) for one in (FIRST, SECOND)}
+        self._hello = HelloResult(0, "")
+        histories = {history.haystack_id: history for history in (FIRST, SECOND)}
+        self._histories = {name: haystack_messages(history) for name, history in histories.items()}
         self._refs: dict[str, dict[str, tuple[str, ...]]] = {name: {} for name in self._histories}
-        # A service that keeps its scopes has those of the last trial: each trial has its own.
+        # A service that keeps its scopes still has those of the last trial, so each trial uses its own.
         self._scopes = {name: scope_id("check", name, str(folder)) for name in self._histories}
         self._open_in: dict[str, int] = {}
-        """Which beginning of the service has the scope open."""
+        """The number of the service's start at which each scope was opened."""
         self._left = False
-        """Whether something may be left at the service."""
-        # `restart` ends the service and `reset` empties it: the order counts.
+        """If set, something may be left at the service."""
+        # `restart` ends the service and `reset` empties it, so the order matters.
         self.attempts: dict[str, Callable[[], Awaitable[Finding]]] = {
             "same question, same hits": self._repeat,
             "limit": self._limit,
@@ -102,7 +103,7 @@ class _Trial:
         return OpaqueIds(name, self._histories[name])
 
     def _batches(self, name: str) -> list[Add]:
-        return list(batches(self._scopes[name], self._histories[name], self._ids(name), self.told.capabilities.unit))
+        return list(batches(self._scopes[name], self._histories[name], self._ids(name), self._hello.capabilities.unit))
 
     async def _open(self, name: str, mode: Literal["prepare", "read"], folder: Path, reference: str = "") -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -120,19 +121,19 @@ class _Trial:
             raise ServiceError(f"The memory says that adding failed: {why}")
 
     async def begin(self) -> Finding:
-        self.told = await self._service.hello()
-        return begins(self.told)
+        self._hello = await self._service.hello()
+        return begins(self._hello)
 
     async def fill(self) -> Finding:
-        """Both histories, side by side where the service can."""
+        """Add both histories, concurrently if the service can."""
 
         async def fill(name: str) -> None:
             await self._open(name, "prepare", self._folder / name)
             await self._add(name)
 
-        if self.told.capabilities.max_parallel > 1:
+        if self._hello.capabilities.max_parallel > 1:
             await asyncio.gather(*map(fill, self._histories))
-            return Finding("add", "works", f"two histories at once; up to {self.told.capabilities.max_parallel}")
+            return Finding("add", "works", f"two histories at once; up to {self._hello.capabilities.max_parallel}")
         for name in self._histories:
             await fill(name)
         return Finding("add", "works", "two histories, one after the other")
@@ -142,7 +143,7 @@ class _Trial:
         return recalled_items(found.items, self._ids(name), self._refs[name])
 
     async def find_anything(self) -> Finding:
-        """Search by the words of each message, where the question found nothing."""
+        """Search by the words of each message, after the question found nothing."""
         for text in _texts(self._histories["first"]):
             if await self.search(text, limit=50):
                 return finds(())
@@ -154,8 +155,8 @@ class _Trial:
         return recalled_items(held.items, self._ids(name), self._refs[name])
 
     async def _found_or_held(self) -> list[tuple[str, tuple[str, ...]]]:
-        """What the first history shows, in no order."""
-        held = await self._list("first") if self.told.capabilities.list else ()
+        """Return what the first history shows, sorted."""
+        held = await self._list("first") if self._hello.capabilities.list else ()
         return sorted(_shown([*held, *await self.search(limit=50)]))
 
     async def _repeat(self) -> Finding:
@@ -178,10 +179,10 @@ class _Trial:
         return Finding("histories apart", "works", "")
 
     async def _holds(self) -> Finding:
-        if not self.told.capabilities.list:
+        if not self._hello.capabilities.list:
             return Finding("what it holds", "missing", "no list: what is lost or stored twice cannot be seen")
         shown = [holds(name, await self._list(name), messages) for name, messages in self._histories.items()]
-        return next((one for one in shown if one.state != "works"), shown[0])
+        return next((finding for finding in shown if finding.state != "works"), shown[0])
 
     async def _twice(self) -> Finding:
         before = await self._found_or_held()
@@ -201,10 +202,10 @@ class _Trial:
         return Finding(what, "failed", "hits are others than one after the other")
 
     async def _restart(self) -> Finding:
-        before, persist = _shown(await self.search()), self.told.capabilities.persist
+        before, persist = _shown(await self.search()), self._hello.capabilities.persist
         if persist == "none":
             return Finding("restart", "missing", "no save and load: every run adds all sessions again, and pays again")
-        # Both: what is not saved could not be removed after the restart, where a memory keeps it in a database server.
+        # Both: an unsaved scope could not be removed after the restart, if a memory keeps it in a database server.
         references = {name: (await self._service.snapshot(self._scopes[name])).reference for name in self._histories}
         await self._service.close()
         copy = self._folder / "copy"
@@ -223,11 +224,11 @@ class _Trial:
                     raise
                 return Finding("reset", "missing", "no reset: what was added stays where it is")
             left = len(await self.search(name=name, limit=50))
-            left = left or (len(await self._list(name)) if self.told.capabilities.list else 0)
+            left = left or (len(await self._list(name)) if self._hello.capabilities.list else 0)
             if left:
                 return Finding("reset", "failed", f"{left} items are still found after a reset")
         self._left = False
-        return Finding("reset", "works", "nothing is left" if self.told.capabilities.persist == "service" else "")
+        return Finding("reset", "works", "nothing is left" if self._hello.capabilities.persist == "service" else "")
 
     async def _empty(self, name: str) -> None:
         if self._open_in.get(name) != self._service.beginnings:
@@ -235,7 +236,7 @@ class _Trial:
         await self._service.reset(self._scopes[name])
 
     async def clean_up(self) -> None:
-        """Leave nothing at a service, however far the trial came."""
+        """Empty the scopes at the service, however far the trial got."""
         for name in self._histories if self._left else ():
             with suppress(ServiceError):
                 await self._empty(name)

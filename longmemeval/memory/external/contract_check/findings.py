@@ -1,4 +1,4 @@
-"""What the hits of a trial show of a memory system."""
+"""Findings on a memory system from the hits of a trial."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -12,21 +12,21 @@ from longmemeval.records import Message, RecalledItem
 
 
 class Finding(Struct, frozen=True):
-    """One thing that was tried. `missing` costs a column of a table or a comfort, `failed` makes results wrong."""
+    """The outcome of one check. `missing` costs a table column or a convenience, `failed` makes results wrong."""
 
     what: str
     state: Literal["works", "missing", "failed"]
     told: str
 
 
-def begins(told: HelloResult) -> Finding:
-    """Who answered."""
-    packages = "".join(f", {name} {version}" for name, version in told.packages.items())
-    return Finding("begin", "works", f"{told.name}{packages}")
+def begins(hello: HelloResult) -> Finding:
+    """Report who answered."""
+    packages = "".join(f", {name} {version}" for name, version in hello.packages.items())
+    return Finding("begin", "works", f"{hello.name}{packages}")
 
 
 def finds(hits: Sequence[RecalledItem]) -> Finding:
-    """Whether the question finds its answer."""
+    """Report whether the question finds its answer."""
     if any(ANSWERED_BY in hit.text for hit in hits):
         return Finding("search", "works", f"“{QUESTION}” finds “{ANSWERED_BY}”")
     found = f"the best of {len(hits)} hits is “{hits[0].text[:60]}”" if hits else "nothing is found"
@@ -34,7 +34,7 @@ def finds(hits: Sequence[RecalledItem]) -> Finding:
 
 
 def message_ids(hits: Sequence[RecalledItem]) -> Finding:
-    """On which level recall can be scored."""
+    """Report on which level recall can be scored."""
     what = "message ids"
     match provenance_of(hits):
         case "message":
@@ -46,7 +46,7 @@ def message_ids(hits: Sequence[RecalledItem]) -> Finding:
 
 
 def dates(hits: Sequence[RecalledItem]) -> Finding:
-    """Whether hits have the dates of their sessions."""
+    """Report whether hits have the dates of their sessions."""
     dates = {session.session_id: session.date for session in FIRST.sessions}
     if not hits or any(hit.date is None for hit in hits):
         return Finding("dates", "missing", "hits without a date: the answering model cannot tell old from new")
@@ -57,7 +57,7 @@ def dates(hits: Sequence[RecalledItem]) -> Finding:
 
 
 def order(hits: Sequence[RecalledItem]) -> Finding:
-    """Whether the best come first."""
+    """Report whether the best hits come first."""
     scores = [hit.score for hit in hits if hit.score is not None]
     if len(scores) < len(hits) or not hits:
         return Finding("order", "missing", "hits without a score: no threshold for abstaining can be found")
@@ -67,13 +67,13 @@ def order(hits: Sequence[RecalledItem]) -> Finding:
 
 
 def stray(name: str, items: Sequence[RecalledItem]) -> str:
-    """What is found in the history `name` and belongs to the other one; empty where nothing is."""
+    """Return a complaint about items in the history `name` that belong to the other one; empty if there are none."""
     found = (item.text for item in items if any(word in item.text for word in WORDS[OTHER[name]]))
     return next((f"one history is found in another: “{text[:60]}”" for text in found), "")
 
 
 def holds(name: str, items: Sequence[RecalledItem], messages: Sequence[Message]) -> Finding:
-    """Whether all that was added is there, and nothing else."""
+    """Report whether everything that was added is there, and nothing else."""
     what = "what it holds"
     if problem := stray(name, items):
         return Finding(what, "failed", problem)

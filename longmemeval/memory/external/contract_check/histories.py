@@ -10,8 +10,8 @@ def _haystack(name: str, *sessions: tuple[int, tuple[str, ...]]) -> Haystack:
     def turns(texts: Sequence[str]) -> tuple[Turn, ...]:
         return tuple(Turn("assistant" if place % 2 else "user", text) for place, text in enumerate(texts))
 
-    made = (Session(f"{name}-{day}", datetime(2024, 2, day, 9, 0), "", turns(texts)) for day, texts in sessions)
-    return Haystack(name, tuple(made))
+    dated = (Session(f"{name}-{day}", datetime(2024, 2, day, 9, 0), "", turns(texts)) for day, texts in sessions)
+    return Haystack(name, tuple(dated))
 
 
 FIRST = _haystack(
@@ -29,4 +29,4 @@ ASKED = datetime(2024, 3, 1, 18, 0)
 QUESTION, ANSWERED_BY = "What is the beagle called that I adopted?", "Pixel"
 OTHER = {"first": "second", "second": "first"}
 WORDS = {"first": ("Pixel", "Alice", "tea"), "second": ("Euclid", "Tortoise", "cello")}
-"""What only one of the histories speaks of."""
+"""Words that occur in one of the histories only."""

@@ -1,4 +1,4 @@
-"""A history as a memory service gets it: batches of one session, one pair of messages or one message."""
+"""Split a history into the batches that a memory service gets: sessions, pairs of messages or single messages."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -12,20 +12,23 @@ Unit = Literal["session", "pair", "turn"]
 
 
 def batches(scope: str, messages: Sequence[Message], ids: OpaqueIds, unit: Unit) -> Iterator[Add]:
-    """All messages in time order; a batch never crosses the border of a session.
+    """Yield all messages in time order, in batches that never cross the border of a session.
 
-    The id of a batch is that of the session, with its number in it where the unit is smaller.
+    The id of a batch is that of the session, followed by its number there if the unit is smaller.
 
     Args:
-        scope: where they go.
+        scope: the scope to add to.
         messages: the whole history, oldest first.
-        ids: of this history.
-        unit: what one batch holds; a pair is a user's message with what follows it, up to the next one.
+        ids: the ids of this history.
+        unit: the contents of one batch; a pair is a user's message with what follows it, up to the next one.
     """
     for thread_id, group in groupby(messages, key=lambda message: message.thread_id):
         session_id = ids.sessions[thread_id]
         for number, part in enumerate(_parts(list(group), unit)):
-            sent = tuple(SentMessage(ids.messages[one.message_id], one.role, one.speaker, one.content) for one in part)
+            sent = tuple(
+                SentMessage(ids.messages[message.message_id], message.role, message.speaker, message.content)
+                for message in part
+            )
             batch_id = session_id if unit == "session" else f"{session_id}.{number}"
             yield Add(scope, batch_id, SentSession(session_id, part[0].created_at, sent))
 

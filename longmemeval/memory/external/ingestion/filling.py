@@ -1,4 +1,4 @@
-"""Filling one scope of a memory service: batch by batch, going on where an earlier attempt was stopped."""
+"""Fill a scope of a memory service batch by batch, resuming where an earlier attempt stopped."""
 
 import asyncio
 import shutil
@@ -25,37 +25,37 @@ from longmemeval.records import Message
 
 _STATE, _RECORD = "state", "ingested.json"
 PLACES = ".scopes"
-"""The folder beside the fixtures where services work until all is done."""
+"""The folder beside the fixtures in which services work until a history is complete."""
 _LOOK_AGAIN_S = 0.2
 
 
 class OfferedModels(Struct, frozen=True):
-    """By which models the service was answered; a search is answered by the same ones."""
+    """The models that the service was offered; a search is offered the same ones."""
 
     chat_model: str | None
     embedder: str
     api_base: str | None = None
-    """Without user information."""
+    """The base URL, without user information."""
 
 
 class Ingested(Struct, frozen=True):
-    """`ingested.json`: what became of one history at a memory service."""
+    """`ingested.json`: the record of one history's ingestion by a memory service."""
 
     told: HelloResult
-    """Name, package versions and capabilities of the service as it was then."""
+    """Name, package versions and capabilities of the service at that time."""
     batches: int
-    """Sent, the failed ones included; 0 where the service keeps nothing."""
+    """Batches sent, failed ones included; 0 if the service keeps nothing."""
     failed: tuple[FailedBatch, ...] = ()
     refs: dict[str, tuple[str, ...]] = {}
-    """What the service calls things it stored, by the opaque ids of the messages they were made from."""
+    """Opaque ids of messages, by the service's names for what it made from them."""
     reference: str = ""
-    """Where the service itself keeps the scope."""
+    """The reference under which the service itself keeps the scope."""
     usage: ReportedUsage | None = None
-    """As the service tells it."""
+    """The usage that the service reports."""
     models: OfferedModels | None = None
-    """Which models were offered; None: none were."""
+    """The models that were offered; None: none were."""
     lost: int = 0
-    """Batches that the service took and, by its own count, cannot find."""
+    """Batches that the service accepted and, by its own count, cannot find."""
 
     @property
     def missing(self) -> int:
@@ -70,7 +70,7 @@ class _Line(Struct, frozen=True):
     refs: dict[str, tuple[str, ...]] = {}
     usage: ReportedUsage | None = None
     spoilt: bool = False
-    """Whether no model could be called any more when it was added: the service may have kept it half done."""
+    """If set, no model could be called any more when it was added: the service may have stored it in part."""
 
 
 class Scope(Struct, frozen=True):
@@ -78,7 +78,7 @@ class Scope(Struct, frozen=True):
 
     scope: str
     folder: Path
-    """What the part holds: the service's own directory, and beside it our record."""
+    """The folder of the part: the service's own directory, and our record beside it."""
     configuration: dict[str, Any]
     ids: OpaqueIds
     messages: Sequence[Message]
@@ -88,38 +88,38 @@ class Scope(Struct, frozen=True):
     """The models that the service is offered."""
 
     def opened(self, directory: Path, mode: Literal["prepare", "read"], reference: str = "") -> Open:
-        """What opens it; may take a moment."""
+        """Return the request that opens the scope; may take a moment."""
         fields = self.models.fields if self.models else {}
         return Open(self.scope, str(directory), mode, self.configuration, reference, **fields)
 
     @property
     def state(self) -> Path:
-        """The service's directory in the part, when all is done."""
+        """The service's directory in the part, once it is complete."""
         return self.folder / _STATE
 
     @property
     def workplace(self) -> Path:
-        """The service's directory until then, which it is told: the path of the fixture holds the haystack's id."""
+        """The service's directory until then. It is outside the fixture, whose path holds the haystack's id."""
         return self.folder.parent.parent / PLACES / self.scope
 
     @property
     def journal(self) -> Path:
-        """What was added so far, beside the workplace."""
+        """The journal of the batches added so far, beside the workplace."""
         return self.workplace.with_suffix(".jsonl")
 
 
 async def ingest(service: MemoryService, scope: Scope) -> Ingested:
-    """Add the whole history, wait until it can be found, and have it written.
+    """Add the whole history, wait until it can be found, and have it saved.
 
-    Where an earlier attempt came to its end but lost batches, those are tried again in a copy of what it kept; what it
-    kept stays as it is if no more of them succeed.
+    If an earlier attempt was completed but lost batches, those are retried in a copy of its result, which is kept
+    unless more of them succeed.
 
     Raises:
         ServiceError: the service is gone, silent or broken, or could add nothing at all. What was added is kept for
-            the next attempt as far as the service keeps it.
+            the next attempt, if the service keeps it.
     """
-    told = await service.hello()
-    persist, before = told.capabilities.persist, recorded(scope)
+    hello = await service.hello()
+    persist, before = hello.capabilities.persist, recorded(scope)
     if before and not scope.workplace.exists():
         await asyncio.to_thread(shutil.copytree, scope.state, scope.workplace)
     scope.workplace.mkdir(parents=True, exist_ok=True)
@@ -127,13 +127,13 @@ async def ingest(service: MemoryService, scope: Scope) -> Ingested:
     request = await asyncio.to_thread(scope.opened, scope.workplace, "prepare", reference)
     there = (await service.open(request)).batch_ids
     if persist == "none":
-        ingested = Ingested(told, 0)
+        ingested = Ingested(hello, 0)
     else:
         if persist == "service" and not there:
-            with suppress(ServiceError):  # It may have no reset; its scopes are new ones then.
+            with suppress(ServiceError):  # It may have no reset; its scopes are then new ones.
                 await service.reset(scope.scope)
         try:
-            ingested = await _added(service, scope, told, there)
+            ingested = await _added(service, scope, hello, there)
         finally:
             under_way.forget(scope.workplace)
     if scope.models:
@@ -146,38 +146,38 @@ async def ingest(service: MemoryService, scope: Scope) -> Ingested:
 
 
 def recorded(scope: Scope) -> Ingested | None:
-    """What became of the history in an attempt that came to its end; None where there was none."""
+    """Return the record of a completed attempt; None if there was none."""
     record = scope.folder / _RECORD
     return msgspec.json.decode(record.read_bytes(), type=Ingested) if record.exists() else None
 
 
-async def _added(service: MemoryService, scope: Scope, told: HelloResult, there: Sequence[str]) -> Ingested:
-    todo = list(batches(scope.scope, scope.messages, scope.ids, told.capabilities.unit))
+async def _added(service: MemoryService, scope: Scope, hello: HelloResult, there: Sequence[str]) -> Ingested:
+    todo = list(batches(scope.scope, scope.messages, scope.ids, hello.capabilities.unit))
     if any(line.spoilt for line in _read(scope.journal) if line.batch_id in there):
         await service.reset(scope.scope)
         there = ()
     lines, failed = await _add_batches(service, scope, todo, there)
-    on_the_way = under_way.UnderWay(scope.part, len(todo), len(todo))
+    progress = under_way.UnderWay(scope.part, len(todo), len(todo))
     ready = await service.ready(
-        scope.scope, lambda told: under_way.note(scope.workplace, structs.replace(on_the_way, ready=told.done))
+        scope.scope, lambda state: under_way.note(scope.workplace, structs.replace(progress, ready=state.done))
     )
     _check_models(scope, [batch.batch_id for batch in todo])
-    failed |= {one.batch_id: one for one in ready.failed}
+    failed |= {batch.batch_id: batch for batch in ready.failed}
     if todo and (len(failed) == len(todo) or (ready.state == "failed" and not ready.failed)):
         why = next(iter(failed.values())).error if failed else "it does not say why"
         raise ServiceError(f"The memory could add nothing: {why}")
-    kept = await service.snapshot(scope.scope)
+    snapshot = await service.snapshot(scope.scope)
     before = recorded(scope)
     refs = {ref: ids for line in lines for ref, ids in line.refs.items()}
     usage = [line.usage for line in (before, *lines) if line and line.usage]
     return Ingested(
-        told,
+        hello,
         len(todo),
         tuple(failed.values()),
         {**(before.refs if before else {}), **refs},
-        kept.reference,
+        snapshot.reference,
         _sum(usage) if usage else None,
-        # A service that does not count says 0.
+        # A service that does not count batches says 0.
         lost=max(0, len(todo) - len(failed) - ready.done) if ready.done else 0,
     )
 
@@ -185,7 +185,7 @@ async def _added(service: MemoryService, scope: Scope, told: HelloResult, there:
 async def _add_batches(
     service: MemoryService, scope: Scope, todo: Sequence[Add], there: Sequence[str]
 ) -> tuple[list[_Line], dict[str, FailedBatch]]:
-    """Add what is not there yet; what was added, by attempts that were stopped too, and what failed."""
+    """Add the batches that are missing; return those added, by stopped attempts too, and those that failed."""
     lines = {line.batch_id: line for line in _read(scope.journal) if line.batch_id in set(there)}
     failed: dict[str, FailedBatch] = {}
     with scope.journal.open("wb") as file:
@@ -210,14 +210,14 @@ async def _add_batches(
 
 
 def _check_models(scope: Scope, batch_ids: Sequence[str]) -> None:
-    """Stop where no model can be called any more; what was added without them is added again another time.
+    """Stop if no model can be called any more; batches added without models are added again another time.
 
     Raises:
         HarnessError: see `ProxiedScope.check`.
     """
     if scope.models and scope.models.stopped:
         with scope.journal.open("ab") as journal:
-            journal.writelines(msgspec.json.encode(_Line(one, spoilt=True)) + b"\n" for one in batch_ids)
+            journal.writelines(msgspec.json.encode(_Line(batch_id, spoilt=True)) + b"\n" for batch_id in batch_ids)
         scope.models.check()
 
 
@@ -227,7 +227,7 @@ def _offered(access: ModelAccess) -> OfferedModels:
 
 
 async def replay(service: MemoryService, scope: Scope) -> None:
-    """Add the whole history to a scope that is open, where the service keeps nothing.
+    """Add the whole history to an open scope of a service that keeps nothing.
 
     Raises:
         ServiceError: a batch cannot be added.
@@ -240,12 +240,12 @@ async def replay(service: MemoryService, scope: Scope) -> None:
 
 @asynccontextmanager
 async def place(root: Path, name: str, count: int) -> AsyncIterator[None]:
-    """Wait for one of `count` places that all processes share, and keep it.
+    """Wait for one of `count` places that all processes share, and hold it.
 
     Args:
-        root: a folder that all of them know.
-        name: of the service.
-        count: how many scopes may be worked on at once.
+        root: a folder that all processes share.
+        name: the name of the service.
+        count: number of scopes that may be worked on at once.
     """
     locks = [FileLock(root / f".{name}-{number}.lock", thread_local=False) for number in range(count)]
     while True:
@@ -269,7 +269,7 @@ def _write(scope: Scope, ingested: Ingested) -> None:
 
 
 def _forget(scope: Scope) -> None:
-    """Nothing is under way any more."""
+    """Delete the workplace and the journal."""
     shutil.rmtree(scope.workplace, ignore_errors=True)
     scope.journal.unlink(missing_ok=True)
     with suppress(OSError):  # Others may be at work there.
@@ -279,13 +279,13 @@ def _forget(scope: Scope) -> None:
 def _read(journal: Path) -> list[_Line]:
     if not journal.exists():
         return []
-    whole = journal.read_bytes().rpartition(b"\n")[0]  # The last line may be half written.
+    whole = journal.read_bytes().rpartition(b"\n")[0]  # The last line may be incomplete.
     return [msgspec.json.decode(line, type=_Line) for line in whole.splitlines()]
 
 
 def _sum(usage: Sequence[ReportedUsage]) -> ReportedUsage:
     return ReportedUsage(
-        sum(one.calls for one in usage),
-        sum(one.prompt_tokens for one in usage),
-        sum(one.completion_tokens for one in usage),
+        sum(report.calls for report in usage),
+        sum(report.prompt_tokens for report in usage),
+        sum(report.completion_tokens for report in usage),
     )

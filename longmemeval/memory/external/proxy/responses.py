@@ -1,6 +1,6 @@
-"""The newer interface (`responses`) by the older one, which every endpoint has: requests there, replies back.
+"""Translate the newer interface (`responses`) to the older one, which every endpoint has, and replies back.
 
-What only OpenAI's own servers can do (tools that run there, what they keep of earlier requests) is refused.
+Features of OpenAI's own servers alone (tools that run there, state kept from earlier requests) are refused.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,13 +15,13 @@ _ROLES = {"developer": "system"}
 
 
 def as_chat(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The request for a chat completion that asks the same.
+    """Return the equivalent request for a chat completion.
 
     Raises:
-        ModelError: it cannot be asked so.
+        ModelError: there is none.
     """
-    if kept := [name for name in _STATEFUL if body.get(name)]:
-        raise ModelError(f"A request for a response has '{kept[0]}', which is not passed on")
+    if stateful := [name for name in _STATEFUL if body.get(name)]:
+        raise ModelError(f"A request for a response has '{stateful[0]}', which is not passed on")
     messages = [{"role": "system", "content": body["instructions"]}] if body.get("instructions") else []
     given = body.get("input") or ""
     messages += [{"role": "user", "content": given}] if isinstance(given, str) else list(_messages(given))
@@ -42,7 +42,7 @@ def as_chat(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def as_response(completion: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
-    """The completion of `as_chat(body)` as a response."""
+    """Return the completion of `as_chat(body)` as a response."""
     choice: Mapping[str, Any] = next(iter(completion.get("choices") or ()), {})
     message, usage = choice.get("message") or {}, completion.get("usage") or {}
     name = sha256_bytes(repr(completion).encode())[:24]

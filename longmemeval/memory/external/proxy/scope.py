@@ -1,4 +1,4 @@
-"""One history at one stage: its requests are answered, counted and written down."""
+"""One history at one stage: its requests are answered, counted and recorded."""
 
 import asyncio
 import secrets
@@ -27,40 +27,40 @@ from longmemeval.memory.external.proxy.vectors import Vectorised, Vectoriser, di
 from longmemeval.records import Usage
 
 EMBEDDINGS, REPLIES = "embeddings.sqlite", "replies.sqlite"
-"""The files of the caches."""
+"""The file names of the caches."""
 
 _FINAL = (SpendingLimitError, EndpointDownError, FatalModelError)
-"""After these no call can succeed."""
+"""Errors after which no call can succeed."""
 
 
 class ProxiedScope:
-    """What one history asks of models, from `ModelProxy.offered` until it is closed there.
+    """The model calls of one history, while `ModelProxy.offered` offers it models.
 
     Args:
-        name: of the scope, opaque.
-        stage: whether it is filled or searched.
-        access: the models.
-        calls: where every call is written down.
-        haystack_id: for the record, where that is ours.
+        name: the opaque name of the scope.
+        stage: filling or searching.
+        access: the models to offer.
+        calls: the file in which every call is recorded.
+        haystack_id: our own id, recorded there.
     """
 
     def __init__(self, name: str, stage: Stage, access: ModelAccess, calls: CallFile, haystack_id: str = "") -> None:
         self.token = secrets.token_urlsafe(18)
         self.base_url = ""
-        """Set where it is offered."""
+        """The address, set when it is offered."""
         self.access = access
         self.usage = Usage()
-        """What the calls so far cost."""
+        """The cost of the calls so far."""
         self.stopped: HarnessError | None = None
-        """Why no call can succeed any more; whoever waits for the memory system raises it."""
+        """The reason why no call can succeed any more; raised to those who wait for the memory system."""
         self.failures: list[str] = []
-        """What went wrong with single calls."""
+        """The errors of single calls."""
         self._name, self._stage, self._calls, self._haystack_id = name, stage, calls, haystack_id
         self._attempt = secrets.token_hex(4)
         self._vectoriser: Vectoriser | None = None
 
     async def get_ready(self) -> None:
-        """Load what the first call would have to wait for; what is wrong is told by the first call."""
+        """Load what the first call would have to wait for; errors are left to the first call."""
         with suppress(HarnessError):
             if self.access.chat_model:
                 model = await asyncio.to_thread(self._model)
@@ -71,7 +71,7 @@ class ProxiedScope:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What `open` says of models; may take a moment."""
+        """The fields of `open` about models; may take a moment."""
         embedder = self._vectors()
         return {
             "chat_base_url": self.base_url,
@@ -82,16 +82,16 @@ class ProxiedScope:
         }
 
     def check(self) -> None:
-        """Refuse to go on where no call can succeed.
+        """Raise if no call can succeed any more.
 
         Raises:
-            HarnessError: that is so, and why.
+            HarnessError: the reason.
         """
         if self.stopped:
             raise self.stopped
 
     async def forward(self, kind: Literal["chat", "responses"], body: Mapping[str, Any]) -> dict[str, Any]:
-        """The reply of the chat model.
+        """Return the reply of the chat model.
 
         Raises:
             HarnessError: there is none.
@@ -103,9 +103,9 @@ class ProxiedScope:
     async def _forwarded(self, kind: Literal["chat", "responses"], body: Mapping[str, Any]) -> dict[str, Any]:
         started = time.perf_counter()
         try:
-            asked = as_chat(body) if kind == "responses" else body
+            request = as_chat(body) if kind == "responses" else body
             model = await asyncio.to_thread(self._model)
-            reply, cached = await model.forward(asked, self.access.receipts)
+            reply, cached = await model.forward(request, self.access.receipts)
         except HarnessError as error:
             raise self._failed(kind, body, error, started) from None
         usage = _as_cached(reply.usage) if cached else reply.usage
@@ -122,7 +122,7 @@ class ProxiedScope:
                 cached=cached,
                 cost_usd=None if usage.unpriced_calls else usage.cost_usd,
                 milliseconds=_since(started),
-                request_sha256=sha256_bytes(model.canonical(asked)),
+                request_sha256=sha256_bytes(model.canonical(request)),
             ),
             usage,
         )
@@ -130,7 +130,7 @@ class ProxiedScope:
         return as_response(document, body) if kind == "responses" else document
 
     async def embed(self, body: Mapping[str, Any]) -> Vectorised:
-        """The vectors of the texts in a request.
+        """Return the vectors of the texts in a request.
 
         Raises:
             HarnessError: there are none.
@@ -174,7 +174,7 @@ class ProxiedScope:
         caches = access.cache_dir
         path = caches / REPLIES if caches else None
         with _MAKING:
-            # Asked each time: the environment may send calls elsewhere than it did.
+            # Determined for each call: the environment may have changed where calls go.
             endpoints = tuple(cache_addresses(access.chat_model, access.options))
             return _forwarding(access.chat_model, access.options, path, access.account, access.concurrency, endpoints)
 
@@ -187,7 +187,7 @@ class ProxiedScope:
         return self._vectoriser
 
     def _failed(self, kind: CallKind, body: Mapping[str, Any], error: HarnessError, started: float) -> HarnessError:
-        """Write it down; the error as the memory system is to be told of it."""
+        """Record a failed call, and return its error for the memory system."""
         if isinstance(error, _FINAL):
             self.stopped = self.stopped or error
         self.failures.append(str(error))
@@ -213,7 +213,7 @@ class ProxiedScope:
 
 
 _MAKING = Lock()
-"""One at a time, so that there is one of each."""
+"""Taken while an object is made, so that there is one of each."""
 
 
 @cache
@@ -225,7 +225,7 @@ def _forwarding(
     concurrency: int,
     endpoints: tuple[str, ...],
 ) -> CachedForwarding:
-    """One object for all histories: they share what is known of the endpoint, and the calls under way."""
+    """Return one object for all histories, which share the state of the endpoint and the calls under way."""
     model = load_forwarded(spec, options, account=account)
     return CachedForwarding(model, cache_path, endpoints, concurrency)
 
@@ -243,11 +243,11 @@ def _own_vectoriser(spec: str, path: Path | None, options: ModelOptions, account
 
 
 _shared_vectoriser = cache(_own_vectoriser)
-"""A model in this process is loaded once."""
+"""Embedders in this process are loaded once and shared."""
 
 
 def _other(body: Mapping[str, Any], model: str) -> str:
-    """The model's name in the request, where it is not the one that is asked."""
+    """Return the model's name in the request, if it differs from the one that is called."""
     named = str(body.get("model") or "")
     return "" if named in (model, model.partition("/")[2], model.partition(":")[2]) else named[:200]
 

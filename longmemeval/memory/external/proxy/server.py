@@ -1,6 +1,6 @@
 """The recording proxy: a server on the loopback that speaks the OpenAI API, with an address for each history and stage.
 
-It has an event loop of its own: a memory that waits for a model in another one does not keep it from answering.
+It has its own event loop, so that a memory that waits for a model in another loop does not keep it from answering.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from longmemeval.memory.external.proxy.scope import ProxiedScope
 from longmemeval.memory.external.proxy.streaming import chat_events, response_events
 
 KEY = "longmemeval"
-"""The key memory systems are told to use; whatever key comes is not looked at and never kept."""
+"""The key that memory systems are given; any key is accepted, and none is stored."""
 _LARGEST_REQUEST = 64 * 1024 * 1024
 
 _STATUS: tuple[tuple[type[HarnessError], int, str], ...] = (
@@ -47,7 +47,7 @@ _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class ModelProxy:
-    """The server of this process; it begins when the first history is offered one."""
+    """The server of this process; it starts when models are first offered."""
 
     def __init__(self) -> None:
         self._loop = BackgroundLoop("longmemeval-model-proxy")
@@ -59,14 +59,14 @@ class ModelProxy:
     def offered(
         self, name: str, stage: Stage, access: ModelAccess, calls: Path | None, haystack_id: str = ""
     ) -> Iterator[ProxiedScope]:
-        """Models at an address of its own, as long as this lasts; waits until they can be asked without delay.
+        """Offer models at an address of their own within the context, once they can be called without delay.
 
         Args:
-            name: of the scope, opaque.
-            stage: whether it is filled or searched.
-            access: the models.
-            calls: the file where every call is written down.
-            haystack_id: for that file, where no memory system reads it.
+            name: the opaque name of the scope.
+            stage: filling or searching.
+            access: the models to offer.
+            calls: the file in which every call is recorded.
+            haystack_id: recorded in that file, which no memory system reads.
         """
         scope = ProxiedScope(name, stage, access, CallFile(calls), haystack_id)
         scope.base_url = f"http://127.0.0.1:{self._loop.complete(self._started())}/{scope.token}/v1"
@@ -78,7 +78,7 @@ class ModelProxy:
             del self._scopes[scope.token]
 
     async def _started(self) -> int:
-        """The port."""
+        """Start the server if it is not running, and return its port."""
         self._starting = self._starting or asyncio.Lock()
         async with self._starting:
             if not self._port:
@@ -88,9 +88,9 @@ class ModelProxy:
                     ("responses", self._responses),
                     ("embeddings", self._embeddings),
                 ):
-                    application.router.add_post(f"/{{token}}/v1/{path}", _told(handler))
-                application.router.add_get("/{token}/v1/models", _told(self._models))
-                application.router.add_route("*", "/{rest:.*}", _told(_unknown))
+                    application.router.add_post(f"/{{token}}/v1/{path}", _with_api_errors(handler))
+                application.router.add_get("/{token}/v1/models", _with_api_errors(self._models))
+                application.router.add_route("*", "/{rest:.*}", _with_api_errors(_unknown))
                 runner = web.AppRunner(application, access_log=None, handle_signals=False)
                 await runner.setup()
                 site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -146,7 +146,7 @@ class ModelProxy:
 
 @cache
 def model_proxy() -> ModelProxy:
-    """The one of this process."""
+    """Return the proxy of this process."""
     return ModelProxy()
 
 
@@ -165,8 +165,8 @@ async def _body(request: web.Request) -> dict[str, Any]:
         raise HarnessError(f"The request is no JSON object: {error}") from error
 
 
-def _told(handler: _Handler) -> _Handler:
-    """With errors as the OpenAI API tells them. Clients are not to try again: that is done here."""
+def _with_api_errors(handler: _Handler) -> _Handler:
+    """Report errors in the form of the OpenAI API. Clients are told not to retry, since that is done here."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         try:
@@ -174,8 +174,8 @@ def _told(handler: _Handler) -> _Handler:
         except HarnessError as error:
             known = ((status, code) for kind, status, code in _STATUS if isinstance(error, kind))
             status, code = next(known, (400, "invalid_request"))
-            told = {"message": redact(str(error)), "type": "longmemeval_error", "param": None, "code": code}
-            return web.json_response({"error": told}, status=status, headers={"x-should-retry": "false"})
+            fault = {"message": redact(str(error)), "type": "longmemeval_error", "param": None, "code": code}
+            return web.json_response({"error": fault}, status=status, headers={"x-should-retry": "false"})
 
     return answer
 

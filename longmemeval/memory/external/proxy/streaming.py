@@ -1,4 +1,4 @@
-"""A whole reply as the stream of events that a client asked for."""
+"""Send a complete reply as the stream of events that a client asked for."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ _DONE = b"data: [DONE]\n\n"
 
 
 def chat_events(document: Mapping[str, Any], options: Mapping[str, Any]) -> Iterator[bytes]:
-    """Chunks of a chat completion: what is said, how it ended, and the tokens where they are asked for.
+    """Yield the chunks of a chat completion: the message, how it ended, and the tokens if they are asked for.
 
     Args:
         document: the completion.
@@ -31,7 +31,7 @@ def chat_events(document: Mapping[str, Any], options: Mapping[str, Any]) -> Iter
 
 
 def response_events(document: Mapping[str, Any]) -> Iterator[bytes]:
-    """The events of a response, each part in one piece."""
+    """Yield the events of a response, each part in one piece."""
     for number, event in enumerate(_of_response(document)):
         yield f"event: {event['type']}\n".encode() + _data(event | {"sequence_number": number})
 

@@ -1,4 +1,4 @@
-"""Requests for embeddings, answered by the harness's own embedder and its cache."""
+"""Answer requests for embeddings with the harness's own embedder and its cache."""
 
 from collections.abc import Mapping, Sequence
 from threading import Lock
@@ -24,15 +24,15 @@ class Vectorised(Struct, frozen=True):
 
     rows: Vectors
     tokens: int
-    """As the server counts them, or characters / 4 where none was asked."""
+    """Tokens as the server counts them, or characters / 4 if none was called."""
     cached: bool
-    """Whether nothing was computed."""
+    """If set, nothing was computed."""
     usage: Usage
     request_sha256: str
 
 
 class Vectoriser:
-    """Answers one request at a time, so that each one's cost is known.
+    """Answers requests one at a time, so that the cost of each is known.
 
     Args:
         embedder: with its cache.
@@ -44,7 +44,7 @@ class Vectoriser:
         self._ready = False
 
     def get_ready(self) -> None:
-        """Load a model of this process, which would else be loaded with the first texts.
+        """Load a model of this process, which would otherwise be loaded with the first texts.
 
         Raises:
             HarnessError: it cannot be loaded.
@@ -55,7 +55,7 @@ class Vectoriser:
             self._ready = True
 
     def embed(self, body: Mapping[str, Any], receipts: Receipts | None) -> Vectorised:
-        """The vectors; waits for others.
+        """Return the vectors, after earlier requests are answered.
 
         Raises:
             ModelError: the request holds no texts, or wants vectors of another length.
@@ -81,21 +81,21 @@ class Vectoriser:
 
 
 def dimension_of(embedder: CachedEmbedder) -> int:
-    """Numbers in a vector, as far as that can be known without a call; else 0."""
+    """Return the numbers in a vector, as far as that can be known without a call; else 0."""
     return embedder.known_dimension or vector_length(embedder.spec.partition(":")[2]) or 0
 
 
 def _texts(given: object) -> list[str]:
-    """The texts of a request; those that come as tokens, in OpenAI's own encoding, are put together again."""
+    """Return the texts of a request; those given as tokens, in OpenAI's own encoding, are decoded."""
     if isinstance(given, str):
         return [given]
     if isinstance(given, list) and given:
-        if all(isinstance(one, str) for one in given):
+        if all(isinstance(item, str) for item in given):
             return list(given)
-        if all(isinstance(one, int) for one in given):
+        if all(isinstance(item, int) for item in given):
             return [_from_tokens(given)]
-        if all(isinstance(one, list) and all(isinstance(token, int) for token in one) for one in given):
-            return [_from_tokens(one) for one in given]
+        if all(isinstance(item, list) and all(isinstance(token, int) for token in item) for item in given):
+            return [_from_tokens(tokens) for tokens in given]
     raise ModelError("A request for embeddings holds no texts under 'input'")
 
 

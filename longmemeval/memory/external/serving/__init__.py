@@ -1,1 +1,1 @@
-"""What `serve.py` is made of. Standard library only, and relative imports: it runs where longmemeval is not."""
+"""The parts of `serve.py`. Standard library only, and relative imports: it runs where longmemeval is not installed."""

@@ -1,4 +1,4 @@
-"""Which batches of a history are there, and which may be there in part."""
+"""The record of a scope's batches: which were added, and which may be there in part."""
 
 import json
 from pathlib import Path
@@ -8,16 +8,16 @@ class Batches:
     """The batches of one scope.
 
     Args:
-        journal: where each is written down at once, for a class whose service keeps what it was given; None where what
-            was added and what is written of it are saved together.
+        journal: a file in which each change is recorded at once, for a class whose service keeps what it was given;
+            None if the record is saved together with the memory.
     """
 
     def __init__(self, journal: Path | None) -> None:
         self._journal = journal
         self.added: list[str] = []
-        """Those that are there, in their order."""
+        """The batches that were added, in their order."""
         self.unsure: set[str] = set()
-        """Those whose adding was begun and came to no good end: something of them may be there."""
+        """The batches whose adding began but did not succeed: something of them may be there."""
         for line in journal.read_text().splitlines() if journal and journal.exists() else ():
             try:
                 what, batch_id = json.loads(line)
@@ -26,30 +26,30 @@ class Batches:
             self._note(what, batch_id)
 
     def dump(self) -> str:
-        """All of it, to be kept beside what was added."""
+        """Return the record as JSON, to be saved beside the memory."""
         return json.dumps({"added": self.added, "unsure": sorted(self.unsure)})
 
     def load(self, text: str) -> None:
-        """Take up what `dump` gave."""
-        kept = json.loads(text)
-        if isinstance(kept, list):  # As version 0.2.0 began.
-            kept = {"added": kept, "unsure": []}
-        self.added, self.unsure = kept["added"], set(kept["unsure"])
+        """Restore the record from the result of `dump`."""
+        saved = json.loads(text)
+        if isinstance(saved, list):  # The format of early 0.2.0.
+            saved = {"added": saved, "unsure": []}
+        self.added, self.unsure = saved["added"], set(saved["unsure"])
 
     def begin(self, batch_id: str) -> None:
-        """It is being added."""
+        """Record that a batch is being added."""
         self._write("begun", batch_id)
 
     def end(self, batch_id: str) -> None:
-        """It is there."""
+        """Record that a batch was added."""
         self._write("added", batch_id)
 
     def fail(self, batch_id: str) -> None:
-        """It turned out not to be there."""
+        """Record that a batch turned out to be missing."""
         self._write("failed", batch_id)
 
     def clear(self) -> None:
-        """Nothing is there."""
+        """Record that the scope is empty."""
         self.added.clear()
         self.unsure.clear()
         if self._journal:

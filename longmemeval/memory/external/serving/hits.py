@@ -1,4 +1,4 @@
-"""What a class returns, as the protocol tells it."""
+"""Convert what a class returns to items of the protocol."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -11,14 +11,14 @@ _HIT_FIELDS = ("text", "kind", "ref", "speaker", "score", *_DATES, *_IDS)
 
 
 def items(method: str, found: object) -> list[dict[str, Any]]:
-    """Return the hits as the protocol tells them.
+    """Return the hits as items of the protocol.
 
     Args:
-        method: what returned them, `search` or `list`.
+        method: the method that returned them, `search` or `list`.
         found: any iterable of hits.
 
     Raises:
-        Fault: it is none, such as None, one text or one mapping, or one of the hits is not as it should be.
+        Fault: it is not an iterable of hits (None, one text, one mapping), or one of the hits is invalid.
     """
     if not isinstance(found, Iterable) or isinstance(found, str | bytes | Mapping):
         what = "None" if found is None else f"a {type(found).__name__}"
@@ -27,7 +27,7 @@ def items(method: str, found: object) -> list[dict[str, Any]]:
 
 
 def item(hit: object) -> dict[str, Any]:
-    """A hit as the protocol tells it: of a text, a mapping, or an object with the fields of one."""
+    """Return a hit, which is a text, a mapping or an object with these fields, as an item of the protocol."""
     if isinstance(hit, str):
         return {"text": hit}
     if isinstance(hit, Mapping):
@@ -47,5 +47,5 @@ def item(hit: object) -> dict[str, Any]:
         if fields.get(name) is not None:
             fields[name] = list(fields[name])
     if fields.get("score") is not None:
-        fields["score"] = float(fields["score"])  # numpy's numbers are none that JSON knows.
+        fields["score"] = float(fields["score"])  # JSON does not know numpy's numbers.
     return {name: value for name, value in fields.items() if value is not None}

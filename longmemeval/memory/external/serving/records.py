@@ -1,4 +1,4 @@
-"""What a class gets, and how it fails."""
+"""The records that a class receives, and the exception by which it fails."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,17 +12,17 @@ class Message:
     role: str
     """`user` or `assistant`."""
     speaker: str
-    """The speaker's name; empty where the data has none."""
+    """The speaker's name; empty if the data has none."""
     content: str
 
 
 @dataclass(frozen=True)
 class Session:
-    """What `add` gets."""
+    """The session, or part of one, that `add` receives."""
 
     id: str
     date: datetime
-    """Without a time zone."""
+    """The date, without a time zone."""
     messages: tuple[Message, ...]
 
 

@@ -1,4 +1,4 @@
-"""One history in the hands of one object."""
+"""One history, held by one object of the class."""
 
 import asyncio
 import inspect
@@ -16,7 +16,7 @@ from .threads import CallThread
 T = TypeVar("T")
 
 CHECKPOINT_S = 20.0
-"""Seconds of adding after which a memory that can be saved is saved, so that a killed `prepare` goes on from there."""
+"""Seconds of adding after which a memory that can be saved is saved, so that a killed `prepare` resumes from there."""
 
 
 class Scope:
@@ -32,18 +32,18 @@ class Scope:
         self.batches = Batches(self.folder / "batches.jsonl" if self.folder and persist == "service" else None)
         self.lock = asyncio.Lock()
         self.saved_at = monotonic()
-        self._told: Mapping[str, int] = {}
+        self._reported: Mapping[str, int] = {}
         self.memory: Any = None
 
     async def make(self) -> None:
-        """Make the object, anew."""
+        """Create the object, replacing an earlier one."""
         if self._work:
             shutil.rmtree(self._work, ignore_errors=True)
             self._work.mkdir(parents=True)
         self.memory = await self.run(self._make, **({"folder": self._work} if self._work else {}))
 
     async def reset(self) -> None:
-        """Empty it, by the object's own `reset` where it has one, which may have to empty more than the object."""
+        """Empty the scope, by the object's own `reset` if it has one: there may be more to empty than the object."""
         if self.has("reset"):
             await self.run(self.memory.reset)
         else:
@@ -55,7 +55,7 @@ class Scope:
             shutil.rmtree(Path(self.folder or "", name), ignore_errors=True)
 
     async def add(self, batch_id: str, session: object) -> None:
-        """Add a batch, unless it is there; what an earlier attempt may have left of it is removed before."""
+        """Add a batch, unless it is there; remains of an earlier attempt are removed first."""
         if batch_id in self.batches.added:
             return
         if batch_id in self.batches.unsure and self.has("forget"):
@@ -67,32 +67,32 @@ class Scope:
             await self.save()
 
     async def keep(self) -> str:
-        """Have everything written; the reference, where a service keeps it."""
+        """Save everything; return the reference if a service keeps it."""
         if self._persist == "directory":
             await self.save()
         return str(await self.run(self.memory.reference)) if self._persist == "service" else ""
 
     def has(self, method: str) -> bool:
-        """Whether the object has a method of that name."""
+        """Tell whether the object has a method of that name."""
         return callable(getattr(self.memory, method, None))
 
     async def run(self, method: "Callable[..., Awaitable[T] | T]", *arguments: object, **named: object) -> T:
-        """What `method` returns; what is not `async` is computed in the scope's thread."""
+        """Call `method` and return its result; one that is not `async` runs in the scope's thread."""
         call = partial(method, *arguments, **named)
         result = call() if inspect.iscoroutinefunction(method) else await asyncio.wrap_future(self._thread.submit(call))
         return await result if inspect.isawaitable(result) else result
 
     async def usage(self) -> dict[str, Any]:
-        """What was used since the last time, where the class counts it."""
+        """Return the usage since the last call, if the class counts it."""
         if not self.has("usage"):
             return {}
         total = dict(await self.run(self.memory.usage))
-        since = {key: value - self._told.get(key, 0) for key, value in total.items()}
-        self._told = total
+        since = {key: value - self._reported.get(key, 0) for key, value in total.items()}
+        self._reported = total
         return {"usage": since}
 
     async def save(self) -> None:
-        """Write memory and batch ids; dying at any moment leaves the old ones or the new ones."""
+        """Write memory and batch ids; a crash at any moment leaves either the old ones or the new ones."""
         if self.folder is None or self.mode == "read":
             return
         new, saved = self.folder / "saved.new", self.folder / "saved"
@@ -105,7 +105,7 @@ class Scope:
         self.saved_at = monotonic()
 
     async def load(self) -> bool:
-        """Take up what was saved; says whether anything was."""
+        """Load what was saved, and tell whether there was anything."""
         for name in ("saved", "saved.new") if self.folder else ():
             batches = Path(self.folder or "") / name / "batches.json"
             if batches.exists():  # It is written last.
@@ -115,7 +115,7 @@ class Scope:
         return False
 
     async def close(self) -> None:
-        """Let go of the object, which closes what it has open; what was not saved is gone."""
+        """Close the object and its thread; anything unsaved is lost."""
         if self.has("close"):
             await self.run(self.memory.close)
         self._thread.close()

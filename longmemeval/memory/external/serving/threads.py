@@ -8,20 +8,20 @@ from typing import Any
 
 
 class CallThread:
-    """Works off calls one after the other; a call that hangs does not keep the process from ending."""
+    """Runs calls one after the other; a call that hangs does not keep the process from ending."""
 
     def __init__(self) -> None:
         self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
         threading.Thread(target=self._work, name="memory", daemon=True).start()
 
     def submit(self, call: Callable[[], Any]) -> "Future[Any]":
-        """Have `call` called after all that came before."""
+        """Queue `call` after all earlier ones."""
         future = Future[Any]()
         self._calls.put((future, call))
         return future
 
     def close(self) -> None:
-        """End when all is worked off."""
+        """End the thread after the queued calls."""
         self._calls.put(None)
 
     def _work(self) -> None:
@@ -30,7 +30,7 @@ class CallThread:
             if future.set_running_or_notify_cancel():
                 try:
                     future.set_result(call())
-                except StopIteration as error:  # No future takes one.
+                except StopIteration as error:  # A future does not accept it.
                     future.set_exception(RuntimeError(f"StopIteration: {error}").with_traceback(error.__traceback__))
                 except BaseException as error:
                     future.set_exception(error)

@@ -1,1 +1,1 @@
-"""What carries messages to a memory service."""
+"""Transports, which carry messages to a memory service."""

@@ -1,4 +1,4 @@
-"""A memory service in a child process: JSON lines on its standard input and output, what it logs on standard error."""
+"""A memory service in a child process: JSON lines on its standard input and output, its log on standard error."""
 
 import asyncio
 import os
@@ -16,9 +16,9 @@ from longmemeval.memory.external.transports import guard
 from longmemeval.memory.external.transports.transport import LARGEST_MESSAGE, OnProgress, ServiceError, raise_fault
 
 _KEPT_LOG = 4000
-"""Bytes of standard error that are kept: the last ones."""
+"""Last bytes of standard error that are kept."""
 _ENDING_S = 2.0
-"""Seconds a child may take to end by itself, and its last words to arrive."""
+"""Seconds a child may take to end by itself, and its last output to arrive."""
 
 
 class _Line(Struct, frozen=True):
@@ -32,10 +32,10 @@ class _Line(Struct, frozen=True):
 
 
 class _Streams(asyncio.subprocess.SubprocessStreamProtocol):
-    """Its standard streams.
+    """The child's standard streams.
 
-    Its end is known also while a process that it began holds them open, and that it closed its standard input also
-    while it goes on.
+    They tell when the child ends, even while a process that it started holds them open, and when it closes its standard
+    input, even while it goes on.
     """
 
     def __init__(self) -> None:
@@ -43,23 +43,23 @@ class _Streams(asyncio.subprocess.SubprocessStreamProtocol):
         self.ended, self.deaf = asyncio.Event(), asyncio.Event()
 
     def process_exited(self) -> None:
-        """Let those who wait for the end go on."""
+        """Wake those who wait for the end."""
         super().process_exited()
         self.ended.set()
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        """Note that it takes no more requests."""
+        """Note that the child takes no more requests."""
         super().pipe_connection_lost(fd, exc)
         if fd == 0:
             self.deaf.set()
 
 
 class ChildProcess:
-    """One child. It is begun at the first call and ended alone, with all processes it began.
+    """One child. It is started at the first call and killed with all processes it started.
 
     Args:
         command: its words; no shell is involved.
-        on_progress: told of its notifications.
+        on_progress: called with its notifications.
         environment: its variables; None: ours.
     """
 
@@ -80,11 +80,11 @@ class ChildProcess:
 
     @property
     def gone(self) -> bool:
-        """Whether it has ended, or was ended because it broke the protocol."""
+        """If set, it has ended, or was killed because it broke the protocol."""
         return self._end is not None
 
     async def call(self, method: str, params: bytes) -> bytes:
-        """The result; see `Transport`."""
+        """Return the result of a call; see `Transport`."""
         async with self._starting:
             if self._process is None and self._end is None:
                 await self._start()
@@ -95,7 +95,7 @@ class ChildProcess:
         answer = self._waiting[number] = asyncio.get_running_loop().create_future()
         request = {"id": number, "method": method, "params": Raw(params)}
         try:
-            with suppress(ConnectionError):  # It is gone; its reader says how.
+            with suppress(ConnectionError):  # It is gone; the task that reads from it finds out how.
                 self._process.stdin.write(msgspec.json.encode(request) + b"\n")
                 await self._process.stdin.drain()
             return bytes(await answer)
@@ -103,7 +103,7 @@ class ChildProcess:
             self._waiting.pop(number, None)
 
     async def end(self) -> None:
-        """Kill it."""
+        """Kill the child."""
         await self._fail("was ended", "gone")
 
     async def _start(self) -> None:
@@ -131,14 +131,16 @@ class ChildProcess:
         return redact(f"process:{shlex.join(self._command)}")
 
     async def _follow(self) -> None:
-        """Take its answers until it ends, by whatever it does."""
+        """Read its answers until it ends or breaks the protocol, then record how."""
         if self._process is None or self._streams is None:
             return
         reading = asyncio.create_task(self._read_answers(self._process))
-        ending, deafness = (asyncio.create_task(one.wait()) for one in (self._streams.ended, self._streams.deaf))
+        ending, deafness = (asyncio.create_task(event.wait()) for event in (self._streams.ended, self._streams.deaf))
         await asyncio.wait({reading, ending, deafness}, return_when=asyncio.FIRST_COMPLETED)
         problem = reading.result() if reading.done() else ""
-        if not problem:  # One comes soon after the other, unless something else holds its output open.
+        if (
+            not problem
+        ):  # End of output and end of the process come close together, unless something else holds it open.
             await asyncio.wait({reading, ending}, timeout=_ENDING_S)
             problem = reading.result() if reading.done() else ""
         reading.cancel()
@@ -153,7 +155,7 @@ class ChildProcess:
         await self._fail(f"was killed by signal {-code}" if code and code < 0 else how, "gone")
 
     async def _read_answers(self, process: asyncio.subprocess.Process) -> str:
-        """Take all answers there are; returns what is wrong with the last of them."""
+        """Read all answers; return what is wrong with the last one, if anything."""
         try:
             while process.stdout and (line := await process.stdout.readline()):
                 if problem := self._take(line):
@@ -163,7 +165,7 @@ class ChildProcess:
         return ""
 
     def _take(self, data: bytes) -> str:
-        """Take one line; says what is wrong with it."""
+        """Process one line; return what is wrong with it, if anything."""
         self._unasked += len(data)
         if self._unasked > LARGEST_MESSAGE:
             return f"flooded its output: more than {LARGEST_MESSAGE // 2**20} MB without an answer"
@@ -177,7 +179,7 @@ class ChildProcess:
         if line.id is None or not 0 < line.id <= self._number:
             return f"answered what was not asked: {data[:80].decode(errors='replace').strip()!r}"
         self._unasked = 0
-        answer = self._waiting.pop(line.id, None)  # Nobody waits any more for what was cancelled.
+        answer = self._waiting.pop(line.id, None)  # None if the call was cancelled.
         if answer and not answer.done():
             try:
                 if line.error:
@@ -193,7 +195,7 @@ class ChildProcess:
             del self._log[:-_KEPT_LOG]
 
     async def _fail(self, how: str, code: str) -> None:
-        """End the child with all it began; whoever waits is told how it came to that and what it last logged."""
+        """Kill the child with all it started; calls under way fail with the reason and its last log lines."""
         if self._end:
             return
         self._end = ServiceError(f"The memory process {how}", where=self._where, code=code)
@@ -203,12 +205,12 @@ class ChildProcess:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._streams.ended.wait(), _ENDING_S)
                 guard.release(self._process.pid)
-            with suppress(TimeoutError):  # A process it began elsewhere may hold its standard error open.
+            with suppress(TimeoutError):  # A process it started elsewhere may hold its standard error open.
                 await asyncio.wait_for(asyncio.shield(self._tasks[0]), _ENDING_S)
             self._tasks[0].cancel()
         last = redact(self._log.decode(errors="replace")).strip()
-        told = f"{self._end.what}. It last logged:\n{last}\n" if last else self._end.what
-        self._end = ServiceError(told, where=self._where, code=code)
+        what = f"{self._end.what}. It last logged:\n{last}\n" if last else self._end.what
+        self._end = ServiceError(what, where=self._where, code=code)
         for answer in self._waiting.values():
             if not answer.done():
                 answer.set_exception(self._end)

@@ -1,7 +1,7 @@
-"""Ends the children of memories after the command that began them, however that ended.
+"""End the children of memories after the command that started them, however it ended.
 
-A command that is killed can end nobody, and a child that is stuck in a call does not notice that its standard input
-has closed. So each process that has children begins one more, this file, with a pipe between them: it is told which
+A command that is killed cannot end its children, and a child that is stuck in a call does not notice that its standard
+input has closed. So each process with children starts one more, this file, with a pipe between them: it learns which
 children there are, and when the pipe closes it ends those that are left, with all processes of their sessions. It needs
 the standard library alone.
 """
@@ -18,14 +18,14 @@ from pathlib import Path
 from threading import Lock
 
 BY_ITSELF_S = 2.0
-"""Seconds a child may take to end because its standard input has closed."""
+"""Seconds a child may take to end after its standard input has closed."""
 KILLED_S = 2.0
-"""Seconds until a killed process is called one that cannot be ended."""
+"""Seconds after which a killed process counts as one that cannot be ended."""
 _LOOK_AGAIN_S = 0.02
 _PROCESSES = Path("/proc")
 
 _MARK = "LONGMEMEVAL_GUARD"
-"""The environment variable by which the guard knows what its children began, wherever it is now."""
+"""The environment variable by which the guard recognises processes that its children started, wherever they are now."""
 
 _lock = Lock()
 _own_mark = uuid.uuid4().hex
@@ -33,7 +33,7 @@ _guard: "subprocess.Popen[bytes] | None" = None
 
 
 def marked(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a child."""
+    """Return the environment of a child, marked for the guard."""
     return {**environment, _MARK: _own_mark}
 
 
@@ -42,17 +42,17 @@ def watch(pid: int, name: str) -> None:
 
     Args:
         pid: its process id.
-        name: what it is called where it cannot be ended; holds no secret.
+        name: its name in a warning if it cannot be ended; holds no secret.
     """
-    _tell(f"+{pid} {' '.join(name.split())}")
+    _send(f"+{pid} {' '.join(name.split())}")
 
 
 def release(pid: int) -> None:
-    """Forget the child `pid`: it has ended."""
-    _tell(f"-{pid}")
+    """Stop watching the child `pid`, which has ended."""
+    _send(f"-{pid}")
 
 
-def _tell(line: str) -> None:
+def _send(line: str) -> None:
     global _guard
     with _lock, suppress(OSError):  # Without a guard everything else works.
         if _guard is None:
@@ -76,18 +76,18 @@ class _Process:
 
 
 def _processes() -> Iterator[_Process]:
-    """All processes that are alive; none where the system does not list them as Linux does."""
+    """Yield all processes that are alive; none if the system does not list them as Linux does."""
     for folder in _PROCESSES.glob("[0-9]*"):
         with suppress(OSError, ValueError):
-            one = _Process(int(folder.name), (folder / "stat").read_text(errors="replace"))
-            if one.is_alive:
-                yield one
+            process = _Process(int(folder.name), (folder / "stat").read_text(errors="replace"))
+            if process.is_alive:
+                yield process
 
 
 def _left(leaders: set[int]) -> set[int]:
-    """The groups of processes that are left in the sessions of `leaders`."""
+    """Return the groups of processes that are left in the sessions of `leaders`."""
     if _PROCESSES.joinpath("self").exists():
-        return {one.group for one in _processes() if leaders & {one.session, one.group}}
+        return {process.group for process in _processes() if leaders & {process.session, process.group}}
     return {leader for leader in leaders if _is_there(leader)}
 
 
@@ -100,28 +100,28 @@ def _is_there(group: int) -> bool:
 
 
 def _strays(leaders: set[int], mark: str) -> list[str]:
-    """Processes that those of `leaders` began and that left their sessions: process id and name."""
+    """Return the processes that those of `leaders` started and that left their sessions: process id and name."""
     wanted, found = f"{_MARK}={mark}".encode(), []
-    for one in _processes():
+    for process in _processes():
         with suppress(OSError):
-            given = (_PROCESSES / str(one.pid) / "environ").read_bytes().split(b"\0")
-            if wanted in given and not leaders & {one.session, one.group}:
-                found.append(f"{one.pid} ({one.name})")
+            given = (_PROCESSES / str(process.pid) / "environ").read_bytes().split(b"\0")
+            if wanted in given and not leaders & {process.session, process.group}:
+                found.append(f"{process.pid} ({process.name})")
     return found
 
 
 def _end(children: dict[int, str], mark: str) -> list[str]:
-    """End `children` with all they began.
+    """End `children` with all processes they started.
 
     Returns:
-        What is left: process id and name.
+        The processes that are left: process id and name.
     """
     leaders = set(children)
     deadline = time.monotonic() + BY_ITSELF_S
     while (groups := _left(leaders)) and time.monotonic() < deadline:
         time.sleep(_LOOK_AGAIN_S)
     deadline = time.monotonic() + KILLED_S
-    # What left its session may have its reasons, and its own way to end.
+    # A process that left its session may have its reasons, and its own way to end.
     while (groups or _strays(leaders, mark)) and time.monotonic() < deadline:
         for group in groups:
             with suppress(ProcessLookupError, PermissionError):
@@ -133,7 +133,7 @@ def _end(children: dict[int, str], mark: str) -> list[str]:
 
 
 def main() -> None:
-    """Listen until the command has ended, and end what it left."""
+    """Wait until the command has ended, then end the children that are left."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     children: dict[int, str] = {}
@@ -144,9 +144,11 @@ def main() -> None:
         else:
             children.pop(int(pid), None)
     if left := _end(children, sys.argv[1]):
-        told = ", ".join(left)
+        listed = ", ".join(left)
         with suppress(OSError):
-            sys.stderr.write(f"These processes, begun by a memory, are still running: {told}. End them with kill -9.\n")
+            sys.stderr.write(
+                f"These processes, begun by a memory, are still running: {listed}. End them with kill -9.\n"
+            )
             sys.stderr.flush()
 
 

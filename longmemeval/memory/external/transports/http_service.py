@@ -21,7 +21,7 @@ class _ErrorBody(msgspec.Struct, frozen=True):
 
 
 class HttpService:
-    """A service somebody else started; it is never ended from here.
+    """A service that somebody else started; it is never ended from here.
 
     Args:
         address: `http://host:port`, perhaps with a path; user information in it is sent as a Basic header.
@@ -34,11 +34,11 @@ class HttpService:
         self._client: AsyncClient | None = None
 
     async def call(self, method: str, params: bytes) -> bytes:
-        """The result; see `Transport`."""
+        """Return the result of a call; see `Transport`."""
         import httpx
 
         if self._client is None:
-            # How long a call may take is decided by who calls.
+            # The caller decides how long a call may take.
             self._client = httpx.AsyncClient(timeout=httpx.Timeout(None, connect=_CONNECTING_S))
         url = f"{self._address}/v1/{method}"
         headers = {"Content-Type": "application/json"}

@@ -1,4 +1,4 @@
-"""A memory service by typed methods: begun when it is needed, waited for as long as it makes progress, never longer."""
+"""A memory service by typed methods: started when it is needed, waited for only as long as it makes progress."""
 
 import asyncio
 import atexit
@@ -41,32 +41,32 @@ from longmemeval.memory.external.transports.transport import OnProgress, Service
 R = TypeVar("R", bound=Struct)
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 2.0
-"""Between two questions whether a scope is ready, and between two attempts of a call."""
+"""Seconds between two polls whether a scope is ready, and between two attempts of a call."""
 
 
 class MemoryService:
-    """One service; its methods are those of the protocol and may be called from any event loop, side by side.
+    """One service; its methods are those of the protocol and may be called from any event loop, concurrently.
 
-    A service that is gone is begun anew by the next call. It does not know then what was open before.
+    A service that is gone is restarted by the next call. It then has no scope open.
 
     Args:
-        connect: makes the transport, which tells of progress.
+        connect: makes the transport, given a callback for progress.
         timeouts: how long to wait.
     """
 
     def __init__(self, connect: Callable[[OnProgress], Transport], timeouts: Timeouts | None = None) -> None:
         self._connect, self._timeouts = connect, timeouts or Timeouts()
         self._transport: Transport | None = None
-        self._told: HelloResult | None = None
+        self._hello_result: HelloResult | None = None
         self._connecting: asyncio.Lock | None = None
         self._places: asyncio.Semaphore | None = None
         self._progress: dict[str, tuple[int, float]] = {}
         self.beginnings = 0
-        """How often a service was begun; scopes that were opened before the last one are not open any more."""
+        """Number of starts of the service; scopes that were opened before the last one are no longer open."""
         _services.add(self)
 
     async def hello(self) -> HelloResult:
-        """Who it is and what it can do."""
+        """Return the service's name, versions and capabilities."""
         return await in_background(self._hello())
 
     async def open(self, request: Open) -> OpenResult:
@@ -77,29 +77,29 @@ class MemoryService:
         """Add a session."""
         return await self._ask("add", request, AddResult)
 
-    async def ready(self, scope: str, noted: Callable[[ReadyResult], None] = lambda told: None) -> ReadyResult:
+    async def ready(self, scope: str, noted: Callable[[ReadyResult], None] = lambda state: None) -> ReadyResult:
         """Wait until all that was added can be found or has failed.
 
         Args:
-            scope: what was added to.
-            noted: told how far it has come.
+            scope: the scope that was added to.
+            noted: called with the progress.
 
         Raises:
-            ServiceError: nothing more is done for too long.
+            ServiceError: there was no progress for too long.
         """
         best, since, wait = -1, time.monotonic(), _FIRST_WAIT_S
         while True:
-            told = await self._ask("ready", Ready(scope), ReadyResult)
+            progress = await self._ask("ready", Ready(scope), ReadyResult)
             now = time.monotonic()
-            noted(told)
-            if told.state != "pending":
-                return told
-            if told.done > best:
-                best, since, wait = told.done, now, _FIRST_WAIT_S
+            noted(progress)
+            if progress.state != "pending":
+                return progress
+            if progress.done > best:
+                best, since, wait = progress.done, now, _FIRST_WAIT_S
             elif now - since > self._timeouts.no_progress:
                 raise ServiceError(
                     f"The memory made no progress for {self._timeouts.no_progress:g} s: "
-                    f"{told.done} batches are done, {told.pending} are not",
+                    f"{progress.done} batches are done, {progress.pending} are not",
                     fix=_more_time("no_progress", self._timeouts.no_progress),
                     code="silent",
                 )
@@ -107,16 +107,16 @@ class MemoryService:
             wait = min(wait * 1.5, _LONGEST_WAIT_S)
 
     async def search(self, request: Search) -> SearchResult:
-        """Search a scope; as many searches at once as the service takes."""
+        """Search a scope, with as many searches at once as the service allows."""
         return await in_background(self._search(request))
 
     async def _search(self, request: Search) -> SearchResult:
-        told = await self._hello()
-        self._places = self._places or asyncio.Semaphore(told.capabilities.max_parallel)
+        hello = await self._hello()
+        self._places = self._places or asyncio.Semaphore(hello.capabilities.max_parallel)
         with not_its_own_time():
             await self._places.acquire()
         try:
-            return await self._answered("search", request, SearchResult)
+            return await self._retried("search", request, SearchResult)
         finally:
             self._places.release()
 
@@ -133,7 +133,7 @@ class MemoryService:
         await self._ask("reset", Reset(scope), ResetResult)
 
     async def close(self) -> None:
-        """Have the service close everything; a child process ends, by itself or by us."""
+        """Have the service close everything; a child process ends by itself or is killed."""
         await in_background(self._close())
 
     async def _close(self) -> None:
@@ -141,13 +141,13 @@ class MemoryService:
         if transport is None:
             return
         with suppress(ServiceError):
-            await self._carried(transport, "shutdown", Shutdown(), ShutdownResult)
+            await self._attempt(transport, "shutdown", Shutdown(), ShutdownResult)
         await transport.end()
 
     async def _ask(self, method: str, request: Struct, kind: type[R]) -> R:
-        return await in_background(self._answered(method, request, kind))
+        return await in_background(self._retried(method, request, kind))
 
-    async def _answered(self, method: str, request: Struct, kind: type[R]) -> R:
+    async def _retried(self, method: str, request: Struct, kind: type[R]) -> R:
         wait = _FIRST_WAIT_S
         for attempt in range(1, self._timeouts.attempts + 1):
             await self._hello()
@@ -155,7 +155,7 @@ class MemoryService:
             try:
                 if transport is None:
                     raise ServiceError("The memory service was closed", code="gone")
-                return await self._carried(transport, method, request, kind)
+                return await self._attempt(transport, method, request, kind)
             except ServiceError as error:
                 if not error.retryable or attempt == self._timeouts.attempts:
                     raise
@@ -166,25 +166,25 @@ class MemoryService:
     async def _hello(self) -> HelloResult:
         self._connecting = self._connecting or asyncio.Lock()
         async with self._connecting:
-            if self._transport and not self._transport.gone and self._told:
-                return self._told
+            if self._transport and not self._transport.gone and self._hello_result:
+                return self._hello_result
             transport = self._connect(self._noted)
             self.beginnings += 1
-            told = await self._carried(transport, "hello", Hello(), HelloResult)
-            if told.protocol != PROTOCOL:
+            hello = await self._attempt(transport, "hello", Hello(), HelloResult)
+            if hello.protocol != PROTOCOL:
                 await transport.end()
                 raise ServiceError(
-                    f"The memory speaks version {told.protocol} of the protocol, this is version {PROTOCOL}",
+                    f"The memory speaks version {hello.protocol} of the protocol, this is version {PROTOCOL}",
                     fix="Use a longmemeval and a service of the same version",
                 )
-            self._transport, self._told = transport, told
-            return told
+            self._transport, self._hello_result = transport, hello
+            return hello
 
-    async def _carried(self, transport: Transport, method: str, request: Struct, kind: type[R]) -> R:
-        """One attempt at one call.
+    async def _attempt(self, transport: Transport, method: str, request: Struct, kind: type[R]) -> R:
+        """Make one attempt at a call.
 
         Raises:
-            ServiceError: it failed, took too long, or the result is not what the protocol says.
+            ServiceError: it failed, took too long, or the result does not follow the protocol.
         """
         scope = str(getattr(request, "scope", ""))
         allowed: float = getattr(self._timeouts, method)
@@ -202,14 +202,14 @@ class MemoryService:
                 raise ServiceError(f"The memory cancelled its own {method}", code="failed")
             return msgspec.json.decode(call.result(), type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            what = f"The memory's result of {method} is not what the protocol says: {error}"
+            what = f"The memory's result of {method} does not follow the protocol: {error}"
             raise ServiceError(what, fix="See docs/memory-protocol.schema.json", code="garbage") from error
         finally:
             self._progress.pop(scope, None)
             if not call.done():
                 call.cancel()
             elif not call.cancelled():
-                call.exception()  # Of a call that was given up nobody wants to know.
+                call.exception()  # Retrieve the error of an abandoned call, so that asyncio does not log it.
 
     def _noted(self, progress: Progress) -> None:
         if progress.done > self._progress.get(progress.scope, (0, 0.0))[0]:
@@ -225,7 +225,7 @@ _services: WeakSet[MemoryService] = WeakSet()
 
 @atexit.register
 def close_services() -> None:
-    """Close what is still open: no child outlives the process that began it."""
+    """Close open services: no child outlives the process that started it."""
 
     async def close() -> None:
         await asyncio.gather(*(service._close() for service in _services), return_exceptions=True)

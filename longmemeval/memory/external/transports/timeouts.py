@@ -1,4 +1,4 @@
-"""How long a memory service may take, by method; the user can say otherwise."""
+"""Time-outs of memory services by method, and their environment variable."""
 
 import os
 
@@ -7,11 +7,11 @@ from msgspec import Struct, structs
 from longmemeval.errors import HarnessError, nearest
 
 TIMEOUTS = "LONGMEMEVAL_MEMORY_TIMEOUTS"
-"""The environment variable that changes them: `add=1200,search=120`."""
+"""The environment variable that changes time-outs: `add=1200,search=120`."""
 
 
 class Timeouts(Struct, frozen=True):
-    """Seconds a service may take for each method; a longer call is given up and a child process ended."""
+    """Seconds a service may take for each method; a longer call fails, and a child process is killed."""
 
     hello: float = 180.0
     open: float = 180.0
@@ -23,25 +23,25 @@ class Timeouts(Struct, frozen=True):
     reset: float = 60.0
     shutdown: float = 5.0
     no_progress: float = 600.0
-    """How long a scope may be pending while nothing more is done."""
+    """Seconds a scope may be pending without progress."""
     attempts: int = 4
-    """Of a call that fails in a way that may pass."""
+    """Attempts of a call that fails in a way that may pass."""
 
 
 def patience_of(text: str | None = None) -> Timeouts:
-    """The usual timeouts, changed by what the user says.
+    """Return the default time-outs, changed by the user's.
 
     Args:
-        text: `method=seconds`, with commas between; None: that of the environment variable.
+        text: `method=seconds`, separated by commas; None: from the environment variable.
 
     Raises:
-        HarnessError: a method does not exist, or its seconds are no positive number.
+        HarnessError: a method does not exist, or its seconds are not a positive number.
     """
     given: dict[str, float] = {}
     known = [name for name in Timeouts.__struct_fields__ if name != "attempts"]
-    for one in (os.environ.get(TIMEOUTS, "") if text is None else text).split(","):
-        name, _, seconds = (word.strip() for word in one.partition("="))
-        if not one.strip():
+    for setting in (os.environ.get(TIMEOUTS, "") if text is None else text).split(","):
+        name, _, seconds = (word.strip() for word in setting.partition("="))
+        if not setting.strip():
             continue
         if name not in known:
             raise HarnessError(f"There is no time-out '{name}'", where=TIMEOUTS, fix=nearest(name, known))
@@ -51,5 +51,5 @@ def patience_of(text: str | None = None) -> Timeouts:
             given[name] = 0.0
         if not 0 < given[name] < float("inf"):
             fix = f"Write seconds above 0, such as {TIMEOUTS}={name}=1200"
-            raise HarnessError(f"The time-out '{one.strip()}' has no number of seconds", where=TIMEOUTS, fix=fix)
+            raise HarnessError(f"The time-out '{setting.strip()}' has no number of seconds", where=TIMEOUTS, fix=fix)
     return structs.replace(Timeouts(), **given)

@@ -1,4 +1,4 @@
-"""What carries messages to a memory service; the one inside this process."""
+"""The protocol of transports, and the transport inside this process."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,20 +13,20 @@ from longmemeval.memory.external.serve import Fault as ServedFault
 from longmemeval.memory.external.serve import MemoryServer
 
 LARGEST_MESSAGE = 16 * 1024 * 1024
-"""Bytes that a service may write for one call."""
+"""Most bytes that a service may write for one call."""
 
 
 FINAL = ("gone", "silent", "garbage")
-"""Codes of our own for a service of which nothing more is to be expected."""
+"""Our own codes for a service that is not expected to answer again."""
 
 
 class ServiceError(RecallError):
-    """A memory service failed at one thing; others may succeed.
+    """A memory service failed at one call; others may succeed.
 
     Args:
-        what: as of every error, like `where`.
-        code: of the protocol's `Fault`, or one of `FINAL`.
-        retryable: whether the same call may succeed a little later.
+        what: as for every error, like `where`.
+        code: the protocol's `Fault.code`, or one of `FINAL`.
+        retryable: if set, the same call may succeed a little later.
     """
 
     def __init__(self, what: str, *, where: str = "", fix: str = "", code: str = "", retryable: bool = False) -> None:
@@ -38,20 +38,20 @@ class Transport(Protocol):
     """Carries messages to one service and back. All methods are called in the loop for services."""
 
     async def call(self, method: str, params: bytes) -> bytes:
-        """The result, both as JSON; calls may go on side by side.
+        """Return the result of a method, both as JSON; calls may run concurrently.
 
         Raises:
-            ServiceError: the service tells of a fault, is gone, or breaks the protocol.
+            ServiceError: the service reports a fault, is gone, or breaks the protocol.
         """
         ...
 
     @property
     def gone(self) -> bool:
-        """Whether no call can succeed any more."""
+        """If set, no call can succeed any more."""
         ...
 
     async def end(self) -> None:
-        """End the service, as far as it is ours, without asking it."""
+        """End the service without asking it, if it is ours."""
         ...
 
 
@@ -59,7 +59,7 @@ OnProgress = Callable[[Progress], None]
 
 
 class InProcess:
-    """Carries to an object in this process, as JSON too: it sees what every other service would see.
+    """Passes messages to an object in this process, as JSON too, so that it sees what any other service would.
 
     Args:
         server: answers for the object's class.
@@ -71,25 +71,25 @@ class InProcess:
         self._server = server
 
     async def call(self, method: str, params: bytes) -> bytes:
-        """The result; see `Transport`."""
+        """Return the result of a call; see `Transport`."""
         try:
             return encode(await self._server.call(method, msgspec.json.decode(params)))
         except ServedFault as fault:
             raise_fault(Fault(fault.code, str(fault), fault.retryable))
 
     async def end(self) -> None:
-        """Let go of all objects."""
+        """Close all objects."""
         while True:
-            with suppress(ServedFault):  # Of one that cannot be closed; the others can.
+            with suppress(ServedFault):  # One object cannot be closed; the others can.
                 await self._server.call("shutdown", {})
                 return
 
 
 def encode(document: object) -> bytes:
-    """JSON; what a user's class returned may hold things that have none.
+    """Encode a document as JSON.
 
     Raises:
-        ServiceError: it does.
+        ServiceError: a user's class returned something that cannot be written as JSON.
     """
     try:
         return msgspec.json.encode(document)
@@ -98,7 +98,7 @@ def encode(document: object) -> bytes:
 
 
 def raise_fault(fault: Fault) -> NoReturn:
-    """The fault a service tells of, as an error.
+    """Raise the fault that a service reports.
 
     Raises:
         ServiceError: always.

@@ -1,4 +1,4 @@
-"""What is told of an ingested history: by which versions and models, what it took, and what was lost."""
+"""Summarise the ingestion of a history for its part: versions, models, usage, and what was lost."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ from longmemeval.storage.parts import PartOutput
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an attempt to ingest a history ended.
+    """The outcome of an attempt to ingest a history.
 
     Args:
-        before: what an earlier attempt had come to, that had lost batches.
-        ingested: what became of the history; None: it failed.
-        why: it failed.
-        models: what was offered.
+        before: the record of an earlier attempt, which had lost batches.
+        ingested: the record of this one; None: it failed.
+        why: the error, if it failed.
+        models: the models that were offered.
         calls: the model calls of all attempts.
-        messages: of the history.
-        elsewhere: whether the user has named addresses of models: nobody counts what is asked there.
-        remark: what has to stand under tables.
+        messages: number of messages of the history.
+        elsewhere: if set, the user has configured addresses of models, whose calls cannot be counted.
+        remark: a caveat to show under tables.
     """
 
     before: Ingested | None
@@ -36,8 +36,8 @@ class Outcome:
     remark: str = ""
 
 
-def made(outcome: Outcome) -> PartOutput:
-    """What is recorded of it."""
+def part_output(outcome: Outcome) -> PartOutput:
+    """Return the output of the part: usage, notes, statistics and what is missing."""
     before, ingested, models, counted = outcome.before, outcome.ingested, outcome.models, sums(outcome.calls)
     paid = models.usage if models else Usage()
     wrong = models.failures if models else []
@@ -47,21 +47,21 @@ def made(outcome: Outcome) -> PartOutput:
         return PartOutput(usage=paid, notes=tuple(notes), failed=outcome.why)
     missing = _missing(kept)
     if ingested is None:
-        # What an earlier attempt kept is as good as it was.
+        # The result of an earlier attempt stays valid.
         notes.insert(0, f"the failed batches were tried again, but {outcome.why[:1].lower()}{outcome.why[1:]}")
     elif missing:
         notes.insert(0, f"{missing}. The next prepare tries again")
     all_counted = models is not None and not outcome.elsewhere and _is_counted(kept, counted)
     if ingested and not all_counted:
         paid += _reported(ingested) - (_reported(before) if before else Usage())
-    told = _service(kept) | {"messages": outcome.messages}
-    told |= {"remark": outcome.remark} if outcome.remark else {}
-    told |= _calls(kept, models, counted) if models and all_counted else {}
-    return PartOutput(usage=paid, notes=tuple(notes), stats=told, incomplete=missing)
+    stats = _service(kept) | {"messages": outcome.messages}
+    stats |= {"remark": outcome.remark} if outcome.remark else {}
+    stats |= _calls(kept, models, counted) if models and all_counted else {}
+    return PartOutput(usage=paid, notes=tuple(notes), stats=stats, incomplete=missing)
 
 
 def _missing(ingested: Ingested) -> str:
-    """What of the history cannot be found, and why; empty where all can."""
+    """Say how much of the history cannot be found, and why; empty if nothing is missing."""
     if not ingested.missing:
         return ""
     why = ingested.failed[0].error if ingested.failed else "the memory took them and does not count them as ready"
@@ -69,7 +69,7 @@ def _missing(ingested: Ingested) -> str:
 
 
 def _service(ingested: Ingested) -> dict[str, Any]:
-    """What stands under tables."""
+    """Return the facts about the service that are shown under tables."""
     hello = ingested.told
     can = hello.capabilities
     return {
@@ -88,10 +88,10 @@ def _service(ingested: Ingested) -> dict[str, Any]:
 
 
 def _calls(ingested: Ingested, models: ProxiedScope, counted: CallSums) -> dict[str, Any]:
-    """What ingesting took, as it was counted on the wire; and what the service says."""
+    """Return what ingesting took, as counted by the proxy and as the service reports it."""
     asked = {"chat": models.access.chat_model} if counted.calls else {}
     asked |= {"embeddings": models.access.embedder} if counted.embedding_calls else {}
-    told: dict[str, Any] = {
+    stats: dict[str, Any] = {
         "models": asked,
         "model_calls": counted.calls,
         "cached_model_calls": counted.cached_calls,
@@ -102,29 +102,29 @@ def _calls(ingested: Ingested, models: ProxiedScope, counted: CallSums) -> dict[
         "embedding_texts": counted.embedding_texts,
         "embedding_tokens": counted.embedding_tokens,
     }
-    if said := ingested.usage:
-        told |= {
-            "reported_calls": said.calls,
-            "reported_prompt_tokens": said.prompt_tokens,
-            "reported_completion_tokens": said.completion_tokens,
+    if reported := ingested.usage:
+        stats |= {
+            "reported_calls": reported.calls,
+            "reported_prompt_tokens": reported.prompt_tokens,
+            "reported_completion_tokens": reported.completion_tokens,
         }
-    return told
+    return stats
 
 
 def _is_counted(ingested: Ingested, counted: CallSums) -> bool:
-    """Whether all model calls of the service are known to have been counted."""
+    """Tell whether all model calls of the service are known to have been counted."""
     models = ingested.told.capabilities.models
     return models in ("none", "offered") or (models == "unknown" and counted.calls + counted.embedding_calls > 0)
 
 
 def _reported(ingested: Ingested) -> Usage:
-    """What the service says of itself. What it cost nobody knows."""
-    told = ingested.usage
-    if told is None:
+    """Return the usage that the service reports. Its price is unknown."""
+    reported = ingested.usage
+    if reported is None:
         return Usage(unpriced_calls=1)
     return Usage(
-        calls=told.calls,
-        prompt_tokens=told.prompt_tokens,
-        completion_tokens=told.completion_tokens,
-        unpriced_calls=told.calls,
+        calls=reported.calls,
+        prompt_tokens=reported.prompt_tokens,
+        completion_tokens=reported.completion_tokens,
+        unpriced_calls=reported.calls,
     )
