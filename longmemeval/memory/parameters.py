@@ -71,23 +71,23 @@ class RetrievalParameters(LastMessages):
     message_range: int = Field(2, ge=0)
     """Neighbours before and after each of their messages, in its thread."""
     granularity: Granularity = "turn"
-    """What is ranked: turns, rounds (a user turn with what follows it) or sessions."""
+    """The units that are ranked: turns, rounds (a user turn with what follows it) or sessions."""
     side: Side = "both"
-    """Rank what both sides said, or the user side only."""
+    """Rank the text of both sides, or of the user side only."""
     fusion: Fusion = "scores"
-    """How `hybrid` puts lexical and dense scores together: by normalised score or by reciprocal rank."""
+    """Fusion of lexical and dense scores in `hybrid`: by normalised score or by reciprocal rank."""
     dense_weight: float = Field(1.0, ge=0)
-    """Of the dense score in `hybrid`; the lexical one has 1."""
+    """Weight of the dense score in `hybrid`; the lexical one has 1."""
     window: tuple[float, ...] = Field((0.5, 0.25), strict=False)
-    """What a neighbour counts in a turn's score, by distance in the same session; `[]` switches it off."""
+    """Weights of neighbours in a turn's score, by distance in the same session; `[]` switches it off."""
     session_weight: float = Field(0.3, ge=0)
-    """Of the lexical score of the whole session."""
+    """Weight of the lexical score of the whole session."""
     speaker_weight: float = Field(0.2, ge=0)
-    """For turns of a speaker the question is about."""
+    """Bonus for turns of a speaker the question is about."""
     statement_weight: float = Field(0.5, ge=0)
-    """For turns that state more than they ask."""
+    """Bonus for turns that state more than they ask."""
     date_weight: float = Field(0.3, ge=0)
-    """For sessions of a month, year or day the question names."""
+    """Bonus for sessions of a month, year or day the question names."""
     statements: bool = False
     """Leave questions and pleasantries out of a turn's own vector in `hybrid`; its neighbours' vectors, its words and
     what is recalled keep them."""
@@ -97,13 +97,13 @@ class RetrievalParameters(LastMessages):
     """Keys by which units are found too, made at prepare by a chat model (`--expansion-model`): summaries, keyphrases,
     facts or events."""
     expansion_level: ExpansionLevel = "turn"
-    """Whether the keys are made of turns or of sessions; keys of sessions serve `granularity` session only."""
+    """The unit that keys are made of: turns or sessions; keys of sessions serve `granularity` session only."""
     expansion_join: JoinMode = "merge"
     """Keys in front of the text, instead of it, or as documents of their own; in the dense score likewise."""
     time_range: Annotated[Literal["off", "boost", "filter"], _OffIfFalse] = "off"
-    """What to do with a time the question names: units of those days move up, or are all that is left."""
+    """Use of a time the question names: units of those days move up, or all others are left out."""
     time_range_by: Analyst = "rules"
-    """Who finds that time: rules, or a chat model (`--query-model`) asked before the run."""
+    """The means of finding that time: rules, or a chat model (`--query-model`) asked before the run."""
     time_margin_days: int = Field(2, ge=0)
     """Days before and after it that still count."""
     decompose: Annotated[Literal["off", "model"], _OffIfFalse, BeforeValidator(_refuse_rules)] = "off"
@@ -111,7 +111,7 @@ class RetrievalParameters(LastMessages):
     reranker: str | None = None
     """A cross-encoder that reads the best units again: `fastembed:NAME` or `fastembed:FOLDER`."""
     rerank_depth: int = Field(50, ge=1)
-    """How many units it reads."""
+    """The number of units it reads."""
     budget: int | None = Field(None, ge=1)
     """Most tokens to recall, filled in rank order; without it, no bound. What is left out is noted."""
 

@@ -43,15 +43,15 @@ class EngramParameters(Parameters):
     what is so now. `published`: five signals as ranks (RRF, k = 60) with the published weights and numbers: 8 facts, 15
     messages, 2 whole sessions, 28 summaries."""
     hops: int = Field(2, ge=0, le=4)
-    """How far from the question's entities the graph is followed; 0: not at all."""
+    """Hops in the graph from the question's entities; 0: the graph is not used."""
     recency_days: float = Field(30.0, ge=0)
     """After so many days the recency of a fact has fallen to 1/e; 0: recency counts for nothing."""
     store: FactStoreName = "embedded"
-    """Where facts are asked for: in memory (networkx), or in a database that is filled from the part `engram`:
+    """The store of facts: in memory (networkx), or in a database that is filled from the part `engram`:
     `falkordb` (LONGMEMEVAL_FALKORDB_URL), `postgres` (LONGMEMEVAL_POSTGRES_URL), `ladybug` (a file). The same is
     recalled from each."""
     vectors: VectorStoreName = "embedded"
-    """Where their vectors are searched: in memory, in `postgres` (pgvector), or in files: `qdrant`, `lancedb`."""
+    """The store of their vectors: in memory, in `postgres` (pgvector), or in files: `qdrant`, `lancedb`."""
     as_of: bool = True
     """Leave out what was said, or believed, only after the question was asked."""
 
@@ -77,7 +77,7 @@ class LeanParameters(EngramParameters):
     summaries: int | None = Field(None, ge=0)
     """Summaries of the best sessions, behind the messages; none, or as the profile says."""
     abstain_below: float = Field(0.0, ge=0)
-    """Recall nothing where no message and no fact has a better score; 0 switches it off."""
+    """Recall nothing if no message and no fact has a better score; 0 switches it off."""
 
     def numbers(self) -> Numbers:
         """Return how much of each kind is recalled, as set or by the profile."""

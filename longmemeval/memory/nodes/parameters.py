@@ -19,10 +19,10 @@ class NodeParameters(RetrievalParameters):
     entries: int = Field(15, ge=0)
     """Entries of the nodes with the best scores; 0: messages alone."""
     entry_share: float = Field(0.3, ge=0, le=1)
-    """Of a budget, what is kept for entries; they tell what the messages beside them do not. 1: entries alone."""
+    """Share of the budget for entries, which add what the messages do not say. 1: entries alone."""
     entry_time: Annotated[Literal["off", "boost", "filter"], _OffIfFalse] = "filter"
-    """Where the question names a time: entries of those days move up, or are all that is left."""
+    """Use of a time the question names: entries of those days move up, or all others are left out."""
     entry_people: float = Field(0.2, ge=0)
-    """For entries about somebody the question names."""
+    """Bonus for entries about a person the question names."""
     show_evidence: bool = False
     """Show with each entry the words that prove it."""
