@@ -10,9 +10,12 @@ from pathlib import Path
 
 BEGINNERS = frozenset(
     {
+        "BatchServer",
+        "DaskCluster",
         "EmbeddingServer",
         "ModelServer",
         "ProcessPoolExecutor",
+        "RayCluster",
         "install",
         "longmemeval",
         "longmemeval_anew",

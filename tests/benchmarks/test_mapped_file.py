@@ -26,6 +26,7 @@ def resident(path: Path) -> int:
     return 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SMAPS.exists(), reason="needs /proc/self/smaps")
 @pytest.mark.parametrize("records", [8, 24])
 def test_a_file_of_any_size_takes_the_same_memory(

@@ -328,6 +328,7 @@ def read(record: dict[str, Any], passages: list[Passage]) -> bool:
     return right(record, find_answer(record["question"], passages, when(record["question_date"])))
 
 
+@pytest.mark.slow
 def test_no_question_is_answered_by_the_sentence_with_most_of_its_words() -> None:
     """Nor are its evidence sessions enough for that in more than a few: something else has to be understood."""
     everywhere = near = 0.0

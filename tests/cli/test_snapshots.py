@@ -12,6 +12,8 @@ import pytest
 from tests.cli.conftest import Command
 from tests.cli.terminal import WIDTHS, check_snapshot, shown
 
+pytestmark = pytest.mark.slow
+
 SWEEP = """
 name: grid
 dataset: sample

@@ -304,6 +304,7 @@ EDITS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(300))
 @given(EDITS)
 def test_any_edits_keep_all_lines_but_entries(edits: Sequence[Any]) -> None:

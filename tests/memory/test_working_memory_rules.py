@@ -242,6 +242,7 @@ def skeleton(document: str) -> list[str]:
     return [line for index, line in enumerate(document.split("\n")) if line and draft.entry_at(index) is None]
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(150))
 @given(SESSIONS, TEMPLATES)
 def test_updates_are_idempotent_and_change_entry_lines_only(sessions: list[Session], template: str) -> None:
@@ -255,6 +256,7 @@ def test_updates_are_idempotent_and_change_entry_lines_only(sessions: list[Sessi
         assert all((entry.day, entry.text) in after for entry in before)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(150))
 @given(SESSIONS, TEMPLATES)
 def test_sessions_at_once_give_the_same_document_as_one_by_one(sessions: list[Session], template: str) -> None:

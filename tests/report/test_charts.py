@@ -57,6 +57,7 @@ def charts() -> list[Chart]:
     ]
 
 
+@pytest.mark.slow
 def test_drawings_are_equal_for_equal_input() -> None:
     assert charts() == charts()
 

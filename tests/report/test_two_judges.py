@@ -72,6 +72,7 @@ def where(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     return three_runs(tmp_path_factory.mktemp("runs"))
 
 
+@pytest.mark.slow
 def test_what_is_missing_is_told_until_both_are_checked(where: Folders) -> None:
     good = load_graded(["good"], where, judge="strict")
     drawn, missing = judges_chart(good, ["A"])

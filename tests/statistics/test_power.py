@@ -29,6 +29,7 @@ def test_detectable_difference_of_connors_formula() -> None:
     assert minimum_detectable_difference(22, discordant=0.5) == pytest.approx(0.4, abs=2e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "discordant"), [(500, DISCORDANT), (200, 0.3), (1986, 0.1)])
 def test_detectable_difference_has_the_power_it_names(n: int, discordant: float) -> None:
     difference = minimum_detectable_difference(n, discordant=discordant)
@@ -129,6 +130,7 @@ def paired_runs(
     return np.where(parted, np.where(first, 1.0, -1.0), 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("haystacks", "each", "spread"), [(10, 200, 0.15), (10, 200, 0.35), (30, 20, 0.3)])
 def test_shared_haystacks_have_the_power_that_is_named(haystacks: int, each: int, spread: float) -> None:
     generator, clusters = np.random.default_rng(haystacks + each), np.repeat(own(haystacks), each).tolist()

@@ -75,6 +75,7 @@ def test_replies_are_read_strictly_and_as_the_authors_do(reply: str, credit: flo
     assert strict_label(reply) is strict
 
 
+@pytest.mark.slow
 def test_all_prompts_are_the_official_bytes(templates: dict[str, str], official: Path) -> None:
     dataset = LocomoPlusDataset(real_file("locomo_plus.json"))
     said = {number: f"Reply {number} {{so}}" for number in range(len(dataset))}

@@ -82,6 +82,7 @@ def _count(word: str) -> int:
     return int(word) if word.isdecimal() else WORDS.index(word) + 1 if word in WORDS else 1
 
 
+@pytest.mark.slow
 def test_all_401_prompts_are_those_of_the_authors_code(
     tmp_path: Path, real: LocomoPlusDataset, templates: dict[str, str]
 ) -> None:

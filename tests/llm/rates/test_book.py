@@ -18,6 +18,7 @@ def large(chance: random.Random) -> tuple[int, int, int]:
     return chance.randint(500, 2_900), 500, chance.randint(20, 120)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [SlidingWindow, TokenBucket])
 @pytest.mark.parametrize(("window", "network"), [(60.0, 0.25), (2.0, 0.04)])
 def test_requests_per_minute(kind: type[Server], window: float, network: float) -> None:
@@ -53,6 +54,7 @@ def test_nothing_given_but_the_providers_headers() -> None:
     assert outcome.share_refused() < 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [SlidingWindow, TokenBucket])
 @pytest.mark.parametrize("retry_after", [True, False])
 def test_a_limit_that_is_lower_than_given_is_found_out(kind: type[Server], retry_after: bool) -> None:

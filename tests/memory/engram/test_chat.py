@@ -439,6 +439,7 @@ spelled = st.tuples(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(40))
 @given(st.lists(st.tuples(st.integers(0, 4), st.lists(spelled, min_size=1, max_size=3)), min_size=1, max_size=6))
 def test_any_sequence_keeps_every_invariant_whenever_it_is_read(steps: list[tuple[int, list[tuple[str, ...]]]]) -> None:

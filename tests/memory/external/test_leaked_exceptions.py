@@ -77,6 +77,7 @@ async def _use(service: MemoryService, folder: Path) -> None:
     await service.snapshot("h_1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transport", CARRIERS[:3])
 def test_it_is_an_error_of_the_memory_within_a_second(
     transport: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

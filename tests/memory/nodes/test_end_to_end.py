@@ -56,6 +56,7 @@ def test_entries_are_dated_attributed_and_proven(dataset: Dataset, where: Folder
     ]
 
 
+@pytest.mark.slow
 def test_same_input_same_bytes(dataset: Dataset, tmp_path: Path) -> None:
     hashes = set()
     for jobs, executor in ((1, "threads"), (2, "threads"), (2, "processes")):

@@ -49,12 +49,14 @@ def test_every_offline_judge_is_there() -> None:
     assert {*COLUMNS, "lexical, sample"} == set(published())
 
 
+@pytest.mark.slow
 def test_the_sample(where: Folders) -> None:
     check = JudgeChecking(load_dataset("sample", where.data_dir), "offline/lexical", where=where).check().check
     found = {name: (round((rate.credit or 0.0) * 100, 1), rate.n) for name, rate in rates(check).items()}
     assert published()["lexical, sample"] == found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", list(COLUMNS))
 def test_locomo(where: Folders, column: str) -> None:
     """On a tenth of the questions: each published rate is where this many plants may put it."""

@@ -77,6 +77,7 @@ def test_a_memory_that_changes_its_mind(
     assert [line["second"] for line in json_lines(Path(run.folder) / "rankings.jsonl")] == [[found]] * 6
 
 
+@pytest.mark.slow
 def test_a_memory_that_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (run,) = asked_twice(tmp_path, "Steady", jobs=2).runs

@@ -151,6 +151,7 @@ def without_failed(folder: Path) -> None:
     (folder / JUDGEMENTS).write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in left))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "forge", "expected"),
     [

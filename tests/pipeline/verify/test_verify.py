@@ -110,6 +110,7 @@ RUN_CHANGES: dict[str, Callable[[Path], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", RUN_CHANGES)
 def test_change_of_a_run_is_found_and_its_file_named(finished: tuple[Dataset, Folders], change: str) -> None:
     _, where = finished
