@@ -57,7 +57,7 @@ def _semantic(working_memory: bool) -> Callable[[SemanticParameters, MemoryTools
 
 
 def _semantic_parts(parameters: SemanticParameters) -> tuple[Part[Any], ...]:
-    """The nearest messages are searched for in the graph alone, which rankings of all units do without."""
+    """Return the parts to read: the graph only for a search of the nearest messages, which reads no words."""
     if parameters.retriever == "nearest":
         return (MESSAGES, *parameters.dense_parts, MESSAGE_GRAPH)
     return (*parameters.ranking_parts, *parameters.dense_parts)

@@ -54,7 +54,7 @@ def adapter_of(spec: str) -> Adapter | None:
 
 
 def all_adapters() -> list[Adapter]:
-    """Every adapter that can be read, those of this package first."""
+    """Return every adapter that can be read, those of this package first."""
     found = []
     for name in ADAPTERS.names():
         with suppress(
