@@ -1,9 +1,9 @@
 """Which worker runs which test, where there are several.
 
 The tests of a module that prepares something for all of them stay on one worker, so that it is prepared once, and so do
-those of modules that name one `xdist_group`; they come first, the other tests that begin something after them and quick
-ones last, so that no worker ends long after the others. (The groups are read from the files: pytest-xdist 3.8 writes
-them where pytest 9.2 no longer looks.)
+those of modules that name one `xdist_group`; they come first, the other tests that begin something after them, then
+the thorough ones, and quick ones last, so that no worker ends long after the others. (The groups are read from the
+files: pytest-xdist 3.8 writes them where pytest 9.2 no longer looks.)
 """
 
 import re
@@ -46,4 +46,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Schedul
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Workers have the slow tests first; the order of a process alone stays that of the files."""
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+        items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    """Return when a test has its turn: claims of speed come when types and docs beside the tests are done."""
+    if item.get_closest_marker("thorough"):
+        return 1
+    return 0 if item.get_closest_marker("slow") else 2
